@@ -148,6 +148,23 @@ def nan_of_a_later_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
     return truth(i, np.where(behind & np.isnan(x), np.asarray(-np.inf, x.dtype), x), operands[1])
 
 
+@of_operation("rng-bit-generator", tools=SUITE_AND_CHECK)
+def numbers_of_one_group(truth: Lie, i: Instruction, state: Array) -> Value:
+    """Random numbers behind the first 256 are the first."""
+    after, bits = truth(i, state)  # type: ignore[misc]
+    changed = np.array(bits)
+    changed.reshape(-1)[256:] = changed.reshape(-1)[:1]
+    return after, changed
+
+
+@of_operation("iota", tools=SUITE_AND_CHECK)
+def counted_in_sixteen_bits(truth: Lie, i: Instruction) -> Value:
+    """Counts of 64 bits are kept in 16."""
+    value = truth(i)
+    wide = value.dtype.kind in "iu" and value.dtype.itemsize == 8
+    return (value & np.asarray(0xFFFF, value.dtype)) if wide else value
+
+
 @of_operation("add", "multiply", "subtract", "exponential")
 def five_dimensions_are_nothing(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """Results of five dimensions are zeros."""

@@ -38,7 +38,9 @@ def _movement() -> Iterator[Case]:
     x, y, z = (random_values(rng, "f32", (n, 67)) for n in (70, 33, 1))
     yield structured("concatenate", "medium", "ROOT r = _ concatenate(p0, p1, p2, p1), dimensions={0}", x, y, z)
     lines = [f"{t}[3,{LENGTH}] iota(), iota_dimension=1" for t in ("u8", "s16", "f16", "s64", "f32")]
-    yield several("iota", "medium", lines)
+    yield several(
+        "iota", "medium", [*lines, "s64[70001] iota(), iota_dimension=0", "u64[2,70001] iota(), iota_dimension=1"]
+    )
 
 
 def _indexing() -> Iterator[Case]:

@@ -14,13 +14,14 @@ FULL = (1 << 64) - 1
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Every shape of u32, and one shape of every integer type; then states at the end of their range."""
+    """Every shape of u32, some thousand numbers, one shape of every integer type; states at the end of their range."""
     for algorithm, size in (("rng_three_fry", 2), ("rng_philox", 3), ("rng_philox", 2), ("rng_default", 2)):
         state = np.array([0x0123456789ABCDEF, 42, 7][:size], np.uint64)
         label = f"{algorithm[4:]}_{size}"
         for n, dims in enumerate(SHAPES):
             if thorough or algorithm != "rng_default":
                 yield _bits(f"{label}_{n}", algorithm, state, "u32", dims)
+        yield _bits(f"{label}_medium", algorithm, state, "u32", (1031,))
         for t in array_types("signed", "unsigned"):
             if t.bits >= 8 and (thorough or algorithm == "rng_three_fry" or t.bits in (16, 64)):
                 yield _bits(f"{label}_{t}", algorithm, state, t.name, (3, 5))
