@@ -1,8 +1,16 @@
 """Plans for more cores than are here: how much of them is lost, by the cost model."""
 
-import pytest
+import contextlib
 
-from bench.many_cores import GRAIN_US, Work, loss, planned
+import pytest
+from refxla_conformance.cases import collect
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.text import parse
+
+from bench.many_cores import GRAIN_US, Work, described, loss, planned
+from refxla.codegen.opencl_program import program
+from refxla.compiler.planning import plan_module
+from refxla.device.gpu_models import MODELS
 
 MOST = 0.15  # of the time of equal shares
 SMALL_US = 10.0  # of a launch: an item of the least size more for one core than for others
@@ -75,3 +83,16 @@ def test_the_makespan_of_unequal_items():
     many = Work("k", ((1_000_003, 1.0),))
     assert many.makespan(4) == 250_001 and loss([many], 4) < 1e-5
     assert loss([], 8) == 0 and loss([Work("k", ((1, 5.0),))], 8) == 0
+
+
+@pytest.mark.parametrize("device", ["96 cores", "gpu:nvidia-sm90"])
+def test_a_program_of_each_operation_is_written_for_many_items(device):
+    """Nothing is built or run: what is held is that code which is for such devices alone can be written at all."""
+    target = described(96) if device == "96 cores" else MODELS[device].target
+    last = {case.opcode: case for case in collect(kinds=["structured"]) if not case.is_negative and case.devices == 1}
+    written = 0
+    for case in last.values():
+        with contextlib.suppress(UnsupportedError):
+            kernels = plan_module(parse(case.hlo), target)[1].plan.kernels
+            written += bool(program(kernels, target).source)
+    assert written > 40, written
