@@ -34,9 +34,11 @@ REASONS = (
     "its rows are too long to be reduced one after the other",
     "fusion is left out",
     "its code would be written once for each of too many ways in which the kernel indexes it",
+    "an operation with an emitter of its own is computed once, and several kernels use it",
 )
 cdef enum:
     NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED, CODE
+    HERO_SHARED
 
 cdef int LARGEST = 200  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
@@ -383,7 +385,7 @@ cdef class Scheduler:
                 if in_memory or outside:
                     self.write(group, p)
                     for other in outside:
-                        self.refuse(p, self.groups[other], SHARED)
+                        self.refuse(p, self.groups[other], HERO_SHARED)
                 return
         else:
             for number in users:

@@ -1,17 +1,15 @@
-"""`refxla explain`: the kernels that the compiler made of a program, what each moves, and why edges were not fused."""
+"""`refxla explain`: the fusions that the compiler made of a program, what each moves, and why edges were not fused."""
 
 from __future__ import annotations
 
 import argparse
 
-from refxla_spec.module import Instruction, Module
-from rich.console import Group
+from refxla_spec.module import Module
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ..compiler.explanation import GLOSSARY, Cost, Explanation, bytes_text, cost_of, terms_of
-from ..scheduling.plan_builder import Refusal
+from ..compiler.explanation import GLOSSARY, Explanation, terms_of
 from .commands import compiler_options, planned
 from .console import show, write, write_bytes
 from .graph_page import page
@@ -22,7 +20,9 @@ COLOURS = {
     "dot": "yellow",
     "convolution": "yellow",
     "update": "cyan",
-}  # of a kernel's kind; the others are blue
+}  # of a fusion's kind; the others are blue
+SHAPE = r"\b[a-z]\w*\[[\d,<=]*\]"
+SAVED = r"saves [\d.]+ \w+"
 
 
 def explain(options: argparse.Namespace, module: Module) -> int:
@@ -32,9 +32,9 @@ def explain(options: argparse.Namespace, module: Module) -> int:
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
-        show(header(explanation, where), "", *(kernel(explanation, n) for n in range(len(explanation.kernels))))
+        show(header(explanation, where), "", *(tree(explanation, n) for n in range(len(explanation.fusions))))
         terms = (Text(f"{term}: {meaning}", "dim") for term, meaning in terms_of(str(explanation)).items())
-        show("", *terms, Text(f"{GLOSSARY} has all terms", "dim"))
+        show("", Text(explanation.rates, "dim"), "", *terms, Text(f"{GLOSSARY} has all terms", "dim"))
         if options.html is not None:
             write(f"{options.html}: the same with each kernel's source, and a picture")
     return 0
@@ -42,64 +42,37 @@ def explain(options: argparse.Namespace, module: Module) -> int:
 
 def header(explanation: Explanation, device: str) -> Text:
     """The program's name and its totals."""
-    plan, total = explanation.plan, cost_of(explanation.plan)
-    text = Text(explanation.name, "bold")
-    fusions, kernels = len(explanation.kernels), len(plan.kernels)
-    text.append(f"  {fusions} fusion{'s' * (fusions != 1)} in {kernels} kernel{'s' * (kernels != 1)}", "default")
-    text.append(f" for {device}\n", "dim")
-    for word, value, style in (
-        ("moves", bytes_text(total.bytes_read + total.bytes_written), "default"),
-        ("saves", bytes_text(total.bytes_saved), "green"),
-        ("needs", f"{bytes_text(plan.arena_bytes)} of temporary memory", "default"),
-    ):
-        text.append(f"{word} ", "dim").append(value, style).append("   ")
+    text = Text(explanation.name, "bold").append(f" for {device}\n", "dim not bold")
+    text.append(_coloured(explanation.totals))
     for line in explanation.winograd_convolutions():
-        text.append(f"\n{line}", "default")
+        text.append(f"\n{line}", "default not bold")
     return text
 
 
-def kernel(explanation: Explanation, n: int) -> Tree:
-    """One kernel as a tree: its operations, what it reads and writes, the bytes, and its refusals."""
-    fusion, cost = explanation.kernels[n]
+def tree(explanation: Explanation, n: int) -> Tree:
+    """One fusion as a tree of what there is to say of it."""
+    fusion, cost = explanation.fusions[n]
     colour = COLOURS.get(fusion.kind, "blue")
     head = Text(f"{n + 1} ", "dim").append(fusion.name, f"bold {colour}").append(f"  {fusion.kind}", colour)
-    tree = Tree(head, guide_style="dim")
-    tree.add(row("does", Text(explanation.operations(fusion))))
-    tree.add(row("reads", values(fusion.inputs)))
-    tree.add(row("writes", values(fusion.outputs)))
-    tree.add(row("moves", moved(cost)))
-    for word, text in explanation.execution(fusion):
-        tree.add(row(word, Text(text)))
-    if refusals := explanation.refusals_of(fusion):
-        tree.add(row("apart", Group(*(refusal(r) for r in refusals))))
-    return tree
+    found, last = Tree(head, guide_style="dim"), ""
+    for label, text in explanation.rows(fusion, cost):
+        found.add(_row("" if label == last else label, _coloured(text, "yellow" if label == "not fused" else "")))
+        last = label
+    return found
 
 
-def row(word: str, what: Text | Group) -> Table:
-    """A word in a column of its own, and what it says."""
+def _row(label: str, text: Text) -> Table:
+    """A label in a column of its own, and what it says."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=6, style="dim")
+    grid.add_column(width=9, style="dim")
     grid.add_column()
-    grid.add_row(word, what)
+    grid.add_row(label, text)
     return grid
 
 
-def values(instructions: tuple[Instruction, ...]) -> Text:
-    """Names with shapes, one after the other."""
-    if not instructions:
-        return Text("nothing", "dim")
-    parts = [Text(i.name).append(f" {i.shape.without_layout()}", "cyan") for i in instructions]
-    return Text(", ").join(parts)
-
-
-def moved(cost: Cost) -> Text:
-    """The bytes of one run."""
-    text = Text(bytes_text(cost.bytes_read + cost.bytes_written))
-    if cost.bytes_saved:
-        text.append(f", saves {bytes_text(cost.bytes_saved)}", "green")
-    return text
-
-
-def refusal(r: Refusal) -> Text:
-    """Why an edge was not fused, with the cost model's two times where they decided it."""
-    return Text(f"{r.producer.opcode} {r.producer.name}").append(f": {r.reason}", "yellow").append(r.costs, "dim")
+def _coloured(text: str, style: str = "") -> Text:
+    """A text in which shapes and savings stand out."""
+    found = Text(text, style)
+    found.highlight_regex(SHAPE, "cyan")
+    found.highlight_regex(SAVED, "green")
+    return found

@@ -1,7 +1,7 @@
-"""The fused graph as an HTML page with an SVG: a box for each kernel with its instructions, edges labelled by bytes.
+"""The fused graph as an HTML page with an SVG: a box for each fusion with its instructions, edges labelled by bytes.
 
-Kernels stand in rows, each below those whose results it reads; in a row they are ordered by where their inputs stand.
-A legend says what the picture shows, and below it each kernel's OpenCL C opens with a click. Everything is in the one
+Fusions stand in rows, each below those whose results it reads; in a row they are ordered by where their inputs stand.
+A legend says what the picture shows, and below it the OpenCL C of each opens with a click. Everything is in the one
 file, and it needs no script.
 """
 
@@ -13,7 +13,7 @@ from html import escape
 from refxla_spec.module import Instruction
 
 from ..codegen.merged_kernel_emitter import body_text
-from ..compiler.explanation import GLOSSARY, Cost, Explanation, bytes_text, cost_of, terms_of
+from ..compiler.explanation import GLOSSARY, Cost, Explanation, bytes_text, terms_of
 from ..ir.plan import Argument, Fusion
 
 CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text
@@ -30,7 +30,7 @@ svg { display: block; max-width: none; } svg text { font: 11px ui-monospace, "De
 .quiet { fill: #777; } table { border-collapse: collapse; margin-top: 2em; font-size: .9em; }
 td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid #ddd; vertical-align: top; }
 td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
-.apart { color: #8a5a00; } .saved { color: #1a7f37; }
+.unfused { color: #8a5a00; } .saved { color: #1a7f37; }
 .legend { display: flex; flex-wrap: wrap; gap: .3em 1.5em; margin: 0 0 1.5em; padding: 0; list-style: none;
   font-size: .85em; }
 .legend span { display: inline-block; width: 1.6em; height: .9em; border-radius: 3px; border: 1px solid;
@@ -42,7 +42,7 @@ details { margin: .4em 0; } summary { cursor: pointer; } pre { background: #f6f8
 
 @dataclass(eq=False)
 class Box:
-    """A kernel in the picture: its text, and where it stands. One without a title is a bend of an edge that passes
+    """A fusion in the picture: its text, and where it stands. One without a title is a bend of an edge that passes
     through a row."""
 
     title: str
@@ -62,7 +62,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a kernel reads of another: the boxes it goes through, the first and last of them kernels."""
+    """What a fusion reads of another: the boxes it goes through, the first and last of them fusions."""
 
     path: tuple[Box, ...]
     values: tuple[Instruction, ...]
@@ -70,20 +70,14 @@ class Edge:
 
 def page(explanation: Explanation, device: str) -> str:
     """The HTML page, as text."""
-    total, plan = cost_of(explanation.plan), explanation.plan
-    fusions, kernels = len(explanation.kernels), len(plan.kernels)
-    shape = f"{fusions} fusion{'s' * (fusions != 1)} in {kernels} kernel{'s' * (kernels != 1)} for {device}"
-    summary = (
-        f"{shape}; one call moves {bytes_text(total.bytes_read + total.bytes_written)} and fusion keeps "
-        f"{bytes_text(total.bytes_saved)} out of memory; {bytes_text(plan.arena_bytes)} of temporary memory"
-    )
-    rows = "\n".join(_row(explanation, n) for n in range(len(explanation.kernels)))
+    summary = f"for {device}: {explanation.totals}; {explanation.rates}"
+    rows = "\n".join(_row(explanation, n) for n in range(len(explanation.fusions)))
     return (
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(explanation.name)}</title>\n'
         f"<style>{STYLE}</style>\n<h1>{escape(explanation.name)}</h1>\n<p>{escape(summary)}</p>\n"
         f"{legend(explanation)}\n{picture(explanation)}\n"
-        "<table><tr><th>kernel<th>does<th>reads<th>writes<th>saves<th>how it runs<th>not fused with, and why</tr>\n"
-        f"{rows}\n</table>\n<h2>Kernels</h2>\n{sources(explanation)}\n</html>\n"
+        "<table><tr><th>fusion<th>computes<th>reads<th>writes<th>saves<th>how it runs<th>not fused with, and why</tr>\n"
+        f"{rows}\n</table>\n<h2>OpenCL C</h2>\n{sources(explanation)}\n</html>\n"
     )
 
 
@@ -98,17 +92,16 @@ KINDS = {
 
 def legend(explanation: Explanation) -> str:
     """What the boxes, their colours, the marks in them and the edges mean."""
-    kinds = dict.fromkeys(fusion.kind for fusion, _ in explanation.kernels)
+    kinds = dict.fromkeys(fusion.kind for fusion, _ in explanation.fusions)
     items = [
         f'<li><span style="background:{_fill(kind)};border-color:{_stroke(kind)}"></span>'
         f"<b>{escape(kind)}</b>{': ' + KINDS[kind] if kind in KINDS else ''}</li>"
         for kind in kinds
     ]
     items += [
-        "<li><b>a box</b>: the instructions that run as one kernel, in their order</li>",
-        "<li><b>&gt;</b> a value that the kernel writes to memory; the others never leave registers and caches</li>",
-        "<li><b>saves</b>: bytes of intermediate values that were neither written nor read, thanks to fusion</li>",
-        "<li><b>an arrow</b>: a value in memory that one kernel writes and another reads, with its bytes</li>",
+        "<li><b>a box</b>: a fusion with its instructions, in their order</li>",
+        "<li><b>&gt;</b> a value that is written to memory; the others never leave registers and caches</li>",
+        "<li><b>an arrow</b>: a value in memory that one fusion writes and another reads, with its bytes</li>",
     ]
     items += [
         f"<li><b>{term}</b>: {escape(meaning)}</li>" for term, meaning in terms_of(f"{explanation} work items").items()
@@ -120,7 +113,7 @@ def legend(explanation: Explanation) -> str:
 def sources(explanation: Explanation) -> str:
     """The OpenCL C of each fusion's kernels, closed until its name is clicked."""
     parts = []
-    for n, (fusion, _) in enumerate(explanation.kernels, 1):
+    for n, (fusion, _) in enumerate(explanation.fusions, 1):
         for kernel in explanation.kernels_of(fusion):
             pointers = "".join(f"// a{k}: {_pointer(a)}\n" for k, a in enumerate(kernel.arguments))
             items = f"{kernel.items} work item{'s' * (kernel.items != 1)}"
@@ -145,10 +138,10 @@ def _stroke(kind: str) -> str:
 
 
 def _row(explanation: Explanation, n: int) -> str:
-    fusion, cost = explanation.kernels[n]
+    fusion, cost = explanation.fusions[n]
     execution = "<br>".join(f"{word} {escape(text)}" for word, text in explanation.execution(fusion))
     apart = "<br>".join(
-        f'{escape(r.producer.name)}: <span class="apart">{escape(r.reason)}</span>{escape(r.costs)}'
+        f'{escape(r.producer.name)}: <span class="unfused">{escape(r.reason)}</span>{escape(r.costs)}'
         for r in explanation.refusals_of(fusion)
     )
     return (
@@ -175,12 +168,12 @@ def picture(explanation: Explanation) -> str:
 
 
 def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
-    """A box for each kernel, the bends, and the edges between kernels."""
-    kernels: list[Box] = []
+    """A box for each fusion, the bends, and the edges between fusions."""
+    fusions: list[Box] = []
     bends: list[Box] = []
     edges: list[Edge] = []
     maker: dict[Instruction, Box] = {}
-    for number, (fusion, cost) in enumerate(explanation.kernels, 1):
+    for number, (fusion, cost) in enumerate(explanation.fusions, 1):
         read: dict[Box, list[Instruction]] = {}
         given = 0
         for i in fusion.inputs:
@@ -198,13 +191,13 @@ def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
             bends += path[1:]
             box.sources.append(path[-1])
             edges.append(Edge((*path, box), tuple(instructions)))
-        kernels.append(box)
+        fusions.append(box)
         maker.update(dict.fromkeys(fusion.outputs, box))
-    return kernels + bends, edges
+    return fusions + bends, edges
 
 
 def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
-    """The kernel a value comes from, through reshapes and tuples, which no kernel computes; None for what is given."""
+    """The fusion a value comes from, through reshapes and tuples, which none computes; None for what is given."""
     while i not in maker:
         if i.opcode not in ("reshape", "copy", "bitcast", "get-tuple-element", "while", "conditional", "tuple"):
             return None

@@ -1,4 +1,4 @@
-"""What the compiler made of a program, in words: kernels, bytes, and why edges were not fused."""
+"""What the compiler made of a program, in words: fusions, bytes, and why edges were not fused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refxla_spec.module import Instruction
 
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
 from ..ir.library_calls import LibraryRoutine, batch, is_batched, library_call, routine_name
-from ..ir.plan import Fusion, Kernel
+from ..ir.plan import Fusion, Kernel, Loop, Repeat
 from ..passes.winograd_convolution import Decision
 from ..scheduling.merged_kernel import MergedLaunch
 from ..scheduling.plan_builder import Refusal
@@ -23,6 +23,9 @@ __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost", "terms
 GLOSSARY = "docs/glossary.md"
 # Terms of an explanation that a reader may not know; the glossary has all.
 TERMS = {
+    "fusion": "instructions that are computed together, by a kernel of their own or a part of one",
+    "moves": "bytes read from memory and written to it",
+    "saves": "bytes of intermediate values that are neither written nor read, thanks to fusion",
     "work item": "one call of a kernel's function; a launch runs a number of them",
     "emitter": "what writes the OpenCL C of one kind of kernel",
     "producer": "the instruction that computes a value",
@@ -39,12 +42,12 @@ def terms_of(text: str) -> dict[str, str]:
 
 
 class Explanation:
-    """Prints as text; `kernels`, `refusals`, `merged_launches` and `tiled_fusions` hold the same as data."""
+    """Prints as text; `fusions` (and costs), `refusals`, `merged_launches`, `tiled_fusions` hold the same as data."""
 
     def __init__(self, planned: PlanningResult) -> None:
         self.name = planned.plan.name
         self.plan = planned.plan
-        self.kernels: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
+        self.fusions: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
         self.refusals: list[Refusal] = planned.refusals
         self.merged_launches: list[MergedLaunch] = planned.merged_launches
         self.winograd: tuple[Decision, ...] = planned.winograd
@@ -53,22 +56,42 @@ class Explanation:
         self._sharing = {name: m for m in planned.merged_launches for section in m.sections for name in section}
 
     def __str__(self) -> str:
-        total = cost_of(self.plan)
-        plural = "" if len(self.kernels) == 1 else "s"
-        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}", *self.winograd_convolutions()]
-        for number, (fusion, cost) in enumerate(self.kernels, 1):
-            lines.append("")
-            lines.append(f"{number}. {fusion.name} ({fusion.kind})")
-            lines.append(f"   does    {self.operations(fusion)}")
-            lines.append(f"   reads   {', '.join(_value(i) for i in fusion.inputs) or 'nothing'}")
-            lines.append(f"   writes  {', '.join(_value(i) for i in fusion.outputs)}")
-            moved = bytes_text(cost.bytes_read + cost.bytes_written)
-            lines.append(f"   moves   {moved}, saves {bytes_text(cost.bytes_saved)}")
-            lines += [f"   {word:<7} {text}" for word, text in self.execution(fusion)]
-            lines += [f"   apart   {refusal}" for refusal in self.refusals_of(fusion)]
+        lines = [f"{self.name}: {self.totals}", *self.winograd_convolutions()]
+        for number, (fusion, cost) in enumerate(self.fusions, 1):
+            lines += ["", f"{number}. {fusion.name} ({fusion.kind})"]
+            lines += [f"   {label:<9} {text}" for label, text in self.rows(fusion, cost)]
+        return "\n".join([*lines, "", self.rates])
+
+    @property
+    def totals(self) -> str:
+        """Fusions, launched kernels, the work of a call and its temporary memory, in one line."""
+        fusions, kernels = len(self.fusions), len(self.plan.kernels)
+        shape = f"{fusions} fusion{'s' * (fusions != 1)}, launched as {kernels} kernel{'s' * (kernels != 1)}"
+        once = " (of loops, one iteration)" if self._has_loops else ""
+        total, memory = cost_of(self.plan), bytes_text(self.plan.arena_bytes)
+        moved, saved = bytes_text(total.bytes_read + total.bytes_written), bytes_text(total.bytes_saved)
+        return f"{shape}; moves {moved}, saves {saved}{once}; {memory} of temporary memory"
+
+    @property
+    def rates(self) -> str:
+        """The rates of the device by which the cost model decided, in one line."""
         c = self.costs
-        lines += ["", f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"]
-        return "\n".join(lines)
+        return f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"
+
+    @property
+    def _has_loops(self) -> bool:
+        merged = any(m.trip_count > 1 for m in self.merged_launches)
+        return merged or any(isinstance(step, (Loop, Repeat)) for step in self.plan.steps)
+
+    def rows(self, fusion: Fusion, cost: Cost) -> list[tuple[str, str]]:
+        """What there is to say of a fusion, each a label with a text."""
+        rows = [
+            ("computes", self.operations(fusion)),
+            ("reads", ", ".join(_value(i) for i in fusion.inputs) or "nothing"),
+            ("writes", ", ".join(_value(i) for i in fusion.outputs)),
+            ("moves", f"{bytes_text(cost.bytes_read + cost.bytes_written)}, saves {bytes_text(cost.bytes_saved)}"),
+        ]
+        return rows + self.execution(fusion) + [("not fused", str(refusal)) for refusal in self.refusals_of(fusion)]
 
     def execution(self, fusion: Fusion) -> list[tuple[str, str]]:
         """How a fusion runs, as words with a text each: "runs", how it shares launches with others (the innermost
@@ -79,20 +102,24 @@ class Explanation:
         return rows + [("tiles", str(d)) for d in self.tiled_fusions if fusion.name == d.fusions[0]]
 
     def refusals_of(self, fusion: Fusion) -> list[Refusal]:
-        """The edges into a fusion that were not fused, each once."""
-        return list(dict.fromkeys(r for r in self.refusals if r.user == fusion.name))
+        """The edges into a fusion that were not fused, each once, with the first reason."""
+        found: dict[Instruction, Refusal] = {}
+        for r in self.refusals:
+            if r.user == fusion.name:
+                found.setdefault(r.producer, r)
+        return list(found.values())
 
     def _launches(self, fusion: Fusion) -> list[str]:
         found, name = [], fusion.name
         while name in self._sharing:
             m = self._sharing[name]
-            found.append(_sharing(m, name))
+            found.append(("in " if m.name in self._sharing else "in one launch, ") + _sharing(m, name))
             name = m.name
         return found
 
     @cached_property
     def _fusions_by_name(self) -> dict[str, Fusion]:
-        return {f.name: f for f, _ in self.kernels}
+        return {f.name: f for f, _ in self.fusions}
 
     def fusion_of(self, kernel: str) -> Fusion | None:
         """The fusion that a kernel of this name belongs to; None for one that copies or calls others."""
@@ -141,7 +168,7 @@ def _sharing(m: MergedLaunch, name: str) -> str:
     if m.trip_count > 1:
         parts.append(f"{m.trip_count} iterations")
     costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"
-    return f"in one launch, {m.name}: {', '.join(parts)} ({costs})"
+    return f"{m.name}: {', '.join(parts)} ({costs})"
 
 
 def _called(i: Instruction, routine: LibraryRoutine) -> str:

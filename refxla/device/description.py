@@ -12,8 +12,11 @@ LINE = 64  # bytes of a line of a cache
 
 @dataclass(frozen=True)
 class Costs:
-    """The rates of a device, in nanoseconds: all that the compiler and the runtime assume of its speed. No bit of any
-    result depends on them. runtime/calibration.py measures the first three; `scaled` makes the others follow.
+    """The rates of a device, in nanoseconds: what the compiler and the runtime assume of its speed (blocks of matrix
+    products have a model of their own, codegen/products/blocking.py). No bit of any result depends on them.
+    runtime/calibration.py measures the first three; `scaled` makes those follow that wait for the same: for memory, for
+    arithmetic, for a launch. Those of a core's caches and of calls (`near`, `call`, `item`, `library_call`, `phase`)
+    stay.
     """
 
     # Of all cores, in vectors: a byte moved, an addition; and a launch.

@@ -59,25 +59,25 @@ def test_a_file_that_is_written_has_the_rights_it_had_or_the_usual_ones(refxla, 
 def test_what_is_explained(refxla, tmp_path):
     page = tmp_path / "step.html"
     out = refxla("explain", EXAMPLES / "mlp" / "step.hlo", "--html", page).out
-    kernels = re.findall(r"^(\d+) (\S+)  (\S+)$", out, re.M)
-    assert len(kernels) == int(re.search(r"(\d+) fusions", out)[1]) > 5
-    assert out.count("does ") == out.count("moves ") - 1 == len(kernels)
-    assert ": the user reads it at other indices" in out or "apart" in out
+    fusions = re.findall(r"^(\d+) (\S+)  (\S+)$", out, re.M)
+    assert len(fusions) == int(re.search(r"(\d+) fusions", out)[1]) > 5
+    assert out.count("computes ") == out.count("moves ") - 1 == len(fusions)
+    assert ": the user reads it at other indices" in out or "not fused" in out
     html = page.read_text()
-    for _, name, _ in kernels:
+    for _, name, _ in fusions:
         assert name in html
     boxes = html.count("<rect ")
-    assert boxes == len(kernels) and "<svg" in html and "http://www.w3.org/2000/svg" in html
+    assert boxes == len(fusions) and "<svg" in html and "http://www.w3.org/2000/svg" in html
     assert not re.search(r"<script|<link|src=", html)
     for text in (out, html):
         assert "docs/glossary.md has all terms" in text and "emitter: " in re.sub("<.*?>", "", text)
-    assert 'class="legend"' in html and html.count("<details>") >= len(kernels) and "a0: input" in html
+    assert 'class="legend"' in html and html.count("<details>") >= len(fusions) and "a0: input" in html
 
 
 def test_explain_names_the_one_kernel_of_the_fused_sum(refxla):
     out = refxla("explain", FUSED).out
-    assert "1 fusion in 1 kernel" in out and "does   multiply, add, reduce" in out
-    assert "reads  x.1 f32[1048576]" in out or "f32[1048576]" in out
+    assert "1 fusion, launched as 1 kernel" in out and "computes  multiply, add, reduce" in out
+    assert re.search(r"reads +\S+ f32\[1048576\]", out)
 
 
 def test_explain_says_which_routine_is_called_and_how_kernels_run(refxla, tmp_path):
@@ -86,7 +86,7 @@ def test_explain_says_which_routine_is_called_and_how_kernels_run(refxla, tmp_pa
         "HloModule m\nENTRY e { a = f32[64,64] parameter(0) ROOT c = f32[64,64] cholesky(a), lower=true }"
     )
     out = refxla("explain", program, "--html", page).out
-    assert "calls  LAPACK's spotrf" in out and "calls LAPACK&#x27;s spotrf" in page.read_text()
+    assert "calls     LAPACK's spotrf" in out and "calls LAPACK&#x27;s spotrf" in page.read_text()
 
 
 def test_devices_are_listed_with_the_default_and_why(refxla):

@@ -115,7 +115,7 @@ def test_it_is_asked_for_and_explained(tmp_path, capsys):
     plain, tiled = refxla.compile(program), refxla.compile(program, winograd=True)
     assert plain.opencl != tiled.opencl and "tiles" not in str(plain.explain())
     assert "in tiles: r: " in str(tiled.explain()) and "million operations and" in str(tiled.explain())
-    assert "dot" in {f.kind for f, _ in tiled.explain().kernels}
+    assert "dot" in {f.kind for f, _ in tiled.explain().fusions}
     assert "no tiles: r: " in str(refxla.compile(text(*PLAIN), winograd=True).explain())
     again = refxla.compile(program, winograd=True)  # from the cache: another program than the plain one
     assert again.opencl == tiled.opencl
