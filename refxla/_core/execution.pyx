@@ -418,7 +418,7 @@ cdef bint is_interrupted() noexcept with gil:
 
 
 cdef void cancel_all() noexcept nogil:
-    """Have the call that runs ended in its next loop, and those behind it not begun."""
+    """Have the call that runs ended in its next loop, and those after it not begun."""
     cdef Call* call
     rx_enter()
     call = _first

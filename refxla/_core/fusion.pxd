@@ -33,7 +33,7 @@ cdef class Scheduler:
     cdef Group new_group(self, int p, int kind)
     cdef void add(self, Group group, int p, int tag, double evaluations)
     cdef void write(self, Group group, int p)
-    cdef void refuse(self, int p, Group group, int reason, double saved=*, double cost=*)
+    cdef void refuse(self, int p, Group group, int reason, double unfused_ns=*, double fused_ns=*)
     cdef visit(self, int p)
     cdef int tag_of(self, Group group, int p, list edges)
     cdef list edges_from(self, Group group, int p)

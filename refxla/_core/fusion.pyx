@@ -3,17 +3,18 @@
 The nodes of a graph are visited from the results back, so that all users of a node have their group when the node is
 visited. The node then either
 
-    joins every group that uses it (its value never reaches memory; where there are several groups it is recomputed),
-    joins one group as one more of its outputs, or
-    starts a group of its own,
+    joins every group that uses it (its value never reaches memory; where there are several groups it is recomputed), if
+    their emitters can compute it and the cost model finds that cheaper than storing the value once,
+    or else joins the first of these groups that can have it as one more output,
+    or else starts a group of its own.
 
-whichever is cheapest by the cost model among those that an emitter supports. A group is a loop until a hero (a reduce, a
+A group is a loop until a hero (a reduce, a
 dot, ...) joins it; the users of the hero then are the epilogue of its kernel. Finally, sibling groups that run over the
 same space and read the same value are merged. Every edge that stays unfused is recorded with its reason.
 
 No two groups may wait for each other. So for each group the set of those that need what it makes is known, as bits, and
-grows with each output that has users elsewhere (XLA: HloReachabilityMap). A walk over the groups for each value with
-several users would take a time quadratic in the number of layers of a network that is trained.
+grows with each output that has users elsewhere (XLA: HloReachabilityMap). To follow the edges between groups anew for
+each value with several users would take a time quadratic in the number of layers of a network that is trained.
 """
 
 from refxla._core.graph import KIND_NAMES
@@ -121,8 +122,8 @@ cdef class Scheduler:
         group.maps = None
         self.link(group, p)
 
-    cdef void refuse(self, int p, Group group, int reason, double saved=0, double cost=0):
-        self.reasons.append((p, group.number, reason, saved, cost))
+    cdef void refuse(self, int p, Group group, int reason, double unfused_ns=0, double fused_ns=0):
+        self.reasons.append((p, group.number, reason, unfused_ns, fused_ns))
 
     cdef visit(self, int p):
         cdef Graph g = self.g
@@ -308,7 +309,7 @@ cdef class Scheduler:
     cdef place_elemental(self, int p, dict users, bint in_memory):
         cdef Graph g = self.g
         cdef Group group
-        cdef double apart, inside = 0, work, read = 0, count
+        cdef double unfused_ns, fused_ns = 0, work, read = 0, count
         cdef int e, tag, why
         fits = {}
         for number, edges in users.items():
@@ -326,18 +327,18 @@ cdef class Scheduler:
             if len(fits) > 1 and not (self.shared and self.is_slight(p, read)):
                 fits = self.merge_users(p, fits, users)
             for _tag, count in fits.values():
-                inside += work * count
-            inside += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
-            apart = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + self.launch_ns
+                fused_ns += work * count
+            fused_ns += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
+            unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + self.launch_ns
             if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
-                apart -= self.launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
-            if inside <= apart:
+                unfused_ns -= self.launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
+            if fused_ns <= unfused_ns:
                 for number, (tag, count) in fits.items():
                     self.add(self.groups[number], p, tag, count)
                 return
             why = SHARED if len(fits) > 1 else AMPLIFIED
             for number in fits:
-                self.refuse(p, self.groups[number], why, apart, inside)
+                self.refuse(p, self.groups[number], why, unfused_ns, fused_ns)
         for number, (tag, count) in fits.items():
             group = self.groups[number]
             if self.can_output(group, p, tag) and not self.closes_cycle(number, users):
@@ -621,8 +622,8 @@ def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
             )
         )
     reasons = [
-        UnfusedEdge(p, place[number], REASONS[why], saved, cost)
-        for p, number, why, saved, cost in s.reasons
+        UnfusedEdge(p, place[number], REASONS[why], unfused_ns, fused_ns)
+        for p, number, why, unfused_ns, fused_ns in s.reasons
         if number in place and p not in (<Group>s.groups[number]).tags
     ]
     return result, reasons

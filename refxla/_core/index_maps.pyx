@@ -13,7 +13,7 @@ cdef enum:  # steps that are no operation's own
     SCALAR = 1  # one element, which has one index: it is written once in each scope
 
 # Operations that hand an index on, and those whose operand is evaluated in the scope of the result. What any other
-# operation reads is behind a condition, or in a loop.
+# operation reads is under a condition, or in a loop.
 cdef frozenset HANDED_ON = frozenset(("copy", "opt-barrier", "domain", "add-dependency"))
 cdef frozenset IN_SCOPE = frozenset(("broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "gather",
                                      "dynamic-slice"))

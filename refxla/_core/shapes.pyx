@@ -50,7 +50,7 @@ def make(opcode, *operands, name=None, shape=None, **attributes):
     """A new instruction. Its shape is inferred; `shape` is needed where it does not follow from the operands.
 
     A shape that is given must be the inferred one but for the layout. The caller puts the instruction into a computation
-    behind its operands. Raises InvalidProgramError for a broken rule.
+    after its operands. Raises InvalidProgramError for a broken rule.
     """
     made = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
     inferred = infer(made)
@@ -80,7 +80,7 @@ def covered():
 
 
 cdef bint marked(object stated, list operands):
-    """Whether dynamic marks are to be inferred: rare, and no module has them behind the pass `dynamic`."""
+    """Whether dynamic marks are to be inferred: rare, and no module has them after the pass dynamic-padder."""
     if stated.dynamic:
         return True
     for shape in operands:

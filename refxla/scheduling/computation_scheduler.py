@@ -101,7 +101,7 @@ class ComputationScheduler:
         for edge in unfused:
             told.add((edge.producer, edge.user))
             made = self.graph.instructions[edge.producer][0]
-            yield Refusal(made, self.names[edge.user], edge.reason, edge.apart, edge.fused)
+            yield Refusal(made, self.names[edge.user], edge.reason, edge.unfused, edge.fused)
         number = {i: n for n, instructions in enumerate(self.graph.instructions) for i in instructions}
         behind = {n: g.heroes for g in self.groups if g.kind != "control" for n in g.outputs if n not in g.heroes}
         for user, group in enumerate(self.groups):

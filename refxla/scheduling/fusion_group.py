@@ -26,10 +26,10 @@ class FusionGroup:
 @dataclass(frozen=True)
 class UnfusedEdge:
     """Node `producer` is not computed in the kernel of group number `user`, and why. Where the cost model decided:
-    nanoseconds of the two as separate kernels (`apart`) and as one (`fused`); else 0."""
+    nanoseconds of the two as separate kernels (`unfused`) and as one (`fused`); else 0."""
 
     producer: int
     user: int
     reason: str
-    apart: float
+    unfused: float
     fused: float

@@ -49,13 +49,13 @@ class Refusal:
     producer: Instruction
     user: str
     reason: str
-    apart: float
+    unfused: float
     fused: float
 
     @property
     def costs(self) -> str:
         """The times that decided, in parentheses; nothing where no cost did."""
-        return f" ({self.apart / 1e3:.1f} us apart, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
+        return f" ({self.unfused / 1e3:.1f} us unfused, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
 
     def __str__(self) -> str:
         return f"{self.producer.opcode} {self.producer.name}: {self.reason}{self.costs}"

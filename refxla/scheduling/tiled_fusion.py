@@ -46,13 +46,13 @@ class TilingDecision:
     axes: tuple[Axis, ...]
     bytes: int
     tile_bytes: int
-    apart: float
+    untiled: float
     tiled: float
     reason: str = ""
 
     def __str__(self) -> str:
         names = ", ".join(self.fusions)
-        costs = f"{self.apart / 1e3:.1f} us apart, {self.tiled / 1e3:.1f} us in tiles"
+        costs = f"{self.untiled / 1e3:.1f} us untiled, {self.tiled / 1e3:.1f} us in tiles"
         if not self.axes:
             return f"{names}: not tiled, {self.reason}" + (f" ({costs})" if self.tiled else "")
         blocks = " x ".join(f"{a.block} of {a.size}" for a in self.axes)
@@ -259,15 +259,15 @@ class TilingSearch:
         taken = rows.reads(classes, axes)
         again = sum(b for b, changes in taken if not changes)  # the same for the next tile
         used = tile_bytes + again
-        apart = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
-        apart += (len(groups) - 1) * self.costs.launch
+        untiled = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
+        untiled += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
         tiled = trip_count * (SEEN * (moved + again) * self.costs.near_byte(used) + TILE_NS) / self.cores
         rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
         tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
         return _Candidate(
-            groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(tile_bytes), apart, tiled
+            groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(tile_bytes), untiled, tiled
         )
 
     def _far(self, bytes: float) -> float:
@@ -281,7 +281,7 @@ class TilingSearch:
         names = tuple(self.frame.names[n] for n in order)
 
         def decide(axes: tuple[Axis, ...], reason: str = "") -> TilingDecision:
-            made = TilingDecision(names, axes, choice.bytes, choice.tile_bytes, choice.apart, choice.tiled, reason)
+            made = TilingDecision(names, axes, choice.bytes, choice.tile_bytes, choice.untiled, choice.tiled, reason)
             self.decisions.append(made)
             return made
 
@@ -304,12 +304,12 @@ class _Candidate:
     axes: tuple[Axis, ...]
     bytes: int
     tile_bytes: int
-    apart: float
+    untiled: float
     tiled: float
 
     @property
     def gain(self) -> float:
-        return self.apart - self.tiled
+        return self.untiled - self.tiled
 
 
 def _numbers(most: int) -> Iterator[int]:
