@@ -45,8 +45,8 @@ def arguments(text: str) -> list[np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def no_tiny_products(monkeypatch):
-    monkeypatch.setattr(dot, "TINY", -1)
-    monkeypatch.setattr(convolution, "TINY", -1)
+    monkeypatch.setattr(dot, "TINY", 0)
+    monkeypatch.setattr(convolution, "TINY", 0)
 
 
 def wide() -> object:

@@ -70,7 +70,7 @@ def convolutions(draw):
 def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops, segmented):
     lhs, rhs, window, labels, groups, of_batch = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "TINY", -1)
+        patch.setattr(convolution, "TINY", 0)
         if segmented:
             patch.setattr(contraction_order, "ONE_CHAIN", 2)
             patch.setattr(contraction_order, "SEGMENT", 4)

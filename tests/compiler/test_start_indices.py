@@ -153,7 +153,7 @@ def small(monkeypatch):
     monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_BYTES", 1)
     monkeypatch.setattr(interleaved_row_copy, "FAR_BYTES", 1)
     monkeypatch.setattr(elementwise, "FAR_BYTES", 1)
-    monkeypatch.setattr(dot, "TINY", -1)
+    monkeypatch.setattr(dot, "TINY", 0)
 
 
 EVERYWHERE = "dynamic_slice", "gathered_rows"  # the others only where loops of its own are chosen by how they read

@@ -20,7 +20,7 @@ VNNI = replace(DEFAULT_CPU, features=f"{WIDE.features},avx512vnni")
 
 @pytest.fixture(autouse=True)
 def no_tiny_products(monkeypatch):
-    monkeypatch.setattr(dot, "TINY", -1)
+    monkeypatch.setattr(dot, "TINY", 0)
 
 
 def on_this_machine(target: Target) -> Target:
