@@ -256,3 +256,37 @@ def test_no_two_folders_have_a_class_of_one_name():
             found.setdefault(name, set()).add(folder)
     found.pop("Block")  # of memory in the pool (_core), and of C (codegen)
     assert not {name: folders for name, folders in found.items() if len(folders) > 1}
+
+
+# Names that say nothing of what they stand for: participles and prepositions as nouns, and metaphors.
+NO_NOUNS = {
+    *("ahead", "beside", "fetched", "found", "given", "held", "kept", "known", "late", "made", "near", "taken", "told"),
+    *("together", "turned", "walked", "bands", "crew", "door", "doors", "hands", "house", "room", "slabs", "teams"),
+}
+
+
+def defined_names(path: Path) -> Iterator[str]:
+    """Functions, classes, attributes, fields and the constants of a module, but no local variables."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+    for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
+        for node in scope.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            yield from (t.id for t in targets if isinstance(t, ast.Name))
+
+
+def test_what_is_defined_is_named_by_a_noun_or_a_verb():
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources("refxla")
+        for name in (defined_names(path) if path.suffix == ".py" else ())
+        if name.strip("_").lower() in NO_NOUNS
+    }
+    for path in sources("refxla/_core"):
+        cython = re.findall(r"^ *c?p?def [^=(\n]*?(\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+        found |= {f"{path.relative_to(ROOT)}: {name}" for name in cython if name.strip("_") in NO_NOUNS}
+    assert not found

@@ -333,7 +333,7 @@ cdef class Executor:
                 launch.buffers[a] = step.buffers[a if a < len(step.buffers) else 0]
             launch.program = <Handle> <uintptr_t> programs[function].int_ptr
             launch.function = <bytes> names[function]
-            status = made(launch, 0)
+            status = make_kernel(launch, 0)
             if status != SUCCESS:
                 raise DeviceError(f"kernel {kernel.name} ({function}) cannot be made: {status_name(status)}")
 
@@ -802,7 +802,7 @@ cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
     cdef Launch* launch = <Launch*> step
     cdef int status = SUCCESS
     if launch.kernels[who] == NULL:
-        status = made(launch, who)
+        status = make_kernel(launch, who)
     if status == SUCCESS:
         status = enqueue(launch, who, begin, count)
     if status == SUCCESS and launch.machine.members > 1:
@@ -829,7 +829,7 @@ cdef int64_t clock_ns() noexcept nogil:
     return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
 
 
-cdef int made(Launch* step, int who) noexcept nogil:
+cdef int make_kernel(Launch* step, int who) noexcept nogil:
     """Make the kernel object of a thread; OpenCL's status."""
     cdef int32_t status = SUCCESS
     cdef Handle kernel = api.create_kernel(step.program, step.function, &status)

@@ -300,10 +300,10 @@ cdef Error* copied(Buffer* buffer, Device* device, void** answer) noexcept nogil
     if target != NULL:
         memcpy(target.data, source.data, buffer.bytes)
     drop(source)
-    return given(target, device, buffer.element_type, buffer.dimensions, buffer.rank, answer)
+    return give_buffer(target, device, buffer.element_type, buffer.dimensions, buffer.rank, answer)
 
 
-cdef Error* given(
+cdef Error* give_buffer(
     Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank, void** answer
 ) noexcept nogil:
     """Answer with a buffer that takes over the storage, which may be NULL for want of memory."""
@@ -392,7 +392,7 @@ cdef Error* client_buffer_from_host(FromHostArgs* args) noexcept nogil:
                 ELEMENT_BYTES[args.element_type],
             )
     args.event = READY
-    return given(storage, device, args.element_type, args.dimensions, rank, &args.buffer)
+    return give_buffer(storage, device, args.element_type, args.dimensions, rank, &args.buffer)
 
 
 cdef Error* client_uninitialized_buffer(UninitializedArgs* args) noexcept nogil:
@@ -406,7 +406,7 @@ cdef Error* client_uninitialized_buffer(UninitializedArgs* args) noexcept nogil:
     size = ELEMENT_BYTES[args.element_type]
     for n in range(<int> args.rank):
         size *= args.dimensions[n]
-    return given(new_storage(size), device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
+    return give_buffer(new_storage(size), device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
 
 
 cdef Error* client_view(ViewArgs* args) noexcept nogil:
@@ -431,7 +431,7 @@ cdef Error* client_view(ViewArgs* args) noexcept nogil:
     if storage == NULL:
         return no_memory("an array", size)
     storage.on_delete, storage.on_delete_argument = args.on_delete, args.on_delete_argument
-    return given(storage, device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
+    return give_buffer(storage, device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
 
 
 cdef bint is_row_major(MemoryLayout* layout, const int64_t* dimensions, int rank, int64_t item) noexcept nogil:

@@ -73,7 +73,7 @@ class FunctionCall:
         return replace(self, indices=tuple(map(index, self.indices)))
 
 
-Found = TypeVar("Found", Access, Store, FunctionCall)
+Record = TypeVar("Record", Access, Store, FunctionCall)
 
 
 class AccessPattern:

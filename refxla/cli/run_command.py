@@ -113,13 +113,13 @@ class _Left:
             others = arguments if loops else [None if a is None else np.flip(a).copy() for a in arguments]
             result = executable(*others)
             self.results = list(result) if isinstance(result, tuple) else [result]
-        self.known = [_digest(values) for values in (self.arguments, self.results)]
+        self.digests = [_digest(values) for values in (self.arguments, self.results)]
 
     def changed(self) -> list[str]:
         """A sentence for each of the two that are not what they were."""
         said = ("A call has changed its arguments.", "A call has changed the results of the call before it.")
         now = (_digest(values) for values in (self.arguments, self.results))
-        return [what for what, a, b in zip(said, self.known, now, strict=True) if a != b]
+        return [what for what, a, b in zip(said, self.digests, now, strict=True) if a != b]
 
 
 def _digest(values: list[Any]) -> bytes:

@@ -24,7 +24,7 @@ class Block:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._known: list[dict[Hashable, Any]] = [{}]
+        self._scopes: list[dict[Hashable, Any]] = [{}]
         self._conditions = 0
 
     @property
@@ -34,31 +34,31 @@ class Block:
 
     def line(self, text: str) -> None:
         """Adds one statement, indented by the scopes around it."""
-        self._lines.append("    " * len(self._known) + text)
+        self._lines.append("    " * len(self._scopes) + text)
 
     @contextmanager
     def scope(self, head: str = "") -> Iterator[None]:
         """Statements inside braces after `head`, such as "for (int i = 0; i < 4; ++i)", "if (x)" or "else"."""
         self.line(f"{head} {{".lstrip())
-        self._known.append({})
+        self._scopes.append({})
         condition = head.startswith(("if ", "else"))
         self._conditions += condition
         try:
             yield
         finally:
-            self._known.pop()
+            self._scopes.pop()
             self._conditions -= condition
             self.line("}")
 
     def remember(self, key: Hashable, value: Any) -> None:
         """Keeps a value for the rest of the current scope."""
-        self._known[-1][key] = value
+        self._scopes[-1][key] = value
 
     def recall(self, key: Hashable) -> Any:
         """What was remembered under `key` in this scope or one around it, or None."""
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
         return None
 
     def text(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from refxla_spec.module import Instruction
 
-from ..analysis.access_patterns import Access, AccessPattern, Found, Store
+from ..analysis.access_patterns import Access, AccessPattern, Record, Store
 from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Index, linearize
 from ..analysis.index_maps import MAX_LITERALS, Indices, is_elementwise
@@ -74,7 +74,7 @@ class ElementalIrEmitter(ElementBuilder):
         return run_rule(
             rule,
             lambda instruction, indices: self._rule(instruction, indices, block),
-            lambda request: self._known(request, block),
+            lambda request: self._recalled_value(request, block),
             block.remember,
         )
 
@@ -130,7 +130,7 @@ class ElementalIrEmitter(ElementBuilder):
             self._gathered[instruction] = place
 
     @contextmanager
-    def ahead(self, lines: int) -> Iterator[None]:
+    def prefetching(self, lines: int) -> Iterator[None]:
         """Inside, what lies at places that come from memory is not loaded, but so many lines of it are fetched ahead;
         nothing is stored, and what is computed is good for nothing else."""
         self.lines_ahead = lines
@@ -148,7 +148,7 @@ class ElementalIrEmitter(ElementBuilder):
         finally:
             self._writes = True
 
-    def adopt(self, found: Found, pattern: AccessPattern, block: Block) -> Found:
+    def adopt(self, found: Record, pattern: AccessPattern, block: Block) -> Record:
         """What an analysis has found, in terms of variables of `block`: the start indices in it are read here.
 
         The indices that the analysis was given must be in scope.
@@ -184,7 +184,7 @@ class ElementalIrEmitter(ElementBuilder):
             return None
         return f"{self._inputs[instruction]} + ({c_of(linearize(indices, instruction.shape.dimensions))})"
 
-    def _known(self, request: tuple[Instruction, Indices], block: Block) -> str | tuple[str, ...] | None:
+    def _recalled_value(self, request: tuple[Instruction, Indices], block: Block) -> str | tuple[str, ...] | None:
         bound = self._bound.get(request)
         return bound if bound is not None else block.recall(request)
 

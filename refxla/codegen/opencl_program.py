@@ -159,7 +159,7 @@ class Builder:
         self._enter(kernel)
         for dispatchers in self._open.values():
             for dispatcher in list(dispatchers):
-                if self.part is not None and dispatcher.size >= self._room:
+                if self.part is not None and dispatcher.size >= self._part_length:
                     self._close([dispatcher])
                     dispatchers.remove(dispatcher)
 
@@ -177,7 +177,7 @@ class Builder:
         return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
 
     @property
-    def _room(self) -> int:
+    def _part_length(self) -> int:
         """The characters of the next part of several."""
         assert self.part is not None
         return min(self.part * (_GROWTH + len(self._parts)) // _GROWTH, self.part * _LARGEST)
@@ -211,7 +211,7 @@ class Builder:
 
         def cost(d: _Dispatcher) -> float:
             more = sum(size for name, size in texts.items() if name not in d.texts)
-            return more if self.part is None else more + max(0, d.size + more - 2 * self._room) / 2
+            return more if self.part is None else more + max(0, d.size + more - 2 * self._part_length) / 2
 
         best = min(same, key=cost, default=None)
         if best is None or cost(best) > sum(texts.values()):

@@ -40,9 +40,9 @@ LONG = 32  # elements of a block that are worth going through all indices once i
 MANY = 4  # compute units whose items own blocks: fewer are no faster than one that reads all updates in order
 STRIP = 4096  # elements that lie together and have one owner, at most: processors fetch pages ahead, not only lines
 LOOKED_AT = 1024  # indices that an item goes through before the updates that they say are its own
-AHEAD = 12  # updates before one whose block, and whose own elements where they do not follow, are fetched
-FETCHED = 256  # elements of them, at most
-NEAR = 1 << 18  # bytes of an operand that is in the cache anyway
+PREFETCH_DISTANCE = 12  # updates before one whose block, and whose own elements where they do not follow, are fetched
+MOST_PREFETCHED = 256  # elements of them, at most
+CACHED_BYTES = 1 << 18  # bytes of an operand that is in the cache anyway
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -147,7 +147,7 @@ class ScatterWalk:
             # `inner`: whether the shared dimensions are the innermost loops: they can be, and they run along memory.
             last = max((d for d, n in enumerate(self.sizes) if n > 1), default=None)
             self.inner = not batched and last in free
-        self.walked = [d for d in range(len(self.sizes)) if d not in self.shared]
+        self.loop_dimensions = [d for d in range(len(self.sizes)) if d not in self.shared]
         # The types in which values are combined: where each element is hit once, its own.
         own = [type_name(o) for o in self.operands]
         self.types = own if self.is_unique() else list(accumulator_types(hero.to_apply))
@@ -205,7 +205,7 @@ class ScatterWalk:
         with ExitStack() as scopes:
             if not self.inner:
                 self._enter_shared(e, block, scopes, at)
-            for d in self.walked:
+            for d in self.loop_dimensions:
                 at[d], scope = e.loop(self.sizes[d], block)
                 scopes.enter_context(scope)
             self._fetch_ahead(e, block, pointers, at)
@@ -218,12 +218,12 @@ class ScatterWalk:
 
     def _emit_owned(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
         """The updates whose blocks are this item's, in order: first their numbers, then what is done with them."""
-        sizes = [self.sizes[d] for d in self.walked]
+        sizes = [self.sizes[d] for d in self.loop_dimensions]
         count = prod(sizes)
         first, n, k, own = (e.names.fresh(prefix) for prefix in ("first", "n", "k", "own"))
         number = variable(k, 0, count - 1)
-        at = dict(zip(self.walked, delinearize(number, sizes), strict=True))
-        block.line(f"int {own}[{LOOKED_AT + AHEAD}] = {{0}};")
+        at = dict(zip(self.loop_dimensions, delinearize(number, sizes), strict=True))
+        block.line(f"int {own}[{LOOKED_AT + PREFETCH_DISTANCE}] = {{0}};")
         with block.scope(f"for (int {first} = 0; {first} < {count}; {first} += {LOOKED_AT})"):
             last = f"{first} + {LOOKED_AT}"
             block.line(f"int {n} = 0;")
@@ -238,8 +238,8 @@ class ScatterWalk:
             mine = e.names.fresh("m")
             with block.scope(f"for (int {mine} = 0; {mine} < {n}; ++{mine})"), ExitStack() as scopes:
                 ahead = e.names.fresh("k")
-                block.line(f"const int {ahead} = {own}[{mine} + {AHEAD}];")
-                then = dict(zip(self.walked, delinearize(variable(ahead, 0, count - 1), sizes), strict=True))
+                block.line(f"const int {ahead} = {own}[{mine} + {PREFETCH_DISTANCE}];")
+                then = dict(zip(self.loop_dimensions, delinearize(variable(ahead, 0, count - 1), sizes), strict=True))
                 self._fetch(e, block, then, self.starts(e, block, then)[0], pointers, self.updates)
                 block.line(f"const int {k} = {own}[{mine}];")
                 starts, _ = self.starts(e, block, at)
@@ -248,11 +248,13 @@ class ScatterWalk:
 
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
         """Asks for the block of an update some iterations ahead to be in the cache by then; they come in order."""
-        d = max((d for d in self.walked if self.sizes[d] > 1), default=None)
-        if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= NEAR:
+        d = max((d for d in self.loop_dimensions if self.sizes[d] > 1), default=None)
+        if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= CACHED_BYTES:
             return
         k, last = e.names.fresh("k"), self.sizes[d] - 1
-        block.line(f"const int {k} = {c_of(at[d])} < {last - AHEAD} ? {c_of(at[d] + AHEAD)} : {last};")
+        block.line(
+            f"const int {k} = {c_of(at[d])} < {last - PREFETCH_DISTANCE} ? {c_of(at[d] + PREFETCH_DISTANCE)} : {last};"
+        )
         ahead = {**at, d: variable(k, 0, last)}
         starts, conditions = self.starts(e, block, ahead)
         with block.scope(f"if ({' & '.join(conditions)})" if conditions else ""):
@@ -276,7 +278,7 @@ class ScatterWalk:
         position = linearize(self.place(at, starts), self.operands[0].shape.dimensions)
         places = [f"{p} + ({c_of(position)})" for p in pointers]
         places += filter(None, (e.address(u, [at[d] for d in range(len(self.sizes))]) for u in updates))
-        end = f"{begin} + {min(self.part, FETCHED)}" if begin != "0" else str(min(self.part, FETCHED))
+        end = f"{begin} + {min(self.part, MOST_PREFETCHED)}" if begin != "0" else str(min(self.part, MOST_PREFETCHED))
         fetches = " ".join(f"__builtin_prefetch({p});" for p in places)
         block.line(f"for (int {i} = {begin}; {i} < {end}; {i} += {SHORTEST}) {{ {fetches} }}")
 

@@ -37,7 +37,7 @@ from ..runtime.executable import Executable
 from .planning import plan_module
 
 SECONDS = 0.05  # for which a candidate runs, at least three times
-TURNS = 7  # of the rules and of the best candidate, at the end
+ROUNDS = 7  # of the rules and of the best candidate, at the end
 BETTER = 0.98  # of the best time so far: what is not clearly quicker may be noise
 LEAST_PRODUCTS = 1 << 16  # multiply-adds from which a product is worth the search
 
@@ -152,8 +152,8 @@ class _OnDevice:
     def confirms(self, module: Module, configurations: dict[str, TileConfiguration]) -> bool:
         targets = (self.device.target, replace(self.device.target, tile_configurations=configurations))
         rules, best = (self.program(module, target)[1]() for target in targets)
-        turns = [(self.seconds(module, rules), self.seconds(module, best)) for _ in range(TURNS)]
-        return median(b for _, b in turns) < BETTER * median(r for r, _ in turns)
+        rounds = [(self.seconds(module, rules), self.seconds(module, best)) for _ in range(ROUNDS)]
+        return median(b for _, b in rounds) < BETTER * median(r for r, _ in rounds)
 
     def program(self, module: Module, target: Target) -> tuple[str, Callable[[], Executable]]:
         """The kernels of a program as text, and what makes it an executable."""
@@ -187,7 +187,7 @@ def _products(fusion: Fusion) -> int:
 
 def _entry(name: str, device: Device) -> str:
     """The key in the cache of a product on a device: another search is another key."""
-    return disk.key("tuning", repr((SPACE, TURNS)), name, device.platform, device.name, device.label, device.driver,
+    return disk.key("tuning", repr((SPACE, ROUNDS)), name, device.platform, device.name, device.label, device.driver,
                     str(device.compute_units), repr(device.target))  # fmt: skip
 
 

@@ -23,8 +23,8 @@ class Sizes:
 
     def __init__(self, parameters: Sequence[Shape], results: Sequence[Shape], single: bool) -> None:
         self.parameters, self.results, self.single = tuple(parameters), tuple(results), single
-        self._given = sizes_of(list(parameters))
-        self._made = sizes_of(list(results))
+        self._parameter_sizes = sizes_of(list(parameters))
+        self._result_sizes = sizes_of(list(results))
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """The values at their bounds, with zeros after those of dynamic shape, and their sizes.
@@ -37,7 +37,7 @@ class Sizes:
                 f"({', '.join(str(s.without_layout()) for s in self.parameters)}), {len(values)} given"
             )
         arrays = [self._padded(n, v) for n, v in enumerate(values)]
-        counts = [np.int32(np.shape(values[n])[d]) for n, d in self._given]
+        counts = [np.int32(np.shape(values[n])[d]) for n, d in self._parameter_sizes]
         return arrays + [np.asarray(c) for c in counts]
 
     def _padded(self, n: int, value: Any) -> Any:
@@ -59,7 +59,7 @@ class Sizes:
     def cut(self, values: Sequence[np.ndarray]) -> Any:
         """The results of a call at the sizes that they have: one array, or the tuple of them."""
         arrays = list(values[: len(self.results)])
-        for (n, d), size in zip(self._made, values[len(self.results) :], strict=True):
+        for (n, d), size in zip(self._result_sizes, values[len(self.results) :], strict=True):
             arrays[n] = arrays[n][(slice(None),) * d + (slice(int(size)),)]
         arrays = [np.ascontiguousarray(a) if s.is_dynamic else a for a, s in zip(arrays, self.results, strict=True)]
         return arrays[0] if self.single else tuple(arrays)

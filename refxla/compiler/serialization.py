@@ -73,7 +73,7 @@ class _Writer:
     def __init__(self) -> None:
         self.classes: dict[type, int] = {}
         self.objects: list[list[Any]] = []
-        self.known: dict[int, tuple[int, Any]] = {}  # by the address of an object, which is kept alive
+        self.numbers: dict[int, tuple[int, Any]] = {}  # by the address of an object, which is kept alive
         self.arrays: list[list[Any]] = []
         self.strings: list[list[int]] = []
         self.blobs: list[bytes] = []
@@ -116,12 +116,12 @@ class _Writer:
         raise TypeError(f"a value of type {kind.__name__} has no form in a file")
 
     def object(self, value: Any, kind: type) -> int:
-        if id(value) not in self.known:
+        if id(value) not in self.numbers:
             fields = [self.value(getattr(value, name)) for name in _FIELDS[kind]]
             number = self.classes.setdefault(kind, len(self.classes))
             self.objects.append([number, *fields])
-            self.known[id(value)] = len(self.objects) - 1, value
-        return self.known[id(value)][0]
+            self.numbers[id(value)] = len(self.objects) - 1, value
+        return self.numbers[id(value)][0]
 
     def blob(self, content: bytes) -> list[int]:
         """[place, bytes] of a new blob."""

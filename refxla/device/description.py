@@ -15,7 +15,7 @@ class Costs:
     """The rates of a device, in nanoseconds: what the compiler and the runtime assume of its speed (blocks of matrix
     products have a model of their own, codegen/products/blocking.py). No bit of any result depends on them.
     runtime/calibration.py measures the first three; `scaled` makes those follow that wait for the same: for memory, for
-    arithmetic, for a launch. Those of a core's caches and of calls (`near`, `call`, `item`, `library_call`, `phase`)
+    arithmetic, for a launch. Those of a core's caches and of calls (`cached`, `call`, `item`, `library_call`, `phase`)
     stay.
     """
 
@@ -30,7 +30,7 @@ class Costs:
     library_call: float = 1000.0  # a call of such a routine on the smallest
     call: float = 50.0  # a kernel that another one calls, at least
     item: float = 2000.0  # an item of a kernel with several, at least: emitters make them of some 20 us
-    near: tuple[tuple[int, float], ...] = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
+    cached: tuple[tuple[int, float], ...] = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
     # a byte that it touched last no more than so many bytes ago, and a byte that no cache has:
     far: float = 0.06
     # Of threads that work together:
@@ -53,9 +53,9 @@ class Costs:
             handover=self.handover * launch,
         )
 
-    def near_byte(self, bytes: float) -> float:
-        """What a core takes for a byte that it last touched so many bytes ago."""
-        return next((ns for most, ns in self.near if bytes <= most), self.far)
+    def reused_byte(self, bytes: float) -> float:
+        """What a core takes for a byte that it last touched so many bytes ago (its reuse distance)."""
+        return next((ns for most, ns in self.cached if bytes <= most), self.far)
 
 
 @dataclass(frozen=True)

@@ -275,15 +275,17 @@ class _JaxLowered(Lowered):
         lowering = lowered._lowering
         self.keepalive = lowering.compile_args.get("keepalive")  # functions of this process that the program calls
         self.constant_arguments = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
-        self.kept = sorted(lowering.compile_args["kept_var_idx"])
+        self.used_arguments = sorted(lowering.compile_args["kept_var_idx"])
         given = [info.donated for info in jax.tree.leaves(lowered.args_info)]
         given = [False] * len(self.constant_arguments) + [a and b for a, b in zip(given, on_device, strict=False)]
-        self.program = build(_source(lowered, [k for k, n in enumerate(self.kept) if n < len(given) and given[n]]))
+        self.program = build(
+            _source(lowered, [k for k, n in enumerate(self.used_arguments) if n < len(given) and given[n]])
+        )
         parameters = self.program.arity
-        if parameters != len(self.kept):
+        if parameters != len(self.used_arguments):
             ordered = ", ".join(sorted(map(str, lowering.compile_args.get("ordered_effects", ()))))
             raise UnsupportedError(
-                f"the program has {parameters} parameters for {len(self.kept)} arguments: what else it takes "
+                f"the program has {parameters} parameters for {len(self.used_arguments)} arguments: what else it takes "
                 + (
                     f"(a token that orders calls: {ordered}) is not supported; leave ordered=True out"
                     if ordered
@@ -291,7 +293,7 @@ class _JaxLowered(Lowered):
                 )
             )
         types = [c.dtype for c in self.constant_arguments] + [a.dtype for a in jax.tree.leaves(lowered.args_info)]
-        self.types = [types[n] for n in self.kept]
+        self.types = [types[n] for n in self.used_arguments]
         results, self.structure = jax.tree.flatten(lowered.out_info)
         self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
         self.empty = {n: info.shape for n, info in enumerate(results) if info.dtype == jax.dtypes.float0}
@@ -309,7 +311,9 @@ class _JaxLowered(Lowered):
         if any(jax.dtypes.issubdtype(wanted, jax.dtypes.extended) for wanted in self.types):
             return None
         constants = len(self.constant_arguments)
-        places = [n - constants if n >= constants else np.asarray(self.constant_arguments[n]) for n in self.kept]
+        places = [
+            n - constants if n >= constants else np.asarray(self.constant_arguments[n]) for n in self.used_arguments
+        ]
         for n, wanted in zip(places, self.types, strict=True):
             if isinstance(n, int) and types[n] is not None and types[n] != wanted:
                 return None
@@ -327,15 +331,17 @@ class _JaxLowered(Lowered):
     def parameters(self, leaves: Sequence[Any]) -> list[Any]:
         if self.constant_arguments:
             leaves = [*self.constant_arguments, *leaves]
-        if len(leaves) != len(self.kept):
-            leaves = [leaves[n] for n in self.kept]
+        if len(leaves) != len(self.used_arguments):
+            leaves = [leaves[n] for n in self.used_arguments]
         return list(map(_raw, leaves, self.types))
 
     def calling(self, name: str) -> CallingConvention:
         import jax
 
         first = len(self.constant_arguments)
-        sources = tuple(n - first if n >= first else np.asarray(self.constant_arguments[n]) for n in self.kept)
+        sources = tuple(
+            n - first if n >= first else np.asarray(self.constant_arguments[n]) for n in self.used_arguments
+        )
         positional, keywords = (tuple((n, _tree(s, n)) for n, s in part) for part in self.arguments)
         result = _tree(self.structure, f"the result of {name}", self.empty)
         return CallingConvention(name, positional, keywords, sources, result, not jax.config.jax_enable_x64)
@@ -360,14 +366,14 @@ def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None =
         return structure
     count = 0
 
-    def made(node: Any) -> Tree:
+    def tree_of(node: Any) -> Tree:
         nonlocal count
         data = node.node_data()
         if data is None:
             count += 1
             return EmptyLeaf(tuple(empty[count - 1])) if empty and count - 1 in empty else ArrayLeaf()
         kind, keys = data
-        children = tuple(map(made, node.children()))
+        children = tuple(map(tree_of, node.children()))
         if kind is type(None):
             return Fixed(None)
         if kind in (tuple, list):
@@ -381,7 +387,7 @@ def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None =
             "and named tuples in what is saved"
         )
 
-    return made(structure)
+    return tree_of(structure)
 
 
 class JaxExported:
@@ -404,7 +410,7 @@ class JaxExported:
                 )
         self.exported = exported
         self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), options)
-        self._kept = exported.module_kept_var_idx
+        self._used_arguments = exported.module_kept_var_idx
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import jax
@@ -413,7 +419,7 @@ class JaxExported:
         if structure != self.exported.in_tree:
             raise InputError(f"{self.exported.fun_name} takes {self.exported.in_tree}, and was given {structure}")
         avals = self.exported.in_avals
-        results = self.program(*(_raw(leaves[n], avals[n].dtype) for n in self._kept))
+        results = self.program(*(_raw(leaves[n], avals[n].dtype) for n in self._used_arguments))
         results = results if isinstance(results, tuple) else (results,)
         return jax.tree.unflatten(self.exported.out_tree, results)
 
@@ -429,7 +435,7 @@ class JaxExported:
             self.exported.fun_name,
             tuple((f"argument {n}", _tree(s, f"argument {n}")) for n, s in enumerate(positional.children())),
             tuple((k, _tree(s, k)) for k, s in zip(names, keywords.children(), strict=True)),
-            tuple(self._kept),
+            tuple(self._used_arguments),
             _tree(self.exported.out_tree, "the result"),
             not jax.config.jax_enable_x64,
         )

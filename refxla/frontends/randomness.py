@@ -24,7 +24,7 @@ _ADVICE = (
 _GLOBAL_STATE: np.random.RandomState = getattr(np.random.rand, "__self__")  # noqa: B009 - of np.random's functions
 _PYTHONS: random.Random = getattr(random.random, "__self__")  # noqa: B009 - its declared type is a function's
 _lock = threading.RLock()  # one thread at a time replaces functions
-_BESIDE = ("seed", "ranf", "sample")  # functions that use it, too
+_ALIASES = ("seed", "ranf", "sample")  # functions that use it, too
 
 
 def refusal(called: str) -> UnsupportedError:
@@ -62,7 +62,7 @@ def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterat
     with _lock, contextlib.ExitStack() as stack:
         for module, state, prefix in modules:
             for name, value in list(vars(module).items()):
-                of_state = getattr(value, "__self__", None) is state or (module is np.random and name in _BESIDE)
+                of_state = getattr(value, "__self__", None) is state or (module is np.random and name in _ALIASES)
                 if of_state and not name.startswith("_"):
                     _guard(stack, module, name, me, f"{prefix}.{name}")
         if entropy:

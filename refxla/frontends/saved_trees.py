@@ -15,14 +15,14 @@ def argument_trees(
     program; `values` are those of the leaves that are part of it."""
     count = 0
 
-    def made(value: Any) -> Tree:
+    def argument_tree(value: Any) -> Tree:
         nonlocal count
         if not is_leaf(value):
             return Fixed(value)
         count += 1
         return Fixed(values[count - 1], leaf=True) if count - 1 in values else ArrayLeaf()
 
-    return [(name, Fixed(value) if static else tree_of(value, made)) for name, static, value in arguments]
+    return [(name, Fixed(value) if static else tree_of(value, argument_tree)) for name, static, value in arguments]
 
 
 def tree_of(value: Any, leaf: Callable[[Any], Tree]) -> Tree:

@@ -36,7 +36,7 @@ class _Propagation:
         self.computation = computation
         self.users: dict[Instruction, list[Instruction]] = {}
         self.replaced: dict[Instruction, Instruction] = {}
-        self.made: dict[tuple[Instruction, _Bounds], Instruction] = {}
+        self.slices: dict[tuple[Instruction, _Bounds], Instruction] = {}
         for i in computation.instructions:
             for o in dict.fromkeys(i.operands):
                 self.users.setdefault(o, []).append(i)
@@ -59,7 +59,7 @@ class _Propagation:
                     self.replaced[s] = self.moved(i, s)
         if not self.replaced:
             return 0
-        for i in (*self.computation.instructions, *self.replaced.values(), *self.made.values()):
+        for i in (*self.computation.instructions, *self.replaced.values(), *self.slices.values()):
             i.operands = [self.final(o) for o in i.operands]
         for i in self.replaced:
             self.replaced[i] = self.final(i)
@@ -102,11 +102,11 @@ class _Propagation:
             i, bounds = found
         if bounds == tuple((0, n) for n in i.shape.dimensions):
             return i
-        if (i, bounds) not in self.made:
+        if (i, bounds) not in self.slices:
             made = make("slice", i, name=f"{i.name}.part", slice=tuple(SliceDimension(a, b, 1) for a, b in bounds))
-            self.made[i, bounds] = made
+            self.slices[i, bounds] = made
             self.users.setdefault(i, []).append(made)
-        return self.made[i, bounds]
+        return self.slices[i, bounds]
 
 
 def _is_elementwise(i: Instruction) -> bool:

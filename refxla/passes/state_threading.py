@@ -143,7 +143,8 @@ class _Threading:
             )
         if i.opcode == "while":
             parts: dict[str, Any] = {
-                k: self.threaded.get(i.attributes[k]) or self.beside(i.attributes[k]) for k in ("condition", "body")
+                k: self.threaded.get(i.attributes[k]) or self.without_state(i.attributes[k])
+                for k in ("condition", "body")
             }
             if i.attributes["condition"] in self.threaded:
                 raise UnsupportedError(
@@ -161,9 +162,9 @@ class _Threading:
 
     def conditional(self, i: Instruction) -> Instruction:
         attributes: dict[str, Any] = {  # the branches; annotations are none
-            k: tuple(self.threaded.get(c) or self.beside(c, True) for c in v)
+            k: tuple(self.threaded.get(c) or self.without_state(c, True) for c in v)
             if isinstance(v, tuple)
-            else self.threaded.get(v) or self.beside(v, True)
+            else self.threaded.get(v) or self.without_state(v, True)
             for k, v in i.attributes.items()
             if k in operation("conditional").attributes
         }
@@ -179,7 +180,7 @@ class _Threading:
         self.state = self.add(make("get-tuple-element", pair, name=f"{pair.name}.state", index=1))
         return make("get-tuple-element", pair, name=f"{pair.name}.result", index=0)
 
-    def beside(self, computation: Computation, gives_pair: bool = False) -> Computation:
+    def without_state(self, computation: Computation, gives_pair: bool = False) -> Computation:
         """A computation that does not use the state, as one that is given it: a condition; with `gives_pair` a
         branch."""
         (p,) = computation.parameters

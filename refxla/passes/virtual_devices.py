@@ -301,15 +301,15 @@ class _Rewrite:
         return PerDevice(tuple(parts)) if per_device else parts[0]
 
     def copy(self, i: Instruction, operands: Sequence[Instruction]) -> Instruction:
-        attributes = {k: self.taken(v) for k, v in i.attributes.items()}
+        attributes = {k: self.attribute_of(v) for k, v in i.attributes.items()}
         return Instruction(
             i.name, i.opcode, i.shape, list(operands), attributes, i.metadata, backend_config=i.backend_config
         )
 
-    def taken(self, value: Any) -> Any:
+    def attribute_of(self, value: Any) -> Any:
         """An attribute, whose computations are the program's own."""
         if isinstance(value, tuple):
-            return tuple(map(self.taken, value))
+            return tuple(map(self.attribute_of, value))
         return self.own(value) if isinstance(value, Computation) else value
 
     def own(self, source: Computation) -> Computation:

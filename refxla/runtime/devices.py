@@ -216,9 +216,9 @@ def _rank(device: Device) -> tuple[int, int, str]:
 
 
 def _load() -> dict[str, Device]:
-    return {name: d if isinstance(d, Device) else _known(d) for name, d in discovery.load().items()}
+    return {name: d if isinstance(d, Device) else _described_device(d) for name, d in discovery.load().items()}
 
 
 @cache
-def _known(found: OpenClDevice) -> Device:
+def _described_device(found: OpenClDevice) -> Device:
     return Device(**{f.name: getattr(found, f.name) for f in fields(found)})

@@ -85,7 +85,7 @@ class OpenClDevice:
 # Finding them --------------------------------------------------------------------------------------------------------
 
 _lock = threading.Lock()
-_found: dict[str, OpenClDevice] | None = None
+_devices: dict[str, OpenClDevice] | None = None
 _failure: str = ""
 _contexts: dict[Any, Any] = {}
 
@@ -94,11 +94,11 @@ _NO_CACHE = "PYOPENCL_NO_CACHE"
 
 def load() -> dict[str, OpenClDevice]:
     """The devices by their names. Raises DeviceError when pyopencl cannot be loaded."""
-    global _found, _failure
+    global _devices, _failure
     with _lock:
-        if _found is None:
-            _found, _failure = _discover()
-        return _found
+        if _devices is None:
+            _devices, _failure = _discover()
+        return _devices
 
 
 def _discover() -> tuple[dict[str, OpenClDevice], str]:
@@ -266,7 +266,7 @@ def _context(raw: Any) -> Any:
     platform = raw.platform
     with _lock:
         if platform not in _contexts:
-            siblings = [r for d in (_found or {}).values() for r in d.raws if r.platform == platform]
+            siblings = [r for d in (_devices or {}).values() for r in d.raws if r.platform == platform]
             unique = list(dict.fromkeys(siblings or [raw]))
             _contexts[platform] = pyopencl.Context(unique)
         return _contexts[platform]

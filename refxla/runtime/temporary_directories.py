@@ -24,7 +24,7 @@ from . import private_directories
 _PREFIX = "refxla-"
 _LOCK = "lock"
 _IN_MEMORY = "/dev/shm"
-_ROOM = 1 << 30  # bytes that are free in memory, or it is left to those who asked for it
+_LEAST_FREE = 1 << 30  # bytes that are free in memory, or it is left to those who asked for it
 _CHOICES = ("TMPDIR", "TEMP", "TMP")  # by which a user says where temporary files are to be
 _locks: list[int] = []  # the locks of this process, which end with it
 
@@ -75,7 +75,7 @@ def _in_memory() -> str | None:
         return None
     with suppress(OSError, AttributeError):  # another system than Linux
         about = os.statvfs(_IN_MEMORY)
-        if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize >= _ROOM:
+        if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize >= _LEAST_FREE:
             return _IN_MEMORY
     return None
 

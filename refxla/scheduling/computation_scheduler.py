@@ -40,17 +40,17 @@ class _Preheader:
     in every iteration; the same of the loop around that, if there is one, and the steps that went there from here."""
 
     steps: Steps
-    kept: set[MemoryBlock]
+    invariant: set[MemoryBlock]
     outer: _Preheader | None = None
     passed: Steps = field(default_factory=list)
 
-    def keeps(self, block: MemoryBlock) -> bool:
+    def is_invariant(self, block: MemoryBlock) -> bool:
         """Whether a block is the same in every iteration."""
-        return block in self.kept or block.space == p.CONSTANT
+        return block in self.invariant or block.space == p.CONSTANT
 
     def hoist(self, step: p.Launch, read: Sequence[MemoryBlock]) -> None:
         """Adds a step that reads these blocks before the outermost loop in which they are the same."""
-        if self.outer is not None and all(map(self.outer.keeps, read)):
+        if self.outer is not None and all(map(self.outer.is_invariant, read)):
             self.passed.append(step)
             self.outer.hoist(step, read)
         else:
@@ -319,15 +319,17 @@ class ComputationScheduler:
 
     def is_once(self, kernel: p.Kernel) -> bool:
         """Whether a stage makes the same of the same in every iteration of the loop around."""
-        return all(a.role == "scratch" or (a.role == "input" and self.is_kept(_value(a))) for a in kernel.arguments)
+        return all(
+            a.role == "scratch" or (a.role == "input" and self.is_invariant(_value(a))) for a in kernel.arguments
+        )
 
-    def is_kept(self, i: Instruction) -> bool:
+    def is_invariant(self, i: Instruction) -> bool:
         """Whether a value is the same in every iteration of the loop whose body this is."""
         if self.preheader is None:
             return False
         if self.base(i).opcode == "constant":
             return True
-        return self.preheader.keeps(self.block_of(i))
+        return self.preheader.is_invariant(self.block_of(i))
 
     def fusion(self, n: int, group: FusionGroup) -> p.Fusion:
         inside: dict[Instruction, None] = {}
@@ -351,7 +353,7 @@ class ComputationScheduler:
                     inside[found[k]] = None
             written = list(found.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
-        kept = tuple(i for i in inputs if self.is_kept(i))
+        kept = tuple(i for i in inputs if self.is_invariant(i))
         return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
 
     def in_place(self, group: FusionGroup, value: Instruction) -> bool:

@@ -82,17 +82,17 @@ class _Units:
     """The units of a computation so far, and for each buffer the last of them that reads and that writes it."""
 
     def __init__(self) -> None:
-        self.found: list[_Unit] = []
+        self.members: list[_Unit] = []
         self._reader: dict[int, int] = {}
         self._writer: dict[int, int] = {}
 
     def append(self, unit: _Unit, reads: Iterable[int], writes: Iterable[int]) -> None:
-        self.found.append(unit)
-        self._note(len(self.found) - 1, reads, writes)
+        self.members.append(unit)
+        self._note(len(self.members) - 1, reads, writes)
 
     def include(self, number: int, part: Call) -> None:
         """Note that a part is in one of the sections of a unit."""
-        self.found[number].includes(part)
+        self.members[number].includes(part)
         self._note(number, part.reads, part.writes)
 
     def free_from(self, part: Call) -> int:
@@ -159,7 +159,9 @@ class LaunchMerger:
             else:
                 self._assign_unit(units, part)
         return (
-            self._persistent_steps(units.found) if self.workspace else tuple(self._step(unit) for unit in units.found)
+            self._persistent_steps(units.members)
+            if self.workspace
+            else tuple(self._step(unit) for unit in units.members)
         )
 
     def counted_loop(
@@ -417,13 +419,13 @@ class LaunchMerger:
     def _assign_unit(self, units: _Units, part: Call) -> None:
         """Add a part to the first of the last units that can take it, or else to a new unit."""
         moves_ahead = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
-        count = len(units.found)
+        count = len(units.members)
         at = max(units.free_from(part), 0 if moves_ahead else count - 1)
-        if at > 0 and self._append_to_section(units.found[at - 1], part):
+        if at > 0 and self._append_to_section(units.members[at - 1], part):
             return units.include(at - 1, part)
         for number in range(max(at, count - LAST_UNITS), count):
-            if units.found[number].holds(part):
-                self._add_section(units.found[number], part)
+            if units.members[number].holds(part):
+                self._add_section(units.members[number], part)
                 return units.include(number, part)
         units.append(_Unit([Section([part])]), (), ())
         units.include(count, part)

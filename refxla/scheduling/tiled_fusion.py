@@ -96,7 +96,7 @@ class TilingSearch:
             best = self._grown(groups, taken)
             if best is None:
                 continue
-            fused = self._made(best)
+            fused = self._fusion_of(best)
             if fused is not None:
                 found.append(fused)
                 taken |= set(fused.groups)
@@ -263,7 +263,7 @@ class TilingSearch:
         untiled += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
-        tiled = trip_count * (SEEN * (moved + again) * self.costs.near_byte(used) + TILE_NS) / self.cores
+        tiled = trip_count * (SEEN * (moved + again) * self.costs.reused_byte(used) + TILE_NS) / self.cores
         rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
         tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
         return _Candidate(
@@ -272,10 +272,10 @@ class TilingSearch:
 
     def _far(self, bytes: float) -> float:
         """Nanoseconds in which all cores move a byte that they last touched so many bytes ago."""
-        in_caches = bytes <= self.costs.near[-1][0]
-        return self.costs.near_byte(bytes / self.cores) / self.cores if in_caches else self.costs.byte
+        in_caches = bytes <= self.costs.cached[-1][0]
+        return self.costs.reused_byte(bytes / self.cores) / self.cores if in_caches else self.costs.byte
 
-    def _made(self, choice: _Candidate) -> TiledFusion | None:
+    def _fusion_of(self, choice: _Candidate) -> TiledFusion | None:
         """The tiled fusion of a choice, if it gains."""
         order = tuple(sorted(choice.groups))
         names = tuple(self.frame.names[n] for n in order)

@@ -23,7 +23,7 @@ def fake(name: str, kind: str) -> Device:
 def only(monkeypatch):
     """only(devices...): no other devices exist."""
     monkeypatch.delenv("REFXLA_DEVICE", raising=False)
-    return lambda *given: monkeypatch.setattr(discovery, "_found", {d.name: d for d in given})
+    return lambda *given: monkeypatch.setattr(discovery, "_devices", {d.name: d for d in given})
 
 
 def test_pocl_offers_both_ways_to_run(device):
@@ -161,7 +161,7 @@ def test_no_platform(tmp_path):
 
 
 def test_no_pyopencl(monkeypatch):
-    monkeypatch.setattr(discovery, "_found", None)
+    monkeypatch.setattr(discovery, "_devices", None)
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(DeviceError, match="pyopencl cannot be loaded.*pip install 'pyopencl\\[pocl\\]'"):
         devices.devices()

@@ -69,7 +69,7 @@ class PartialTotals(UnitEmitter):
         """The statements of an item."""
         if self.order.is_row:
             self.block.line("const int unit = group;")
-            places, head = self._fetched(), "if (item == 0)"
+            places, head = self._local_copies(), "if (item == 0)"
         else:
             self.block.line(f"const int unit = group * {self.group} + item;")
             places, head = self._columns(), f"if (unit < {self.results})" if self.results % self.group else ""
@@ -105,17 +105,17 @@ class PartialTotals(UnitEmitter):
 
         return {r: [place(array) for array in arrays] for r, arrays in self.partials.items()}
 
-    def _fetched(self) -> Places:
+    def _local_copies(self) -> Places:
         """The partial results of a row, which all items of the work-group fetch, in local memory."""
-        block, parts, fetched = self.block, self.order.partials, {}
+        block, parts, copies = self.block, self.order.partials, {}
         memory = LocalMemory()
         for r, arrays in self.partials.items():
-            fetched[r] = [
+            copies[r] = [
                 memory.declare(block, self.body.fresh("parts"), scalar.register_type(n), register_bytes(n), parts)
                 for n in types(r)
             ]
             with block.scope(f"for (int n = item; n < {parts}; n += {self.group})"):
-                for to, array in zip(fetched[r], arrays, strict=True):
+                for to, array in zip(copies[r], arrays, strict=True):
                     block.line(f"{to}[n] = {array}[unit * {parts} + n];")
         block.line(BARRIER)
         self.local_bytes = memory.bytes
@@ -123,7 +123,7 @@ class PartialTotals(UnitEmitter):
         def place(array: str) -> Callable[[str], str]:
             return lambda partial: f"{array}[{partial}]"
 
-        return {r: [place(array) for array in arrays] for r, arrays in fetched.items()}
+        return {r: [place(array) for array in arrays] for r, arrays in copies.items()}
 
     def declare_arrays(self) -> None:
         """(There are none.)"""

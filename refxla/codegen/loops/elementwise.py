@@ -36,10 +36,10 @@ LEAST_CHUNK = 1024  # elements of an item, however dear
 SHARE_NS = 1000.0  # of a core in a persistent kernel: less is not shared out
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
-ROWS_AHEAD = 12  # of those that are taken from anywhere, one is fetched
+PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
-MOST_AHEAD = 1024  # bytes of it: after them the processor sees where it goes
+MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
@@ -262,7 +262,7 @@ class _Nest(IndexSpace):
         if not taken or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
             return
         most = max(a.instruction.shape.element_type.bits for a in taken) // 8 * self.sizes[-1]
-        with block.scope(), e.ahead(min(most, MOST_AHEAD) // 64 + 1):
+        with block.scope(), e.prefetching(min(most, MOST_PREFETCHED_BYTES) // 64 + 1):
             later = self._later(e, block, row)
             self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
 
@@ -291,7 +291,8 @@ class _Nest(IndexSpace):
         """Declares the row that is read ahead with this one, be it the next item's."""
         later, count = e.names.fresh("n"), prod(self.sizes[:-1])
         block.line(
-            f"const int {later} = {c_of(row)} + {ROWS_AHEAD} < {count} ? {c_of(row)} + {ROWS_AHEAD} : {c_of(row)};"
+            f"const int {later} = "
+            f"{c_of(row)} + {PREFETCH_ROWS} < {count} ? {c_of(row)} + {PREFETCH_ROWS} : {c_of(row)};"
         )
         return variable(later, 0, max(2, count) - 1)
 

@@ -24,7 +24,7 @@ from . import non_temporal_stores
 from .strip_mining import StripMinedLoop
 
 ROWS = 8  # that are taken at a time
-AHEAD = 2  # iterations of these, after which those come that are fetched
+PREFETCH_DISTANCE = 2  # iterations of these, after which those come that are fetched
 LEAST = 1 << 12  # bytes of a run of the result
 ITEMS = 4  # for each core, if there is enough
 FAR_BYTES = 1 << 20  # of what they are taken from, which is more than stays in a near cache
@@ -41,14 +41,14 @@ class Nest(Protocol):
 
 
 class InterleavedRowCopy:
-    """The loops of `nest`, whose rows lie one after the other by group `beside`."""
+    """The loops of `nest`, whose rows lie one after the other by group `run_group`."""
 
-    def __init__(self, nest: Nest, beside: int, step: int, element_bytes: int, target: Target) -> None:
-        self.nest, self.beside, self.step = nest, beside, step
+    def __init__(self, nest: Nest, run_group: int, step: int, element_bytes: int, target: Target) -> None:
+        self.nest, self.run_group, self.step = nest, run_group, step
         self.bytes = nest.sizes[-1] * element_bytes
         self.counts = nest.sizes[:-1]
         length = self.counts[-1]
-        self.counts[beside] = blocks = -(-self.counts[beside] // ROWS)
+        self.counts[run_group] = blocks = -(-self.counts[run_group] // ROWS)
         parts = min(-(-ITEMS * target.compute_units // blocks), max(1, length * self.bytes // LEAST))
         self.part = -(-length // parts)
         self.counts[-1] = -(-length // self.part)
@@ -58,15 +58,15 @@ class InterleavedRowCopy:
         """The statements of an item."""
         sizes = self.nest.sizes
         at = [*delinearize(number, self.counts), constant(0)]
-        rows = StripMinedLoop(e, block, at[self.beside], ROWS, sizes[self.beside])
+        rows = StripMinedLoop(e, block, at[self.run_group], ROWS, sizes[self.run_group])
         along = StripMinedLoop(e, block, at[-2], self.part, sizes[-2])
         lines, last = e.names.fresh("lines"), e.names.fresh("n")
         block.line(f"uchar {lines}[{3 * LINE * ROWS}] __attribute__((aligned({LINE})));")
         with along.loop() as at[-2], rows.loop() as row:
-            at[self.beside] = row
+            at[self.run_group] = row
             to, source = self.nest.emit_moved(e, block, at)
-            fetched = f"{source} + {AHEAD * self.step}l"
-            block.line(f"rx_prefetch((ulong)({fetched}), {LINE}, {self.bytes // LINE + 1});")
+            prefetched = f"{source} + {PREFETCH_DISTANCE * self.step}l"
+            block.line(f"rx_prefetch((ulong)({prefetched}), {LINE}, {self.bytes // LINE + 1});")
             line = f"{lines} + ({c_of(row)} - {rows.first}) * {3 * LINE}"
             block.line(
                 non_temporal_stores.append(
@@ -76,7 +76,7 @@ class InterleavedRowCopy:
         block.line(f"const int {last} = {along.last} - 1;")
         at[-2] = variable(last, 0, sizes[-2] - 1)
         with rows.loop() as row:
-            at[self.beside] = row
+            at[self.run_group] = row
             to, _ = self.nest.emit_moved(e, block, at)
             line = f"{lines} + ({c_of(row)} - {rows.first}) * {3 * LINE}"
             block.line(non_temporal_stores.append_rest(f"(ulong)({to}) + {self.bytes}", line))

@@ -44,7 +44,7 @@ MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the 
 NON_TEMPORAL_BYTES = 1 << 24  # bytes of results from which on they are written past the caches
 NON_TEMPORAL_ITEMS = 2  # for each core then, if there is enough: few long columns are best
 EVEN = 1.05  # times the shortest time until all cores are done, for longer columns
-AHEAD = 1024  # bytes of a row that are fetched ahead of those that are transposed
+PREFETCH_BYTES = 1024  # bytes of a row that are fetched ahead of those that are transposed
 AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
 
@@ -268,7 +268,7 @@ class TiledTranspose:
         if self.in_registers:
             bits = 8 * size_of(access.instruction)
             block.line(f"rx_transpose_u{bits}((ulong)({source}), {step}l, {b.rows}, {b.columns}, {sign}, "
-                       f"{self._ahead(b, access)}, (ulong)({to}), {stride}l);")  # fmt: skip
+                       f"{self._prefetch_distance(b, access)}, (ulong)({to}), {stride}l);")  # fmt: skip
             return
         c, r = e.names.fresh("i"), e.names.fresh("i")
         with (
@@ -277,13 +277,13 @@ class TiledTranspose:
         ):
             block.line(f"({to})[{c} * {stride} + {r}] = ({source})[{r} * {step}l + {c} * {sign}];")
 
-    def _ahead(self, b: _Block, access: Access) -> str:
+    def _prefetch_distance(self, b: _Block, access: Access) -> str:
         """How many elements after a block those lie that come some blocks later, in the same rows or in the next ones;
         0 where nothing is read ahead."""
         sign, step = access.position.stride(b.column), access.position.stride(b.row)
         if not self.non_temporal or abs(step) * size_of(access.instruction) <= LINE:  # the processor sees it
             return "0l"
-        ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))
+        ahead = max(self.width, min(PREFETCH_BYTES // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
 

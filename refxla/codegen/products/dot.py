@@ -17,7 +17,7 @@ from ..elemental_rules import type_name
 from ..kernel_arguments import hero_of, inputs_of
 from ..loops import elementwise
 from . import complex_dot
-from .dot_dimensions import DotDimensions, TurnedDimensions
+from .dot_dimensions import DotDimensions, SwappedDimensions
 from .gemm import kernels
 from .gemv import MatrixVector
 from .matrix_rows import MatrixRows
@@ -50,16 +50,16 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     words = words_of(fusion, target, name)
     if words is not None:
         return kernels(product_of_words(fusion, target, numbers, words))
-    for matvec in _matrix_vector(fusion, target, numbers, name):
-        if matvec.applies():
-            if _is_kept(fusion, matvec.matrix_operand):  # panels that are made before the loop are read faster
-                turned = matvec.matrix_operand is not hero.operands[1]
-                return kernels(_product(fusion, target, TurnedDimensions(numbers) if turned else numbers, name))
-            return (matvec.kernel(),)
+    for gemv in _matrix_vector(fusion, target, numbers, name):
+        if gemv.applies():
+            if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are made before the loop are read faster
+                swapped = gemv.matrix_operand is not hero.operands[1]
+                return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
+            return (gemv.kernel(),)
     return kernels(_product(fusion, target, numbers, name))
 
 
-def _product(fusion: Fusion, target: Target, n: DotDimensions | TurnedDimensions, name: str) -> Product:
+def _product(fusion: Fusion, target: Target, n: DotDimensions | SwappedDimensions, name: str) -> Product:
     """The product of real numbers for a dot."""
     rows = MatrixRows(fusion, target, n, name)
     return Product(
@@ -68,7 +68,7 @@ def _product(fusion: Fusion, target: Target, n: DotDimensions | TurnedDimensions
     )  # fmt: skip
 
 
-def _is_kept(fusion: Fusion, operand: Instruction) -> bool:
+def _is_loop_invariant(fusion: Fusion, operand: Instruction) -> bool:
     """Whether an operand follows from what is the same in every iteration of the enclosing loop."""
     inputs = set(inputs_of(fusion, [operand]))
     return bool(inputs) and inputs <= set(fusion.loop_invariant)

@@ -57,7 +57,7 @@ class DotDimensions:
         return (*batch, *rows, *delinearize(n, [self.rhs[d] for d in self.rhs_free]))
 
 
-class TurnedDimensions:
+class SwappedDimensions:
     """A dot the other way round: result[g, n, m] = sum over k of right[g, n, k] * left[g, k, m]. Its bits are the
     same, since each term is the product of the same two numbers."""
 
@@ -72,12 +72,12 @@ class TurnedDimensions:
         return self.dot.left(g, n, k)
 
     def left_matrix(self, value: np.ndarray) -> np.ndarray:
-        turned: np.ndarray = self.dot.right_matrix(value).transpose(0, 2, 1)
-        return turned
+        transposed: np.ndarray = self.dot.right_matrix(value).transpose(0, 2, 1)
+        return transposed
 
     def right_matrix(self, value: np.ndarray) -> np.ndarray:
-        turned: np.ndarray = self.dot.left_matrix(value).transpose(0, 2, 1)
-        return turned
+        transposed: np.ndarray = self.dot.left_matrix(value).transpose(0, 2, 1)
+        return transposed
 
     def result(self, g: Index, m: Index, n: Index) -> Indices:
         return self.dot.result(g, n, m)

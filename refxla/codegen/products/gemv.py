@@ -85,7 +85,7 @@ class MatrixVector:
         element, lanes = VECTORS[self.name]
         vector = vector_type(self.name)
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix, factor, step = _found(self._matrix_position(g, m, k)), self._vector_position(g, k), self._step()
+        matrix, factor, step = _required(self._matrix_position(g, m, k)), self._vector_position(g, k), self._step()
         row_step = matrix.position.factor("m")
         assert row_step is not None
         inputs = set(inputs_of(self.fusion, self.fusion.outputs, self.fusion.hero)) | {matrix.instruction}
@@ -113,13 +113,13 @@ class MatrixVector:
         if step is None or factor is None:
             step = self._compute_vector(e, g, element, block)
         else:
-            at = _found(self._vector_position(g, constant(0))).position
+            at = _required(self._vector_position(g, constant(0))).position
             block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({c_of(at)});")
         for s in range(strips):
             # Rows beyond the last: the strip begins early, and its own rows alone are stored.
             wanted = f"first + {s * lanes}"
             block.line(f"const int m{s} = {wanted} < {self.m - lanes} ? {wanted} : {self.m - lanes};")
-            at = _found(self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0))).position
+            at = _required(self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0))).position
             block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({c_of(at)});")
             block.line(f"{vector} c{s} = ({vector})(0);")
         segment = segment_terms(self.k, self.name)  # a multiple of a line, of whose terms none begins a segment within
@@ -172,6 +172,6 @@ class MatrixVector:
         return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, wide_vectors=True)
 
 
-def _found(access: Access | None) -> Access:
+def _required(access: Access | None) -> Access:
     assert access is not None, "what is not read where it lies has no such kernel"
     return access

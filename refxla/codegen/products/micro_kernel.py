@@ -65,7 +65,7 @@ class TermLoop:
     @property
     def rest(self) -> str:
         """The last arguments of a call: C variables of these names say where segments end and what is fetched."""
-        return f"{', before, shift, ends, open_tile' if self.segmented else ''}{self.fetched}"
+        return f"{', before, shift, ends, open_tile' if self.segmented else ''}{self.prefetch_arguments}"
 
     @property
     def rest_parameters(self) -> str:
@@ -80,13 +80,13 @@ class TermLoop:
         return f", const int before, const int shift, const int ends, {self.tile.vector}* const open"
 
     @property
-    def fetched(self) -> str:
-        """The arguments that say what is fetched."""
+    def prefetch_arguments(self) -> str:
+        """The arguments that say what is prefetched."""
         return ", ahead, apart, lines, begin" if self.fetches else ""
 
     @property
     def fetching(self) -> str:
-        """The parameters that say what is fetched."""
+        """The parameters that say what is prefetched."""
         element = f"__global const {self.element}*"
         return f", {element} const ahead, const int apart, const int lines, const int begin" if self.fetches else ""
 

@@ -13,7 +13,7 @@ from ..c_block import Block
 from .packing import VECTORS, open_columns, vector_type
 
 PANELS_AT_ONCE = 16  # panels that a copy along rows of memory takes at a time
-TOGETHER = 4  # strips that are copied between one test and the next
+STRIPS_PER_TEST = 4  # strips that are copied between one test and the next
 # (type, accumulation type) -> elements in a word, and C that takes one of them out of each word of vector w: a word is
 # shifted up until the element ends it, and down until the element begins it.
 WORDS = {
@@ -171,7 +171,7 @@ class ColumnsToStrips(PackingCopy):
                 block.line(f"__global const {self.element}* x = from + t * step;")
                 block.line(f"{self.space}{self.element}* y = to + t * {width};")
                 block.line("int left = rows;")
-                for strips in (TOGETHER, 1):
+                for strips in (STRIPS_PER_TEST, 1):
                     size = strips * width
                     with block.scope(f"for (; left >= {size}; left -= {size}, x += {size}, y += {strips} * apart)"):
                         for s in range(strips):

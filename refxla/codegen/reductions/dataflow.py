@@ -37,7 +37,7 @@ class Dataflow:
     fusion: Fusion
     dimensions: tuple[int, ...]
     reduced: tuple[int, ...]
-    kept: tuple[int, ...]
+    kept_dimensions: tuple[int, ...]
     levels: Mapping[Instruction, int]
     reduces: tuple[tuple[Instruction, ...], ...]
     elementwise_outputs: tuple[Instruction, ...]
@@ -47,7 +47,7 @@ class Dataflow:
     @property
     def kept_sizes(self) -> tuple[int, ...]:
         """The dimensions of a reduce's result."""
-        return tuple(self.dimensions[d] for d in self.kept)
+        return tuple(self.dimensions[d] for d in self.kept_dimensions)
 
     @property
     def size(self) -> int:

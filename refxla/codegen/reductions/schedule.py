@@ -184,7 +184,7 @@ class Schedule:
     def result_indices(self, at: Position) -> tuple[Index, ...]:
         """The indices in a reduce's result, given those in each kept group."""
         full = self.operand_indices({n: constant(0) if g.reduced else at[n] for n, g in enumerate(self.order.groups)})
-        return tuple(full[d] for d in self.dataflow.kept)
+        return tuple(full[d] for d in self.dataflow.kept_dimensions)
 
 
 def schedule(fusion: Fusion, target: Target) -> Schedule:
@@ -323,7 +323,7 @@ def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
     kept = delinearize(unit, flow.kept_sizes)
     for reduce in (r for level in flow.reduces for r in level):
         for k in range(order.groups[-1].size):
-            at = dict(zip(flow.kept, kept, strict=True))
+            at = dict(zip(flow.kept_dimensions, kept, strict=True))
             inside = delinearize(constant(k), [flow.dimensions[d] for d in order.groups[-1].dimensions])
             at |= dict(zip(order.groups[-1].dimensions, inside, strict=True))
             for operand in inputs_and_initial_values(reduce)[0]:
@@ -354,7 +354,7 @@ def _column_row(flow: Dataflow, order: ReductionOrder) -> int:
         for reduce in (r for level in flow.reduces for r in level):
             for operand in inputs_and_initial_values(reduce)[0]:
                 pattern.value(operand, tuple(at.get(d, constant(0)) for d in range(len(flow.dimensions))))
-            pattern.bind(reduce, tuple(at.get(d, constant(0)) for d in flow.kept))
+            pattern.bind(reduce, tuple(at.get(d, constant(0)) for d in flow.kept_dimensions))
         return pattern.divisions
 
     return inner if divisions(one) > divisions(two) else 1
@@ -495,21 +495,21 @@ def _prefetches(
         return {}
     inputs = [i for i in read if i.shape.dimensions == flow.dimensions]
 
-    def ahead(distance: int) -> tuple[Prefetch, ...]:
+    def prefetches(distance: int) -> tuple[Prefetch, ...]:
         return tuple(Prefetch(i, distance) for i in inputs)
 
     columns = order.groups[-1].size
     if not order.is_row and non_temporal:
         if order.has_strips:
-            return {0: ahead(STRIP_ROWS_AHEAD * columns), 1: ahead(order.strip)}
-        return {1: ahead(order.reduced_size * order.strip)}
+            return {0: prefetches(STRIP_ROWS_AHEAD * columns), 1: prefetches(order.strip)}
+        return {1: prefetches(order.reduced_size * order.strip)}
     if not order.is_row:
         short = order.strip == columns <= SHORT_ROW
-        return dict.fromkeys(range(len(flow.reduces)), ahead(SHORT_ROW_DISTANCE)) if short else {}
+        return dict.fromkeys(range(len(flow.reduces)), prefetches(SHORT_ROW_DISTANCE)) if short else {}
     if interleaved_rows > 1:
         worthwhile = LANES <= columns <= INTERLEAVED_PIECE  # shorter pieces take longer to add
-        return {0: ahead(prod(g.size for g in order.groups[-2:]))} if worthwhile else {}
+        return {0: prefetches(prod(g.size for g in order.groups[-2:]))} if worthwhile else {}
     if order.partials > 1 or not order.reduces_one_group or order.reduced_size > CACHED_ROW:
         return {}
     outputs = [o for o in flow.epilogue_outputs if o.shape.dimensions == flow.dimensions and not non_temporal]
-    return {1: (*ahead(order.reduced_size), *(Prefetch(o, 0, for_write=True) for o in outputs))}
+    return {1: (*prefetches(order.reduced_size), *(Prefetch(o, 0, for_write=True) for o in outputs))}

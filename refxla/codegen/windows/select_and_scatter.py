@@ -52,7 +52,7 @@ class _SelectAndScatter:
         (self.type,) = accumulator_types(self.scatter)
         self.lanes = lanes = Lanes(self.window, self.sizes, self.counts)
         self.alone = [d for d in lanes.outer if is_left_alone(self.window[d])]
-        self.walked = [d for d in lanes.outer if d not in self.alone]
+        self.loop_dimensions = [d for d in lanes.outer if d not in self.alone]
         self.rows = prod(self.sizes[d] for d in self.alone)
         self.empty = 0 in self.sizes or 0 in self.counts
         if lanes.slides is None and prod(self.sizes) > LITTLE:
@@ -93,7 +93,7 @@ class _SelectAndScatter:
     def _own(self, at: dict[int, Index], scopes: ExitStack) -> list[Index]:
         """Opens loops over the unit's elements of the result; gives their indices."""
         indices = dict(at)
-        for d in self.walked:
+        for d in self.loop_dimensions:
             indices[d], scope = self.e.loop(self.sizes[d], self.block, "x")
             scopes.enter_context(scope)
         if self.lanes.slides is None:
@@ -128,7 +128,7 @@ class _SelectAndScatter:
         lanes, block, e = self.lanes, self.block, self.e
         with ExitStack() as scopes:
             at = dict(at)
-            for d in self.walked:
+            for d in self.loop_dimensions:
                 at[d], scope = e.loop(self.counts[d], block, "o")
                 scopes.enter_context(scope)
             if lanes.slides is not None:  # strips of placings, one after the other

@@ -287,14 +287,14 @@ class _NumpyLowered(Lowered):
             np.copyto(given[leaf], value)
         left = iter(results)
 
-        def made(leaf: Any) -> Any:
+        def value_of(leaf: Any) -> Any:
             if leaf is _RESULT:
                 return next(left)
             if isinstance(leaf, _Written):
                 return given[leaf.leaf]
             return leaf.evaluate(given) if isinstance(leaf, Number) else leaf
 
-        return rebuild(self.structure, made)
+        return rebuild(self.structure, value_of)
 
 
 class _Written:
@@ -332,7 +332,7 @@ class _Inputs:
         self.names: list[str] = []
         self.open: set[int] = set()
         self.objects: list[tuple[str, Any]] = []
-        self.given, self.static = (args, kwargs), function._static
+        self.arguments, self.static = (args, kwargs), function._static
         kinds = [self._kind(v, function._argument(n), n in self.static) for n, v in enumerate(args)]
         kinds += [(k, self._kind(v, k, k in self.static)) for k, v in kwargs.items()]
         self.kind: Hashable = tuple(kinds)
@@ -416,7 +416,7 @@ def _traced(
         n = next(numbers)
         return symbol(n, inputs.leaves[n], f"argument {inputs.names[n]}")
 
-    args, kwargs = inputs.given
+    args, kwargs = inputs.arguments
     static = inputs.static
     args = tuple(rebuild(v, partial(argument, static=n in static)) for n, v in enumerate(args))
     kwargs = {k: rebuild(v, partial(argument, static=k in static)) for k, v in kwargs.items()}

@@ -82,7 +82,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         made.build, made.storage = self.build, self.storage
         made.alias = View(self, of_array, of_instruction, put)
         made._seen = None
-        known = self.known
+        known = self.known_value
         if known is None:
             instruction = of_instruction(self.instruction)
             made._shape, made._seen = instruction.shape, (self.storage.version, instruction)
@@ -94,13 +94,13 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- its value
     @property
-    def known(self) -> np.ndarray | None:
+    def known_value(self) -> np.ndarray | None:
         """Its value, if that is known when the function is traced. Who changes it changes the array."""
         if isinstance(self.storage.value, Instruction):
             return None
         if self.alias is None:
             return self.storage.value
-        whole = self.alias.of.known
+        whole = self.alias.of.known_value
         return None if whole is None else self.alias.of_array(whole)
 
     @property
@@ -110,7 +110,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         if self._seen is None or self._seen[0] != version or not self.build.sees(self._seen[1]):
             if self.alias is not None and not isinstance(self.storage.value, np.ndarray):
                 made = self.alias.of_instruction(self.alias.of.instruction)
-            elif (known := self.known) is not None:
+            elif (known := self.known_value) is not None:
                 made = constant(self.build, known)
             else:
                 assert isinstance(self.storage.value, Instruction)
@@ -138,7 +138,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
     def change(self, how: Callable[[np.ndarray], Any]) -> None:
         """Change elements of an array whose value is known."""
         self._may_change()
-        known = self.known
+        known = self.known_value
         assert known is not None
         how(known)
         self._changed()
@@ -245,7 +245,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         return bool(np.any(self == value))
 
     def __repr__(self) -> str:
-        return f"Traced({self._shape})" if self.known is None else repr(self.known)
+        return f"Traced({self._shape})" if self.known_value is None else repr(self.known_value)
 
     def __getitem__(self, key: Any) -> Any:
         with Asking(self, key):
@@ -257,7 +257,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         # The methods that are functions of NumPy, too: x.sum(axis=0) is np.sum(x, axis=0).
-        known = None if name in ALIASING or name.startswith("__") else self.known
+        known = None if name in ALIASING or name.startswith("__") else self.known_value
         if known is not None:
             found = getattr(known, name)
             if not callable(found):
@@ -280,7 +280,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- what needs its values
     def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
-        known = self.known
+        known = self.known_value
         if known is not None:
             return conversion(known)
         self.ask()

@@ -63,7 +63,7 @@ def _array(
     if isinstance(object, Traced):
         made = object if dtype is None or object.dtype == np.dtype(dtype) else object.astype(dtype)
         if made is object and (copy or made.is_scalar):
-            known = made.known
+            known = made.known_value
             made = Traced(made.instruction if known is None else known.copy(), b, is_scalar=False)
     elif isinstance(object, Selection):
         return object

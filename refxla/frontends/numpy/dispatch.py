@@ -50,7 +50,7 @@ class Symbol:
     build: Tracing
 
     @property
-    def known(self) -> Any:
+    def known_value(self) -> Any:
         """Its value, if that is known when the function is traced."""
         return None
 
@@ -119,13 +119,13 @@ def symbols(value: Any) -> Iterator[Symbol]:
 
 def all_known(*operands: Any) -> bool:
     """Whether the values of all symbols are known when the function is traced."""
-    return all(s.known is not None for s in symbols(operands))
+    return all(s.known_value is not None for s in symbols(operands))
 
 
 def values_of(value: Any) -> Any:
     """The operands of a call, with arrays of NumPy's in the place of symbols whose values are known."""
     if isinstance(value, Symbol):
-        return value.known
+        return value.known_value
     if isinstance(value, dict):
         return {k: values_of(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):

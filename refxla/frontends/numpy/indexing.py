@@ -155,8 +155,8 @@ def _normal(a: Traced, key: Any) -> list[Any]:
             build = builder_of(k)
             k = np.asarray(k) if build is None else array_of(build, k)
             k = k.astype(np.int64) if isinstance(k, np.ndarray) and not k.size else k
-        if isinstance(k, Traced) and k.known is not None:
-            k = k.known
+        if isinstance(k, Traced) and k.known_value is not None:
+            k = k.known_value
         if type(k) is np.ndarray and not k.ndim:
             k = k[()]
         if isinstance(k, (bool, np.bool_)):
@@ -326,7 +326,7 @@ def _known_places(k: numpy.ndarray, size: int, dimension: int) -> numpy.ndarray:
 def _selection(a: Traced, key: Any) -> Selection | None:
     """What a key with a mask whose values are not known selects; None if there is no such mask."""
     keys = key if isinstance(key, tuple) else (key,)
-    masks = [k for k in keys if isinstance(k, Traced) and k.dtype == bool and k.known is None]
+    masks = [k for k in keys if isinstance(k, Traced) and k.dtype == bool and k.known_value is None]
     if not masks:
         return None
     mask, at = masks[0], next(n for n, k in enumerate(keys) if k is masks[0])
@@ -361,12 +361,12 @@ def index(a: Traced, key: Any) -> Any:
     parsed = parse(a, key)
     view, places = parsed.of(a)
     if parsed.is_element:
-        known = view.known
+        known = view.known_value
         return wrap(a.build, view.instruction) if known is None else known[()]
     if places is None:
         return view
-    if a.known is not None and all_known(key):
-        return adopted(a.known[values_of(key)], a.build)
+    if a.known_value is not None and all_known(key):
+        return adopted(a.known_value[values_of(key)], a.build)
     return wrap(a.build, places.read(a.build, view.instruction))
 
 
@@ -380,7 +380,7 @@ def assign(a: Traced, key: Any, value: Any) -> None:
         return
     if isinstance(value, Selection):
         raise value.unknown_size("assigned")
-    if a.known is not None and all_known(key, value) and not isinstance(value, Number):
+    if a.known_value is not None and all_known(key, value) and not isinstance(value, Number):
         a.change(lambda x: x.__setitem__(values_of(key), values_of(value)))
         return
     view, places = parse(a, key).of(a)
@@ -394,7 +394,7 @@ def assign(a: Traced, key: Any, value: Any) -> None:
 def fill(target: Traced, value: Any) -> None:
     """Assign to all elements of an array, as target[...] = value."""
     known = known_value(value)
-    if target.known is not None and known is not None:
+    if target.known_value is not None and known is not None:
         target.change(lambda x: x.__setitem__(Ellipsis, known))
     else:
         target.assign(_fitting(target.build, value, target.dtype, target.shape))

@@ -64,7 +64,7 @@ def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = Non
 
 def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
     """The elements in another shape, which share no memory with the array."""
-    known = a.known
+    known = a.known_value
     if known is not None:
         return Traced(known.reshape(shape).copy(), a.build, is_scalar=False)
     return Traced(a.build.reshape(a.instruction, shape), a.build, is_scalar=False)
@@ -72,7 +72,7 @@ def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
 
 @implements(np.copy, "copy", "__copy__")
 def copied(a: Traced, order: str = "K", subok: bool = False) -> Traced:
-    known = a.known
+    known = a.known_value
     return Traced(a.instruction if known is None else known.copy(), a.build, is_scalar=a.is_scalar)
 
 

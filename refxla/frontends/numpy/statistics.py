@@ -24,7 +24,7 @@ def _joined_axes(a: Traced, axis: Any) -> tuple[Traced, tuple[int, ...]]:
     return moved.reshape((*(a.shape[d] for d in others), int(np.prod([a.shape[d] for d in axes], dtype=int)))), axes
 
 
-def _kept(value: Traced, axes: tuple[int, ...], rank: int, keepdims: Any, lead: int = 0) -> Traced:
+def _with_reduced_axes(value: Traced, axes: tuple[int, ...], rank: int, keepdims: Any, lead: int = 0) -> Traced:
     if keepdims is not True:
         return value
     return np.expand_dims(value, tuple(d + lead for d in axes)) if axes else value
@@ -121,15 +121,15 @@ def _quantile(
     wide = np.broadcast_shapes(np.shape(low), shape + flat.shape[:-1])
     rows = np.broadcast_to(in_order, shape + flat.shape) if shape else in_order
 
-    def taken(places: Any) -> Traced:
+    def elements_at(places: Any) -> Traced:
         index = np.broadcast_to(places, wide).astype(np.int64)[..., None]
         index = array_of(b, index)
         b.ranges[index.instruction] = n
         return np.take_along_axis(rows, index, axis=-1)[..., 0]
 
-    below = taken(low)
+    below = elements_at(low)
     discrete = isinstance(part, float)
-    value = below if discrete else _lerp(below, taken(high), part)
+    value = below if discrete else _lerp(below, elements_at(high), part)
     if a.dtype.kind == "f":
         missing = count == 0 if skips_nan else np.any(nan, axis=-1)
         value = np.where(missing, np.asarray(np.nan, value.dtype), value)
@@ -141,7 +141,7 @@ def _quantile(
         else np.zeros((), q.dtype)
     )
     wanted = (np.quantile if scale == 1 else np.percentile)(np.zeros(2, a.dtype), zero, method=method).dtype
-    return _kept(value.astype(wanted), axes, a.ndim, keepdims, len(shape))
+    return _with_reduced_axes(value.astype(wanted), axes, a.ndim, keepdims, len(shape))
 
 
 def _quantiles(scale: float, skips_nan: bool) -> Callable[..., Any]:
@@ -165,12 +165,12 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     flat, axes = _joined_axes(a, axis)
     n = flat.shape[-1]
     if not n:
-        return _kept(np.mean(flat, axis=-1), axes, a.ndim, keepdims)
+        return _with_reduced_axes(np.mean(flat, axis=-1), axes, a.ndim, keepdims)
     in_order = np.sort(flat, axis=-1)
     value = np.mean(in_order[..., (n - 1) // 2 : n // 2 + 1], axis=-1)
     if a.dtype.kind in "fc":
         value = np.where(np.any(np.isnan(flat), axis=-1), np.asarray(np.nan, value.dtype), value)
-    return _kept(value, axes, a.ndim, keepdims)
+    return _with_reduced_axes(value, axes, a.ndim, keepdims)
 
 
 @implements(np.nanmedian)
@@ -184,7 +184,7 @@ def nanmedian(
     low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, max(0, flat.shape[-1] - 1))
     pair = np.take_along_axis(in_order, np.stack([low, high], axis=-1), axis=-1)
     value = np.where(count % 2 == 1, pair[..., 0], np.mean(pair, axis=-1))
-    return _kept(np.where(count == 0, np.asarray(np.nan, a.dtype), value), axes, a.ndim, keepdims)
+    return _with_reduced_axes(np.where(count == 0, np.asarray(np.nan, a.dtype), value), axes, a.ndim, keepdims)
 
 
 # -- without NaNs
@@ -194,13 +194,13 @@ def _filled(a: Any, value: Any) -> Any:
     return np.where(np.isnan(a), np.asarray(value, a.dtype), a) if a.dtype.kind in "fc" else a
 
 
-def _given(options: dict[Any, Any]) -> dict[Any, Any]:
+def _stated_options(options: dict[Any, Any]) -> dict[Any, Any]:
     return {k: v for k, v in options.items() if is_given(v)}
 
 
 def _without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
     def apply(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
-        return function(_filled(a, value), axis, *args, **_given(options))
+        return function(_filled(a, value), axis, *args, **_stated_options(options))
 
     return apply
 
@@ -214,8 +214,8 @@ implements(np.nancumprod)(_without_nan(np.cumprod, 1))
 def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
     def apply(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
         if a.dtype.kind != "f":
-            return function(a, axis=axis, keepdims=keepdims is True, **_given(options))
-        made = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_given(options))
+            return function(a, axis=axis, keepdims=keepdims is True, **_stated_options(options))
+        made = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_stated_options(options))
         every = np.all(np.isnan(a), axis=axis, keepdims=keepdims is True)
         return np.where(every, np.asarray(np.nan, a.dtype), made)
 
@@ -368,7 +368,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Traced:
     b = builder_of(x, bins)
     bins = array_of(b, bins)
     side = "left" if right else "right"
-    known = bins.known
+    known = bins.known_value
     if known is not None:
         if (np.diff(known) < 0).any():
             if (np.diff(known) > 0).any():
@@ -415,7 +415,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Traced:
         raise ValueError("object too deep for desired array")
     if x.dtype.kind not in "iub":
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to dtype('int64') according to the rule 'safe'")
-    size = int(minlength) if x.known is None else max(int(minlength), int(x.known.max(initial=-1)) + 1)
+    size = int(minlength) if x.known_value is None else max(int(minlength), int(x.known_value.max(initial=-1)) + 1)
     if not size:
         raise UnsupportedError(
             "np.bincount without minlength has no compiled form, since the size of its result is a value: give "

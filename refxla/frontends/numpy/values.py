@@ -80,7 +80,7 @@ ARRAYS["of"] = known_array
 def known_value(x: Any) -> np.ndarray | None:
     """The value of an operand that is known when the function is traced; None if it is not."""
     if isinstance(x, Traced):
-        return x.known
+        return x.known_value
     if isinstance(x, Number) or builder_of(x) is not None:
         return None
     return np.asarray(x)

@@ -25,14 +25,14 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
         raise InputError(f"inputs is a {type(inputs).__name__}; it has to be a list, with an entry for each argument")
     given = tf.nest.map_structure(_tensor, list(inputs or ()))
     try:
-        compiled = _kept(computation, options)
+        compiled = _cached_function(computation, options)
     except TypeError:  # a computation that cannot be hashed is not kept
         compiled = TensorFlowFunction(computation, options)
     return [value for value in tf.nest.flatten(compiled(*given)) if value is not None]
 
 
 @lru_cache(maxsize=64)
-def _kept(computation: Callable[..., Any], options: Options) -> TensorFlowFunction:
+def _cached_function(computation: Callable[..., Any], options: Options) -> TensorFlowFunction:
     return TensorFlowFunction(computation, options)
 
 

@@ -79,7 +79,7 @@ class TensorFlowFunction(TracedFunction):
         lowered, by_value = self._lowered(traced, examples)
         self._by_value[kind] = by_value
         if isinstance(lowered, _TensorFlowLowered):
-            lowered.given = self._trees(args, kwargs, examples, by_value)
+            lowered.example_trees = self._trees(args, kwargs, examples, by_value)
         return lowered
 
     def _trees(
@@ -105,7 +105,7 @@ class TensorFlowFunction(TracedFunction):
 
 
 class _TensorFlowLowered(Lowered):
-    given: tuple[Arguments, Arguments] = ([], [])  # the arguments that it was made for: positional ones, others
+    example_trees: tuple[Arguments, Arguments] = ([], [])  # the arguments that it was made for: positional ones, others
 
     def __init__(self, lowering: Lowering, build: Callable[..., Any]) -> None:
         import tensorflow as tf
@@ -162,7 +162,7 @@ class _TensorFlowLowered(Lowered):
         def leaf(value: Any) -> Tree:
             return ArrayLeaf() if isinstance(value, tf.Tensor) else Fixed(value)
 
-        positional, keywords = map(tuple, self.given)
+        positional, keywords = map(tuple, self.example_trees)
         return CallingConvention(
             name, positional, keywords, (*self.arguments, *captured), tree_of(_in_order(self.structure), leaf)
         )

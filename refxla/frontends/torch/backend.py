@@ -94,17 +94,17 @@ class Specializing:
 
     def __init__(self, graph_module: Any, name: str, options: Options) -> None:
         self.graph_module, self.name, self.options = graph_module, name, options
-        self._known: dict[Any, Callable[..., list[Any]]] = {}
+        self._compiled_graphs: dict[Any, Callable[..., list[Any]]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> list[Any]:
         key = tuple(_kind(a) for a in arguments)
-        run = self._known.get(key)
+        run = self._compiled_graphs.get(key)
         if run is None:
             with self._lock:
-                run = self._known.get(key)
+                run = self._compiled_graphs.get(key)
                 if run is None:
-                    run = self._known[key] = self._traced(arguments)
+                    run = self._compiled_graphs[key] = self._traced(arguments)
         return run(*arguments)
 
     def _traced(self, arguments: tuple[Any, ...]) -> Callable[..., list[Any]]:

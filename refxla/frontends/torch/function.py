@@ -74,7 +74,7 @@ class _TorchLowered(Lowered):
     def __init__(
         self, name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Trees, options: Options
     ) -> None:
-        self.given = given
+        self.example_trees = given
         exported = _exported(name, model, *pytree.tree_map(lambda v: _tensor(v) if _is_array(v) else v, (args, kwargs)))
         lowered = LoweredGraph(exported.graph_module, name)
         _require_compiled(name, exported, lowered, training=any(_modes(model)))
@@ -115,7 +115,7 @@ class _TorchLowered(Lowered):
             return ArrayLeaf() if value is _ARRAY else Fixed(value)
 
         result = tree_of(pytree.tree_unflatten(marks, self.structure), leaf)
-        return CallingConvention(name, *self.given, tuple(sources), result, checks=self.graph.checks)
+        return CallingConvention(name, *self.example_trees, tuple(sources), result, checks=self.graph.checks)
 
 
 _ARRAY = object()

@@ -49,7 +49,7 @@ class _Places:
         self.result = (*kept[: self.position], *self.sizes, *kept[self.position :])
 
 
-def taken(b: Lowering, x: I, p: _Places) -> I:
+def gather_places(b: Lowering, x: I, p: _Places) -> I:
     return b.make(
         "gather", x, p.vectors, offset_dims=p.offset, collapsed_slice_dims=p.dims, start_index_map=p.dims,
         index_vector_dim=len(p.sizes),
@@ -59,7 +59,7 @@ def taken(b: Lowering, x: I, p: _Places) -> I:
 
 @lowers("index.Tensor", "_unsafe_index.Tensor")
 def index(b: Lowering, x: I, indices: Sequence[I | None]) -> I:
-    return taken(b, x, _Places(b, x, indices, "index"))
+    return gather_places(b, x, _Places(b, x, indices, "index"))
 
 
 @lowers("index_select")
@@ -68,12 +68,12 @@ def index_select(b: Lowering, x: I, dim: int, places: I) -> I:
         return b.expand(x, b.result.dimensions)
     d = axis(dim, x.shape.rank)
     places = b.view(places, (places.shape.size,))
-    return taken(b, x, _Places(b, x, [None] * d + [places], "index_select"))
+    return gather_places(b, x, _Places(b, x, [None] * d + [places], "index_select"))
 
 
 @lowers("embedding")
 def embedding(b: Lowering, weight: I, places: I, *_: Any) -> I:
-    return taken(b, weight, _Places(b, weight, [places], "embedding"))
+    return gather_places(b, weight, _Places(b, weight, [places], "embedding"))
 
 
 @lowers("gather")

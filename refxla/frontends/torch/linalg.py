@@ -59,7 +59,7 @@ def _identity(b: Lowering, like: Shape, n: int) -> I:
     return b.convert(b.compare(row, column, direction="EQ"), like.element_type)
 
 
-def _together(b: Lowering, *matrices: I) -> list[I]:
+def _broadcast_batches(b: Lowering, *matrices: I) -> list[I]:
     """Matrices whose batches are broadcast together."""
     rank = max(m.shape.rank for m in matrices)
     batch = [1] * (rank - 2)
@@ -81,7 +81,7 @@ def _solved(b: Lowering, a: I, x: I, *, lower: bool, left: bool = True, unit: bo
 @lowers("linalg_solve_triangular")
 def solve_triangular(b: Lowering, a: I, x: I, *, upper: bool, left: bool = True, unitriangular: bool = False) -> I:
     _letter(a), _letter(x)
-    return _solved(b, *_together(b, a, x), lower=not upper, left=left, unit=unitriangular)
+    return _solved(b, *_broadcast_batches(b, a, x), lower=not upper, left=left, unit=unitriangular)
 
 
 @lowers("triangular_solve")
@@ -90,7 +90,7 @@ def old_triangular_solve(
 ) -> list[I]:
     """(solution, a); the transpose of a complex matrix is not its adjoint."""
     _letter(a), _letter(x)
-    a, x = _together(b, a, x)
+    a, x = _broadcast_batches(b, a, x)
     solved = b.make("triangular-solve", a, x, left_side=True, lower=not upper, unit_diagonal=unitriangular,
                     transpose_a="TRANSPOSE" if transpose else "NO_TRANSPOSE")  # fmt: skip
     return [solved, a]
@@ -142,7 +142,7 @@ def with_effects(b: Lowering, token: I, operation: Any, *args: Any, **_: Any) ->
 def cholesky_solve(b: Lowering, x: I, factor: I, upper: bool = False) -> I:
     """The solution of a system by the factor of its matrix."""
     _letter(factor), _letter(x)
-    factor, x = _together(b, factor, x)
+    factor, x = _broadcast_batches(b, factor, x)
     x = _solved(b, factor, x, lower=not upper, adjoint=upper)
     return _solved(b, factor, x, lower=not upper, adjoint=not upper)
 
@@ -286,7 +286,7 @@ def lu_solve(b: Lowering, packed: I, pivots: I, x: I, *, left: bool = True, adjo
     order = _order(b, pivots, packed.shape.dimensions[-2])
     if not left:  # (x a^-1)^H = a^-H x^H
         x, adjoint = _adjoint(b, x), not adjoint
-    packed, x = _together(b, packed, x)
+    packed, x = _broadcast_batches(b, packed, x)
     order = b.expand(order, packed.shape.dimensions[:-1])
     x = _by_factors(b, packed, order, x, adjoint=adjoint)
     return x if left else _adjoint(b, x)
@@ -304,7 +304,7 @@ def solve_ex(b: Lowering, a: I, x: I, *, left: bool = True, check_errors: bool =
     right = b.reshape(x, (*x.shape.dimensions, 1)) if is_vector else x
     if not left:
         right = _adjoint(b, right)
-    factors, right = _together(b, packed, right)
+    factors, right = _broadcast_batches(b, packed, right)
     order = b.expand(order, factors.shape.dimensions[:-1])
     solved = _by_factors(b, factors, order, right, adjoint=not left)
     solved = solved if left else _adjoint(b, solved)

@@ -28,7 +28,7 @@ def reduced(b: Lowering, opcode: str, x: I, start: Any, along: tuple[int, ...]) 
     return b.reduce(x, start, along, reducer(opcode, x.shape.element_type)) if along else x
 
 
-def kept(b: Lowering, x: I, like: I, along: tuple[int, ...], keepdim: bool) -> I:
+def with_reduced_dimensions(b: Lowering, x: I, like: I, along: tuple[int, ...], keepdim: bool) -> I:
     """With the reduced dimensions as ones of size 1, where they are wanted."""
     dims = tuple(1 if d in along else n for d, n in enumerate(like.shape.dimensions))
     return b.view(x, dims) if keepdim else x
@@ -41,27 +41,27 @@ def total(b: Lowering, x: I, along: tuple[int, ...], kind: ElementType) -> I:
 @lowers("sum", "sum.dim_IntList")
 def sum_(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> I:
     own, along = b.result.element_type, axes(x, dims)
-    return kept(b, b.cast(total(b, x, along, wide(own)), own), x, along, keepdim)
+    return with_reduced_dimensions(b, b.cast(total(b, x, along, wide(own)), own), x, along, keepdim)
 
 
 @lowers("mean", "mean.dim")
 def mean(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> I:
     own, along = b.result.element_type, axes(x, dims)
     value = b.divide(total(b, x, along, wide(own)), prod(x.shape.dimensions[d] for d in along))
-    return kept(b, b.cast(value, own), x, along, keepdim)
+    return with_reduced_dimensions(b, b.cast(value, own), x, along, keepdim)
 
 
 @lowers("prod", "prod.dim_int")
 def product(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> I:
     own, along = b.result.element_type, axes(x, dims)
     value = b.cast(reduced(b, "multiply", b.cast(x, wide(own)), 1, along), own)
-    return kept(b, value, x, along, keepdim)
+    return with_reduced_dimensions(b, value, x, along, keepdim)
 
 
 def _extreme(opcode: str, start: Callable[[ElementType], Any], *names: str) -> None:
     def apply(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False) -> I:
         along = axes(x, dims)
-        return kept(b, reduced(b, opcode, x, start(x.shape.element_type), along), x, along, keepdim)
+        return with_reduced_dimensions(b, reduced(b, opcode, x, start(x.shape.element_type), along), x, along, keepdim)
 
     lowers(*names)(apply)
 
@@ -73,7 +73,7 @@ _extreme("minimum", highest, "amin", "min")
 def _logical(opcode: str, start: bool, name: str) -> None:
     def apply(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False) -> I:
         along = axes(x, dims)
-        value = kept(b, reduced(b, opcode, b.cast(x, PRED), start, along), x, along, keepdim)
+        value = with_reduced_dimensions(b, reduced(b, opcode, b.cast(x, PRED), start, along), x, along, keepdim)
         return b.cast(value, b.result.element_type)  # of uint8 PyTorch gives uint8
 
     lowers(name, f"{name}.dim", f"{name}.dims")(apply)
@@ -97,7 +97,7 @@ def _variance(b: Lowering, x: I, dims: Dims, correction: float | None, keepdim: 
     squares = total(b, b.multiply(distance, distance), along, kind)
     freedom = max(0, n - (1 if correction is None else correction))
     value = b.divide(squares, b.full(freedom, squares.shape))
-    return kept(b, value, x, along, keepdim), kept(b, middle, x, along, keepdim)
+    return with_reduced_dimensions(b, value, x, along, keepdim), with_reduced_dimensions(b, middle, x, along, keepdim)
 
 
 @lowers("var.correction")

@@ -38,14 +38,14 @@ class Report(tuple[EagerOperation, ...]):
 
 
 _lock = threading.Lock()
-_known: dict[tuple[str, str, str], EagerOperation] = {}
+_operations: dict[tuple[str, str, str], EagerOperation] = {}
 _warned: set[str] = set()
 
 
 def enter(operation: str, reason: str, source: str, expected: bool = False) -> EagerOperation:
     """The entry of an operation at a line; the first of an operation warns, unless this is `expected` of it."""
     with _lock:
-        entry = _known.setdefault((operation, reason, source), EagerOperation(operation, reason, source))
+        entry = _operations.setdefault((operation, reason, source), EagerOperation(operation, reason, source))
         first = operation not in _warned
         _warned.add(operation)
     if first and not expected:
@@ -68,11 +68,11 @@ def count(entries: Iterable[EagerOperation]) -> None:
 def report() -> Report:
     """The operations that ran, or will run, in PyTorch in the graphs that were compiled so far in this process."""
     with _lock:
-        return Report(sorted(_known.values(), key=lambda e: (-e.calls, e.operation, e.source)))
+        return Report(sorted(_operations.values(), key=lambda e: (-e.calls, e.operation, e.source)))
 
 
 def clear() -> None:
     """Forget all that ran so far, and warn anew."""
     with _lock:
-        _known.clear()
+        _operations.clear()
         _warned.clear()

@@ -23,12 +23,12 @@ from .kernels import compiled, finish
 _directory = cache(program_files.Directory)
 
 
-def is_kept(device: Device, part: ProgramPart) -> bool:
+def is_stored(device: Device, part: ProgramPart) -> bool:
     """Whether a part is on disk."""
     return platform.directory() is not None and disk_cache.cache().has(key(device, part))
 
 
-def kept(device: Device, part: ProgramPart, known: Mapping[str, bytes] | None = None) -> Any | None:
+def load(device: Device, part: ProgramPart, known: Mapping[str, bytes] | None = None) -> Any | None:
     """The pyopencl program of a part that was kept, its kernels ready; None if there is none that PoCL takes. What is
     `known`, by the parts' keys, comes before what is on disk."""
     directory = platform.directory()

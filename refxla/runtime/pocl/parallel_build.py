@@ -62,7 +62,7 @@ class ParallelBuild:
         """A part that is ready to be compiled."""
         if part.source not in self._seen:
             self._seen.add(part.source)
-            if not built_parts.is_kept(self.device, part):
+            if not built_parts.is_stored(self.device, part):
                 self._put(part)
 
     def finish(self, parts: Sequence[ProgramPart]) -> list[Any]:

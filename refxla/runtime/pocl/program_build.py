@@ -21,7 +21,7 @@ from . import built_parts, platform
 from .parallel_build import ParallelBuild
 
 _lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
-_ROOM = 16 << 20  # more than any program was seen to take
+_LEAST_FREE = 16 << 20  # more than any program was seen to take
 
 
 def build(
@@ -36,8 +36,8 @@ def build(
     directory = platform.directory()
     with _lock:
         if directory is not None:
-            _room(directory)
-        found = {part.source: built_parts.kept(device, part, known) for part in parts}
+            _check_space(directory)
+        found = {part.source: built_parts.load(device, part, known) for part in parts}
         left = [part for part in parts if found[part.source] is None]
         if left:
             with ahead or ParallelBuild(device) as work:
@@ -45,10 +45,10 @@ def build(
     return [found[part.source] for part in parts]
 
 
-def _room(directory: Path) -> None:
+def _check_space(directory: Path) -> None:
     """Raises DeviceError when PoCL has no room to compile in, which it would answer with an error of another name."""
     free = shutil.disk_usage(directory.parent).free
-    if free < _ROOM:
+    if free < _LEAST_FREE:
         raise DeviceError(
             f"PoCL compiles in {directory.parent}, where {free:,} bytes are free: make room there, or set TMPDIR to a "
             "directory of another disk"
