@@ -48,7 +48,7 @@ def _merged(rows: SortRows) -> Kernel:
             with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
                 for k in every:
                     block.line(f"s{k}[i] = {rows.operand(k, row, 'i')};")
-            _insert(rows, block)
+            _sort_runs(rows, block)
             if rows.length > RUN:
                 _merge(rows, block)
             with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
@@ -57,22 +57,28 @@ def _merged(rows: SortRows) -> Kernel:
     return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items)
 
 
-def _insert(rows: SortRows, block: Block) -> None:
-    every, length = range(len(rows.operands)), rows.length
+def _sort_runs(rows: SortRows, block: Block) -> None:
+    length = rows.length
     with block.scope(f"for (int low = 0; low < {length}; low += {RUN})"):
         block.line(f"const int high = low + {RUN} < {length} ? low + {RUN} : {length};")
-        with block.scope("for (int i = low + 1; i < high; ++i)"):
-            for k, c in enumerate(rows.storage):
-                block.line(f"const {c} t{k} = s{k}[i];")
-            block.line("int j = i;")
-            with block.scope("while (j > low)"):
-                before = comes_before(rows, block, [f"t{k}" for k in every], [f"s{k}[j - 1]" for k in every])
-                block.line(f"if (!{before}) break;")
-                for k in every:
-                    block.line(f"s{k}[j] = s{k}[j - 1];")
-                block.line("--j;")
+        insertion_sort(rows, block, "low", "high")
+
+
+def insertion_sort(rows: SortRows, block: Block, low: str, high: str) -> None:
+    """Sort elements `low` to `high` - 1 (C) of the arrays s0, s1, ... by insertion; equal ones keep their order."""
+    every = range(len(rows.operands))
+    with block.scope(f"for (int i = {low} + 1; i < {high}; ++i)"):
+        for k, c in enumerate(rows.storage):
+            block.line(f"const {c} t{k} = s{k}[i];")
+        block.line("int j = i;")
+        with block.scope(f"while (j > {low})"):
+            before = comes_before(rows, block, [f"t{k}" for k in every], [f"s{k}[j - 1]" for k in every])
+            block.line(f"if (!{before}) break;")
             for k in every:
-                block.line(f"s{k}[j] = t{k};")
+                block.line(f"s{k}[j] = s{k}[j - 1];")
+            block.line("--j;")
+        for k in every:
+            block.line(f"s{k}[j] = t{k};")
 
 
 def _merge(rows: SortRows, block: Block) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ...ir.plan import Argument, Kernel
 from ..c_block import Block
-from ..sort import comes_before
+from ..sort import comes_before, insertion_sort
 from ..sort_rows import SortRows
 from .work_groups import BARRIER, LocalMemory, group_size
 
@@ -176,21 +176,11 @@ class ComparatorSort:
 
     def _insert(self, block: Block, local: Sequence[str]) -> None:
         """Sorts an item's own elements, those of `used` that there are."""
-        every = range(len(local))
         block.line(f"const int last = used - own < {self.each} ? used - own : {self.each};")
-        with block.scope("for (int i = 1; i < last; ++i)"):
-            for k, c in enumerate(self.rows.storage):
-                block.line(f"__local {c}* const s{k} = {local[k]} + base + own;")
-                block.line(f"const {c} t{k} = s{k}[i];")
-            block.line("int j = i;")
-            with block.scope("while (j > 0)"):
-                answer = comes_before(self.rows, block, [f"t{k}" for k in every], [f"s{k}[j - 1]" for k in every])
-                block.line(f"if (!{answer}) break;")
-                for k in every:
-                    block.line(f"s{k}[j] = s{k}[j - 1];")
-                block.line("--j;")
-            for k in every:
-                block.line(f"s{k}[j] = t{k};")
+        with block.scope():
+            for k, (x, c) in enumerate(zip(local, self.rows.storage, strict=True)):
+                block.line(f"__local {c}* const s{k} = {x} + base + own;")
+            insertion_sort(self.rows, block, "0", "last")
 
     def _enter_pair(self, block: Block, count: str, step: int) -> None:
         """Declares where the two runs begin that element `own` of `count` is in, how many elements they have, and
