@@ -147,9 +147,11 @@ def build() -> str:
     for package in ("refxla", "refxla_spec"):
         found = find_spec(package)
         for root in (found and found.submodule_search_locations) or ():
-            for directory, _, names in os.walk(root):
+            for directory, inner, names in os.walk(root):
+                if "__pycache__" in inner:  # where another process that starts may just be writing what it compiled
+                    inner.remove("__pycache__")
                 for name in sorted(names):
-                    if not name.endswith((".pyc", ".pyi")):
+                    if not name.endswith(".pyi"):
                         status = os.stat(os.path.join(directory, name))
                         parts.append(f"{directory[len(root) :]}/{name} {status.st_size} {status.st_mtime_ns}")
     return disk.key(*sorted(parts))

@@ -220,6 +220,7 @@ def test_a_build_is_known_by_its_files(monkeypatch, tmp_path):
     before = compilation_cache.build.__wrapped__()
     (package / "__pycache__").mkdir()
     (package / "__pycache__" / "a.cpython-311.pyc").write_text("")
+    (package / "__pycache__" / "a.cpython-311.pyc.140229112").write_text("")  # what another process just writes
     assert compilation_cache.build.__wrapped__() == before
     (package / "a.py").write_text("a = 22")
     assert compilation_cache.build.__wrapped__() != before
