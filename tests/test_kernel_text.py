@@ -112,7 +112,7 @@ def test_a_name_may_be_another_in_each_function():
 def test_the_plan_keeps_its_numbers_and_its_graph():
     from bench import canonical
 
-    text = "plan m: 1 kernels\n  b0 x: f32[8] at arena +128, 32 bytes\n  b1 = loop.1(b0)  [3 items]\n"
+    text = "plan m: 1 kernel\n  b0 x: f32[8] at arena +128, 32 bytes\n  b1 = loop.1(b0)  [3 items]\n"
 
     def equal(changed: str) -> bool:
         return canonical.plan(text).first_difference(canonical.plan(changed)) is None

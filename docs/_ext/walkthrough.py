@@ -22,6 +22,7 @@ from refxla_spec.text import parse
 from refxla_spec.verify import verify
 from tables import table
 
+from refxla.cli.graph_page import PICTURE_STYLE, picture
 from refxla.codegen import prelude
 from refxla.compiler.driver import plan_module
 from refxla.compiler.explanation import Explanation
@@ -80,6 +81,17 @@ def _unfused(name: str) -> Iterator[nodes.Node]:
     yield _block(str(Explanation(_planned(name, ("fusion", "tiled-fusion"))[1])), "text")
 
 
+def _pictures(name: str) -> Iterator[nodes.Node]:
+    """The kernels with and without fusion, and what goes through memory between them."""
+    drawn = []
+    for title, without in (("Without fusion", ("fusion", "tiled-fusion")), ("With fusion", ())):
+        explanation = Explanation(_planned(name, without)[1])
+        drawn.append(
+            f"<figure><figcaption><b>{title}</b>: {explanation.totals}</figcaption>{picture(explanation)}</figure>"
+        )
+    yield nodes.raw("", f'<style>{PICTURE_STYLE}</style><div class="pictures">{"".join(drawn)}</div>', format="html")
+
+
 def _fusion(name: str) -> Iterator[nodes.Node]:
     yield _block(str(Explanation(_planned(name)[1])), "text")
 
@@ -110,6 +122,7 @@ FORMS: dict[str, Callable[[str], Iterator[nodes.Node]]] = {
     "passes": _passes,
     "optimized": _optimized,
     "unfused": _unfused,
+    "pictures": _pictures,
     "fusion": _fusion,
     "plan": _plan,
     "kernel": _kernel,

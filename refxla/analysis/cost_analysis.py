@@ -99,7 +99,7 @@ def library_call_us(i: Instruction, call: LibraryRoutine, costs: Costs) -> float
 def bytes_text(n: float) -> str:
     """A number of bytes in its unit: "12.5 KiB"."""
     for unit in ("bytes", "KiB", "MiB"):
-        if n < 10240:
+        if n < 1024:
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
         n /= 1024
     return f"{n:.1f} GiB"

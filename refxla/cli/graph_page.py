@@ -20,14 +20,21 @@ CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and ar
 GAP, ROW_GAP, BEND, LISTED = 24, 64, 12.0, 26  # between boxes of a row, between rows; a bend; instructions listed
 HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 20}
 
-STYLE = """
+PICTURE_STYLE = """
+.fusions { display: block; max-width: none; }
+.fusions text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; }
+.fusions .title { font-weight: bold; } .fusions .edge { fill: none; stroke: #999; stroke-width: 1.2; }
+.fusions .label { fill: #555; paint-order: stroke; stroke: #fff; stroke-width: 4px; text-anchor: middle; }
+.fusions .quiet { fill: #777; }
+"""
+
+STYLE = (
+    PICTURE_STYLE
+    + """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #222; background: #fff; }
 h1 { font-size: 1.3em; margin: 0; }
 h2 { font-size: 1.1em; margin: 2em 0 .5em; } p { margin: .3em 0 1.5em; color: #555; }
-svg { display: block; max-width: none; } svg text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; }
-.title { font-weight: bold; } .edge { fill: none; stroke: #999; stroke-width: 1.2; }
-.label { fill: #555; paint-order: stroke; stroke: #fff; stroke-width: 4px; text-anchor: middle; }
-.quiet { fill: #777; } table { border-collapse: collapse; margin-top: 2em; font-size: .9em; }
+table { border-collapse: collapse; margin-top: 2em; font-size: .9em; }
 td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid #ddd; vertical-align: top; }
 td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
 .unfused { color: #8a5a00; } .saved { color: #1a7f37; }
@@ -38,6 +45,7 @@ td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
 details { margin: .4em 0; } summary { cursor: pointer; } pre { background: #f6f8fa; padding: 1em; overflow-x: auto;
   font: 12px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 """
+)
 
 
 @dataclass(eq=False)
@@ -152,13 +160,13 @@ def _row(explanation: Explanation, n: int) -> str:
 
 
 def picture(explanation: Explanation) -> str:
-    """The SVG."""
+    """The fusions and what flows between them, as SVG; PICTURE_STYLE is its style."""
     boxes, edges = _boxes(explanation)
     _place(boxes)
     width = max((b.x + b.width for b in boxes), default=0) + MARGIN
     height = max((b.y + b.height for b in boxes), default=0) + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'<svg class="fusions" xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#999"/></marker></defs>',

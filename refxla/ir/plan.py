@@ -247,8 +247,9 @@ class Plan:
     donated: tuple[int, ...] = ()
 
     def __str__(self) -> str:
+        kernels = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
         lines = [
-            f"plan {self.name}: {len(self.kernels)} kernels, arena {self.arena_bytes} bytes, "
+            f"plan {self.name}: {kernels}, arena {self.arena_bytes} bytes, "
             f"constants {self.constant_bytes} bytes, workspace {self.workspace_bytes} bytes"
         ]
         lines += [f"  parameter {n}: {s}" for n, s in enumerate(self.parameters)]

@@ -23,7 +23,7 @@ def test_a_program_is_shown_in_each_of_its_forms(refxla, program):
     assert "broadcast" in refxla("show", path, "--after", "call-inliner").out
     assert parse(refxla("show", path, "--optimized").out).entry.root.opcode == "tuple"
     plan = refxla("show", path, "--plan").out
-    assert plan.startswith("plan small: 1 kernels") and "parameter 0: f32[2,3]" in plan
+    assert plan.startswith("plan small: 1 kernel,") and "parameter 0: f32[2,3]" in plan
     assert "__kernel" in refxla("show", path, "--opencl").out
 
 

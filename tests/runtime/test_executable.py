@@ -70,7 +70,7 @@ def test_a_device_with_too_little_memory_is_refused(maker):
 
     check(8, 4)
     check(1, 1, access="host")  # the arrays are the caller's
-    with pytest.raises(DeviceError, match="small:0 has 7168.0 KiB of memory, and the program needs 8192.0 KiB"):
+    with pytest.raises(DeviceError, match="small:0 has 7.0 MiB of memory, and the program needs 8.0 MiB"):
         check(7, 4)
-    with pytest.raises(DeviceError, match="small:0 allocates 2048.0 KiB at a time, too little for parameter 0, 4096.0"):
+    with pytest.raises(DeviceError, match="small:0 allocates 2.0 MiB at a time, too little for parameter 0, 4.0 MiB"):
         check(8, 2)
