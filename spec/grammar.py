@@ -30,8 +30,8 @@ OPCODES = frozenset(
 # Those whose result does not follow from their operands, attributes and computations: its shape is always written.
 STATED = frozenset(
     """
-    all-gather-start bitcast bitcast-convert broadcast constant convert custom-call dynamic-reshape infeed iota
-    parameter recv reshape rng rng-bit-generator stochastic-convert
+    all-gather-start bitcast bitcast-convert constant convert custom-call dynamic-reshape infeed iota parameter recv
+    reshape rng rng-bit-generator stochastic-convert
     """.split()
 )
 

@@ -10,6 +10,8 @@ A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` after Python's keyw
                      with "the result" is the verifier's: broken where the stated shape is not what `infer` gives
     infer(instruction, *operand_shapes) -> Shape
                      the shape of the result; raises by `require(condition, "C1", "what is wrong with these")`
+    implied(instruction, *operand_shapes) -> Shape
+                     where `infer` reads the stated shape: the one that a text means that states none
     evaluate(instruction, *operand_values) -> Value
                      the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value,
                      with `state` the RandomState of the run
@@ -93,6 +95,7 @@ class Operation:
     check_devices: Callable[[Instruction, Count, Count], None] | None = (
         None  # the rules about how many devices there are
     )
+    implied: Callable[..., Shape] | None = None  # the shape that a text means that states none; None: what infer gives
 
     @cached_property
     def arity(self) -> int | None:
@@ -130,6 +133,7 @@ def _operation(file: ModuleType) -> Operation:
         takes_device="device" in parameters,
         takes_state="state" in parameters,
         check_devices=getattr(file, "check_devices", None),
+        implied=getattr(file, "implied", None),
     )
 
 

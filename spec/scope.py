@@ -63,7 +63,8 @@ def inferred(i: Instruction) -> Shape:
     the label of the rule, where it follows from none."""
     shapes = [o.shape for o in i.operands]
     try:
-        return operation(i.opcode).infer(i, *shapes).without_layout()
+        defined = operation(i.opcode)
+        return (defined.implied or defined.infer)(i, *shapes).without_layout()
     except Error as error:
         problem, label = str(error), getattr(error, "label", None)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):

@@ -5,6 +5,10 @@
 `dimensions[d]` is the dimension of the result that dimension d of the operand becomes; it may name them in any
 order, and then the operand is transposed too. Along all other dimensions the result repeats. Dimensions of size 1
 are not stretched.
+
+In a text that does not state the shape, the entries of `dimensions` are the sizes of new dimensions in front of the
+operand's, as XLA reads it, besides being dimensions of the result. So it says something in few cases: of a scalar
+without `dimensions` the scalar, of x = f32[2] with dimensions={1} f32[1,2]. The others break C2, C3 or C4.
 """
 
 import numpy as np
@@ -36,6 +40,14 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     require(sizes == operand.dimensions, "C4", f"operand is {operand}; the result {shape} has {sizes} in {dimensions}")
     source = dict(zip(dimensions, operand.marks, strict=True))
     return marked(shape.element_type, shape.dimensions, (source.get(d, False) for d in range(shape.rank)))
+
+
+def implied(instruction: Instruction, operand: Shape) -> Shape:
+    dimensions = instruction.dimensions
+    require(operand.is_array, "C1", f"operand is {operand}")
+    require(min(dimensions, default=0) >= 0, "C3", f"dimensions is {dimensions}")
+    sizes = (*dimensions, *operand.dimensions)
+    return marked(operand.element_type, sizes, (*(False for _ in dimensions), *operand.marks))
 
 
 def evaluate(instruction: Instruction, operand: Array) -> Array:

@@ -6,7 +6,8 @@ With b the batch, f the input feature, c the output feature, o a placing of the 
     result[b, c, o..] = sum over f, k.. of lhs[b, f, position.. / lhs_dilate] * rhs[f, c, k..]
 
 over those k for which each position is a multiple of lhs_dilate and lies inside lhs; elsewhere lhs counts as 0.
-`rhs_reversal` takes the kernel at size - 1 - k. dim_labels say which dimension of each array is b, f, c, o or k.
+`rhs_reversal` takes the kernel at size - 1 - k. dim_labels say which dimension of each array is b, f, c, o or k. In a
+text, `?` stands for a dimension without a label; XLA reads it too, and no valid program has one (C1).
 
 With feature_group_count = G, input features and output features fall into G groups of neighbours; group g of the
 output sees group g of the input alone. With batch_group_count = G, the batch of lhs falls into G groups; group g of the
@@ -60,12 +61,13 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     n, window = instruction.dim_labels, instruction.window
     feature_groups, batch_groups = instruction.feature_group_count, instruction.batch_group_count
     require(lhs.is_array and rhs.is_array, "C7", f"the operands are {lhs} and {rhs}")
-    for dims, rank in (
-        ((n.input_batch, n.input_feature, *n.input_spatial), lhs.rank),
-        ((n.kernel_input_feature, n.kernel_output_feature, *n.kernel_spatial), rhs.rank),
-        ((n.output_batch, n.output_feature, *n.output_spatial), lhs.rank),
+    for array, dims, rank in (
+        ("lhs", (n.input_batch, n.input_feature, *n.input_spatial), lhs.rank),
+        ("rhs", (n.kernel_input_feature, n.kernel_output_feature, *n.kernel_spatial), rhs.rank),
+        ("the result", (n.output_batch, n.output_feature, *n.output_spatial), lhs.rank),
     ):
-        require(sorted(dims) == list(range(rank)), "C1", f"dim_labels is {n}; the operands are {lhs} and {rhs}")
+        labelled = f"dim_labels is {n} and labels the dimensions {tuple(sorted(dims))} of {array}"
+        require(sorted(dims) == list(range(rank)), "C1", f"{labelled}; the operands are {lhs} and {rhs}")
     sizes = tuple(rhs.dimensions[d] for d in n.kernel_spatial)
     require(
         tuple(w.size for w in window) == sizes, "C2", f"window is {window_text(window)}; rhs has spatial sizes {sizes}"

@@ -1,7 +1,9 @@
 """The operand with another size in one dimension: its first elements, as many as `size` says.
 
 `size` is at most the size that the shape states, the bound: the result's dimension is a dynamic one of that bound. A
-size below 0 counts as 0, one above the bound as the bound.
+size below 0 counts as 0, one above the bound as the bound: no array of another size fits the result's shape. XLA
+defines neither. Its evaluator stops the process there; its compilers hand the number on, so that get-dimension-size
+gives it back (9 of a bound of 6), and what reads the elements reads the memory behind the array.
 
 A size larger than the operand's own makes the array grow, which happens where the operand is dynamic itself. The new
 elements are zeros. XLA gives no meaning to them: there they are what lies in memory, often what an earlier

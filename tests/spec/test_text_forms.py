@@ -12,14 +12,15 @@ from refxla_spec.devices import run_devices
 from refxla_spec.errors import InputError, InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.interpreter import run
 from refxla_spec.literals import filled
+from refxla_spec.module import Module
 from refxla_spec.operation import operations
 from refxla_spec.scope import UNSTATED
 from refxla_spec.text import parse, parse_literal, parse_shape, print_module
 from refxla_spec.verify import verify
 
 ADD = "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] add(x, y) }\n"
-# Whose examples state more than follows from their operands: an element type, contexts, a size that was dynamic.
-STATES_MORE = ("collective-permute-start", "dot", "scaled-dot", "set-dimension-size")
+# Whose examples state more than follows from their operands: sizes, an element type, contexts, a size that was dynamic.
+STATES_MORE = ("broadcast", "collective-permute-start", "dot", "scaled-dot", "set-dimension-size")
 
 
 def same(text: str, plain: str) -> None:
@@ -84,6 +85,14 @@ def same(text: str, plain: str) -> None:
             "ROOT y = f32[2] negate(f32[2])",
             "parameter.anon = f32[2] parameter(0)\nROOT y = f32[2] negate(parameter.anon)",
         ),
+        (
+            "x = f32[] parameter(0)\nROOT y = broadcast(x)",
+            "x = f32[] parameter(0)\nROOT y = f32[] broadcast(x), dimensions={}",
+        ),
+        (
+            "x = f32[2] parameter(0)\nROOT y = broadcast(x), dimensions={1}",
+            "x = f32[2] parameter(0)\nROOT y = f32[1,2] broadcast(x), dimensions={1}",
+        ),
         ("HloModule m:\nENTRY e { ROOT x = f32[] constant(1) }", "HloModule m\nENTRY e { ROOT x = f32[] constant(1) }"),
         (
             "HloModule m\nENTRY /* the */ e { ROOT /* only */ x /* one */ = f32[/* rows */ 2] constant({1, 2}) }",
@@ -126,6 +135,31 @@ def test_every_operation_infers_what_its_examples_state_or_asks_for_it():
                 assert inferred.without_layout() == stated.without_layout(), (opcode, i)
 
 
+def without_shape(module: Module, opcode: str) -> str:
+    """The module's text, in which the first instruction of that opcode does not state its shape."""
+    i = next(i for i in module.instructions() if i.opcode == opcode)
+    text = re.sub(r", entry_computation_layout=.*", "", print_module(module))
+    return text.replace(f"%{i.name} = {i.shape} {opcode}(", f"%{i.name} = {opcode}(")
+
+
+def test_shapes_that_xla_infers_are_inferred_here():
+    oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
+    inferred = set()
+    for opcode, operation in operations().items():
+        for example in operation.examples[:2]:
+            module = parse(example.hlo)
+            if any(i.opcode == opcode for i in module.instructions()):
+                text = without_shape(module, opcode)
+                try:
+                    xla = oracle.xla_prints(text)
+                except oracle.OracleError:
+                    continue  # it does not infer this one
+                inferred.add(opcode)
+                ours, theirs = (parse(t).entry.root.shape.without_layout() for t in (text, xla))
+                assert ours == theirs, f"{text}\n{xla}"
+    assert len(inferred) > 85 and not inferred & grammar.STATED
+
+
 @pytest.mark.parametrize("opcode", sorted(grammar.STATED))
 def test_what_does_not_follow_from_operands_has_to_be_written(opcode):
     with pytest.raises(ParseError, match="does not follow from the operands") as error:
@@ -152,6 +186,7 @@ def test_what_does_not_follow_from_operands_has_to_be_written(opcode):
         ("p = (f32[2], s32[]) parameter(0)\nROOT y = f32[2] negate(p#2)", ParseError, "has no element 2"),
         ("p = f32[2] parameter(0)\nROOT y = f32[2] negate(p#0)", ParseError, "has no element 0"),
         ("p = (f32[2], s32[]) parameter(0)\nROOT y = f32[2] negate(s32[2] p#0)", InvalidProgramError, "p is f32.2."),
+        ("x = f32[2] parameter(0)\nROOT y = broadcast(x), dimensions={-1}", InvalidProgramError, "y does not follow"),
         ("ROOT x = f32[3] constant(1)", InvalidProgramError, "XLA reads one number as the first element"),
         ("ROOT x = f32[2] constant(-0.0)", InvalidProgramError, "write all of them"),
         ("x = b(f32[2]) parameter(0)", UnsupportedError, "buffers are not specified here"),
@@ -274,3 +309,20 @@ def test_the_start_of_a_call_keeps_what_may_share_memory():
     verify(module)
     (start,) = [line for line in print_module(module).split("\n") if aliasing in line]
     assert " async-start(" in start  # a call has no such attribute in XLA's text
+
+
+@pytest.mark.parametrize(
+    ("root", "constraint"),
+    [
+        ("broadcast(x), dimensions={0}", "broadcast_c4"),
+        ("broadcast(x)", "broadcast_c2"),
+        ("f32[1,2,1] convolution(a, a), window={size=2}, dim_labels=b?0f_0oi->b0f", "convolution_c1"),
+        ("f32[1,2,1] convolution(a, a), window={size=2}, dim_labels=b0f_0o?i->b0f", "convolution_c1"),
+        ("f32[1,2,1] convolution(a, a), window={size=2}, dim_labels=b0f_0oi->b?0f", "convolution_c1"),
+    ],
+)
+def test_what_xla_reads_and_refuses_later_is_read_and_refused(root, constraint):
+    module = parse(f"x = f32[2] parameter(0)\na = f32[2,2,2] parameter(1)\nROOT y = {root}")
+    with pytest.raises(InvalidProgramError) as error:
+        verify(module)
+    assert error.value.constraint == constraint
