@@ -123,7 +123,7 @@ class Runner:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; gives 1 if a test crashed or hung."""
+    """The command; gives 1 if a test crashed or hung, or a file could not be run."""
     parser = argparse.ArgumentParser(prog="python -m refxla_conformance.jax_tests", description=__doc__.split("\n")[0])
     parser.add_argument("checkout", type=Path, help="a checkout of JAX's repository")
     parser.add_argument("files", nargs="*", help=f"test files, or their names without _test.py ({' '.join(FILES)})")
@@ -143,13 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     posing = "cpu" if options.as_cpu else ""
     ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)
     total: Counter[str] = Counter()
-    lines = []
+    lines, left_out = [], 0
     print(f"{'file':34}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
     for name in options.files or FILES:
         file = name if name.endswith(".py") else f"tests/{name}_test.py"
         tests, why = ours.collect(file, options.expression)
         if why:
             print(f"{file:34} not run: {why}", flush=True)
+            left_out += 1
             continue
         outcomes = dict(ours.run(tests[:: options.every]))
         counts = Counter(outcomes.values())
@@ -162,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'all':34}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
     if options.report:
         options.report.write_text("\n".join([*lines, ""]))
-    return 1 if total["crashed"] + total["hung"] else 0
+    return 1 if total["crashed"] + total["hung"] + left_out else 0
 
 
 if __name__ == "__main__":

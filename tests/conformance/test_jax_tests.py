@@ -40,6 +40,7 @@ def test_a_table(tmp_path, capsys, monkeypatch):
     assert rows[1] == ["tests/some_test.py", "3", "1", "1", "1", "0", "2"]
     assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
     assert status == 1
+    assert jax_tests.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
     assert report.read_text() == (
         "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
         "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
