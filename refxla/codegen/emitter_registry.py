@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -39,7 +38,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
     _check_types(fusion, target)
-    kernels = tuple(replace(k, global_only=_names_address_space(k)) for k in emitter(fusion, target))
+    kernels = emitter(fusion, target)
     most = max((k.items for k in kernels), default=0)
     if most >= MOST_ITEMS:
         raise UnsupportedError(
@@ -54,11 +53,6 @@ def _check_types(fusion: Fusion, target: Target) -> None:
         wide = [s.element_type.name for s in leaves(i.shape) if s.is_array and s.element_type.name in ("f64", "c128")]
         if wide:
             raise UnsupportedError(f"{i.name}: the device has no {wide[0]}; compute in f32 or c64, or choose another")
-
-
-def _names_address_space(kernel: Kernel) -> bool:
-    """Whether the text of a kernel, or of a function that it calls, says where its arguments lie."""
-    return any(isinstance(text, str) and "__global" in text for text in (kernel.body, *kernel.helpers))
 
 
 def place(kind: str, device: str = "cpu") -> tuple[str, str] | None:

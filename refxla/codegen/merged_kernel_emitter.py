@@ -12,7 +12,7 @@ which is the loop, and copies back what that has written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir.merged_body import (
     Axis,
@@ -44,22 +44,45 @@ _ITERATION, _POSITION, _SPENT = 0, 1, 2
 _SYNC = "(__global long*)a0"  # the memory that the workers of a persistent kernel share
 
 
-ANY = "any_"  # before a C type: the same type, whose objects may lie where those of another type do
+class AliasingTypes:
+    """The C types that some text takes to lie where those of another type do: "float" is `any_float` there."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def of(self, ctype: str) -> str:
+        """The type like `ctype` whose objects may lie where those of another type do."""
+        self.names.add(ctype)
+        return f"any_{ctype}"
+
+    @staticmethod
+    def declarations(names: Iterable[str]) -> list[str]:
+        """The typedefs of these types."""
+        return [f"typedef {name} __attribute__((may_alias)) any_{name};" for name in sorted(names)]
 
 
-def body_text(kernel: Kernel, functions: Sequence[str] | None = None, private: Mapping[int, str] | None = None) -> str:
+def body_text(
+    kernel: Kernel,
+    functions: Sequence[str] | None = None,
+    private: Mapping[int, str] | None = None,
+    aliasing: AliasingTypes | None = None,
+) -> str:
     """The statements of a kernel's function. `functions` names those of the kernels that it calls; "call_n" is the n-th
-    by default. `private`: the C types of the arguments that lie in private memory, by their numbers."""
+    by default. `private`: the C types of the arguments that lie in private memory, by their numbers. `aliasing` takes
+    in the types that the statements need to be declared."""
     if isinstance(kernel.body, str):
         return kernel.body
-    return _Writer(kernel, functions or [f"call_{n}" for n in range(len(kernel.calls))], private or {}).text()
+    names = functions or [f"call_{n}" for n in range(len(kernel.calls))]
+    return _Writer(kernel, names, private or {}, aliasing or AliasingTypes()).text()
 
 
 class _Writer:
     """The statements of one merged kernel."""
 
-    def __init__(self, kernel: Kernel, functions: Sequence[str], private: Mapping[int, str]) -> None:
-        self.kernel, self.functions, self.private = kernel, functions, private
+    def __init__(
+        self, kernel: Kernel, functions: Sequence[str], private: Mapping[int, str], aliasing: AliasingTypes
+    ) -> None:
+        self.kernel, self.functions, self.private, self.aliasing = kernel, functions, private, aliasing
         self._lines: list[str] = []
         self._position = 0  # of the last call that can be left
 
@@ -99,9 +122,10 @@ class _Writer:
             count = f"{argument.bytes} / sizeof({argument.ctype})"
             each = f"for (int i = 0; i < (int)({count}); ++i)"
             self._line(f"{argument.ctype} p{n}[{count}];")
-            self._line(f"{each} p{n}[i] = ((__global const {ANY}{argument.ctype}*){address})[i];")
+            ctype = self.aliasing.of(argument.ctype)
+            self._line(f"{each} p{n}[i] = ((__global const {ctype}*){address})[i];")
             if argument.role != "input":
-                behind.append(f"{each} ((__global {ANY}{argument.ctype}*){address})[i] = p{n}[i];")
+                behind.append(f"{each} ((__global {ctype}*){address})[i] = p{n}[i];")
         self._line(f"{self.functions[body.call.kernel]}(item, {', '.join(pointers)});")
         for line in behind:
             self._line(line)
@@ -119,7 +143,7 @@ class _Writer:
             address = f"a{number}"
             if n in offsets:
                 address = f"(({self._pointer(number, f'{const}uchar')})a{number} + {_bytes(offsets[n])})"
-            ctype = argument.ctype if moved is None else f"{ANY}{moved}"
+            ctype = argument.ctype if moved is None else self.aliasing.of(moved)
             pointers.append(f"({self._pointer(number, f'{const}{ctype}')}){address}")
         if moved is not None:  # element by element: the copy's function is for global memory
             source, target = pointers

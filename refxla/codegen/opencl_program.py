@@ -22,7 +22,6 @@ its part, so that no two are called alike: PoCL knows what it made of a binary b
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from ..device.description import Target
 from ..ir import merged_body as m
 from ..ir.plan import Argument, Kernel
 from . import prelude
-from .merged_kernel_emitter import ANY, body_text
+from .merged_kernel_emitter import AliasingTypes, body_text
 from .primitives import build_options, primitives
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
@@ -228,8 +227,7 @@ class Builder:
         helpers = [(h, functions.attributes[name]) for name, _ in needed for h in functions.helpers[name]]
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
         bodies += [f"{functions.head(name)} void {name}{text}" for name, text in needed]
-        types = sorted(set(re.findall(rf"\b{ANY}(\w+)", "".join(text for _, text in needed))))
-        bodies[:0] = [f"typedef {name} __attribute__((may_alias)) {ANY}{name};" for name in types]
+        bodies[:0] = AliasingTypes.declarations({t for name, _ in needed for t in functions.aliasing[name]})
 
         def own() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
@@ -268,6 +266,7 @@ class _Functions:
         self.texts: dict[str, str] = {}
         self.called: dict[str, list[str]] = {}
         self.helpers: dict[str, tuple[str, ...]] = {}
+        self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
         self.inlined: set[str] = set()
         self.counts: dict[int, int] = {}
 
@@ -276,8 +275,10 @@ class _Functions:
         private = {} if inlining is None else inlining.private
         wide = kernel.wide_vectors if inlining is None else inlining.wide
         called = self._called(kernel, private, wide)
-        body = body_text(kernel, called, private)
-        parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining) for n in range(len(kernel.arguments)))
+        aliasing = AliasingTypes()
+        body = body_text(kernel, called, private, aliasing)
+        every = range(len(kernel.arguments))
+        parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining, aliasing) for n in every)
         numbers = "const int item"
         if kernel.persistent:
             numbers += ", const int workers, __private int* phase"
@@ -290,7 +291,7 @@ class _Functions:
             self.counts[count] = self.counts.get(count, 0) + 1
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
-            self.helpers[name] = kernel.helpers
+            self.helpers[name], self.aliasing[name] = kernel.helpers, aliasing.names
             if inlining is not None or kernel.group:  # PoCL may give local memory to two work-groups if it is passed on
                 self.inlined.add(name)
         return self.names[key]
@@ -316,7 +317,9 @@ class _Functions:
             names[call.kernel] = "" if inlining and isinstance(called.body, m.CopyBody) else self.of(called, inlining)
         return names
 
-    def _parameter(self, n: int, kernel: Kernel, calls: bool, inlining: _Inlining | None) -> str:
+    def _parameter(
+        self, n: int, kernel: Kernel, calls: bool, inlining: _Inlining | None, aliasing: AliasingTypes
+    ) -> str:
         """The declaration of a parameter."""
         a = kernel.arguments[n]
         if inlining is None:
@@ -326,7 +329,7 @@ class _Functions:
         if n in inlining.private:
             return f"__private {const}{a.ctype}* a{n}"
         restrict = "" if calls or n in inlining.repeated else " restrict"
-        return f"__global {const}{a.ctype if calls else ANY + a.ctype}*{restrict} a{n}"
+        return f"__global {const}{a.ctype if calls else aliasing.of(a.ctype)}*{restrict} a{n}"
 
     def head(self, name: str) -> str:
         """What stands before the type of a function."""

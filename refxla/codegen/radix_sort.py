@@ -153,7 +153,7 @@ def _whole_rows(rows: SortRows, keys: Sequence[Key]) -> Kernel:
         with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
             for k in rows.outputs:
                 block.line(f"{rows.output(k, row, 'i')} = s{k}[i];")
-    return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items)
+    return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items, global_only=True)
 
 
 def _moved(rows: SortRows, keys: Iterable[Key]) -> list[int]:
@@ -213,7 +213,8 @@ class _Chunked:
         name = f"{what}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         passed = ", ".join(["item", str(digit * key.width), *(f"a{n}" for n in range(len(arguments)))])
         kernel = f"{self.rows.fusion.name}.{what}{number}"
-        return Kernel(kernel, f"{name}({passed});\n", tuple(arguments), self.items, helpers=(f"void {name}{text}",))
+        helpers = (f"void {name}{text}",)
+        return Kernel(kernel, f"{name}({passed});\n", tuple(arguments), self.items, helpers=helpers, global_only=True)
 
     def _count(self, number: int) -> Kernel:
         block = Block()

@@ -172,7 +172,19 @@ def _small_expression(opcode: str, types: Names, result: str, args: Names, attri
 def has_fast_path(opcode: str, name: str) -> bool:
     """Whether a function on type `name` has a form in the prelude that is cheap and for moderate operands
     (fast_path_math.py)."""
-    return name not in _COMPLEX and f"rx_{opcode.replace('-', '_')}_fast_f32" in prelude.names()
+    return name not in _COMPLEX and _call(_fast(opcode), "f32", ()) is not None
+
+
+def fast_path(opcode: str, name: str, arg: str) -> str:
+    """The C expression of a function of moderate operands of type `name`; `arg` is a register value."""
+    text = _arithmetic(_fast(opcode), name, (arg,))
+    assert text is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
+    return text
+
+
+def _fast(opcode: str) -> str:
+    """What the prelude's function of that form is called after."""
+    return f"{opcode}-fast"
 
 
 def low_bits(name: str, text: str) -> str:

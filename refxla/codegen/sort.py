@@ -54,7 +54,7 @@ def _merged(rows: SortRows) -> Kernel:
             with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
                 for k in rows.outputs:
                     block.line(f"{rows.output(k, row, 'i')} = s{k}[i];")
-    return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items)
+    return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items, global_only=True)
 
 
 def _sort_runs(rows: SortRows, block: Block) -> None:

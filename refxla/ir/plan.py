@@ -83,8 +83,9 @@ class Kernel:
     together. There may be any number of them, which the body knows as `workers`; `persistent_us` is the estimate for
     `items` workers. `helpers` are C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once.
     `wide_vectors` asks for all vector registers of the device (Target.features): the sums of a matrix product need
-    them, and so do the constants of an exponential. `global_only` says that its text names the address space of its
-    arguments, so that they cannot lie in another one.
+    them, and so do the constants of an exponential. `global_only`, set by its emitter, says that its text takes
+    pointers into its arguments that are `__global`, so that these cannot lie in private memory
+    (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not say).
 
     Of a kernel for GPUs whose items work together, `group` is the number of items in a work-group, of which `items` is
     a multiple, and `local_bytes` the local memory of one. Its body is that of a function f(const int group, const int

@@ -1,5 +1,6 @@
 """Loops that keep their values in registers: what is promoted, and that any loop gives the bits that it gave."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -55,11 +56,48 @@ def test_a_loop_that_cannot_be_left_is_promoted_and_a_conditional_is_not():
     assert types(replace(loop(FLOATS), body=m.ConditionalBody(3, True, ((call,), ()), None))) == {}
 
 
-def test_an_emitter_says_whether_it_names_address_spaces():
-    for rows, vectors in ((4, False), (64, True)):  # plain loops, and the transposed blocks of a matrix-vector product
-        text = f"ENTRY e {{ a = f32[{rows},64] parameter(0)  x = f32[64] parameter(1)  ROOT d = f32[{rows}] dot(a, x), "
-        plan = refxla.compile(text + "lhs_contracting_dims={1}, rhs_contracting_dims={0} }").plan
-        assert [part.global_only for k in plan.kernels for part in k.parts()] == [vectors]
+# A plain loop, products by rows, columns and blocks, of complex numbers and of words, a convolution of one feature a
+# group, reductions that one item does and that several share, a transform, sorts by merging and by digits.
+EMITTED = (
+    ("d = f32[4] dot(f32[4,64] a, f32[64] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", {False}),
+    ("d = f32[64] dot(f32[64,64] a, f32[64] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", {True}),
+    ("d = f32[99] dot(f32[64,99] a, f32[64] b), lhs_contracting_dims={0}, rhs_contracting_dims={0}", {True}),
+    ("d = f32[70,90] dot(f32[70,64] a, f32[90,64] b), lhs_contracting_dims={1}, rhs_contracting_dims={1}", {True}),
+    (
+        "d = c64[70,90] dot(c64[64,70] a, c64[64,90] b), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        {True, False},
+    ),
+    ("d = s32[70,90] dot(s8[70,64] a, s8[64,90] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", {True}),
+    (
+        "c = f32[1,9,9,32] convolution(f32[1,9,9,32] a, f32[3,3,1,32] b), window={size=3x3 pad=1_1x1_1}, "
+        "dim_labels=b01f_01io->b01f, feature_group_count=32",
+        {True},
+    ),
+    ("s = f32[9] reduce(f32[9,64] a, f32[] b), dimensions={1}, to_apply=add", {False}),
+    ("s = f32[] reduce(f32[4000000] a, f32[] b), dimensions={0}, to_apply=add", {True}),
+    ("s = f32[4] reduce(f32[400000,4] a, f32[] b), dimensions={0}, to_apply=add", {True}),
+    ("t = c64[8,48] fft(c64[8,48] a), fft_type=FFT, fft_length={48}", {True}),
+    ("s = f32[8,48] sort(f32[8,48] a), dimensions={1}, to_apply=less", {True}),
+    ("s = f32[1,400000] sort(f32[1,400000] a), dimensions={1}, to_apply=less", {True}),
+)
+REDUCERS = """HloModule m
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+less { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = pred[] compare(x, y), direction=LT }
+"""
+
+
+@pytest.mark.parametrize(("instruction", "says"), EMITTED)
+def test_an_emitter_says_whether_it_takes_pointers_into_its_arguments(instruction, says):
+    operands = re.findall(r"(\w+\[[\d,]*\]) ([ab])\b", instruction)
+    text = "".join(f"{name} = {shape} parameter({n})\n" for n, (shape, name) in enumerate(operands))
+    for shape, name in operands:
+        instruction = instruction.replace(f"{shape} {name}", name)
+    module = parse(f"{REDUCERS}ENTRY e {{ {text} ROOT {instruction} }}")
+    plan = plan_module(module, replace(DEFAULT_CPU, compute_units=8))[1].plan
+    kernels = [part for k in plan.kernels for part in k.parts() if isinstance(part.body, str)]
+    assert {k.global_only for k in kernels} == says
+    for kernel in kernels:
+        assert kernel.global_only == any("__global" in text for text in (kernel.body, *kernel.helpers)), kernel.name
 
 
 def test_a_frame_has_what_nothing_else_uses():

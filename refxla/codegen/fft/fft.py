@@ -44,8 +44,15 @@ class _VectorStage(StageEmitter):
     def kernel(self) -> Kernel:
         """The kernel itself."""
         items = self._vectors() if self.stage.passes else self._numbers()
-        text, helpers = self.block.text(), tuple(self.helpers)
-        return Kernel(self.name, text, tuple(self.arguments), items, wide_vectors=True, helpers=helpers)
+        return Kernel(
+            self.name,
+            self.block.text(),
+            tuple(self.arguments),
+            items,
+            wide_vectors=True,
+            helpers=tuple(self.helpers),
+            global_only=True,
+        )
 
     def _call(self, text: str, *arguments: object) -> None:
         """The statement that calls a function, of which this is the text."""

@@ -51,17 +51,13 @@ def helper(instruction: Instruction) -> str:
         with block.scope("if (large)"), block.scope("for (int i = 0; i < count; ++i)"):
             block.line(f"x[i] = {text};")
         with block.scope("else"), block.scope("for (int i = 0; i < count; ++i)"):
-            block.line(f"x[i] = {_fast_path(instruction, text)};")
+            block.line(f"x[i] = {scalar.fast_path(instruction.opcode, name, 'x[i]')};")
     return block.text()
 
 
 def _head(instruction: Instruction) -> str:
     """How the function is called, up to its arguments."""
     return f"fast_{instruction.opcode}_{type_name(instruction)}("
-
-
-def _fast_path(instruction: Instruction, text: str) -> str:
-    return text.replace(f"rx_{instruction.opcode}_f", f"rx_{instruction.opcode}_fast_f")
 
 
 def emit_pieces(

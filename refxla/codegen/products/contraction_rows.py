@@ -23,6 +23,7 @@ class ContractionRows(ABC):
     """Rows of `terms` numbers of accumulation type `name` each: read where they lie (`access`), or from a copy."""
 
     access: Access | None
+    copies_by_pointer = False  # whether `emit_copy` takes pointers into its arguments (Kernel.global_only)
 
     def __init__(self, fusion: Fusion, target: Target, numbers: ContractionDimensions, name: str, terms: int) -> None:
         self.fusion, self.target, self.numbers, self.name, self.terms = fusion, target, numbers, name, terms
@@ -63,7 +64,8 @@ class ContractionRows(ABC):
                 self.emit_copy(e, block, s, variable("k", 0, k - 1), f"a{len(inputs)}")
             self.end_copy(block, s, f"a{len(inputs)}")
         arguments = (*map(input_argument, inputs), self.copy())
-        return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-count // per_item))
+        name, items = f"{self.fusion.name}.left", -(-count // per_item)
+        return Kernel(name, block.text(), arguments, items, global_only=self.copies_by_pointer)
 
     # -- the product ---------------------------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ class _Depthwise:
                     indices[d] = parts[s]
                 e.bind(hero, indices, from_accumulation(e, type_name(hero), self.name, "sum[j]", block))
                 store_outputs(self.fusion, e, indices, block)
-        return Kernel(self.fusion.name, block.text(), tuple(arguments), -(-pairs // per_item))
+        return Kernel(self.fusion.name, block.text(), tuple(arguments), -(-pairs // per_item), global_only=True)
 
     def _sums(self, block: Block, left: str, right: str, parts: dict[int | None, Index]) -> None:
         """Declares the sums c0, c1, ... of the strip, and adds all terms to them."""

@@ -127,8 +127,15 @@ class _Main:
             head = f"for (int number = item * {n}; number < item * {n} + {n} && number < {blocks}; ++number)"
             with block.scope(head):
                 self._block("number")
-        text, items, helpers = block.text(), -(-blocks // blocks_per_item), self.helpers
-        return Kernel(p.fusion.name, text, tuple(self.arguments), items, wide_vectors=True, helpers=helpers)
+        return Kernel(
+            p.fusion.name,
+            block.text(),
+            tuple(self.arguments),
+            -(-blocks // blocks_per_item),
+            wide_vectors=True,
+            helpers=self.helpers,
+            global_only=True,
+        )
 
     def _block(self, number: str) -> None:
         """Emits block `number` (C) of the result: its place, the loop over k, and the epilogue."""
@@ -210,7 +217,8 @@ class _Main:
             return "panels", (panel * most + t) * width
 
         panels, term_range = (panel0, "columns", self.item_panels), (first, terms, most)
-        self.helpers += Panels(self.p, width, self.e, self.pointers, panels, term_range, place).copy(block)
+        copy = Panels(self.p, width, self.e, self.pointers, panels, term_range, place, to_global=False)
+        self.helpers += copy.copy(block)
 
     def _prefetch_stride(self) -> int | None:
         """The distance between rows of the right side, in elements, if an item prefetches the next block of them while

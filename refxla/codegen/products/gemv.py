@@ -169,7 +169,8 @@ class MatrixVector:
             e.bind(hero_of(self.fusion), indices, value)
             store_outputs(self.fusion, e, indices, block)
         arguments = (*map(input_argument, read), *map(output_argument, self.fusion.outputs))
-        return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, wide_vectors=True)
+        items = self.groups * parts
+        return Kernel(self.fusion.name, block.text(), arguments, items, wide_vectors=True, global_only=True)
 
 
 def _required(access: Access | None) -> Access:

@@ -51,10 +51,11 @@ def pack_stage(p: Product, width: int) -> Kernel:
 
     pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
     every, term_range = (constant(0), str(p.n), panels), (first, "terms", terms)
-    helpers = Panels(p, width, e, pointers, every, term_range, place).copy(block)
+    helpers = Panels(p, width, e, pointers, every, term_range, place, to_global=True).copy(block)
     arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
     items = p.groups // p.shared * chunks
-    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), items, helpers=helpers)
+    name, text = f"{p.fusion.name}.right", block.text()
+    return Kernel(name, text, tuple(arguments), items, helpers=helpers, global_only=bool(helpers))
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Panels:
     `pointers` has the C names of the inputs. `panels` is (the first panel, the number of columns from there on as C,
     the largest number of panels); `terms` is (the first term, the number of terms as C, the largest number of terms,
     of which the first term is a multiple). `place(panel, term)`, both relative to the first ones, gives the C pointer
-    and the position of a row of a panel. The C code uses the names u, t, j and n.
+    and the position of a row of a panel; `to_global` says whether that is global memory, or the item's own. The C code
+    uses the names u, t, j and n.
     """
 
     p: Product
@@ -74,6 +76,7 @@ class Panels:
     panels: tuple[Index, str, int]
     terms: tuple[Index, str, int]
     place: Callable[[Index, Index], tuple[str, Index]]
+    to_global: bool
 
     def copy(self, block: Block) -> tuple[str, ...]:
         """Emits the loops, or calls of functions that contain them; returns the texts of those functions."""
@@ -228,7 +231,7 @@ class Panels:
             return ()
         pointer, position = self.place(variable("j", 0, max(1, most - 1)), variable("t", 0, most_terms - 1))
         _, start = self.place(constant(0), constant(0))
-        copy = RowsToPanels(name, self.width, pointer != "panels")
+        copy = RowsToPanels(name, self.width, self.to_global)
         source = self._address(begin, copy)
         block.line(copy.call(source, step, f"{pointer} + ({c_of(start)})", position.stride("j"), terms, columns))
         return (copy.text(),)
@@ -244,7 +247,7 @@ class Panels:
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
         source_type = p.name if p.words else type_name(p.right_operand)
-        copy = ColumnsToPanel(p.name, self.width, self._place()[0] != "panels", source_type)
+        copy = ColumnsToPanel(p.name, self.width, self.to_global, source_type)
         elements = p.words.count if p.words else 1  # of a term
         with block.scope(f"for (int t = 0, some = 0; t < {terms}; t += some)" if inner < p.k else ""):
             if inner == p.k:

@@ -85,6 +85,7 @@ class WordRows(ContractionRows):
     step = 1
     local = None
     access = None
+    copies_by_pointer = True
 
     def __init__(self, fusion: Fusion, target: Target, numbers: DotDimensions, words: Words) -> None:
         super().__init__(fusion, target, numbers, NAME, -(-numbers.k // words.count))

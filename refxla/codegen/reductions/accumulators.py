@@ -60,6 +60,7 @@ def declare(
             body.block.line(f"{c_type} {names[-1]} = {start};")
             continue
         if arrays:
+            body.global_only = True
             body.block.line(f"__global {c_type}* {names[-1]} = {arrays[n]};")
         else:
             body.block.line(f"{c_type} {names[-1]}[{count}] __attribute__((aligned(64)));")

@@ -27,6 +27,7 @@ class KernelBody:
         self.workspace = f"a{len(arrays)}"
         self.elements = ElementalIrEmitter(schedule.dataflow.fusion, schedule.target, self.pointers)
         self.block = Block()
+        self.global_only = False  # see Kernel: set by what declares a pointer into an argument
         units, count = schedule.units, schedule.units_per_item
         self.first_unit, self.last_unit = "unit", "unit + 1"
         if count > 1:

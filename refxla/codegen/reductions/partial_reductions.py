@@ -29,6 +29,7 @@ def workspace_bytes(schedule: Schedule) -> int:
 def declare_partials(body: KernelBody, reduces: Sequence[Instruction]) -> dict[Instruction, tuple[str, ...]]:
     """Declares pointers to the partial results of this unit, one after the other, for each result of the reduces."""
     order, (places, _) = body.schedule.order, _places(body.schedule)
+    body.global_only = True
     # RX_ARRIVE orders all reads and writes where it is clang's; volatile ones could not become vectors.
     memory = "__global" if body.schedule.target.clang else "volatile __global"
     partials: dict[Instruction, tuple[str, ...]] = {}

@@ -27,7 +27,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         arguments.append(Argument("workspace", "uchar", bytes=workspace_bytes(s)))
     if s.units:
         _emit_units(body, _emitter(s)(body))
-    return (Kernel(fusion.name, body.block.text(), tuple(arguments), s.items, wide_vectors=s.wide_registers),)
+    text, items, wide = body.block.text(), s.items, s.wide_registers
+    return (Kernel(fusion.name, text, tuple(arguments), items, wide_vectors=wide, global_only=body.global_only),)
 
 
 def _emitter(s: Schedule) -> type[UnitEmitter]:
