@@ -17,7 +17,9 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 MESSAGES = {
-    "HloProto": "1 HloModuleProto hlo_module",
+    "HloProto": """
+        1 HloModuleProto hlo_module
+        3 bytes buffer_assignment""",
     "DeviceAssignmentProto": """
         1 int32 replica_count
         2 int32 computation_count
@@ -372,7 +374,7 @@ MESSAGES = {
     "MeshProto": """
         1 MeshAxis* axes
         2 int64* device_ids
-        3 MeshIotaProto iota""",
+        3 MeshIotaProto iota_transform""",
     "MeshAxis": """
         1 string name
         2 int64 size""",
@@ -394,7 +396,12 @@ MESSAGES = {
         1 OriginalValueElementProto* elements
         2 bool is_synthetic_call
         3 string call_hierarchy""",
-    "OriginalValueElementProto": "1 int64* shape_index",
+    "OriginalValueElementProto": """
+        1 int64* shape_index
+        2 OriginalArrayProto original_array""",
+    "OriginalArrayProto": """
+        1 string instruction_name
+        2 int64* shape_index""",
 }
 
 # The values of enumerations as the text of HLO spells them, in the order of their numbers from 0 on.

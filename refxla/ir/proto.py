@@ -53,8 +53,8 @@ def from_proto(data: bytes, lenient: bool = False) -> Module:
     UnsupportedError; with `lenient` a warning, if it says nothing (`refxla_spec.leniency`).
     """
     with lenient_reading(lenient or is_lenient()):
-        message = _decode(data)
-        check_known(message)
+        message, around = _decode(data)
+        check_known(message, around)
         return _read(message)
 
 
@@ -93,16 +93,16 @@ def _name(name: str) -> str:
     return _FOREIGN.sub("_", name) or "_"
 
 
-def _decode(data: bytes) -> Any:
-    """The HloModuleProto in the bytes, which may be wrapped; the one that has instructions is meant."""
+def _decode(data: bytes) -> tuple[Any, Any]:
+    """The HloModuleProto in the bytes, and the HloProto around it or None; the one that has instructions is meant."""
     for kind in (HloModuleProto, HloProto):
         try:
             message = kind.FromString(bytes(data))
         except (DecodeError, RecursionError):
             continue
-        message = message.hlo_module if kind is HloProto else message
-        if any(c.instructions for c in message.computations):
-            return message
+        module, around = (message.hlo_module, message) if kind is HloProto else (message, None)
+        if any(c.instructions for c in module.computations):
+            return module, around
     raise ParseError(
         f"these {len(data)} bytes are no HloModuleProto or HloProto with a program in it (truncated, or not a proto?)"
     )

@@ -263,8 +263,8 @@ def _groups_from(message: Any) -> ReplicaGroups:
         mesh_list = message.mesh_axes_replica_group_list
         mesh = mesh_list.mesh
         ids: Iota | tuple[int, ...] | None = None
-        if mesh.HasField("iota"):
-            ids = iota(tuple(mesh.iota.reshape_dims), tuple(mesh.iota.transpose_perm))
+        if mesh.HasField("iota_transform"):
+            ids = iota(tuple(mesh.iota_transform.reshape_dims), tuple(mesh.iota_transform.transpose_perm))
         elif mesh.device_ids:
             ids = tuple(mesh.device_ids)
         axes, along = tuple((a.name, a.size) for a in mesh.axes), []
@@ -288,8 +288,8 @@ def _groups_to(groups: ReplicaGroups, message: Any) -> None:
         for name, size in groups.axes:
             mesh.axes.add(name=name, size=size)
         if isinstance(groups.device_ids, Iota):
-            mesh.iota.reshape_dims.extend(groups.device_ids.dimensions)
-            mesh.iota.transpose_perm.extend(groups.device_ids.permutation)
+            mesh.iota_transform.reshape_dims.extend(groups.device_ids.dimensions)
+            mesh.iota_transform.transpose_perm.extend(groups.device_ids.permutation)
         else:
             mesh.device_ids.extend(groups.device_ids or ())
         for a in groups.along:

@@ -13,11 +13,14 @@ from refxla_spec.leniency import unknown
 from .hlo_schema import HloModuleProto
 
 
-def check_known(module: Any) -> None:
-    """Raise UnsupportedError for a field of a HloModuleProto, or of a message in it, that the schema does not name.
+def check_known(module: Any, around: Any = None) -> None:
+    """Raise UnsupportedError for a field of a HloModuleProto, of a message in it, or of the HloProto around it, that
+    the schema does not name.
 
     Where reading is lenient, of a field that says nothing (0, or empty) it is a warning.
     """
+    for number, value in _own(around) if around is not None else ():
+        _tell(f"module {module.name}", "HloProto", number, value)
     if not _has_unknown(module):
         return
     for number, value in _own(module):
