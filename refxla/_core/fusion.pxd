@@ -42,6 +42,7 @@ cdef class Scheduler:
     cdef int user_of(self, int e)
     cdef double evaluations_of(self, Group group, int p, list edges, int tag)
     cdef int obstacle(self, Group group, int p, list edges)
+    cdef bint is_carried(self, int p, int u)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)
     cdef link(self, Group group, int p)

@@ -36,10 +36,11 @@ REASONS = (
     "fusion is left out",
     "its code would be written once for each of too many ways in which the kernel indexes it",
     "an operation with an emitter of its own is computed once, and several kernels use it",
+    "it is the state of a loop, which the next iteration reads",
 )
 cdef enum:
     NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED, CODE
-    HERO_SHARED
+    HERO_SHARED, OTHER_ITERATION
 
 cdef int LARGEST = 200  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
@@ -259,9 +260,15 @@ cdef class Scheduler:
             u = self.user_of(e)
             if self.g.relation[e] == R_MEMORY or not self.g.takes[u]:
                 return NEEDS_MEMORY
+            if self.is_carried(p, u):
+                return OTHER_ITERATION
             if self.g.relation[e] == R_PACKED and not self.g.light[p]:
                 return NOT_LIGHT
         return CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
+
+    cdef bint is_carried(self, int p, int u):
+        """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is the state."""
+        return self.g.second[u] and not self.g.second[p] and self.g.elements[p] > 1
 
     cdef bint copies_much(self, int p, long long maps):
         """Whether the code of p is too much to be written at so many index maps.
@@ -401,6 +408,8 @@ cdef class Scheduler:
             return TOO_LARGE
         if any(g.relation[e] in (R_MEMORY, R_PACKED, R_WINDOW) for e in edges):
             return SECOND_HERO
+        if any(self.is_carried(p, self.user_of(e)) for e in edges):
+            return OTHER_ITERATION
         if g.kind[p] != K_REDUCTION:
             if group.kind != K_LOOP:
                 return SECOND_HERO
@@ -463,6 +472,8 @@ cdef class Scheduler:
         uses p may lead to it."""
         cdef int n, tag
         if group.kind != K_REDUCTION or other.kind != K_LOOP or other.space != self.g.space[p]:
+            return False
+        if any(self.is_carried(p, n) for n in other.tags):
             return False
         if len(group.tags) + len(other.tags) > LARGEST or not self.independent(group, other):
             return False

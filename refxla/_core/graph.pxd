@@ -41,6 +41,7 @@ cdef class Graph:
     cdef public set roots           # nodes whose values the computation returns
     cdef public int count
     # per node
+    cdef public int[::1] second     # of the second of two iterations: no kernel has nodes of both (see __init__)
     cdef public int[::1] group, kind
     cdef public int[::1] space      # number of the result's dimensions
     cdef public int[::1] signature  # of a reduce or broadcast: number of (full dimensions, kept dimensions)

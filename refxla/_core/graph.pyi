@@ -1,6 +1,6 @@
 """The types of graph.pyx."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 from refxla_spec.module import Computation, Instruction
@@ -48,6 +48,7 @@ class Graph:
     roots: set[int]
     count: int
     # By node and by edge, as the .pxd has them.
+    second: Sequence[int]
     group: Sequence[int]
     kind: Sequence[int]
     space: Sequence[int]
@@ -70,4 +71,4 @@ class Graph:
     first_user: Sequence[int]
     user: Sequence[int]
     user_edge: Sequence[int]
-    def __init__(self, computation: Computation) -> None: ...
+    def __init__(self, computation: Computation, second: Collection[Instruction] = ()) -> None: ...

@@ -30,7 +30,9 @@ cdef dict KIND = {name: kind for kind, name in KIND_NAMES.items()}
 cdef class Graph:
     """See the .pxd for the arrays. `instructions[n]` lists the instructions of node n, the operation first."""
 
-    def __init__(self, computation):
+    def __init__(self, computation, second=()):
+        """`second`: where the computation is two iterations of a loop, the instructions of the second, which find in
+        memory what the first makes."""
         self.instructions = []
         self.node_of = {}
         self.spaces = {}
@@ -72,11 +74,15 @@ cdef class Graph:
             edges.append(operands)
         self.roots = {self.node_of[leaf] for leaf in root_leaves(computation.root, opened) if leaf in self.node_of}
         self._fill(edges)
+        for i in second:
+            if i in self.node_of:
+                self.second[self.node_of[i]] = 1
 
     cdef _fill(self, list edges):
         cdef int n = len(self.instructions), k, at, o
         self.count = n
         self.group = np.zeros(n, np.int32)
+        self.second = np.zeros(n, np.int32)
         self.kind = np.zeros(n, np.int32)
         self.space = np.zeros(n, np.int32)
         self.signature = np.zeros(n, np.int32)

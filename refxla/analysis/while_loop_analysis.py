@@ -46,6 +46,17 @@ def counter_of(loop: Instruction) -> Counter | None:
     return None
 
 
+def equal_counters(loop: Instruction, counter: Counter) -> set[int]:
+    """The other elements of a loop's state that have the counter's value in every iteration."""
+    inside, init = state_values(loop.body), loop.operands[0].operands
+    alike = (k for k in inside if inside[k].shape.element_type is inside[counter.index].shape.element_type)
+    return {
+        k
+        for k in alike
+        if k != counter.index and _constant(init[k]) == counter.start and _step(loop, k) == counter.step
+    }
+
+
 def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     """Whether a loop overwrites all of element k of its state before reading it, so that its initial value does not
     matter: each iteration writes the slice that the counter selects, and the body does nothing else with the element,

@@ -33,6 +33,7 @@ from . import (
     slice_propagation,
     transpose_folding,
     tuple_simplifier,
+    while_loop_induction_variables,
     while_loop_invariant_code_motion,
 )
 
@@ -54,6 +55,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("constant-folding", constant_folding.run),
     ("algebraic-simplifier-after-folding", algebraic_simplifier.run),
     ("transpose-folding", transpose_folding.run),
+    ("while-loop-induction-variables", while_loop_induction_variables.run),
     ("while-loop-invariant-code-motion", while_loop_invariant_code_motion.run),
     ("cse", cse.run),
     ("copy-insertion", copy_insertion.run),
@@ -68,6 +70,7 @@ OPTIONAL = (
     "constant-folding",
     "algebraic-simplifier-after-folding",
     "transpose-folding",
+    "while-loop-induction-variables",
     "while-loop-invariant-code-motion",
     "cse",
     "copy-insertion",

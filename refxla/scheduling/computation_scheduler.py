@@ -8,7 +8,7 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -25,6 +25,7 @@ from ..analysis.while_loop_analysis import counter_of, covers, state_values, wit
 from ..ir import plan as p
 from ..ir.library_calls import batch, library_call, routine_name
 from ..passes import host_call_threading
+from ..passes.while_loop_unroller import unrolled_twice
 from ..progress import stage
 from .fusion_group import FusionGroup, UnfusedEdge
 from .plan_builder import MemoryBlock, PlanBuilder, Refusal, Steps
@@ -32,6 +33,8 @@ from .tile_buffers import TileBuffers
 from .tiled_fusion import TiledFusion, TilingSearch
 
 TABLE = 1 << 16  # iterations of a loop up to which its counter is read from a table
+LEAST_COPIED = 1 << 10  # bytes of a loop's state, below which copies are not worth a second iteration's code
+LEAST_SHARE = 0.05  # of an iteration's time that copies take, for the same
 
 
 @dataclass
@@ -66,6 +69,7 @@ class ComputationScheduler:
 
     `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
     time: the state of the loop whose body it is. `trip_count`: of the body of a tiled fusion, the number of tiles.
+    `second`: of a body that is two iterations of a loop, the instructions of the second.
     """
 
     def __init__(
@@ -75,9 +79,10 @@ class ComputationScheduler:
         values: dict[Instruction, MemoryBlock],
         owned: set[MemoryBlock],
         trip_count: int = 0,
+        second: Collection[Instruction] = (),
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
-        self.graph = Graph(computation)
+        self.graph = Graph(computation, second)
         self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.merging is not None)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
@@ -459,8 +464,17 @@ class ComputationScheduler:
             test = ComputationScheduler(builder, i.condition, _bind(i.condition, state), set())
             test_steps = builder.merge(test.run())
             predicate = builder.number[test.block_of(test.roots[0])]
-        iteration = ComputationScheduler(builder, body, _bind(body, state), owned)
-        iteration.assign_output_buffers({k: (block, inside.get(k)) for k, block in enumerate(state)})
+        told, tilings = len(builder.refusals), len(builder.tiling_decisions)
+        iteration = self._iteration(body, state, owned)
+        rest: Computation | None = None  # an iteration after the loop
+        if tabled is not None and tabled.trip_count > 1 and iteration.copies_much(state):
+            del builder.refusals[told:], builder.tiling_decisions[tilings:]
+            rest = i.body if tabled.trip_count % 2 else None
+            tabled = replace(tabled, step=2 * tabled.step, trip_count=tabled.trip_count // 2)
+            counter = tabled
+            both, second = unrolled_twice(i.body)
+            body = without_counting(both, tabled)
+            iteration = self._iteration(body, state, owned, second)
         iteration.preheader = around
         unmerged = iteration.run()
         self.write_back(iteration, unmerged, state)
@@ -482,13 +496,68 @@ class ComputationScheduler:
             if merging is not None:
                 steps = merging.counted_loop(counter.trip_count, body_steps, *numbers, internal)
         self.steps += steps
+        if tabled is not None:
+            last = tabled.values(_dtype(state[tabled.index].shape))[-1]
+            state[tabled.index] = builder.constant(f"{i.name}.{tabled.index}.last", last)
+        if rest is not None:
+            state = self._last_iteration(i, rest, state, owned)
+        self.owned |= owned
         for k, block in enumerate(state):
-            self.owned |= {block} if block in owned else set()
-            if tabled is not None and k == tabled.index:
-                last = tabled.values(_dtype(block.shape))[-1]
-                block = builder.constant(f"{i.name}.{k}.last", last)
             for gte in self.elements(i, k):
                 self.values[gte] = block
+
+    def _iteration(
+        self,
+        body: Computation,
+        state: Sequence[MemoryBlock],
+        owned: set[MemoryBlock],
+        second: Collection[Instruction] = (),
+    ) -> ComputationScheduler:
+        """The body of a loop, which writes the next state where the state lies if that can be."""
+        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned, second=second)
+        inside = state_values(body)
+        iteration.assign_output_buffers({k: (block, inside.get(k)) for k, block in enumerate(state)})
+        return iteration
+
+    def _last_iteration(
+        self, i: Instruction, body: Computation, state: Sequence[MemoryBlock], owned: set[MemoryBlock]
+    ) -> list[MemoryBlock]:
+        """One iteration after those of the loop: the blocks of the state after it, each of its own. `owned` grows by
+        those that are new."""
+        frame = ComputationScheduler(self.builder, body, _bind(body, state), owned)
+        self.steps += frame.run()
+        owned |= frame.owned
+        found: list[MemoryBlock] = []
+        for k, root in enumerate(frame.roots):
+            block = frame.block_of(root)
+            if block in found:
+                again = self.builder.block(f"{i.name}.{k}", root.shape)
+                self.builder.copy(self.steps, block, again)
+                owned.add(again)
+                block = again
+            found.append(block)
+        return found
+
+    def copies_much(self, state: Sequence[MemoryBlock]) -> bool:
+        """Whether an iteration of a loop spends much of its time on copies to where the state lies, which two
+        iterations would not need: of arrays that kernels make elsewhere, since they read all over the old ones, and of
+        those that only change their places. Products and what has steps of its own are much slower than copies."""
+        if any(group.kind in ("control", "library-call") for group in self.groups):
+            return False
+        if Relation.R_PACKED in list(self.graph.relation):
+            return False
+        kinds = {i: g.kind for g in self.groups for m in g.outputs for i in self.graph.instructions[m]}
+        copied = 0
+        bases = [self.base(root) for root in self.roots]
+        for made, block in zip(bases, state, strict=True):
+            if made in self.values:
+                moved = self.values[made] is not block and self.values[made] in state
+            else:
+                kind = kinds.get(made) if bases.count(made) == 1 and made not in self.targets else None
+                moved = kind not in ("update", "scatter", None)
+            copied += block.bytes if moved else 0
+        us = sum(kernel_us(self.fusion(n, group), self.builder.costs) for n, group in enumerate(self.groups))
+        return copied >= LEAST_COPIED and copied * self.builder.costs.copied_byte >= LEAST_SHARE * 1e3 * us
 
     def elements(self, i: Instruction, k: int) -> list[Instruction]:
         """The get-tuple-element of index k, if anybody reads it."""

@@ -1,0 +1,56 @@
+"""Makes one of the induction variables of a loop that are equal, such as the two counters of `jax.lax.fori_loop`.
+
+    i = 0, k = 0;  while (k < n) { ... i ...; i += 1; k += 1 }    ->    k = 0;  while (k < n) { ... k ...; k += 1 }
+
+The trip count is read off one of them, which whoever runs the loop counts; any other is memory that an iteration writes
+and the next one waits for. Its element of the state stays, unchanged by the loop and read by nobody.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction, Module
+
+from .._core.shapes import make
+from ..analysis.while_loop_analysis import counter_of, equal_counters, state_values
+from .dce import called_first, settle
+
+
+def run(module: Module) -> int:
+    """Rewrite all loops; returns how many induction variables went."""
+    called: list[Computation] = [c for i in module.instructions() for c in i.called]
+    return sum(
+        _merge(computation, i)
+        for computation in called_first(module.entry)
+        for i in list(computation.instructions)
+        if i.opcode == "while" and called.count(i.body) == called.count(i.condition) == 1
+    )
+
+
+def _merge(computation: Computation, loop: Instruction) -> int:
+    """Rewrite one loop of a computation, whose condition and body are its own."""
+    init, root = loop.operands[0], loop.body.root
+    counter = counter_of(loop) if init.opcode == root.opcode == "tuple" else None
+    if counter is None:
+        return 0
+    inside, equal = state_values(loop.body), equal_counters(loop, counter)
+    replaced = {inside[k]: inside[counter.index] for k in equal}
+    leaves = [inside[k] if k in equal else o for k, o in enumerate(root.operands)]
+    for i in loop.body.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+    root.operands = leaves
+    settle(loop.body, {})
+    _read_instead(computation, loop, equal, counter.index)
+    return len(equal)
+
+
+def _read_instead(computation: Computation, loop: Instruction, elements: set[int], element: int) -> None:
+    """Read one element of a loop's result where others, which are equal to it, are read."""
+    reads = [i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is loop]
+    others = [i for i in reads if i.index in elements]
+    if others:
+        found = next((i for i in reads if i.index == element), None)
+        found = found or make("get-tuple-element", loop, name=f"{loop.name}.{element}", index=element)
+        replaced = dict.fromkeys(others, found)
+        for i in computation.instructions:
+            i.operands = [replaced.get(o, o) for o in i.operands]
+        settle(computation, replaced)
