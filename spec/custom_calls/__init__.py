@@ -77,6 +77,7 @@ TARGETS: dict[str, Evaluate] = {
     "ProductOfElementaryHouseholderReflectors": householder.product_of_householder_reflectors,
     "Qr": householder.qr,
     "TopK": choices.top_k,
+    "dce_sink": choices.sink,
     "cu_threefry2x32": choices.threefry,
     "cu_threefry2x32_ffi": choices.threefry,
 }

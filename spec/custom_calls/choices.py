@@ -26,6 +26,11 @@ def identity(instruction: Instruction, operand: Value) -> Value:
     return operand
 
 
+def sink(instruction: Instruction, *operands: Value) -> tuple[()]:
+    """dce_sink, which JAX leaves where a value counts as used though nothing reads it: the empty tuple."""
+    return ()
+
+
 def top_k(instruction: Instruction, operand: Array) -> tuple[Array, Array]:
     """The k largest along the last dimension and where they stand, as `topk`; the result's shape says k."""
     from ..ops.topk import top  # here, since operations are defined in terms of this file

@@ -232,6 +232,9 @@ def _custom_calls(rng: np.random.Generator) -> Iterator[Case]:
     for target in ("Sharding", "LayoutConstraint", "MoveToHost"):
         line = f'ROOT r = f32[3,4] custom-call(p0), custom_call_target="{target}"'
         yield structured("custom-call", target, line, random_values(rng, "f32", (3, 4)))
+    marks = 'custom_call_target="dce_sink", custom_call_has_side_effect=true'
+    line = f"s = () custom-call(p0), {marks}\n  ROOT r = _ negate(p0)"
+    yield structured("custom-call", "dce_sink", line, random_values(rng, "f32", (3, 4)))
     for n, dims in enumerate(((4, 3), (3, 4), (2, 3, 3))):
         # the result of a decomposition may turn signs; what is put together again may not
         m, k = dims[-2], min(dims[-2:])

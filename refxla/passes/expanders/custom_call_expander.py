@@ -38,6 +38,11 @@ def _whole(i: Instruction) -> Instruction:
     return make("tuple", *i.operands, name=i.name) if i.shape.is_tuple else i.operands[0]
 
 
+def _sink(i: Instruction) -> Instruction:
+    """The empty tuple: a value that nothing reads is not computed."""
+    return make("tuple", name=i.name)
+
+
 def _top_k(i: Instruction) -> Instruction:
     k = i.shape.elements[0].dimensions[-1]
     return topk_expander.EXPANSIONS["topk"](make("topk", i.operands[0], name=i.name, k=k, largest=True))
@@ -69,6 +74,7 @@ TARGETS = {
     "ProductOfElementaryHouseholderReflectors": householder.product_of_reflectors,
     "Qr": householder.qr,
     "TopK": _top_k,
+    "dce_sink": _sink,
 }
 
 
