@@ -33,7 +33,7 @@ from ...device.description import LINE, Target
 from ...ir.plan import Fusion
 from .. import scalar
 from ..element_builder import type_name
-from ..elemental_rules import accumulator_types
+from ..elemental_rules import accumulator_types, binary_opcode
 from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
@@ -210,7 +210,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     masks_all = has_masks and target.widest == 64
     reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
     masks_reads = has_masks and reads_words and target.vector_bytes == 32
-    vector_columns = _vector_columns(order, target, types) if masks_all else 1
+    vector_columns = _vector_columns(order, target, types, heroes) if masks_all else 1
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
 
@@ -382,13 +382,21 @@ def _widest(types: Sequence[str]) -> int:
     return max({"c128": 16, "c64": 8, "f64": 8, "s64": 8, "u64": 8}.get(name, 4) for name in types)
 
 
-def _vector_columns(order: ReductionOrder, target: Target, types: Sequence[Sequence[str]]) -> int:
-    """The columns of a vector where those of a whole strip stay in registers; else 1."""
+def _vector_columns(
+    order: ReductionOrder, target: Target, types: Sequence[Sequence[str]], reduces: Sequence[Instruction]
+) -> int:
+    """The columns of a vector where those of a whole strip stay in registers; else 1. A strip of few columns is one
+    vector, no wider than it has to be, if one instruction accumulates it: what takes several, clang masks in memory."""
     if order.is_row:
         return 1
     width = target.widest // _widest([t for ts in types for t in ts])
+    if order.strip < width:
+        alone = not any(t.startswith("c") for ts in types for t in ts)
+        if not alone or any(binary_opcode(r.attributes["to_apply"]) not in ("add", "multiply") for r in reduces):
+            return 1
+        width = 1 << (order.strip - 1).bit_length()
     vectors = -(-order.strip // width) * max(map(len, types))
-    return width if order.strip >= width and vectors <= target.registers // 2 else 1
+    return width if vectors <= target.registers // 2 else 1
 
 
 def _vector(
