@@ -171,7 +171,7 @@ LIPSCHITZ = {"sine": 2.0, "cosine": 2.0}
 TURNS_AT_ZERO = frozenset({"abs", "cosh", "power"})
 
 # Where a result of zero need not be the exact one.
-UNDERFLOWS = frozenset({"exponential", "logistic", "power", "atan2"})
+UNDERFLOWS = frozenset({"exponential", "exp2", "logistic", "power", "atan2"})
 
 MOVES = frozenset({"bitcast-convert", "copy"})  # elementwise operations that keep the bits
 
@@ -288,6 +288,8 @@ def _outside_contract(opcode: str, values: list[Array], largest: float) -> Array
     if opcode == "power":
         x, y = (v.astype(np.clongdouble) for v in values)
         return np.abs(y * np.log(np.where(x == 0, 1, x))) > 100
+    if opcode == "exp2":
+        return np.abs(values[0].imag) * np.log(2) > 100
     return False
 
 

@@ -17,8 +17,8 @@ OPCODES = frozenset(
     cholesky clamp collective-broadcast collective-permute collective-permute-done collective-permute-start
     collective-reduce compare complex concatenate conditional constant convert convolution copy copy-done copy-start
     cosine cosh count-leading-zeros custom-call divide domain dot dynamic-reshape dynamic-slice dynamic-update-slice erf
-    exponential exponential-minus-one fft floor fusion gather get-dimension-size get-tuple-element imag infeed iota
-    is-finite log log-plus-one logistic map maximum minimum mulhi multiply negate not opt-barrier or outfeed pad
+    exp2 exponential exponential-minus-one fft floor fusion gather get-dimension-size get-tuple-element imag infeed iota
+    is-finite log log2 log-plus-one logistic map maximum minimum mulhi multiply negate not opt-barrier or outfeed pad
     parameter partition-id popcnt power ragged-all-to-all ragged-dot real recv recv-done reduce reduce-precision
     reduce-scatter reduce-window remainder replica-id reshape reverse rng rng-bit-generator rng-get-and-update-state
     round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter select select-and-scatter send send-done

@@ -48,6 +48,8 @@ CHANGES = (
     Change("0.11", "collective-broadcast", "has_dynamic_root", "has_dynamic_root=false", "left out: it is false"),
     Change("0.12", "collective-reduce", "", "collective-reduce(x), ..., has_dynamic_root=false, to_apply=add", "none"),
     Change("0.12", "shuffle", "", "shuffle(x), dimensions={0}, mode=rotate, shifts={1}", "slices and a concatenate"),
+    Change("0.12", "exp2", "", "exp2(x)", "an exponential of x log 2"),
+    Change("0.12", "log2", "", "log2(x)", "a log, divided by log 2"),
     Change("0.12", "compare", "order", "order=TOTAL", "type=TOTALORDER; other orders left out", _order_as_type),
 )
 

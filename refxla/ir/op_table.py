@@ -110,7 +110,7 @@ _ELEMENTWISE = (
     ("test", 1, REAL, "is-finite"),
     ("unary", 4, INTEGER, "popcnt count-leading-zeros"),
     ("unary", 6, FIELD, "sqrt rsqrt"),
-    ("unary", 14, FIELD, "exponential log logistic tanh"),
+    ("unary", 14, FIELD, "exp2 exponential log log2 logistic tanh"),
     ("unary", 24, FIELD, "acos acosh asin asinh atanh cosh cosine exponential-minus-one log-plus-one sine sinh tan"),
     ("unary", 24, REAL, "cbrt erf"),
     ("binary", 1, NUMBER, "subtract"),

@@ -11,6 +11,7 @@ from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES
 from scalar_kernel import Case, run_all
 
 WIDE = {
+    "exp2": np.exp2, "log2": np.log2,
     "exponential": np.exp, "exponential-minus-one": np.expm1, "log": np.log, "log-plus-one": np.log1p,
     "tanh": np.tanh, "sine": np.sin, "cosine": np.cos, "tan": np.tan, "atan": np.arctan, "asin": np.arcsin,
     "acos": np.arccos, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,

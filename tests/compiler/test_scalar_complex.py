@@ -7,8 +7,8 @@ from refxla_spec.accuracy import max_ulp
 from scalar_kernel import Case, bits, meaning, run, run_all
 
 UNARY = [
-    "sign", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "sqrt", "rsqrt", "sine",
-    "cosine", "tan", "tanh", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
+    "sign", "exponential", "exp2", "exponential-minus-one", "log", "log2", "log-plus-one", "logistic", "sqrt", "rsqrt",
+    "sine", "cosine", "tan", "tanh", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
 ]  # fmt: skip
 BINARY = ["multiply", "divide", "power", "atan2"]
 INF, NAN = np.inf, np.nan

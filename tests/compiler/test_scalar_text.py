@@ -135,6 +135,7 @@ def test_unsupported_element_type():
 
 
 VECTORISED = [
+    "exp2", "log2",
     "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine", "tan", "atan",
     "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt", "rsqrt", "sqrt", "erf", "floor", "sign",
     "round-nearest-afz", "round-nearest-even",

@@ -16,6 +16,7 @@ from refxla.ir.op_table import ROWS
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = (
     "spec/grammar.py",
+    "spec/releases.py",
     "spec/accuracy.py",
     "spec/bounds.py",
     "spec/sampling.py",

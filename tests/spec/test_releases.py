@@ -23,6 +23,8 @@ PROGRAMS = {  # as the newest release writes them, and what each release writes 
     },
     """x = f32[3] parameter(0)
     ROOT t = f32[3] shuffle(x), dimensions={0}, mode=rotate, shifts={1}""": {"0.12": "shifts={1}"},
+    "x = f32[3] parameter(0)\nROOT t = f32[3] exp2(x)": {"0.12": "exp2(%x)"},
+    "x = f32[3] parameter(0)\nROOT t = f32[3] log2(x)": {"0.12": "log2(%x)"},
     """add { a = f32[] parameter(0)
              b = f32[] parameter(1)
              ROOT c = f32[] add(a, b) }

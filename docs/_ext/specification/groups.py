@@ -5,8 +5,8 @@ from __future__ import annotations
 GROUPS: dict[str, str] = {
     "Arithmetic": "add subtract multiply mulhi divide remainder negate abs sign maximum minimum clamp power "
     "sqrt rsqrt cbrt",
-    "Elementary functions": "exponential exponential-minus-one log log-plus-one logistic sine cosine tan asin "
-    "acos atan2 sinh cosh tanh asinh acosh atanh erf",
+    "Elementary functions": "exponential exp2 exponential-minus-one log log2 log-plus-one logistic sine cosine tan "
+    "asin acos atan2 sinh cosh tanh asinh acosh atanh erf",
     "Rounding and types": "floor ceil round-nearest-afz round-nearest-even reduce-precision convert stochastic-convert "
     "bitcast bitcast-convert is-finite",
     "Complex numbers": "complex real imag",

@@ -133,6 +133,9 @@ def constants(type_: str) -> dict[str, str]:
     one = {
         "log2_e": 1 / mp.log(2), "sqrt_half": mp.sqrt(0.5), "two_over_pi": 2 / mp.pi,
         "erf_centre": mpf({"f32": 2, "f64": 3}[type_]), "erf_limit": mpf({"f32": 4, "f64": 6}[type_]),
+        "log2_e_low": 1 / mp.log(2) - rounded(1 / mp.log(2), type_),
+        "exp2_overflow": mpf({"f32": 129, "f64": 1025}[type_]),
+        "exp2_underflow": mpf({"f32": -151, "f64": -1076}[type_]),
         "exp_overflow": mpf({"f32": 89, "f64": 710}[type_]), "exp_underflow": mpf({"f32": -104, "f64": -746}[type_]),
         # By how much the exponents of results are off on the way, and what makes up for it (rx_exp_power in exp.cl).
         "exp_round_negative": 3 * mpf(2) ** (mantissa - 1) + bias + (2 * mantissa + 1),

@@ -100,6 +100,13 @@ static inline T2 rx_minimum_C(T2 a, T2 b) {
     return ((less | a_nan) & !(b_nan & !a_nan)) ? a : b;
 }
 
+// (2^n x c, 2^n x s), where 2^n alone may overflow or vanish, and c or s may be subnormal.
+static inline T2 rx_scaled_times_C(T x, BITS_T n, T c, T s) {
+    BITS_T first = n >> 1;
+    T2 part = (T2)(x * rx_scale_T(c, first), x * rx_scale_T(s, first));
+    return (T2)(rx_scale_T(part.x, n - first), rx_scale_T(part.y, n - first));
+}
+
 // (2^more e^x c, 2^more e^x s), where e^x alone may overflow or vanish, and c or s may be subnormal.
 static inline T2 rx_scaled_exp_times_C(T x, int more, T c, T s) {
     T limit = 2.0 * K(exp_overflow) + 40.0;
@@ -108,23 +115,38 @@ static inline T2 rx_scaled_exp_times_C(T x, int more, T c, T s) {
     T low;
     T high = rx_exp_parts_T(bounded, 0.0, &n, &low);
     T power = high + low;
-    n += more;
-    BITS_T first = n >> 1;
-    T2 part = (T2)(power * rx_scale_T(c, first), power * rx_scale_T(s, first));
-    return (T2)(rx_scale_T(part.x, n - first), rx_scale_T(part.y, n - first));
+    return rx_scaled_times_C(power, n + more, c, s);
 }
 
 static inline T2 rx_exp_times_C(T x, T c, T s) {
     return rx_scaled_exp_times_C(x, 0, c, s);
 }
 
-static inline T2 rx_exponential_C(T2 z) {
-    T2 value = rx_exp_times_C(z.x, rx_cosine_T(z.y), rx_sine_T(z.y));
+// The power of a real number to z, which is `value` where both parts of z are finite.
+static inline T2 rx_power_or_limit_C(T2 z, T2 value) {
     int endless = !rx_is_finite_T(z.y);
     T vanishing = z.x == -INFINITY_T ? 0.0 : value.x;
     T real = endless ? (z.x == INFINITY_T ? z.x : vanishing) : value.x;
     T imag = (endless & (z.x == -INFINITY_T)) ? RX_COPYSIGN_T(0.0, z.y) : value.y;
-    return z.y == 0.0 ? (T2)(rx_exponential_T(z.x), z.y) : (T2)(real, imag);
+    return (T2)(real, imag);
+}
+
+static inline T2 rx_exponential_C(T2 z) {
+    T2 value = rx_exp_times_C(z.x, rx_cosine_T(z.y), rx_sine_T(z.y));
+    return z.y == 0.0 ? (T2)(rx_exponential_T(z.x), z.y) : rx_power_or_limit_C(z, value);
+}
+
+// The angle z.y log 2 = angle + rest turns by the rest once more.
+static inline T2 rx_exp2_C(T2 z) {
+    T angle = z.y * K(ln2_high);
+    T rest = RX_FMA_T(z.y, K(ln2_high), -angle) + z.y * K(ln2_low);
+    T c = rx_cosine_T(angle), s = rx_sine_T(angle);
+    T limit = 2.0 * K(exp2_overflow) + 60.0;
+    T bounded = z.x > limit ? limit : z.x < -limit ? -limit : z.x;
+    BITS_T n;
+    T power = rx_exp2_parts_T(bounded, &n);
+    T2 value = rx_scaled_times_C(power, n, RX_FMA_T(-rest, s, c), RX_FMA_T(rest, c, s));
+    return z.y == 0.0 ? (T2)(rx_exp2_T(z.x), z.y) : rx_power_or_limit_C(z, value);
 }
 
 // (e^a - 1) cos b - 2 sin^2(b / 2) + i e^a sin b
@@ -151,6 +173,10 @@ static inline T rx_log_abs_C(T2 z) {
 
 static inline T2 rx_log_C(T2 z) {
     return (T2)(rx_log_abs_C(z), rx_atan2_T(z.y, z.x));
+}
+
+static inline T2 rx_log2_C(T2 z) {
+    return K(log2_e) * rx_log_C(z);
 }
 
 // log |1 + z| is half of log-plus-one of a (2 + a) + b^2 where z is small.

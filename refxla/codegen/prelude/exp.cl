@@ -73,6 +73,25 @@ static inline T rx_exponential_below_T(T x) {
     return power * scale * K(exp_scale_negative);
 }
 
+// 2^x = 2^*n result, for x between exp2_underflow and exp2_overflow: x = n + r exactly, and 2^r = e^(r log 2).
+static inline T rx_exp2_parts_T(T x, BITS_T* n) {
+    T shifted = x + ROUND_T;
+    T r = x - (shifted - ROUND_T);
+    *n = as_BITS_T(shifted) - as_BITS_T(ROUND_T);
+    T y = r * K(ln2_high);
+    T y_low = RX_FMA_T(r, K(ln2_high), -y) + r * K(ln2_low);
+    T high = 1.0 + y;
+    return high + (((1.0 - high) + y) + rx_exp_tail_T(y, y_low));
+}
+
+static inline T rx_exp2_T(T x) {
+    T bounded = x < K(exp2_underflow) ? K(exp2_underflow) : x;
+    bounded = bounded > K(exp2_overflow) ? K(exp2_overflow) : bounded;
+    BITS_T n;
+    T power = rx_exp2_parts_T(bounded, &n);
+    return rx_scale_T(power, n);
+}
+
 // e^x - 1 = result + *low, for x above expm1_underflow and e^x below 2^BIAS 1.4.
 static inline T rx_expm1_parts_T(T x, BITS_T* n, T* low) {
     T r_low;

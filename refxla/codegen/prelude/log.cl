@@ -27,6 +27,20 @@ static inline T rx_log_T(T x) {
     return ((x > 0.0) & (x < INFINITY_T)) ? result : special;
 }
 
+// k + log(m) / log(2); the product with 1 / log(2) has a low part, and k is added last, so that it is exact of powers of 2.
+static inline T rx_log2_T(T x) {
+    BITS_T k;
+    T f = rx_log_split_T(x, &k) - 1.0;
+    T tail = f * f * POLY(log, f);
+    T part = f * K(log2_e);
+    T part_low = RX_FMA_T(f, K(log2_e), -part) + RX_FMA_T(f, K(log2_e_low), tail * K(log2_e));
+    T n = (T)k;
+    T high = n + part;
+    T result = high + (((n - high) + part) + part_low);
+    T special = x == 0.0 ? -INFINITY_T : x > 0.0 ? x : NAN_T;
+    return ((x > 0.0) & (x < INFINITY_T)) ? result : special;
+}
+
 // 1 + x is rounded; what the rounding drops is added to m - 1, scaled as m is.
 static inline T rx_log_plus_one_T(T x) {
     T sum = 1.0 + x;

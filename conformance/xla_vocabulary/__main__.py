@@ -1,0 +1,30 @@
+"""Prints what the XLA that is installed knows and is not known here; the status is 1 if there is any, else 0."""
+
+from __future__ import annotations
+
+import sys
+
+from refxla_spec.operation import operations
+
+from ..targets.child import Child
+from ..targets.private import environment
+from . import missing
+
+
+def main() -> int:
+    """Asks, and prints."""
+    child = Child("refxla_conformance.xla_vocabulary.worker", environment())
+    try:
+        found = [*missing.fields(), *(f"the opcode {o}" for o in missing.opcodes(child))]
+        for opcode in operations():
+            names = missing.attributes(child, opcode)
+            found += [f"{opcode}: the attribute {name}" for name in names]
+            print(f"{opcode}: {len(names)} attributes unknown", file=sys.stderr)
+    finally:
+        child.close()
+    print("\n".join(found) or "nothing")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""jaxlib's library as data: the descriptions of XLA's protos that stand in it, and its words."""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import DecodeError
+from refxla_spec.errors import InputError
+
+PROTOS = ("xla/service/hlo.proto", "xla/xla_data.proto")
+LONGEST = 60  # letters of a word that might be one of HLO's
+_LAST_FIELDS = (12, 14)  # syntax and edition end a serialized FileDescriptorProto
+
+
+def path() -> Path:
+    """The library. Raises InputError where jaxlib is not installed, or has another form."""
+    found = importlib.util.find_spec("jaxlib")
+    folder = Path(found.origin).parent if found and found.origin else None
+    libraries = sorted(folder.glob("libjax_common.*")) if folder else []
+    if not libraries:
+        raise InputError("jaxlib is not installed, or has no libjax_common")
+    return libraries[0]
+
+
+@cache
+def messages() -> dict[str, DescriptorProto]:
+    """The descriptions of XLA's messages by their full names, such as ".xla.OpSharding"."""
+    found: dict[str, DescriptorProto] = {}
+    with _content() as content:
+        for name in PROTOS:
+            for message in _file(content, name).message_type:
+                _collect(".xla.", message, found)
+    return found
+
+
+@cache
+def words(separator: str) -> frozenset[str]:
+    """The library's strings of small letters and digits in parts apart by the separator, and all ends of them that
+    begin with a part: linkers keep a string that another one ends with in that one alone."""
+    part = r"[a-z][a-z0-9]*(?:" + separator + r"[a-z0-9]+){0,9}"
+    with _content() as content:
+        strings = content[slice(*_read_only(content))]
+    whole = {found.decode() for found in re.findall(rf"(?<=\0){part}(?=\0)".encode(), strings)}
+    parts = [word.split(separator) for word in whole if len(word) < LONGEST]
+    return frozenset(separator.join(p[n:]) for p in parts for n in range(len(p)))
+
+
+def proto_names() -> set[str]:
+    """The names of all fields of XLA's protos: most attributes are called as the field that holds them."""
+    return {field.name for message in messages().values() for field in message.field}
+
+
+def type_of(field: FieldDescriptorProto) -> DescriptorProto | None:
+    """The message that a field holds; None of numbers and strings."""
+    return messages()[field.type_name] if field.type == field.TYPE_MESSAGE else None
+
+
+@contextmanager
+def _content() -> Iterator[mmap.mmap]:
+    with path().open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        yield content
+
+
+def _collect(prefix: str, message: DescriptorProto, found: dict[str, DescriptorProto]) -> None:
+    found[prefix + message.name] = message
+    for inner in message.nested_type:
+        _collect(f"{prefix}{message.name}.", inner, found)
+
+
+def _read_only(content: mmap.mmap) -> tuple[int, int]:
+    """Where the section .rodata of an ELF file begins and ends, which has the strings; of others all of the file."""
+    if content[:5] != b"\x7fELF\x02":
+        return 0, len(content)
+    table, (size, count, names) = *struct.unpack_from("<Q", content, 40), struct.unpack_from("<3H", content, 58)
+    sections = [struct.unpack_from("<IIQQQQ", content, table + n * size) for n in range(count)]
+    for name, _, _, _, at, length in sections:
+        start = sections[names][4] + name
+        if content[start : start + 8] == b".rodata\0":
+            return at, at + length
+    return 0, len(content)
+
+
+def _file(content: mmap.mmap, name: str) -> FileDescriptorProto:
+    """The description of one .proto file, whose first field is its name."""
+    start = b"\x0a" + bytes([len(name)]) + name.encode()
+    at = content.find(start)
+    while at >= 0:
+        try:
+            file = FileDescriptorProto.FromString(content[at : _end(content, at)])
+        except DecodeError:
+            file = FileDescriptorProto()
+        if file.message_type:
+            return file
+        at = content.find(start, at + 1)
+    raise InputError(f"{path().name} has no description of {name}")
+
+
+def _end(content: mmap.mmap, at: int) -> int:
+    """Where the fields of a serialized FileDescriptorProto end that begins there: it is followed by anything."""
+    end = at
+    while True:
+        tag, at = _varint(content, end)
+        number, wire = tag >> 3, tag & 7
+        if not 1 <= number <= max(_LAST_FIELDS) or wire not in (0, 2):
+            return end
+        size, at = _varint(content, at)
+        end = at + size if wire == 2 else at
+        if number in _LAST_FIELDS:
+            return end
+
+
+def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[at]
+        value, at, shift = value | (byte & 127) << shift, at + 1, shift + 7
+        if byte < 128 or shift > 63:
+            return value, at
