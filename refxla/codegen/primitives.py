@@ -73,10 +73,13 @@ def primitives(target: Target) -> str:
             "#define RX_ARRIVE(p) rx_arrive(p)",
         ]
     if target.clang:
-        # A function that is called, so that it is compiled once; and what has others see what was written past
-        # the caches.
+        # A function that is called, so that it is compiled once; one that is compiled as it stands, because it takes
+        # less than optimising it would, and one that is inlined even there; and what has others see what was written
+        # past the caches.
         lines += [
             "#define RX_NOINLINE __attribute__((noinline))",
+            "#define RX_UNOPTIMIZED __attribute__((noinline, optnone))",
+            "#define RX_INLINE __attribute__((always_inline))",
             "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
             "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
             "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",

@@ -7,10 +7,13 @@
 // line of 64 bytes. Number 0 is the phase that is worked on, 1 how much of it is done, 2 how many items are through with
 // the launch, 3 whether a loop goes on, and 4 + n the phase (above bit 32) and what was taken of item n's share of it.
 
+// A call of rx_next takes 3 ns when it is optimised and 7 when it is not, and microseconds are what it hands out. To
+// optimise these functions takes a tenth of the time in which a program is compiled.
+
 //! I = s32
 
 // A moment's rest of one who waits for the `spins`-th time: short ones at first, then whoever else can run may.
-static inline void rx_rest_I(const int spins) {
+static inline RX_INLINE void rx_rest_I(const int spins) {
 #if defined(__x86_64__)
     if (spins < 2000) {
         __builtin_ia32_pause();
@@ -34,7 +37,7 @@ static inline void rx_rest_I(const int spins) {
 
 // The next of `count` things to do in a phase that belongs to item `who`'s share, or -1: shares are stretches of equal
 // length, and who is done with the own takes from others'.
-static inline int rx_take_I(
+static inline RX_INLINE int rx_take_I(
     __global long* sync, const int phase, const int who, const int workers, const int count) {
     __global long* share = sync + 8 * (4 + who);
     const int begin = (int)((long)count * who / workers);
@@ -50,7 +53,7 @@ static inline int rx_take_I(
 
 // Says that `did` of a phase's `count` things are done, and waits until all are. What was written in the phase, all can
 // read afterwards.
-static inline void rx_finish_I(
+static inline RX_INLINE void rx_finish_I(
     __global long* sync, const int phase, const int did, const int workers, const int count) {
     if (did > 0 && __atomic_fetch_add(sync + 8, (long)did, __ATOMIC_ACQ_REL) + did == count) {
         __atomic_store_n(sync + 8, 0L, __ATOMIC_RELAXED);
@@ -63,7 +66,7 @@ static inline void rx_finish_I(
 
 // The next of `count` things to do in the phase that item `item` is in, or -1 once that phase is over. `at` is where the
 // item is: the phase, from how many items' shares it has taken all, how many things it did; it starts as {0, 0, 0}.
-static inline RX_NOINLINE int rx_next_I(
+static inline RX_UNOPTIMIZED int rx_next_I(
     __global long* sync, __private int* at, const int item, const int workers, const int count) {
     for (; at[1] < workers; ++at[1]) {
         const int next = rx_take_I(sync, at[0], (item + at[1]) % workers, workers, count);
@@ -89,7 +92,7 @@ static inline int rx_goes_I(__global long* sync, const int phase) {
 }
 
 // The end of a launch for one item; the last one leaves `sync` as it was.
-static inline RX_NOINLINE void rx_leave_I(__global long* sync, const int workers) {
+static inline RX_UNOPTIMIZED void rx_leave_I(__global long* sync, const int workers) {
     if (__atomic_fetch_add(sync + 16, 1L, __ATOMIC_ACQ_REL) != workers - 1) return;
     for (int n = 0; n < 4 + workers; ++n) __atomic_store_n(sync + 8 * n, 0L, __ATOMIC_RELAXED);
 }
