@@ -14,6 +14,7 @@ from search import examples
 
 from refxla.analysis import contraction_order
 from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows
+from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
 from refxla.device.description import DEFAULT_CPU
 
 
@@ -65,9 +66,16 @@ def convolutions(draw):
     return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups, of_batch
 
 
+def go_through_the_batch(patch: pytest.MonkeyPatch) -> None:
+    """Whatever it costs, rows go through the batch, where it has more than one."""
+    patch.setattr(blocking, "ALIKE", range(2, 13))
+    for name in ("IN_ROWS", "NEARBY", "FAR_APART"):
+        patch.setattr(convolution, name, -1.0)
+
+
 @examples(20)
-@given(convolutions(), *[st.booleans()] * 3)
-def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops, segmented):
+@given(convolutions(), *[st.booleans()] * 4)
+def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops, segmented, alike):
     lhs, rhs, window, labels, groups, of_batch = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "TINY", 0)
@@ -76,7 +84,11 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, s
             patch.setattr(contraction_order, "SEGMENT", 4)
         if shared_loops:
             patch.setattr(gemm, "SHARED_TERMS", 0)
+        if alike:
+            go_through_the_batch(patch)
         if small_blocks:
+            patch.setattr(gemm, "LEAST_RUN", 1)
+            patch.setattr(gemm, "TURNED_ROWS", 8)
             patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(implicit_gemm_rows, "BLOCK_TERMS", 3)
             patch.setattr(implicit_gemm_rows, "LOCAL_TERMS", 2)
@@ -141,6 +153,108 @@ def test_convolutions_of_programs(name):
     left, rest = labels.split("_")
     a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
     compare(convolution_text(lhs, rhs, window, labels), a, b)
+
+
+# name -> (lhs, rhs, window, labels)
+BATCHES = {
+    "same": ({"b": 8, "f": 8, "0": 3, "1": 2}, {"i": 8, "o": 40, "0": 3, "1": 3}, [SAME, SAME], "b01f_01io->b01f"),
+    "strided": (
+        {"b": 12, "f": 5, "0": 5, "1": 4}, {"i": 5, "o": 20, "0": 3, "1": 3}, [{**SAME, "stride": 2}, SAME],
+        "bf01_oi01->bf01",
+    ),
+    "gradient of the input, strided": (
+        {"b": 6, "f": 20, "0": 3, "1": 3}, {"i": 20, "o": 18, "0": 3, "1": 3},
+        [{"size": 3, "low": 1, "high": 2, "base": 2, "reversal": 1}] * 2, "b01f_01oi->b01f",
+    ),
+    "gradient of the filter": (
+        {"b": 10, "f": 4, "0": 4, "1": 4}, {"i": 4, "o": 20, "0": 4, "1": 4}, [{"size": 4, "low": 1, "high": 1}] * 2,
+        "fb01_io01->fb01",
+    ),
+    "tiles of two placings": (
+        {"b": 7, "f": 8, "0": 3, "1": 2}, {"i": 8, "o": 40, "0": 3, "1": 3}, [SAME, SAME], "b01f_01io->b01f",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_rows_may_go_through_the_batch(name, monkeypatch):
+    go_through_the_batch(monkeypatch)
+    lhs, rhs, window, labels = BATCHES[name]
+    monkeypatch.setattr(blocking, "ALIKE", range(2, 7) if lhs["b"] == 7 else blocking.ALIKE)
+    left, rest = labels.split("_")
+    a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
+    compare(convolution_text(lhs, rhs, window, labels), a, b)
+
+
+def test_rows_go_through_the_batch_where_many_elements_lie_outside():
+    def goes(side: int, batch: int) -> bool:
+        lhs, rhs = {"b": batch, "f": 64, "0": side, "1": side}, {"i": 64, "o": 64, "0": 3, "1": 3}
+        text = convolution_text(lhs, rhs, [SAME, SAME], "b01f_01io->b01f")
+        return convolution._goes_through_batch(ConvolutionDimensions(parse(text).entry.root))
+
+    assert goes(4, 8) and goes(4, 32) and not goes(4, 1) and not goes(4, 31) and not goes(112, 8)
+
+
+@pytest.mark.parametrize(
+    "window", [SAME, {"size": 3, "stride": 2}, {"size": 2, "low": 2, "dilation": 3}, {**SAME, "base": 2, "high": 2}]
+)
+def test_the_share_of_products_outside(window):
+    lhs, rhs = {"b": 1, "f": 1, "0": 5, "1": 7}, {"i": 1, "o": 1, "0": window["size"], "1": window["size"]}
+    text = convolution_text(lhs, rhs, [window, window], "b01f_01io->b01f")
+    n = ConvolutionDimensions(parse(text).entry.root)
+    hits = 1
+    for size, count_, w in zip(n.sizes, n.counts, n.window, strict=True):
+        at = np.arange(count_)[:, None] * w.stride + np.arange(w.size) * w.window_dilation - w.padding_low
+        inside = (at >= 0) & (at <= (size - 1) * w.base_dilation)
+        hits *= inside.mean()
+    assert n.outside == pytest.approx(1 - hits)
+
+
+@pytest.mark.parametrize("labels", ["bf01_oi01->bf01", "b01f_io01->b01f"])
+@pytest.mark.parametrize("reversal", [0, 1])
+@pytest.mark.parametrize("way", ["packed", "local", "in parts"])
+def test_filters_that_store_windows_are_turned_in_registers(labels, reversal, way, monkeypatch):
+    if way == "in parts":  # of k, for which panels are made before
+        monkeypatch.setattr(implicit_gemm_rows, "WHOLE_COLUMNS", 1 << 20)
+        monkeypatch.setattr(implicit_gemm_rows, "LOCAL_TERMS", 18)
+    else:
+        monkeypatch.setattr(
+            gemm, "choose_blocking", lambda p: blocking.Blocking(blocking.Tile(6, 2, "f32"), 18, 32, way)
+        )
+    lhs, rhs = {"b": 2, "f": 12, "0": 4, "1": 5}, {"i": 12, "o": 37, "0": 3, "1": 3}
+    text = convolution_text(lhs, rhs, [{**SAME, "reversal": reversal}] * 2, labels)
+    left, rest = labels.split("_")
+    a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
+    compare(text, a, b, fast="panel_of_windows")
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "s32"])
+def test_sums_are_turned_where_columns_lie_side_by_side(name):
+    lhs, rhs = {"b": 3, "f": 5, "0": 5, "1": 7}, {"i": 5, "o": 21, "0": 3, "1": 3}
+    text = convolution_text(lhs, rhs, [SAME, SAME], "bf01_oi01->bf01", name)
+    dtype = parse(text).entry.root.shape.element_type.dtype
+    compare(
+        text, (4 * f32(3, 5, 5, 7)).astype(dtype), (4 * f32(21, 5, 3, 3, seed=1)).astype(dtype), fast="columns_of_sums"
+    )
+
+
+def test_what_follows_a_convolution_is_computed_from_turned_sums():
+    text = """HloModule m
+    ENTRY main {
+      x = f32[3,5,5,7] parameter(0)
+      w = f32[21,5,3,3] parameter(1)
+      b = f32[21] parameter(2)
+      y = f32[3,21,5,7] parameter(3)
+      c = f32[3,21,5,7] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01
+      d = f32[3,21,5,7] broadcast(b), dimensions={1}
+      s = f32[3,21,5,7] add(c, d)
+      ROOT t = f32[3,21,5,7] multiply(s, y)
+    }"""
+    ours, plain = (Compiled(fusion_of(parse(text), kind)) for kind in ("convolution", "loop"))
+    assert "columns_of_sums" in text_of(ours)
+    args = f32(3, 5, 5, 7), f32(21, 5, 3, 3, seed=1), f32(21, seed=2), f32(3, 21, 5, 7, seed=3)
+    for got, want in zip(ours(*args), plain(*args), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
 
 
 def test_convolutions_of_different_sizes_share_their_way_through_the_window():

@@ -15,6 +15,7 @@ from ...device.description import Target
 from ...device.tile_configurations import configuration_for
 from ..elemental_ir_emitter import Access
 from .packing import VECTORS
+from .panels import filter_windows
 from .product import Product
 from .tile import Tile, Words
 
@@ -50,23 +51,40 @@ UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 
 # rows x vectors of a tile, by the number of registers: most of them hold sums.
 TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (3, 8), (2, 8), (1, 16))}
+ALIKE = range(4, 13)  # rows of a tile that are to be alike
+SUMS = {16: (8, 12), 32: (12, 24)}  # vectors of sums, fewest and most, of tiles whose rows are to be alike
+UNLIKE = 1.5  # the time of a tile of unlike rows over that of one whose rows are alike, about
 NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors of 64
 
 
-def choose_tile(m: int, n: int, name: str, target: Target, strip: int = 1, words: Words | None = None) -> Tile:
+def alike_rows(count: int) -> list[int]:
+    """The rows that a tile may have where `count` rows in turn are alike, so that all of its own are."""
+    return [rows for rows in ALIKE if count % rows == 0]
+
+
+def choose_tile(
+    m: int, n: int, name: str, target: Target, strip: int = 1, words: Words | None = None, alike: int = 1
+) -> Tile:
     """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
-    of those that are alike, the first. Where `strip` rows of the left side lie side by side, a tile may be those."""
+    of those that are as good, the first. Where `strip` rows of the left side lie side by side, a tile may be those.
+    Where `alike` rows in turn are alike, tiles have a divisor of them, if there is one."""
 
     def waste(tile: Tile) -> float:
         rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
         loads = 1 / (4 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
-        return rows * columns / (m * n) * (NARROW if tile.bytes < target.widest else 1) + loads
+        unlike = UNLIKE if alike > 1 and alike % tile.rows else 1
+        return rows * columns / (m * n) * (NARROW if tile.bytes < target.widest else 1) * unlike + loads
 
     tiles = []
     for bytes in sorted({target.widest, 32}, reverse=True):
         lanes = VECTORS[name][1] * bytes // 32
         shapes = TILES[target.registers] if n > lanes else ((12, 1),)
         shapes += ((strip, 2),) if strip > 1 and n > lanes and target.registers == 32 else ()
+        if alike > 1:
+            fewest, most = SUMS[target.registers]
+            shapes += tuple(
+                (r, v) for r in alike_rows(alike) for v in range(1, most // r + 1) if r * v >= fewest or n <= v * lanes
+            )
         tiles += [Tile(min(m, rows), min(vectors, -(-n // lanes)), name, bytes, words) for rows, vectors in shapes]
     return min(tiles, key=waste)
 
@@ -85,7 +103,7 @@ def choose_blocking(p: Product) -> Blocking:
     """The blocks for a product: those that cost least by the model, or as the target's configurations say."""
     configuration = configuration_for(p.fusion, p.target.tile_configurations)
     access = p.right_access()
-    tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1, p.words)
+    tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1, p.words, p.alike)
     if configuration.tile is not None:
         rows, vectors = configuration.tile
         tile = replace(tile, rows=min(p.m, rows), vectors=min(vectors, -(-p.n // tile.lanes)))
@@ -103,7 +121,8 @@ def choose_blocking(p: Product) -> Blocking:
         needs_no_panels |= _reads_as_well(access.position.stride("k"), p)
     # Panels of a loop-invariant side are made before the loop, those of a constant at compile time.
     ways = ["direct"] if needs_no_panels else ["packed"] if p.right_is_invariant else ["packed", "local"]
-    if p.right_prepacked:
+    in_parts = p.rows.blocks > 1 and not (p.whole or p.words) and filter_windows(p.fusion, p, p.name) is not None
+    if p.right_prepacked or in_parts:
         ways = ["packed"]
     elif configuration.panels in ("packed", "local") or (configuration.panels == "direct" and direct):
         ways = [configuration.panels]

@@ -14,12 +14,15 @@ placing modulo d: the placings are counted phase by phase (phases are part of g)
 
 from __future__ import annotations
 
-from ...device.description import Target
+from math import prod
+
+from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
 from ..elemental_rules import type_name
 from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise
+from .blocking import MULTIPLY_ADD, alike_rows
 from .convolution_dimensions import ConvolutionDimensions
 from .gemm import kernels
 from .implicit_gemm_rows import WindowRows
@@ -28,6 +31,9 @@ from .packing import accumulation_type
 from .product import Product, Rows
 
 TINY = 2048  # products up to which plain loops are as quick
+# The nanoseconds longer that an element of the result takes where rows go through the batch: rows that are stored as
+# such, elements whose neighbours in the batch share a line of the cache, others.
+IN_ROWS, NEARBY, FAR_APART = 0.5, 0.6, 3.0
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -50,9 +56,23 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         matrix = MatrixRows(fusion, target, numbers, name)
         if matrix.local or matrix.access is not None:
             rows = matrix
+    elif _goes_through_batch(numbers):
+        numbers.put_batch_last()
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,
             rows, hero.operands[1], numbers.right, numbers.result, numbers.terms, numbers.right_matrix, numbers.phases,
+            row_sizes=numbers.m_sizes, alike=numbers.alike,
         )
     )  # fmt: skip
+
+
+def _goes_through_batch(numbers: ConvolutionDimensions) -> bool:
+    """Whether a placing is computed for the whole batch before the next, so that a tile meets the same elements of the
+    window in all of its rows, and those that lie outside cost nothing."""
+    if not alike_rows(numbers.batch):
+        return False
+    out = list(numbers.out)
+    batch, feature = (prod(out[d + 1 :]) for d in (numbers.dims.output_batch, numbers.dims.output_feature))
+    apart = IN_ROWS if feature == 1 else NEARBY if 4 * batch <= LINE else FAR_APART
+    return bool(numbers.k * numbers.outside * MULTIPLY_ADD > apart)

@@ -49,6 +49,28 @@ class ConvolutionDimensions:
         self.order = [spatial.get(d) for d in range(len(self.out)) if d != self.dims.output_feature]
         self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
         self.m = prod(self.m_sizes)
+        self.alike = 1  # so many rows, from each multiple of it on, have one placing
+
+    def put_batch_last(self) -> None:
+        """Lets m run over the batch within each placing: those rows all meet the same elements of the window."""
+        self.order = [s for s in self.order if s is not None] + [None]
+        self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
+        self.alike = self.batch
+
+    @property
+    def outside(self) -> float:
+        """The share of the products that are left out because an element of the window lies before or after lhs."""
+        inside = 1.0
+        for w, count, size in zip(self.window, self.counts, self.sizes, strict=True):
+            meets = 0
+            for element in range(w.size):
+                # Placings whose element lies at or after the first element of lhs, and at or before the last.
+                offset = element * w.window_dilation - w.padding_low
+                first = max(0, -(offset // w.stride))
+                last = min(count - 1, ((size - 1) * w.base_dilation - offset) // w.stride)
+                meets += max(0, last - first + 1)
+            inside *= meets / (count * w.size)
+        return 1 - inside
 
     @property
     def is_plain(self) -> bool:

@@ -21,6 +21,7 @@ evaluates the fusion's outputs from its sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from refxla_spec.module import Instruction
 
@@ -37,11 +38,13 @@ from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_ve
 from .epilogue import store_outputs
 from .micro_kernel import SHARED_ROWS, SHARED_TERMS, TermLoop, Tiles
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
-from .packing_functions import SumsToRows
+from .packing_functions import SumsToColumns, SumsToRows
 from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
 from .product import BlockRuns, Lines, OneRun, Product
 
+TURNED_ROWS = 64  # whose sums are turned at a time, where columns of the result lie side by side
+LEAST_RUN = 4  # rows that lie side by side in memory, from which on sums are turned
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
 
 
@@ -70,6 +73,7 @@ class _Main:
         self.g = variable("g", 0, p.groups - 1)
         self.helpers: tuple[str, ...] = ()
         self.prefetch_stride = self._prefetch_stride()
+        self.early = ""  # C that adds the columns by which the last panel begins before its first one, where it may
         self.closes = False  # whether segments end between blocks of k, and not in a tile's loop
         self._name_arguments()
 
@@ -371,40 +375,79 @@ class _Main:
 
     def _epilogue(self) -> None:
         """Emits the evaluation of the fusion's outputs from the sums of panel j."""
-        p, b, tile, block, e = self.p, self.b, self.tile, self.block, self.e
-        hero = hero_of(p.fusion)
+        p, b, tile, block = self.p, self.b, self.tile, self.block
         element, _ = VECTORS[p.name]
         panel = f" + j * {b.rows * tile.columns}" if p.rows.blocks > 1 else ""
-        block.line(f"const {element}* sum = (const {element}*)sums{panel};")
+        block.line(f"const {element}* const sum = (const {element}*)sums{panel};")
         block.line(f"const int column = first_column + j * {tile.columns};")
         block.line(f"const int width = {_least(str(tile.columns), f'{p.n} - column')};")
         if b.panels == "direct" and p.n % tile.columns:
-            block.line(f"if (column > {p.n - tile.columns}) sum += column - {p.n - tile.columns};  // it began early")
-        if self._stored():
+            block.line(f"const int early = column > {p.n - tile.columns} ? column - {p.n - tile.columns} : 0;")
+            self.early = "early + "
+        if self._stored() or self._stored_by_columns():
             return
         parts = 2 if p.whole else 1
         m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n // parts - 1)
+        width, first = ("width / 2", "column / 2") if p.whole else ("width", "column")
+        with block.scope("for (int i = 0; i < rows; ++i)"):
+            block.line("const int m = first_row + i;")
+            with block.scope(f"for (int u = 0; u < {width}; ++u)"):
+                block.line(f"const int n = {first} + u;")
+                self._store_element(m, n, f"sum[{self.early}i * {tile.columns} + u")
+
+    def _store_element(self, m: Index, n: Index, place: str) -> None:
+        """Emits the outputs at row m and column n, from the sum at a place: C text of an element up to its bracket."""
+        p, block, e, hero = self.p, self.block, self.e, hero_of(self.p.fusion)
         indices, condition = p.result(self.g, m, n)
-        position = linearize(indices, hero.shape.dimensions)
-        loops = [("i", "rows", "m", "first_row"), ("u", "width", "n", "column")]
-        if p.whole:
-            loops[1] = ("u", "width / 2", "n", "column / 2")
-        if position.factor("m") == 1 and position.factor("n") != 1:
-            loops.reverse()
-        (a, a_end, a_name, a_first), (c, c_end, c_name, c_first) = loops
-        with block.scope(f"for (int {a} = 0; {a} < {a_end}; ++{a})"):
-            block.line(f"const int {a_name} = {a_first} + {a};")
-            with block.scope(f"for (int {c} = 0; {c} < {c_end}; ++{c})"):
-                block.line(f"const int {c_name} = {c_first} + {c};")
-                with block.scope("" if condition is True else f"if ({condition})"):
-                    at = f"sum[i * {tile.columns} + u"
-                    if p.whole:
-                        pair = f"({scalar.register_type(p.whole)})({at} * 2], {at} * 2 + 1])"
-                        value = e.assign(p.whole, pair, block)
-                    else:
-                        value = from_accumulation(e, type_name(hero), p.name, f"{at}]", block)
-                    e.bind(hero, indices, value)
-                    store_outputs(p.fusion, e, indices, block)
+        with block.scope("" if condition is True else f"if ({condition})"):
+            if p.whole:
+                pair = f"({scalar.register_type(p.whole)})({place} * 2], {place} * 2 + 1])"
+                value = e.assign(p.whole, pair, block)
+            else:
+                value = from_accumulation(e, type_name(hero), p.name, f"{place}]", block)
+            e.bind(hero, indices, value)
+            store_outputs(p.fusion, e, indices, block)
+
+    def _stored_by_columns(self) -> bool:
+        """Emits the outputs of panel j column by column, from sums that are turned some rows at a time. Returns whether
+        it did: columns must lie apart in the result, and some rows side by side."""
+        p, block, columns = self.p, self.block, self.tile.columns
+        run = self._contiguous_rows()
+        if run < LEAST_RUN:
+            return False
+        turned = SumsToColumns(p.name, columns, False, TURNED_ROWS)
+        self.helpers += (turned.text(),)
+        with block.scope(f"for (int i0 = 0; i0 < rows; i0 += {TURNED_ROWS})"):
+            block.line(f"const int some = {_least(str(TURNED_ROWS), 'rows - i0')};")
+            block.line(f"{turned.element} turned[{TURNED_ROWS * columns}] __attribute__((aligned(64)));")
+            block.line(turned.call(f"sum + i0 * {columns}", "turned", "some"))
+            with block.scope("for (int i = 0, next; i < some; i = next)"):
+                block.line(f"const int run = (first_row + i0 + i) / {run}, begin = (first_row + i0 + i) % {run};")
+                block.line(f"next = {_least('some', f'i + {run} - begin')};")
+                with block.scope("for (int u = 0; u < width; ++u)"):
+                    block.line("const int n = column + u;")
+                    with block.scope("for (int r = 0; r < next - i; ++r)"):
+                        block.line("const int row = begin + r;")
+                        m = variable("run", 0, p.m // run - 1) * run + variable("row", 0, run - 1)
+                        place = f"turned[({self.early}u) * {TURNED_ROWS} + i + r"
+                        self._store_element(m, variable("n", 0, p.n - 1), place)
+        return True
+
+    def _contiguous_rows(self) -> int:
+        """How many rows, from each multiple of it on, lie side by side in the product's result, where columns do not;
+        else 0."""
+        p, dimensions = self.p, hero_of(self.p.fusion).shape.dimensions
+        if p.whole or p.name == "u64":
+            return 0
+        sizes = p.row_sizes or (p.m,)
+        n = variable("n", 0, p.n - 1)
+        for d in range(len(sizes)):
+            run = prod(sizes[d:])
+            m = variable("run", 0, p.m // run - 1) * run + variable("row", 0, run - 1)
+            position = linearize(p.result(self.g, m, n)[0], dimensions)
+            if position.factor("row") == 1:
+                return run if position.factor("n") != 1 else 0
+        return 0
 
     def _stored(self) -> bool:
         """Emits a call of the function that stores the sums of panel j as they are. Returns whether it did: the fusion
@@ -422,5 +465,5 @@ class _Main:
         to = f"{e.output(hero)} + ({c_of(linearize(at, hero.shape.dimensions))})"
         copy = SumsToRows(p.name, self.tile.columns, to_global=True)
         self.helpers += (copy.text(),)
-        self.block.line(copy.call("sum", to, step, "rows", "width"))
+        self.block.line(copy.call(f"{self.early}sum", to, step, "rows", "width"))
         return True

@@ -25,13 +25,15 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of
-from .blocking import LOCAL_ROWS, LOCAL_TERMS
+from .blocking import LOCAL_ROWS, LOCAL_TERMS, MAX_COPIES
 from .convolution_dimensions import ConvolutionDimensions
 from .micro_kernel import TermLoop
 from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
+from .panels import filter_windows
 from .product import BlockRuns
 from .window_loop import WindowLoop
 
+WHOLE_COLUMNS = 32  # of filters that store windows, whose panels are made whole where so many of them fit the cache
 BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
 COPY_ELEMENTS = 16384  # elements that an item of the copy of lhs computes
 
@@ -121,6 +123,9 @@ class WindowRows:
         elements in such a range."""
         n = self.numbers
         most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # with few rows, an item packs its own panels
+        right = filter_windows(self.fusion, n, self.name)
+        if right is not None and 4 * n.k * WHOLE_COLUMNS <= MAX_COPIES:
+            most = n.k
         most = configuration_for(self.fusion, self.target.tile_configurations).terms or most
         self.cut, self.length = 0, n.elements[0] if n.elements else 1
         for d, size in enumerate(n.elements):

@@ -128,16 +128,18 @@ def declare_block(block: Block, number: str, most: int, terms: int) -> tuple[Ind
     return variable("first_term", 0, terms - 1), "terms"
 
 
-def open_columns(block: Block, name: str, start: str, step: int | str, columns: str, packed: int = 1) -> None:
+def open_columns(
+    block: Block, name: str, start: str, step: int | str, columns: str, packed: int = 1, space: str = "__global "
+) -> None:
     """Declares an array of half as many vectors as one has lanes: a column each of the rows that begin at pointer
-    `start` in global memory, `step` elements apart (C text, where that is no number). Elements may be `packed` smaller
-    ones, at an address of theirs."""
+    `start` in address space `space`, `step` elements apart (C text, where that is no number). Elements may be `packed`
+    smaller ones, at an address of theirs."""
     element, lanes = VECTORS[name]
     half = lanes // 2
     block.line(f"typedef {element}{half} __attribute__((aligned(sizeof({element}) / {packed}))) half_vector;")
     rows = (
-        f"({vector_type(name)})(*(__global const half_vector*)({start} + {i} * {step}), "
-        f"*(__global const half_vector*)({start} + {i + half} * {step}))"
+        f"({vector_type(name)})(*({space}const half_vector*)({start} + {i} * {step}), "
+        f"*({space}const half_vector*)({start} + {i + half} * {step}))"
         for i in range(half)
     )
     block.line(f"{vector_type(name)} {columns}[{half}] = {{{', '.join(rows)}}};")

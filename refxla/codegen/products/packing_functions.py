@@ -150,6 +150,49 @@ class ColumnsToPanel(PackingCopy):
 
 
 @dataclass(frozen=True)
+class WindowsToPanel(PackingCopy):
+    """A panel of a matrix whose columns, `step` elements apart, lie in memory from end to end, but in another order of
+    terms, as filters have it that store a window for each feature: term t of memory is row t % taps * apart + t / taps
+    of the panel."""
+
+    @property
+    def function(self) -> str:
+        return f"panel_of_windows_{self.suffix}"
+
+    def call(self, source: str, step: int, to: str, terms: int, taps: int, apart: int) -> str:
+        return f"{self.function}({source}, {to}, {step}, {terms}, {taps}, {apart});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, width, lanes = Block(), self.width, VECTORS[self.name][1]
+        half = lanes // 2
+        numbers = "const long step", "const int terms", "const int taps", "const int apart"
+        with block.scope(f"void {self.function}({self.parameters(*numbers)})"):
+            self.vector(block)
+            block.line("int t = 0, first_tap = 0, first_row = 0;  // t % taps, t / taps")
+            # Lines of the cache are read whole, as in ColumnsToPanel.
+            with block.scope(f"for (int some; t + {lanes} <= terms; t += some)"):
+                block.line(f"some = t + {2 * lanes} <= terms ? {2 * lanes} : {lanes};")
+                block.line("first_tap = t % taps;")
+                block.line("first_row = t / taps;")
+                with block.scope(f"for (int u = 0; u < {width}; u += {lanes})"):
+                    block.line(f"__global const {self.element}* x = from + u * step + t;")
+                    block.line("int tap = first_tap, row = first_row;")
+                    block.line("#pragma clang loop unroll(disable)")
+                    with block.scope(f"for (int w = 0; w < some; w += {half}, x += {half})"):
+                        open_columns(block, self.name, "x", "step", "r")
+                        for i in range(half):
+                            place = f"to + (tap * apart + row) * {width} + u"
+                            block.line(f"*({self.space}vector*)({place}) = r[{i}];")
+                            block.line("tap = tap + 1 == taps ? 0 : tap + 1;")
+                            block.line("row += tap == 0;")
+            with block.scope("for (; t < terms; ++t)"):
+                block.line(f"{self.space}{self.element}* const y = to + (t % taps * apart + t / taps) * {width};")
+                block.line(f"for (int u = 0; u < {width}; ++u) y[u] = from[u * step + t];")
+        return block.text()
+
+
+@dataclass(frozen=True)
 class ColumnsToStrips(PackingCopy):
     """Strips of `width` rows of a matrix whose rows lie side by side in memory, terms `step` apart; strips begin
     `apart` from each other. Of the last of `rows` rows, what is after them in a strip is left as it is."""
@@ -210,4 +253,36 @@ class SumsToRows(PackingCopy):
                     block.line(f"*({self.space}vector*)(y + {u}) = *(const vector*)(x + {u});")
             with block.scope("else"):
                 block.line("for (int u = 0; u < columns; ++u) y[u] = x[u];")
+        return block.text()
+
+
+@dataclass(frozen=True)
+class SumsToColumns(PackingCopy):
+    """A panel's sums, `width` side by side for each row, turned: the sums of a column, of at most `most` rows, side by
+    side. They are in private memory before and after."""
+
+    most: int
+
+    @property
+    def function(self) -> str:
+        return f"columns_of_sums_{self.suffix}_{self.most}"
+
+    def call(self, sums: str, to: str, rows: str) -> str:
+        return f"{self.function}({sums}, {to}, {rows});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, width, element, lanes = Block(), self.width, self.element, VECTORS[self.name][1]
+        pointers = f"const {element}* restrict from, {element}* restrict to"
+        with block.scope(f"void {self.function}({pointers}, const int rows)"):
+            self.vector(block)
+            block.line("int i = 0;")
+            with block.scope(f"for (; i + {lanes} <= rows; i += {lanes})"):
+                block.line("#pragma clang loop unroll(disable)")
+                with block.scope(f"for (int u = 0; u < {width}; u += {lanes // 2})"):
+                    open_columns(block, self.name, f"from + i * {width} + u", width, "r", space="")
+                    for n in range(lanes // 2):
+                        block.line(f"*(vector*)(to + (u + {n}) * {self.most} + i) = r[{n}];")
+            with block.scope("for (; i < rows; ++i)"):
+                block.line(f"for (int u = 0; u < {width}; ++u) to[u * {self.most} + i] = from[i * {width} + u];")
         return block.text()

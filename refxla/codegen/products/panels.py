@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index, constant, variable
-from ...ir.plan import Kernel
+from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import Access, ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
-from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, PackingCopy, RowsToPanels
-from .product import Product
+from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, PackingCopy, RowsToPanels, WindowsToPanel
+from .product import Product, RightSide
 from .tile import Words
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
+LEAST_TAPS, LEAST_FEATURES = 4, 4  # of filters whose windows are turned in registers
 SPAN = 64  # terms of k that a transposing copy takes at a time
 
 
@@ -36,6 +38,8 @@ def pack_stage(p: Product, width: int) -> Kernel:
     """The kernel that packs all panels of the right side."""
     panels = -(-p.n // width)
     terms = min(p.k, -(-max(1, PACK_ELEMENTS // (panels * width)) // 8) * 8)  # of k, for an item
+    if not (p.whole or p.words) and filter_windows(p.fusion, p, p.name):
+        return _window_stage(p, width)
     chunks = -(-p.k // terms)
     inputs = inputs_of(p.fusion, [p.right_operand])
     e = ElementalIrEmitter(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
@@ -56,6 +60,61 @@ def pack_stage(p: Product, width: int) -> Kernel:
     items = p.groups // p.shared * chunks
     name, text = f"{p.fusion.name}.right", block.text()
     return Kernel(name, text, tuple(arguments), items, helpers=helpers, global_only=bool(helpers))
+
+
+def _window_stage(p: Product, width: int) -> Kernel:
+    """The kernel that packs all panels of filters that store windows: an item makes some panels, with all terms."""
+    panels = -(-p.n // width)
+    some = max(1, min(panels, PACK_ELEMENTS // (p.k * width)))
+    chunks = -(-panels // some)
+    inputs = inputs_of(p.fusion, [p.right_operand])
+    pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
+    e, block = ElementalIrEmitter(p.fusion, p.target, pointers), Block()
+    block.line(f"const int g = item / {chunks} * {p.shared};")
+    block.line(f"const int panel = item % {chunks} * {some};")
+    columns = f"{some * width} < {p.n} - panel * {width} ? {some * width} : {p.n} - panel * {width}"
+    block.line(f"const int columns = {columns};")
+    g, first = variable("g", 0, p.groups - 1), variable("panel", 0, panels - 1)
+
+    def place(panel: Index, t: Index) -> tuple[str, Index]:
+        return f"a{len(inputs)}", ((g // p.shared * panels + first + panel) * p.k + t) * width
+
+    helpers = Panels(p, width, e, pointers, (first, "columns", some), (constant(0), str(p.k), p.k), place).copy(block)
+    arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
+    return Kernel(
+        f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks, helpers=helpers
+    )
+
+
+@dataclass(frozen=True)
+class FilterWindows:
+    """How filters lie in memory that store the elements of a window side by side: `taps` of them, `reversed` or not,
+    for each of `features` input features, which lie `feature` elements apart; output features lie `column` apart."""
+
+    taps: int
+    features: int
+    reversed: bool
+    feature: int
+    column: int
+
+
+def filter_windows(fusion: Fusion, p: RightSide, name: str) -> FilterWindows | None:
+    """How the right side lies, if it is such filters, which are best packed with all terms at once: their windows are
+    read as they lie, and not an element of each at a time."""
+    if len(p.terms) < 2 or p.n == 1 or name == "u64":
+        return None
+    features, taps = p.terms[-1], prod(p.terms[:-1])
+    if features < LEAST_FEATURES or taps < LEAST_TAPS:
+        return None
+    g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+    k = variable("q", 0, taps - 1) * features + variable("r", 0, features - 1)
+    access = direct_access(fusion, p.right_operand, p.right(g, k, n), name)
+    if access is None:
+        return None
+    tap, feature, column = (access.position.factor(i) for i in "qrn")
+    if tap not in (1, -1) or feature is None or column is None:
+        return None
+    return FilterWindows(taps, features, tap < 0, feature, column)
 
 
 @dataclass(frozen=True)
@@ -85,6 +144,10 @@ class Panels:
         terms = self.terms[1]
         count = str(most) if columns == str(p.n) else f"({columns} + {width - 1}) / {width}"
         column = (first + variable("j", 0, most - 1)) * width
+        if self.terms[2] == p.k and (windows := self._filter_windows()):
+            with block.scope(f"for (int j = 0; j < {count}; ++j)"):
+                self._short_panel(block, column)
+                return self._windows(block, column, windows)
         along_k, step, inner = self._along_k()
         if not along_k:
             # In the order of memory: a row of several panels, then the next term.
@@ -104,11 +167,7 @@ class Panels:
                         self._row(block, column, short=False)
             return ()
         with block.scope(f"for (int j = 0; j < {count}; ++j)"):
-            if p.n % width:
-                with block.scope(f"if ({c_of(column)} + {width} > {p.n})"):
-                    with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
-                        self._row(block, column, short=True)
-                    block.line("continue;")
+            self._short_panel(block, column)
             if step is not None:
                 return self._transposed(block, column, step, inner)
             with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
@@ -117,6 +176,38 @@ class Panels:
                         block.line(f"const int n = {c_of(column)} + u;")
                         self._element(block)
         return ()
+
+    def _filter_windows(self) -> FilterWindows | None:
+        p = self.p
+        return None if p.whole or p.words or p.right_prepacked else filter_windows(p.fusion, p, p.name)
+
+    def _short_panel(self, block: Block, column: Index) -> None:
+        """Emits the copy of panel j where it has fewer columns than others, and goes on with the next."""
+        if self.p.n % self.width:
+            with block.scope(f"if ({c_of(column)} + {self.width} > {self.p.n})"):
+                with block.scope(f"for (int t = 0; t < {self.terms[1]}; ++t)"):
+                    self._row(block, column, short=True)
+                block.line("continue;")
+
+    def _windows(self, block: Block, column: Index, windows: FilterWindows) -> tuple[str, ...]:
+        """Emits the copy of panel j, with all terms, from filters that store windows; returns the function's text."""
+        p, w = self.p, windows
+        copy = WindowsToPanel(p.name, self.width, self._place()[0] != "panels")
+        block.line(f"const int n = {c_of(column)};")
+        # The element that comes first in memory.
+        start = (w.taps - 1) * w.features if w.reversed else 0
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+        access = self._access(g, constant(start), n)
+        assert access is not None  # or there were no windows
+        pointer, position = self.place(variable("j", 0, self.panels[2] - 1), constant(start))
+        apart, source, to = -w.features if w.reversed else w.features, self._address(access, copy), c_of(position)
+        if w.feature == w.taps:
+            block.line(copy.call(source, w.column, f"{pointer} + ({to})", p.k, w.taps, apart))
+        else:
+            with block.scope(f"for (int f = 0; f < {w.features}; ++f)"):
+                at, to = f"{source} + f * {w.feature}l", f"{pointer} + ({to}) + f * {self.width}"
+                block.line(copy.call(at, w.column, to, w.taps, w.taps, apart))
+        return (copy.text(),)
 
     def _along_k(self) -> tuple[bool, int | None, int]:
         """Whether columns are contiguous along k in memory; their distance in elements, if blocks of them can be

@@ -26,6 +26,23 @@ from .tile import Words
 Indices = tuple[Index, ...]
 
 
+class RightSide(Protocol):
+    """The right operand of a matrix product: its sizes, and its indices for g, k and n."""
+
+    @property
+    def groups(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def right_operand(self) -> Instruction: ...
+    @property
+    def terms(self) -> Sequence[int]:
+        """The sizes that k counts."""
+
+    @property
+    def right(self) -> Callable[[Index, Index, Index], Indices]: ...
+
+
 class ContractionDimensions(Protocol):
     """A contraction as a matrix product: its sizes, and the indices of the operands for g, m, n and k."""
 
@@ -145,6 +162,8 @@ class Product:
     lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie after pointer `source`
     words: Words | None = None  # in which several terms are (words.py): k counts words,
     elements: int = 0  # and this many elements are in them
+    row_sizes: Sequence[int] = ()  # the sizes that m counts, where they are known
+    alike: int = 1  # so many neighbouring rows are alike: a tile of some of them is computed quickest
 
     @property
     def right_is_invariant(self) -> bool:
