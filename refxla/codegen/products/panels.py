@@ -79,11 +79,11 @@ def _window_stage(p: Product, width: int) -> Kernel:
     def place(panel: Index, t: Index) -> tuple[str, Index]:
         return f"a{len(inputs)}", ((g // p.shared * panels + first + panel) * p.k + t) * width
 
-    helpers = Panels(p, width, e, pointers, (first, "columns", some), (constant(0), str(p.k), p.k), place).copy(block)
+    all_terms = (constant(0), str(p.k), p.k)
+    helpers = Panels(p, width, e, pointers, (first, "columns", some), all_terms, place, to_global=True).copy(block)
     arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
-    return Kernel(
-        f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks, helpers=helpers
-    )
+    name, items = f"{p.fusion.name}.right", p.groups // p.shared * chunks
+    return Kernel(name, block.text(), tuple(arguments), items, helpers=helpers, global_only=bool(helpers))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Panels:
     def _windows(self, block: Block, column: Index, windows: FilterWindows) -> tuple[str, ...]:
         """Emits the copy of panel j, with all terms, from filters that store windows; returns the function's text."""
         p, w = self.p, windows
-        copy = WindowsToPanel(p.name, self.width, self._place()[0] != "panels")
+        copy = WindowsToPanel(p.name, self.width, self.to_global)
         block.line(f"const int n = {c_of(column)};")
         # The element that comes first in memory.
         start = (w.taps - 1) * w.features if w.reversed else 0
