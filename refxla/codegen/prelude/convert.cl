@@ -27,10 +27,10 @@ static inline float rx_round_bf16(float x) {
 // to 2^16, the nearest is infinity. A NaN stays one: its sign and upper payload bits are kept, and it is made quiet.
 static inline float rx_round_f16(float x) {
 #ifdef RX_HALVES
-    // The processor does so. The sign apart, for the reason in rx_load_f16.
-    ushort magnitude;
-    __builtin_store_halff(as_float(as_uint(x) & 0x7fffffffu), (half*)&magnitude);
-    uint rounded = as_uint(__builtin_load_halff((const half*)&magnitude));
+    // The processor does so. The sign once more, for the reason in rx_load_f16.
+    ushort number;
+    __builtin_store_halff(x, (half*)&number);
+    uint rounded = as_uint(__builtin_load_halff((const half*)&number));
     return as_float(rounded | (as_uint(x) & 0x80000000u));
 #else
     uint bits = as_uint(x);
@@ -54,12 +54,11 @@ static inline ushort rx_store_bf16(float x) {
 // subnormals too.
 static inline float rx_load_f16(ushort bits) {
 #ifdef RX_HALVES
-    // The sign apart: a compiler that sees a number of f16 itself computes with it in f16, of which there are no vectors.
-    // NaNs, too: the processor would make a signaling one quiet.
-    ushort magnitude = bits & 0x7fff;
-    uint number = as_uint(__builtin_load_halff((const half*)&magnitude));
-    uint result = magnitude > 0x7c00 ? (uint)magnitude << 13 | 0x7f800000u : number;
-    return as_float(result | ((uint)bits & 0x8000u) << 16);
+    // The processor makes a signaling NaN quiet, which is taken back. It also hides the number of f16 from a compiler
+    // that would compute with it in f16, of which there are no vectors.
+    uint number = as_uint(__builtin_load_halff((const half*)&bits));
+    uint quieted = (bits & 0x7fffu) > 0x7c00u ? ~(uint)bits & 0x200u : 0u;
+    return as_float(number ^ quieted << 13);
 #else
     uint magnitude = ((uint)bits & 0x7fffu) << 13;
     uint finite = as_uint(as_float(magnitude) * 0x1p112);

@@ -8,6 +8,8 @@ static inline T rx_erf_T(T x) {
     T z = a < 1.0 ? a * a : 1.0;
     T small = RX_FMA_T(x, POLY(erf, z), x);
     T t = (a > K(erf_limit) ? K(erf_limit) : a) - K(erf_centre);
-    T large = 1.0 - rx_exponential_T(POLY(erf_tail, t));
+    T scale;  // the exponential's, whose argument lies between log(erfc(erf_limit)) and log(erfc(1)): nothing underflows
+    T power = rx_exp_power_T(POLY(erf_tail, t), K(exp_round_negative), &scale);
+    T large = 1.0 - power * scale * K(exp_scale_negative);
     return a < 1.0 ? small : RX_COPYSIGN_T(large, x);
 }
