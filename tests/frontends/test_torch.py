@@ -323,6 +323,22 @@ def test_pooling_and_resizing():
     check(f, torch.randn(2, 3, 8, 7, requires_grad=True))
 
 
+@pytest.mark.parametrize(
+    ("pool", "sizes"),
+    [
+        (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 9, 8)),
+        (lambda x: F.max_pool2d(x, (3, 2), 1, 1, 2, ceil_mode=True), (3, 9, 8)),
+        (lambda x: F.max_pool3d(x, 2, 1), (1, 2, 4, 3, 5)),
+    ],
+)
+def test_the_gradient_of_the_largest_adds_in_the_order_of_the_windows(pool, sizes):
+    x = torch.randn(sizes, requires_grad=True)
+    given = torch.randn(pool(x).shape)
+    wanted = torch.autograd.grad((pool(x) * given).sum(), x)[0]
+    got = torch.autograd.grad((torch.compile(pool, backend="refxla")(x) * given).sum(), x)[0]
+    assert torch.equal(got, wanted)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_other_floating_point_types(dtype):
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).to(dtype)

@@ -1,5 +1,5 @@
 """Pooling. What a window holds are slices of the padded array, one for each element of the window, compared or added
-element by element; a gradient puts each of them back with a pad. No scatter is needed, and the order of sums is fixed.
+element by element. The gradient of a mean puts each of them back with a pad; that of a maximum scatters.
 """
 
 from __future__ import annotations
@@ -106,16 +106,20 @@ def max_pool(
 def max_pool_backward(
     b: Lowering, g: I, x: I, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: I
 ) -> I:
-    """Each element of the gradient goes to the element of its window that the indices name."""
-    n = 3 if "3d" in b.target else 2
-    w = _Window(x, g.shape.dimensions, _each(kernel, n), stride, padding, dilation)
-    own = b.result.element_type
-    total = b.full(0, Shape(wide(own), x.shape.dimensions))
-    g = b.cast(g, wide(own))
-    for element in w.elements():
-        chosen = b.compare(indices, w.places(b, element, g.shape.dimensions), direction="EQ")
-        total = b.add(total, w.back(b, b.select(chosen, g, 0), element))
-    return b.cast(total, own)
+    """Each element of the gradient is added to the element that the indices name, window by window, as in PyTorch."""
+    own, n = b.result.element_type, 3 if "3d" in b.target else 2
+    lead, size = prod(x.shape.dimensions[:-n]), prod(x.shape.dimensions[-n:])
+    windows = prod(g.shape.dimensions[-n:])
+    # Flat places in all of x: those in an array of `size` elements, and where that array begins.
+    places = b.reshape(indices, (lead, windows))
+    flat = b.reshape(b.add(places, b.multiply(b.iota(S64, (lead, windows), 0), size)), (lead * windows,))
+    zeros, updates = b.full(0, Shape(wide(own), (lead * size,))), b.reshape(b.cast(g, wide(own)), (lead * windows,))
+    total = b.make(
+        "scatter", zeros, flat, updates,
+        update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1,
+        to_apply=reducer("add", wide(own)),
+    )  # fmt: skip
+    return b.cast(b.reshape(total, x.shape.dimensions), own)
 
 
 def _divisors(w: _Window, count_padding: bool, divisor: int | None) -> np.ndarray[Any, Any]:
