@@ -120,7 +120,7 @@ class ElementalIrEmitter(ElementBuilder):
         if not self._writes:
             return
         place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{c_of(position)}]"
-        block.line(scalar.store_in_loop(type_name(instruction), place, value))
+        block.line(scalar.store_in_loop(type_name(instruction), place, value, instruction.opcode))
 
     def gather(self, instruction: Instruction, place: str | None) -> None:
         """From now on `store` writes that output to a private C lvalue, None: to memory."""

@@ -55,6 +55,12 @@ _KEEPS_FORMAT = {
     "remainder",
 }  # fmt: skip
 
+# Operations of f16 whose result is rounded, so that its NaNs are quiet.
+_ROUNDS = {
+    "add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "exponential", "exponential-minus-one", "log",
+    "log-plus-one", "logistic", "tanh", "erf", "sine", "cosine", "tan",
+}  # fmt: skip
+
 # Integers of which bf16 with its 8 bits has all. For f16 they are rounded: a compiler that sees one converted does
 # so in f16 itself (see rx_load_f16).
 _WITHIN_BF16 = {"pred", "s8", "u8"}
@@ -82,8 +88,11 @@ def load(name: str, place: str) -> str:
     return _wrapped(name, place) if name in _SMALL else place
 
 
-def store(name: str, value: str) -> str:
-    """The C expression to assign to memory so that it holds the register value `value` of type `name`."""
+def store(name: str, value: str, opcode: str = "") -> str:
+    """The C expression to assign to memory so that it holds the register value `value` of type `name`, which is the
+    result of an operation `opcode` where that is given."""
+    if name == "f16" and opcode in _ROUNDS:
+        return f"rx_store_rounded_f16({value})"
     if name in _NARROW:
         return f"rx_store_{name}({value})"
     if name == "pred":
@@ -98,12 +107,12 @@ def load_in_loop(name: str, place: str) -> str:
     return f"RX_LOAD_PARTS({_COMPLEX[name]}, {place})" if name in _COMPLEX else load(name, place)
 
 
-def store_in_loop(name: str, place: str, value: str) -> str:
+def store_in_loop(name: str, place: str, value: str, opcode: str = "") -> str:
     """The C statement after which a place in an array that a loop goes through holds the register value `value`, a C
-    variable."""
+    variable; `opcode` as in `store`."""
     if name in _COMPLEX:
         return f"RX_STORE_PARTS({place}, {value});"
-    return f"{place} = {store(name, value)};"
+    return f"{place} = {store(name, value, opcode)};"
 
 
 Names = tuple[str, ...]  # of HLO's element types, or of C variables: one for each operand

@@ -13,6 +13,7 @@ import pytest
 from refxla_spec.errors import UnsupportedError
 from scalar_kernel import Case, bits, queue, run_all, source
 
+import refxla
 from refxla.codegen import prelude, scalar
 from refxla.codegen.primitives import build_options, primitives
 from refxla.device.description import DEFAULT_CPU, Target
@@ -186,3 +187,21 @@ def test_opencl_builtins_give_the_same_bits():
         run_all(integers, n), run_all(integers, n, target=replace(DEFAULT_CPU, clang=False)), strict=True
     ):
         np.testing.assert_array_equal(theirs, mine)
+
+
+def test_numbers_of_f16_that_were_rounded_are_stored_as_they_are():
+    """Of those that only moved, or changed their sign, a signaling NaN stays one."""
+    assert scalar.store("f16", "x", "add") == "rx_store_rounded_f16(x)"
+    assert {scalar.store("f16", "x", o) for o in ("", "select", "negate", "maximum", "convert")} == {"rx_store_f16(x)"}
+    assert scalar.store("bf16", "x", "add") == "rx_store_bf16(x)"
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    program = refxla.compile("""HloModule m
+        ENTRY e { x = f16[65536] parameter(0)
+            zero = f16[] parameter(1)
+            zeros = f16[65536] broadcast(zero), dimensions={}
+            a = f16[65536] add(x, zeros)
+            n = f16[65536] negate(x)
+            ROOT t = (f16[65536], f16[65536]) tuple(a, n) }""")
+    added, negated = (np.asarray(r).view(np.uint16) for r in program(x, np.float16(-0.0)))
+    quiet = np.where(np.isnan(x), x.view(np.uint16) | 0x200, x.view(np.uint16))
+    assert np.array_equal(added, quiet) and np.array_equal(negated, x.view(np.uint16) ^ 0x8000)

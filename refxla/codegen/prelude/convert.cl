@@ -83,6 +83,17 @@ static inline ushort rx_store_f16(float x) {
 #endif
 }
 
+// The same for an x that rx_round_f16 gave: its NaNs are quiet.
+static inline ushort rx_store_rounded_f16(float x) {
+#ifdef RX_HALVES
+    ushort number;
+    __builtin_store_halff(x, (half*)&number);
+    return number;
+#else
+    return rx_store_f16(x);
+#endif
+}
+
 //! T = f64
 
 // f64 to f32 with rounding to odd: a rounding that follows, to a type of at most 22 bits, is then as if it were the
