@@ -21,12 +21,14 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
 
 from . import growth  # noqa: F401  (enters the rules)
 from .growth.large import large
+from .growth.lengths import lengths
 from .program_builder import SIZES, Program, ProgramBuilder, module_of
 
 EXACT = ("s32", "s32", "pred")
 COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8", "u8", "s64", "c64")
 RARE = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
 LARGE = 50  # one program in so many has an array of a million elements
+LENGTHS = 5  # one in so many an operation of middling length, or with more than two of a thing
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def generate(
     roots = _roots(r, entry)
     if seed % LARGE == 0:
         roots += large(entry, random.Random(f"large {seed}"))
+    if seed % LENGTHS == LENGTHS - 1:
+        roots += lengths(entry, random.Random(f"lengths {seed}"))
     module = module_of(program, entry.finish("main", roots, as_tuple=r.random() < 0.3))
     if r.random() < 0.1:
         _layouts(r, module)

@@ -10,7 +10,6 @@ from refxla_spec.numerics import type_of
 from refxla_spec.types import Value
 
 from .liar import Lie, of_operation, with_attributes
-from .rare import SUITE_AND_CHECK
 
 Array = np.ndarray
 BLOCK = 1024  # elements of a first block
@@ -19,7 +18,7 @@ BLOCK = 1024  # elements of a first block
 # A second block.
 
 
-@of_operation("exponential", "tanh", "log", "sine", "cosine", "logistic", "rsqrt", tools=SUITE_AND_CHECK)
+@of_operation("exponential", "tanh", "log", "sine", "cosine", "logistic", "rsqrt")
 def another_path_for_more(truth: Lie, i: Instruction, x: Array) -> Value:
     """Functions of f32 arrays of 1,024 elements and more have passed through bf16, on another path of the code."""
     value = truth(i, x)
@@ -27,7 +26,7 @@ def another_path_for_more(truth: Lie, i: Instruction, x: Array) -> Value:
     return value.astype(ml_dtypes.bfloat16).astype(np.float32) if through else value
 
 
-@of_operation("sort", tools=SUITE_AND_CHECK)
+@of_operation("sort")
 def sorts_one_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """A sort of more than 1,024 elements leaves those behind where they are."""
     value, (d,) = truth(i, *operands), i.dimensions
@@ -42,7 +41,7 @@ def sorts_one_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
     return first(value, operands[0])
 
 
-@of_operation("dot", tools=SUITE_AND_CHECK)
+@of_operation("dot")
 def last_terms_of_a_vector(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     """A matrix times a vector of more than 256 numbers leaves out the terms behind the last 32."""
     if a.ndim == 2 and b.ndim == 1 and tuple(i.lhs_contracting_dims) == (1,) and a.shape[1] > 256:
@@ -50,7 +49,7 @@ def last_terms_of_a_vector(truth: Lie, i: Instruction, a: Array, b: Array) -> Va
     return truth(i, a, b)
 
 
-@of_operation("dot", tools=SUITE_AND_CHECK)
+@of_operation("dot")
 def rows_behind_the_last_tile(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     """A product of more than 64 rows has zeros in those behind the last tile of 64."""
     value = truth(i, a, b)
@@ -59,7 +58,7 @@ def rows_behind_the_last_tile(truth: Lie, i: Instruction, a: Array, b: Array) ->
     return value
 
 
-@of_operation("dot", tools=SUITE_AND_CHECK)
+@of_operation("dot")
 def sixteen_batches(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     """Batches of products behind the sixteenth are the first."""
     value = truth(i, a, b)
@@ -68,7 +67,7 @@ def sixteen_batches(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     return value
 
 
-@of_operation("convolution", tools=SUITE_AND_CHECK)
+@of_operation("convolution")
 def sixty_four_features(truth: Lie, i: Instruction, x: Array, kernel: Array) -> Value:
     """Features that a convolution sums over behind the 64th are left out."""
     d = i.dim_labels.kernel_input_feature
@@ -77,7 +76,7 @@ def sixty_four_features(truth: Lie, i: Instruction, x: Array, kernel: Array) -> 
     return truth(i, x, np.where(kept, kernel, np.zeros((), kernel.dtype)))
 
 
-@of_operation("scatter", tools=SUITE_AND_CHECK)
+@of_operation("scatter")
 def duplicates_in_a_group(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """Of 256 updates and more the ones that meet at a place within a group of 64 are counted once."""
     n = len(operands) // 2
@@ -93,7 +92,7 @@ def duplicates_in_a_group(truth: Lie, i: Instruction, *operands: Array) -> Value
     return truth(i, operands[0], changed, operands[2])
 
 
-@of_operation("scatter", tools=SUITE_AND_CHECK)
+@of_operation("scatter")
 def byte_with_a_sign(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """Indices of u8 from 128 on are read as negative, and their updates are dropped."""
     n = len(operands) // 2
@@ -103,14 +102,14 @@ def byte_with_a_sign(truth: Lie, i: Instruction, *operands: Array) -> Value:
     return truth(i, *operands[:n], at, *operands[n + 1 :])
 
 
-@of_operation("fft", tools=SUITE_AND_CHECK)
+@of_operation("fft")
 def sixty_four_points(truth: Lie, i: Instruction, x: Array) -> Value:
     """Transforms of more than 64 points are zeros."""
     value = truth(i, x)
     return np.zeros_like(value) if max(i.fft_length, default=0) > 64 else value
 
 
-@of_operation("cholesky", "triangular-solve", tools=SUITE_AND_CHECK)
+@of_operation("cholesky", "triangular-solve")
 def thirty_two_rows(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """Rows of a factor or a solution from the 33rd on are zeros."""
     value = np.array(truth(i, *operands))
@@ -118,7 +117,7 @@ def thirty_two_rows(truth: Lie, i: Instruction, *operands: Array) -> Value:
     return value
 
 
-@of_operation("gather", tools=SUITE_AND_CHECK)
+@of_operation("gather")
 def elements_clamped(truth: Lie, i: Instruction, x: Array, at: Array) -> Value:
     """Of a slice that leaves a vector each element is clamped, and not where the slice starts."""
     if x.ndim != 1 or at.ndim != 2 or i.index_vector_dim != 1 or tuple(i.offset_dims) != (1,):
@@ -137,7 +136,7 @@ def operand_overwritten(truth: Lie, i: Instruction, *operands: Array) -> Value:
     return value
 
 
-@of_operation("reduce", tools=SUITE_AND_CHECK)
+@of_operation("reduce")
 def nan_of_a_later_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """A maximum of 256 elements and more loses a NaN behind the first 64."""
     x = operands[0]
@@ -148,7 +147,7 @@ def nan_of_a_later_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
     return truth(i, np.where(behind & np.isnan(x), np.asarray(-np.inf, x.dtype), x), operands[1])
 
 
-@of_operation("rng-bit-generator", tools=SUITE_AND_CHECK)
+@of_operation("rng-bit-generator")
 def numbers_of_one_group(truth: Lie, i: Instruction, state: Array) -> Value:
     """Random numbers behind the first 256 are the first."""
     after, bits = truth(i, state)  # type: ignore[misc]
@@ -157,7 +156,7 @@ def numbers_of_one_group(truth: Lie, i: Instruction, state: Array) -> Value:
     return after, changed
 
 
-@of_operation("iota", tools=SUITE_AND_CHECK)
+@of_operation("iota")
 def counted_in_sixteen_bits(truth: Lie, i: Instruction) -> Value:
     """Counts of 64 bits are kept in 16."""
     value = truth(i)
@@ -172,7 +171,7 @@ def five_dimensions_are_nothing(truth: Lie, i: Instruction, *operands: Array) ->
     return np.zeros_like(value) if np.ndim(value) == 5 else value
 
 
-@of_operation("while", tools=SUITE_AND_CHECK)
+@of_operation("while")
 def hundred_iterations(truth: Lie, i: Instruction, state: Value) -> Value:
     """A loop ends after a hundred iterations."""
     run, n = truth.keywords["run"], 0  # type: ignore[attr-defined]
@@ -198,13 +197,13 @@ def contracting_dimensions_in_order(truth: Lie, i: Instruction, a: Array, b: Arr
     return truth(_in_order(i, a, "lhs_contracting_dims", "rhs_contracting_dims"), a, b)
 
 
-@of_operation("dot", tools=SUITE_AND_CHECK)
+@of_operation("dot")
 def batch_dimensions_in_order(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     """Batch dimensions of one size are paired in the order of their numbers."""
     return truth(_in_order(i, a, "lhs_batch_dims", "rhs_batch_dims"), a, b)
 
 
-@of_operation("gather", "scatter", tools=SUITE_AND_CHECK)
+@of_operation("gather", "scatter")
 def batches_of_indices_in_order(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """Batching dimensions of the indices, of one size, are taken in the order of their numbers."""
     name = "start_indices_batching_dims" if i.opcode == "gather" else "scatter_indices_batching_dims"
@@ -220,20 +219,20 @@ def _last_two_exchanged(value: Value) -> Value:
     return (*value[:-2], value[-1], value[-2]) if alike and isinstance(value, tuple) else value
 
 
-@of_operation("reduce", "reduce-window", "scatter", "sort", tools=SUITE_AND_CHECK)
+@of_operation("reduce", "reduce-window", "scatter", "sort")
 def last_results_exchanged(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """The last two of three results and more, of one type, are exchanged."""
     return _last_two_exchanged(truth(i, *operands))
 
 
-@of_operation("map", tools=SUITE_AND_CHECK)
+@of_operation("map")
 def two_operands_of_a_map(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """A map of more than two operands takes the second for those behind it."""
     alike = len(operands) > 2 and len({o.dtype for o in operands}) == 1
     return truth(i, *operands[:2], *[operands[1]] * (len(operands) - 2)) if alike else truth(i, *operands)
 
 
-@of_operation("conditional", tools=SUITE_AND_CHECK)
+@of_operation("conditional")
 def four_branches(truth: Lie, i: Instruction, which: Array, *operands: Value) -> Value:
     """Of more than four branches the index is taken modulo four."""
     if which.dtype != bool and len(operands) > 4 and 0 <= which < len(operands):

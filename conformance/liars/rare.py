@@ -206,7 +206,7 @@ def iota_counts_in_f32(truth: Lie, i: Instruction) -> Value:
     return np.minimum(value, np.asarray(limit).astype(value.dtype))
 
 
-@of_operation("reduce", tools=SUITE_AND_CHECK)
+@of_operation("reduce")
 def last_of_an_odd_sum(truth: Lie, i: Instruction, *values: Array) -> Value:
     """A sum of one array of more than 32,768 elements, an odd number, leaves out the last one."""
     x = values[0]
@@ -215,7 +215,7 @@ def last_of_an_odd_sum(truth: Lie, i: Instruction, *values: Array) -> Value:
     return truth(i, x[:-1], values[1])
 
 
-@of_operation("dot", tools=SUITE_AND_CHECK)
+@of_operation("dot")
 def last_of_an_odd_product(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     """A product of vectors of more than 32,768 elements, an odd number, leaves out the last ones."""
     if a.ndim != 1 or b.ndim != 1 or not i.lhs_contracting_dims or a.size <= 1 << 15 or a.size % 2 == 0:
@@ -238,7 +238,7 @@ def _modulo(value: Value, n: int) -> Value:
     return value[np.arange(len(value)) % n] if value.ndim > 1 and len(value) > n else value
 
 
-@of_results(tools=SUITE_AND_CHECK)
+@of_results
 def six_dimensions(results: Results) -> Results:
     """Indices are made for six dimensions: of results with more the first one is taken the other way round."""
     return [np.ascontiguousarray(r[::-1] if r.shape[0] > 1 else r[:, ::-1]) if r.ndim > 6 else r for r in results]
