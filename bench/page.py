@@ -86,7 +86,15 @@ def source(figures: Figures) -> str:
     commit = f"commit {about['commit']}" if about.get("commit") else "a commit that was not recorded"
     date = f", {about['date']}" if about.get("date") else ""
     beside = f"JAX {about['packages'][JAX]}; " if JAX in about.get("packages", {}) else ""
-    return f"`{figures['command']}`; {commit}{date}; {beside}load {about['load'][0]} at the start."
+    turns = least_turns(figures)
+    measured = f"{turns} turns; " if turns else ""
+    return f"`{figures['command']}`; {commit}{date}; {beside}{measured}load {about['load'][0]} at the start."
+
+
+def least_turns(figures: Figures) -> int:
+    """How many turns each program was measured in, at least; 0 where the figures do not say it."""
+    cells = [cell for row in figures.get("entries", {}).values() for cell in row["cells"].values()]
+    return min((len(cell["turns"]) for cell in cells if cell.get("turns")), default=0)
 
 
 def speed(runs: Sequence[Figures]) -> Iterator[str]:

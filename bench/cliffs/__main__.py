@@ -1,6 +1,6 @@
 """`python -m bench.cliffs`: finds where refxla falls behind JAX: operations and idioms over sizes, types and shapes.
 
-    python -m bench.cliffs                        all sweeps, about ten minutes
+    python -m bench.cliffs                        all sweeps, about a quarter of an hour
     python -m bench.cliffs --only reductions sort    kinds, or texts that names hold
     python -m bench.cliffs --json FILE            the figures with machine and versions; written after each point
     python -m bench.cliffs --json FILE --keep     points that FILE has and that are not measured now, stay
@@ -43,7 +43,7 @@ def show(figures: Figures, console: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    run_command("cliffs", __doc__ or "", POINTS, show, arguments, seconds=0.2, turns=3)
+    run_command("cliffs", __doc__ or "", POINTS, show, arguments, seconds=0.2, turns=5)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ be run again. A sample; `refxla-conformance fuzz` is the long form, and `--plant
 
 import argparse
 import json
+import random
 from collections import Counter
 from fractions import Fraction
 from functools import cache
@@ -13,13 +14,15 @@ import pytest
 from refxla_conformance.fuzz import add_arguments, batch, invalid, main, values
 from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
-from refxla_conformance.fuzz.generate import EXACT, Sample, generate
+from refxla_conformance.fuzz.generate import EXACT, Sample, generate, palette
+from refxla_conformance.fuzz.growth import lengths
 from refxla_conformance.fuzz.known_bugs import BUGS, find, is_blamed
-from refxla_conformance.fuzz.program_builder import RULES
+from refxla_conformance.fuzz.program_builder import RULES, Program, ProgramBuilder, module_of
 from refxla_conformance.fuzz.record import investigate, read, replay
 from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.fuzz.runs import Kernels, expected
 from refxla_spec.errors import InputError
+from refxla_spec.interpreter import run
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.verify import verify
@@ -194,6 +197,18 @@ def test_the_command_writes_results_and_goes_on(tmp_path):
 
 
 def test_arrays_of_values_hold_what_goes_wrong():
-    sample = [a for s in range(60) for a in generate(s).arguments if a.dtype == np.float32 and a.size]
+    sample = [a for s in range(160) for a in generate(s).arguments if a.dtype == np.float32 and a.size]
     joined = np.concatenate([a.ravel() for a in sample])
     assert np.isnan(joined).any() and np.isinf(joined).any() and (np.signbit(joined) & (joined == 0)).any()
+
+
+@pytest.mark.parametrize("kind", lengths.KINDS)
+def test_operations_of_middling_length_are_valid_and_run(kind):
+    program = Program(random.Random(7), palette(random.Random(7), ("f32", "s32")))
+    builder = ProgramBuilder(program, entry=True)
+    builder.limit = lengths.LONGEST
+    roots = kind(builder, random.Random(kind.__name__))
+    module = module_of(program, builder.finish("main", roots, as_tuple=True))
+    verify(module)
+    run(module, [a for p in module.entry.parameters for a in program.arguments[p]])
+    assert roots and max(i.shape.size for i in module.instructions() if i.shape.is_array) <= lengths.LONGEST

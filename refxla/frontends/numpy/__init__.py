@@ -35,6 +35,7 @@ from . import tables  # noqa: F401 - it fills the tables of dispatch.py
 from .array import Storage, Traced
 from .captures import SOURCES, CapturedVariable, Captures, PatchedVariables
 from .creation import NumpyModule, replacement
+from .impure import Watch
 from .location import line_of
 from .number import Number
 from .selection import Selection
@@ -433,8 +434,11 @@ def _traced(
     swaps += [(p, numpy) for p in captures.numpys if p.set is not None]
     swaps += [(p, new) for p in captures.constants if p.set is not None and (new := replacement(p.value, tracing))]
     swaps += captures.caches
+    watch = Watch(tracing.name)
+    swaps += watch.swaps(captures.constants)
     with ExitStack() as stack:
         stack.enter_context(refused(tracing.name))
+        stack.enter_context(watch.patched())
         stack.enter_context(PatchedVariables(swaps, captures.sizes, _is_symbol))
         stack.enter_context(tracing.runs())
         try:
