@@ -23,6 +23,7 @@ cdef class Scheduler:
     cdef Graph g
     cdef IndexMaps maps
     cdef double byte_ns, operation_ns, launch_ns  # see Costs of device/description.py
+    cdef long long cache_bytes  # a larger value does not stay in a core's caches
     cdef bint fuse
     cdef bint shared
     cdef public list groups

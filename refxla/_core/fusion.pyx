@@ -46,7 +46,6 @@ cdef int LARGEST = 200  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again
-cdef long long FAR = 1 << 20  # bytes: a larger value does not stay in a core's caches
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -84,6 +83,7 @@ cdef class Scheduler:
         self.g = graph
         self.maps = IndexMaps(graph)
         self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
+        self.cache_bytes = costs.caches.second
         self.groups = []
         self.reach = []
         self.member_of = [[] for _ in range(graph.count)]
@@ -277,7 +277,7 @@ cdef class Scheduler:
         """
         if maps > MOST_MAPS:
             return True
-        return self.shared and self.g.bytes[p] < FAR and (maps - 1) * self.g.statements[p] > MOST_COPIED
+        return self.shared and self.g.bytes[p] < self.cache_bytes and (maps - 1) * self.g.statements[p] > MOST_COPIED
 
     cdef bint reaches(self, int start, int goal):
         """Whether a group needs, directly or not, what another makes."""
@@ -367,7 +367,7 @@ cdef class Scheduler:
         cdef Graph g = self.g
         cdef int hero = group.heroes[0] if group.heroes else 0
         if group.kind == K_REDUCTION and tag == FULL and tag != group.signature:
-            return g.bytes[p] >= FAR or (g.is_row[hero] and self.rows_fit(hero))
+            return g.bytes[p] >= self.cache_bytes or (g.is_row[hero] and self.rows_fit(hero))
         if group.kind == K_REDUCTION:
             return tag == group.signature
         return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_FFT, K_SELECT, K_LIBRARY)

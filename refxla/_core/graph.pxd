@@ -40,6 +40,7 @@ cdef class Graph:
     cdef public list leading        # by signature number: whether the kept dimensions are the outermost
     cdef public set roots           # nodes whose values the computation returns
     cdef public int count
+    cdef object caches              # Caches of device/description.py
     # per node
     cdef public int[::1] second     # of the second of two iterations: no kernel has nodes of both (see __init__)
     cdef public int[::1] group, kind

@@ -5,6 +5,8 @@ from enum import IntEnum
 
 from refxla_spec.module import Computation, Instruction
 
+from ..device.description import Caches
+
 KIND_NAMES: dict[int, str]
 
 class NodeClass(IntEnum):
@@ -71,4 +73,6 @@ class Graph:
     first_user: Sequence[int]
     user: Sequence[int]
     user_edge: Sequence[int]
-    def __init__(self, computation: Computation, second: Collection[Instruction] = ()) -> None: ...
+    def __init__(
+        self, computation: Computation, second: Collection[Instruction] = (), caches: Caches | None = None
+    ) -> None: ...

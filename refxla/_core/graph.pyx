@@ -8,6 +8,7 @@ through. Nodes are numbered in the order of the computation, so operands have sm
 import numpy as np
 
 from refxla.analysis.reduction_order import columns_fit
+from refxla.device.description import Caches
 from refxla.ir.literals import is_splat
 from refxla.ir.op_table import (
     ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, row,
@@ -28,11 +29,15 @@ cdef dict KIND = {name: kind for kind, name in KIND_NAMES.items()}
 
 
 cdef class Graph:
-    """See the .pxd for the arrays. `instructions[n]` lists the instructions of node n, the operation first."""
+    """See the .pxd for the arrays. `instructions[n]` lists the instructions of node n, the operation first.
 
-    def __init__(self, computation, second=()):
+    `caches` are those of the device, by default the usual ones.
+    """
+
+    def __init__(self, computation, second=(), caches=None):
         """`second`: where the computation is two iterations of a loop, the instructions of the second, which find in
         memory what the first makes."""
+        self.caches = caches or Caches()
         self.instructions = []
         self.node_of = {}
         self.spaces = {}
@@ -174,7 +179,7 @@ cdef class Graph:
             self.window[k] = max(1, full.size) // max(1, self.elements[k])
             self.row_length[k] = self.window[k]
             self.is_row[k] = kept == tuple(range(len(kept)))
-            self.is_column[k] = columns_fit(full.dimensions, kept, full.element_type.bytes)
+            self.is_column[k] = columns_fit(full.dimensions, kept, full.element_type.bytes, self.caches)
         elif i.opcode == "reduce-window":
             size = 1
             for w in i.window:

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ..device.description import Caches
+
 LANES = 32
 STRIP_COLUMNS = 1024  # columns that are accumulated side by side: long enough to read memory at full speed
 MAX_STRIP = 4096  # columns of a strip where that leaves MIN_UNITS units of work
@@ -26,9 +28,9 @@ SPLIT_FROM = 1 << 17  # elements of one result (or strip of them) from which on 
 MIN_PARTIAL = 1 << 14  # elements of a partial result, at least
 MIN_PARTIAL_ROWS = 64  # rows of a partial result of columns, at least: the result itself is as long as one row
 MAX_PARTIALS = 1024
-PANEL = 1 << 17  # elements of a panel of columns that a kernel reads more than once: of f32, half of a cache of 1 MB
+PANEL = 1 / 8  # elements of a panel of columns that a kernel reads more than once, of the bytes of a core's own caches
 WIDE_PANEL = 512  # columns of a panel, where as many fit: shorter pieces of distant rows are read slowly
-NARROW_PANEL_BYTES = 5 << 18  # bytes of a panel of fewer columns, while the next one is prefetched
+NARROW_PANEL = 5 / 4  # bytes of a panel of fewer columns, while the next one is prefetched, of the same
 MIN_PANEL, PANEL_STEP = 64, 32  # columns of such a panel, at least, and their divisor: whole cache lines
 
 
@@ -115,13 +117,13 @@ def reduction_order(dimensions: Sequence[int], reduced: Sequence[int]) -> Reduct
     return ReductionOrder(tuple(groups), lanes, strip, partials, split)
 
 
-def panel_columns(order: ReductionOrder, element_bytes: int) -> int:
+def panel_columns(order: ReductionOrder, element_bytes: int, caches: Caches) -> int:
     """The columns of a strip that a kernel reads more than once, so that what it reads and writes stays in a cache; 0
     if no such strip fits."""
-    return min(order.strip, _panel(order.reduced_size, order.groups[-1].size, element_bytes))
+    return min(order.strip, _panel(order.reduced_size, order.groups[-1].size, element_bytes, caches))
 
 
-def columns_fit(dimensions: Sequence[int], kept: Sequence[int], element_bytes: int = 4) -> int:
+def columns_fit(dimensions: Sequence[int], kept: Sequence[int], element_bytes: int, caches: Caches) -> int:
     """Whether a kernel may read the operand of a column reduction more than once: whether panels of its columns fit
     into a cache, and there are many such panels, or little to do. `kept` are the dimensions that are not reduced.
 
@@ -132,23 +134,24 @@ def columns_fit(dimensions: Sequence[int], kept: Sequence[int], element_bytes: i
         return 0
     total, results = prod(dimensions), prod(dimensions[d] for d in kept)
     reduced = total // max(results, 1)
-    columns = _panel(reduced, dimensions[inner], element_bytes)
+    columns = _panel(reduced, dimensions[inner], element_bytes, caches)
     if not columns or total > SPLIT_FROM and results < MIN_UNITS * columns:
         return 0
-    return 2 if _fits_wide_panel(reduced, dimensions[inner]) else 1
+    return 2 if _fits_wide_panel(reduced, dimensions[inner], caches) else 1
 
 
-def _panel(reduced: int, columns: int, element_bytes: int) -> int:
-    """The columns of a panel: many within PANEL elements, else fewer within NARROW_PANEL_BYTES; 0 if none fit."""
-    if _fits_wide_panel(reduced, columns):
-        return min(columns, PANEL // max(reduced, 1))
-    some = min(NARROW_PANEL_BYTES // (reduced * element_bytes), WIDE_PANEL) // PANEL_STEP * PANEL_STEP
+def _panel(reduced: int, columns: int, element_bytes: int, caches: Caches) -> int:
+    """The columns of a panel: many within PANEL, else fewer within NARROW_PANEL; 0 if none fit."""
+    if _fits_wide_panel(reduced, columns, caches):
+        return min(columns, int(PANEL * caches.second) // max(reduced, 1))
+    some = int(NARROW_PANEL * caches.second) // (reduced * element_bytes)
+    some = min(some, WIDE_PANEL) // PANEL_STEP * PANEL_STEP
     return min(columns, some) if some >= MIN_PANEL else 0
 
 
-def _fits_wide_panel(reduced: int, columns: int) -> bool:
-    """Whether many columns, or all, fit into half of a cache."""
-    return reduced * min(columns, WIDE_PANEL) <= PANEL
+def _fits_wide_panel(reduced: int, columns: int, caches: Caches) -> bool:
+    """Whether many columns, or all, fit within PANEL."""
+    return reduced * min(columns, WIDE_PANEL) <= PANEL * caches.second
 
 
 def _widened(strip: int, columns: int, parts: int) -> int:

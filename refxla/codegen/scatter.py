@@ -42,7 +42,7 @@ STRIP = 4096  # elements that lie together and have one owner, at most: processo
 LOOKED_AT = 1024  # indices that an item goes through before the updates that they say are its own
 PREFETCH_DISTANCE = 12  # updates before one whose block, and whose own elements where they do not follow, are fetched
 MOST_PREFETCHED = 256  # elements of them, at most
-CACHED_BYTES = 1 << 18  # bytes of an operand that is in the cache anyway
+CACHED = 1 / 4  # of a core's own caches: an operand that is there anyway
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -123,7 +123,7 @@ class ScatterWalk:
     """The loops over the updates: `shared` dimensions split among items, the others walked in order by each."""
 
     def __init__(self, hero: Instruction, target: Target) -> None:
-        self.hero = hero
+        self.hero, self.caches = hero, target.caches
         count = len(hero.operands) // 2
         self.operands, self.indices, self.updates = (
             hero.operands[:count],
@@ -249,7 +249,12 @@ class ScatterWalk:
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
         """Asks for the block of an update some iterations ahead to be in the cache by then; they come in order."""
         d = max((d for d in self.loop_dimensions if self.sizes[d] > 1), default=None)
-        if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= CACHED_BYTES:
+        if (
+            d is None
+            or self.sizes[d] < LOOKED_AT
+            or not self.inner
+            or self.operands[0].shape.bytes <= CACHED * self.caches.second
+        ):
             return
         k, last = e.names.fresh("k"), self.sizes[d] - 1
         block.line(

@@ -11,11 +11,23 @@ LINE = 64  # bytes of a line of a cache
 
 
 @dataclass(frozen=True)
+class Caches:
+    """The bytes that stay in the caches of a device: of one core's nearest (`first`), of all that is a core's own
+    (`second`), and of what the cores share (`last`). Thresholds in the compiler are parts of these. Nothing measures
+    them: they are those of the machine that the rates of Costs were fitted to.
+    """
+
+    first: int = 1 << 15
+    second: int = 1 << 20
+    last: int = 1 << 25
+
+
+@dataclass(frozen=True)
 class Costs:
-    """The rates of a device, in nanoseconds: what the compiler and the runtime assume of its speed (blocks of matrix
-    products have a model of their own, codegen/products/blocking.py). No bit of any result depends on them.
-    runtime/calibration.py measures the first three; `scaled` makes those follow that wait for the same: for memory, for
-    arithmetic, for a launch. Those of a core's caches and of calls (`cached`, `call`, `item`, `library_call`, `phase`)
+    """The rates of a device, in nanoseconds, and the caches that they go with: what the compiler and the runtime assume
+    of its speed. No bit of any result depends on them. runtime/calibration.py measures the first three; `scaled` makes
+    those follow that wait for the same: for memory, for arithmetic, for a launch. Those of a core's caches, of calls
+    and of beginning (`cached`, `call`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`, `share`, ...)
     stay.
     """
 
@@ -33,10 +45,27 @@ class Costs:
     cached: tuple[tuple[int, float], ...] = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
     # a byte that it touched last no more than so many bytes ago, and a byte that no cache has:
     far: float = 0.06
+    tile: float = 1000.0  # to begin a tile of a tiled fusion
+    # Of one core that multiplies matrices (codegen/products/blocking.py):
+    multiply_add: float = 1 / 55
+    copied_left: float = 0.12  # an element of the left side that is packed, from cache to cache
+    copied_right: float = 0.06  # and of the right side
+    panel_cached: tuple[tuple[int, float], ...] = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03))
+    # a byte of a side that was read no more than so many bytes ago, and a byte that no cache has:
+    panel_far: float = 0.045
+    panel_pieces: float = 2.5  # times as much for a byte from beyond a core's own caches in pieces of rows
+    block: float = 1000.0  # to begin an item
+    # An element of a convolution's result is stored so much later where rows go through the batch: rows as such,
+    # elements whose neighbours in the batch share a line of the cache, others.
+    batch_in_rows: float = 0.5
+    batch_near: float = 0.6
+    batch_apart: float = 3.0
     # Of threads that work together:
     phase: float = 500.0  # the barrier after a phase of a persistent kernel
     wake: float = 5000.0  # to share out a call's work: those that wait busily take 1000, those that sleep some 20000
     handover: float = 1000.0  # each launch of such a call
+    share: float = 1000.0  # the least work of a loop in a persistent kernel that is given to another core
+    caches: Caches = Caches()
 
     def scaled(self, byte: float, flop: float, launch: float) -> Costs:
         """Of a device on which a byte, an operation and a launch take so many times as long."""
@@ -44,10 +73,12 @@ class Costs:
             self,
             byte=self.byte * byte,
             copied_byte=self.copied_byte * byte,
-            far=self.far * byte,
+            far=max(self.far * byte, self.cached[-1][1]),  # no memory is faster than the caches in front of it
+            panel_far=max(self.panel_far * byte, self.panel_cached[-1][1]),
             flop=self.flop * flop,
             element_flop=self.element_flop * flop,
             library_flop=self.library_flop * flop,
+            multiply_add=self.multiply_add * flop,
             launch=self.launch * launch,
             wake=self.wake * launch,
             handover=self.handover * launch,
@@ -56,6 +87,14 @@ class Costs:
     def reused_byte(self, bytes: float) -> float:
         """What a core takes for a byte that it last touched so many bytes ago (its reuse distance)."""
         return next((ns for most, ns in self.cached if bytes <= most), self.far)
+
+    def panel_byte(self, bytes: float) -> tuple[float, float]:
+        """What a core takes for a byte of a matrix product's operand that was last read so many bytes ago: where rows
+        are read from end to end, and where they are read in pieces."""
+        for level, (most, ns) in enumerate(self.panel_cached):
+            if bytes <= most:
+                return ns, ns * self.panel_pieces if level > 1 else ns
+        return self.panel_far, self.panel_far * self.panel_pieces
 
 
 @dataclass(frozen=True)
@@ -95,6 +134,11 @@ class Target:
     group_size: int = 256
     local_bytes: int = 32768
     tile_configurations: Mapping[str, TileConfiguration] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def caches(self) -> Caches:
+        """The sizes of its caches."""
+        return self.costs.caches
 
     @property
     def registers(self) -> int:

@@ -82,7 +82,7 @@ class ComputationScheduler:
         second: Collection[Instruction] = (),
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
-        self.graph = Graph(computation, second)
+        self.graph = Graph(computation, second, builder.costs.caches)
         self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.merging is not None)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)

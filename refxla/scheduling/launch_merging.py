@@ -51,7 +51,9 @@ from .serial_control_flow import LAUNCH_US, iterations_per_launch
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
 LARGE_US = 500.0  # a kernel that takes longer gains little from a persistent, and is compiled while others are emitted
 UNIT_US = 240.0  # of all kernels in a launch
-FAR_BYTES = 1 << 18  # what writes more than this stays where it is, for it would lengthen the life of much memory
+MOST_MOVED_BYTES = (
+    1 << 18
+)  # what writes more than this stays where it is, for it would lengthen the life of much memory
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
 LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
 MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
@@ -418,7 +420,7 @@ class LaunchMerger:
 
     def _assign_unit(self, units: _Units, part: Call) -> None:
         """Add a part to the first of the last units that can take it, or else to a new unit."""
-        moves_ahead = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
+        moves_ahead = sum(self.bytes_of(b) for b in part.writes) <= MOST_MOVED_BYTES
         count = len(units.members)
         at = max(units.free_from(part), 0 if moves_ahead else count - 1)
         if at > 0 and self._append_to_section(units.members[at - 1], part):

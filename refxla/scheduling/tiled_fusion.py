@@ -28,9 +28,8 @@ from .fusion_group import FusionGroup
 
 PRODUCTS = frozenset(r.kind for r in ROWS.values() if r.tileable)  # kinds of fusions that make tiling pay
 KINDS = PRODUCTS | {"loop", "reduction"}  # that can be parts of a tiled fusion
-LEAST_BYTES = 1 << 22  # of a value that is worth it: a smaller one stays in the caches
+LEAST_PART = 8  # of the last cache: a value that takes less than this part of it stays there
 LEAST_ROWS = 32  # of a tile of a dot: fewer read the other side too often
-TILE_NS = 1000.0  # to begin a tile
 SEEN = 0.5  # of the time that values take through memory: the rest passes while something is computed
 ALIKE = 0.02  # of the work, by which ways to cut may differ: the one that takes least memory is chosen
 MOST_FUSIONS = 6  # in a tiled fusion
@@ -75,6 +74,7 @@ class TilingSearch:
     def __init__(self, frame: Any, costs: Costs, cores: int, fusion_us: Callable[[int], float]) -> None:
         self.frame, self.graph, self.groups = frame, frame.graph, frame.groups
         self.costs, self.cores, self.fusion_us = costs, cores, fusion_us
+        self.least_bytes = costs.caches.last // LEAST_PART
         self.decisions: list[TilingDecision] = []
         self.maker: dict[Instruction, int] = {}
         self.readers: dict[Instruction, set[int]] = {}
@@ -108,7 +108,7 @@ class TilingSearch:
         seeds = [
             v
             for v, made_by in self.maker.items()
-            if v.shape.is_array and v.shape.bytes >= LEAST_BYTES and kinds[made_by] in KINDS
+            if v.shape.is_array and v.shape.bytes >= self.least_bytes and kinds[made_by] in KINDS
             and any(kinds[n] in KINDS and PRODUCTS & {kinds[n], kinds[made_by]} for n in self.readers.get(v, ()))
         ]  # fmt: skip
         return sorted(seeds, key=lambda v: -v.shape.bytes)
@@ -132,7 +132,7 @@ class TilingSearch:
         for n in groups:
             made = [i for m in self.groups[n].outputs for i in self.graph.instructions[m]]
             for i in (*made, *self.frame.inputs(self.groups[n])):
-                if i.shape.is_array and i.shape.bytes >= LEAST_BYTES and i in self.maker:
+                if i.shape.is_array and i.shape.bytes >= self.least_bytes and i in self.maker:
                     found |= {self.maker[i], *self.readers.get(i, ())}
         return found - groups
 
@@ -213,7 +213,7 @@ class TilingSearch:
         _, between = self._values(groups)
         found = {}
         for i, readers in self.readers.items():
-            if i.shape.is_array and (i in between or i.shape.bytes >= LEAST_BYTES):
+            if i.shape.is_array and (i in between or i.shape.bytes >= self.least_bytes):
                 inside = len(readers & groups)
                 found[i] = inside + (i in between) - (self.maker.get(i) not in groups)
         return {i: n for i, n in found.items() if n > 0}
@@ -263,7 +263,7 @@ class TilingSearch:
         untiled += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
-        tiled = trip_count * (SEEN * (moved + again) * self.costs.reused_byte(used) + TILE_NS) / self.cores
+        tiled = trip_count * (SEEN * (moved + again) * self.costs.reused_byte(used) + self.costs.tile) / self.cores
         rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
         tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
         return _Candidate(

@@ -15,7 +15,7 @@ from search import examples
 from refxla.analysis import contraction_order
 from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows
 from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
-from refxla.device.description import DEFAULT_CPU
+from refxla.device.description import DEFAULT_CPU, Costs
 
 
 def f32(*sizes, seed=0):
@@ -69,8 +69,7 @@ def convolutions(draw):
 def go_through_the_batch(patch: pytest.MonkeyPatch) -> None:
     """Whatever it costs, rows go through the batch, where it has more than one."""
     patch.setattr(blocking, "ALIKE", range(2, 13))
-    for name in ("IN_ROWS", "NEARBY", "FAR_APART"):
-        patch.setattr(convolution, name, -1.0)
+    patch.setattr(convolution, "_goes_through_batch", lambda numbers, costs: blocking.alike_rows(numbers.batch))
 
 
 @examples(20)
@@ -190,7 +189,7 @@ def test_rows_go_through_the_batch_where_many_elements_lie_outside():
     def goes(side: int, batch: int) -> bool:
         lhs, rhs = {"b": batch, "f": 64, "0": side, "1": side}, {"i": 64, "o": 64, "0": 3, "1": 3}
         text = convolution_text(lhs, rhs, [SAME, SAME], "b01f_01io->b01f")
-        return convolution._goes_through_batch(ConvolutionDimensions(parse(text).entry.root))
+        return convolution._goes_through_batch(ConvolutionDimensions(parse(text).entry.root), Costs())
 
     assert goes(4, 8) and goes(4, 32) and not goes(4, 1) and not goes(4, 31) and not goes(112, 8)
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from cache_sizes import set_caches
 from kernel_driver import Compiled, check, fusion_of
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import distance
@@ -347,7 +348,7 @@ GATHERS = {
 
 @pytest.mark.parametrize("name", GATHERS)
 def test_rows_that_a_gather_takes_are_fetched_ahead(name, monkeypatch):
-    monkeypatch.setattr("refxla.codegen.loops.elementwise.FAR_BYTES", 90 * 70 * 4)
+    set_caches(monkeypatch, second=90 * 70 * 4)
     text = entry("x = f32[90,70] parameter(0)\ni = s32[3000] parameter(1)\n" + GATHERS[name])
     arguments = (f32(90, 70), s32(3000, low=-5, high=99), f32(3000, 70))
     check(text, *arguments[: 3 if "parameter(2)" in text else 2])

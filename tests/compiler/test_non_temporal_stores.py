@@ -3,10 +3,10 @@
 import re
 
 import pytest
+from cache_sizes import set_caches
 from kernel_driver import check_within, fusion_of, random_array
 from refxla_spec.text import parse
 
-from refxla.codegen.loops import interleaved_row_copy, non_temporal_stores
 from refxla.codegen.loops.elementwise import emit_update
 from refxla.device.description import DEFAULT_CPU
 
@@ -16,7 +16,7 @@ SOME = ["s8", "f32", "bf16", "s64", "c64", "c128", "pred", "s4"]
 @pytest.fixture(autouse=True)
 def past_caches(monkeypatch):
     """All results are written so, though they are small."""
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1)
+    set_caches(monkeypatch, last=1)
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -46,7 +46,7 @@ def test_short_rows_are_gathered(name, run):
 
 
 def test_short_rows_of_two_types(monkeypatch):
-    monkeypatch.setattr("refxla.codegen.loops.elementwise.FAR_BYTES", 1)
+    set_caches(monkeypatch, second=1)
     text = check_within(
         """x = f32[61,43,27] parameter(0)
         z = f32[] constant(0)
@@ -130,12 +130,12 @@ def test_what_is_not_worth_it(monkeypatch):
     x = random_array("f32", (90, 300))
     assert "rx_copy_non_temporal" in check_within(program.format("negate"), x)
     assert "rx_copy_non_temporal" not in check_within(program.format("logistic"), 0 * x)
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 4 * 90 * 300 + 1)
+    set_caches(monkeypatch, last=4 * 90 * 300 + 1)
     assert "rx_copy_non_temporal" not in check_within(program.format("negate"), x)
 
 
 def test_a_small_update_of_a_large_array_is_not_large(monkeypatch):
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 4 * 200 * 300)
+    set_caches(monkeypatch, last=4 * 200 * 300)
     program = """x = f32[200,300] parameter(0)
         y = f32[{n},300] parameter(1)
         z = s32[] constant(0)
@@ -170,7 +170,7 @@ def test_reversed_rows_are_read_ahead(name, sizes):
     ("c128", (60, 5, 40), (1, 0, 2)), ("f32", (300, 9, 50), (1, 0, 2)),
 ])  # fmt: skip
 def test_rows_beside_each_other_are_written_abreast(name, sizes, permutation, monkeypatch):
-    monkeypatch.setattr(interleaved_row_copy, "FAR_BYTES", 1)
+    set_caches(monkeypatch, second=1)
     dims, to = ",".join(map(str, sizes)), ",".join(str(sizes[d]) for d in permutation)
     text = check_within(
         f"x = {name}[{dims}] parameter(0)\n"

@@ -12,7 +12,7 @@ import refxla
 from refxla.analysis.reduction_order import columns_fit, panel_columns, reduction_order
 from refxla.analysis.sign_analysis import form
 from refxla.codegen.emitter_registry import emit
-from refxla.device.description import DEFAULT_CPU
+from refxla.device.description import DEFAULT_CPU, Caches
 from refxla.runtime.devices import choose
 
 rng = np.random.default_rng(2)
@@ -528,16 +528,16 @@ def test_what_is_needed_again_waits_in_the_memory_of_the_result(sizes, axis):
 
 
 def test_panels_of_columns_are_gone_over_again_where_they_fit():
-    assert columns_fit((257, 513, 127), (0, 2), 4) == 2
-    assert columns_fit((9, 16, 100_000), (0, 2), 4) == 2
-    assert columns_fit((1500, 8001), (1,), 4) == 1  # short pieces of far rows
-    assert columns_fit((4099, 4001), (1,), 4) == 1
-    assert columns_fit((4099, 4001), (1,), 8) == 0
-    assert columns_fit((8191, 4001), (1,), 4) == 0
-    assert columns_fit((61, 59, 37, 127), (3,), 4) == 0
-    assert columns_fit((5, 6, 7), (0, 1), 4) == 0
-    assert panel_columns(reduction_order((9, 16, 100_000), (1,)), 4) == 4096
-    assert panel_columns(reduction_order((4099, 4001), (0,)), 4) == 64
+    assert columns_fit((257, 513, 127), (0, 2), 4, Caches()) == 2
+    assert columns_fit((9, 16, 100_000), (0, 2), 4, Caches()) == 2
+    assert columns_fit((1500, 8001), (1,), 4, Caches()) == 1  # short pieces of far rows
+    assert columns_fit((4099, 4001), (1,), 4, Caches()) == 1
+    assert columns_fit((4099, 4001), (1,), 8, Caches()) == 0
+    assert columns_fit((8191, 4001), (1,), 4, Caches()) == 0
+    assert columns_fit((61, 59, 37, 127), (3,), 4, Caches()) == 0
+    assert columns_fit((5, 6, 7), (0, 1), 4, Caches()) == 0
+    assert panel_columns(reduction_order((9, 16, 100_000), (1,)), 4, Caches()) == 4096
+    assert panel_columns(reduction_order((4099, 4001), (0,)), 4, Caches()) == 64
     check(softmax((2, 200, 1000), 1), f32(2, 200, 1000), kind="reduction", exact=False)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cache_sizes import set_caches
 from kernel_driver import GUARD, Compiled, fusion_of
 from refxla_spec.text import parse
 
@@ -57,9 +58,9 @@ def run(text: str, x: np.ndarray, target, offset: int) -> tuple[list[bytes], str
 
 def check(monkeypatch, text: str, x: np.ndarray, target, offset: int = 0) -> str:
     """Past the caches or not, the bits are the same; the C that writes past them."""
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 << 40)
+    set_caches(monkeypatch, last=1 << 40)
     want, plain = run(text, x, target, offset)
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1)
+    set_caches(monkeypatch, last=1)
     monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     got, body = run(text, x, target, offset)
     assert got == want

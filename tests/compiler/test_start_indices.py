@@ -6,6 +6,7 @@ that no code has computed yet: `adopt` reads these where they are printed.
 
 import numpy as np
 import pytest
+from cache_sizes import set_caches
 from kernel_driver import Compiled, fusion_of, random_array
 from refxla_spec import interpreter
 from refxla_spec.text import parse
@@ -15,7 +16,6 @@ from refxla.analysis.index_expression import delinearize, linearize, variable
 from refxla.codegen.c_block import Block
 from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
 from refxla.codegen.index_printer import c_of
-from refxla.codegen.loops import elementwise, interleaved_row_copy, non_temporal_stores, tiled_transpose
 from refxla.codegen.products import dot
 from refxla.device.description import DEFAULT_CPU
 
@@ -149,10 +149,8 @@ STRUCTURES = {
 @pytest.fixture
 def small(monkeypatch):
     """What is done for large arrays is done for these."""
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1)
-    monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_BYTES", 1)
-    monkeypatch.setattr(interleaved_row_copy, "FAR_BYTES", 1)
-    monkeypatch.setattr(elementwise, "FAR_BYTES", 1)
+    set_caches(monkeypatch, last=1)
+    set_caches(monkeypatch, second=1)
     monkeypatch.setattr(dot, "TINY", 0)
 
 
@@ -166,8 +164,7 @@ EVERYWHERE = "dynamic_slice", "gathered_rows"  # the others only where loops of 
 def test_structures(name, producer, small, monkeypatch):
     kind, sizes, lines, shows, past_caches = STRUCTURES[name]
     if not past_caches:
-        monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 << 40)
-        monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_BYTES", 1 << 40)
+        set_caches(monkeypatch, last=1 << 40)
     before, arguments = PRODUCERS[producer](sizes)
     own = {9: "y", 10: "u", 11: "u"}
     number = len(arguments) + 1

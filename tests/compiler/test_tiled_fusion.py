@@ -88,7 +88,7 @@ PROGRAMS = {
 def cut(monkeypatch, which):
     """Everything is worth it, and is cut in way number `which` of those that there are."""
     ways = tiled_fusion.TilingSearch._axes
-    monkeypatch.setattr(tiled_fusion, "LEAST_BYTES", 1)
+    monkeypatch.setattr(tiled_fusion, "LEAST_PART", 1 << 25)
     monkeypatch.setattr(tiled_fusion, "LEAST_ROWS", 8)
     monkeypatch.setattr(tiled_fusion._Candidate, "gain", property(lambda self: len(self.groups)))
 

@@ -3,6 +3,7 @@
 from itertools import permutations
 
 import pytest
+from cache_sizes import set_caches
 from kernel_driver import check_within, random_array
 
 from refxla.codegen.loops import tiled_transpose
@@ -12,7 +13,7 @@ from refxla.codegen.loops import tiled_transpose
 def past_caches(request, monkeypatch):
     """Whether results are written past the caches, which otherwise only large ones are."""
     if request.param == "past caches":
-        monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_BYTES", 1)
+        set_caches(monkeypatch, last=1)
     return request.param == "past caches"
 
 

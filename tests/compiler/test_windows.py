@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from cache_sizes import set_caches
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from kernel_driver import Compiled, fusion_of
@@ -214,7 +215,7 @@ def test_cumulative(sizes, dimension, backward, opcode, name):
 )
 def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_caches, monkeypatch):
     """Rows that are turned in registers, and strips of columns, in caches and past them."""
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 if past_caches else 1 << 40)
+    set_caches(monkeypatch, last=1 if past_caches else 1 << 40)
     monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     n = sizes[dimension]
     w = {"size": n, "high": n - 1} if backward else {"size": n, "low": n - 1}
@@ -230,7 +231,7 @@ def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_cac
 @pytest.mark.parametrize("past_caches", [False, True])
 def test_a_cumulative_sum_between_others(past_caches, monkeypatch):
     """What is computed before it and after it, of other types, and some rows that fill no vector."""
-    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 if past_caches else 1 << 40)
+    set_caches(monkeypatch, last=1 if past_caches else 1 << 40)
     monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     same_bits(
         """HloModule m

@@ -33,11 +33,9 @@ from .tiled_transpose import TiledTranspose, across
 CHUNK = 16384  # elements that one item computes, for cheap elements
 CHEAP_NS = 0.8  # what an element may cost to be cheap
 LEAST_CHUNK = 1024  # elements of an item, however dear
-SHARE_NS = 1000.0  # of a core in a persistent kernel: less is not shared out
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
-FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
@@ -133,7 +131,7 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
     size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
     items = -(-size // chunk)
-    if target.persistent and size * ns >= SHARE_NS * cores:
+    if target.persistent and size * ns >= costs.share * cores:
         items = max(items, cores)
     if items <= 1 or items >= EVEN_ITEMS:
         return chunk
@@ -256,7 +254,7 @@ class _Nest(IndexSpace):
         taken = [
             a for a in self.accesses
             if a.position.variables & self.starts.keys() and a.position.factor(inner) == 1
-            and a.instruction.shape.bytes >= FAR_BYTES
+            and a.instruction.shape.bytes >= self.target.caches.second
         ]  # fmt: skip
         gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
         if not taken or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
@@ -278,7 +276,7 @@ class _Nest(IndexSpace):
             return
         far = [
             n for n, a in enumerate(here)
-            if not a.conditional and a.instruction.shape.bytes >= FAR_BYTES
+            if not a.conditional and a.instruction.shape.bytes >= self.target.caches.second
             and a.position.variables == row.variables and a.position.factor(c_of(row)) is None
         ]  # fmt: skip
         if far:

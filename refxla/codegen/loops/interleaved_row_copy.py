@@ -27,7 +27,6 @@ ROWS = 8  # that are taken at a time
 PREFETCH_DISTANCE = 2  # iterations of these, after which those come that are fetched
 LEAST = 1 << 12  # bytes of a run of the result
 ITEMS = 4  # for each core, if there is enough
-FAR_BYTES = 1 << 20  # of what they are taken from, which is more than stays in a near cache
 
 
 class Nest(Protocol):
@@ -86,7 +85,7 @@ def choose(nest: Nest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
     groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
     access = non_temporal_stores.moved(nest.pattern(groups), c_of(groups[-1]))
-    if access is None or access.instruction.shape.bytes < FAR_BYTES or len(groups) < 3:
+    if access is None or access.instruction.shape.bytes < target.caches.second or len(groups) < 3:
         return None
     size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(c_of(groups[-2]))
     if step is None or abs(step) <= run or nest.sizes[-2] * run * size < LEAST:

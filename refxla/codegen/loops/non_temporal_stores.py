@@ -30,7 +30,6 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 from ..index_printer import c_of
 
-NON_TEMPORAL_BYTES = 1 << 25  # bytes of results from which on they are written past the caches
 PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
 JOINED = 1 << 11  # bytes of short rows that are gathered
 LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
@@ -102,7 +101,7 @@ def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> boo
         return False
     if any(s.position.factor(inner) != 1 for s in stores):
         return False
-    return count * sum(size_of(s.instruction) for s in stores) >= NON_TEMPORAL_BYTES
+    return count * sum(size_of(s.instruction) for s in stores) >= target.caches.last
 
 
 @contextmanager

@@ -41,7 +41,7 @@ PANEL = 128  # columns of a panel whose results stay in the caches
 PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
 RUN = 256  # bytes of a column of results that are written at a time
 MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
-NON_TEMPORAL_BYTES = 1 << 24  # bytes of results from which on they are written past the caches
+NON_TEMPORAL_PART = 2  # of the last cache: the part of it that results take from which on they are written past it
 NON_TEMPORAL_ITEMS = 2  # for each core then, if there is enough: few long columns are best
 EVEN = 1.05  # times the shortest time until all cores are done, for longer columns
 PREFETCH_BYTES = 1024  # bytes of a row that are fetched ahead of those that are transposed
@@ -102,7 +102,7 @@ class TiledTranspose:
         self.moved = single and is_moved(inputs[0], pattern.stores[0])
         size = prod(nest.sizes)
         far = any(abs(a.position.stride(f"g{self.inner}")) >= FAR for a in inputs)
-        self.non_temporal = target.clang and along and sum(written) * size >= NON_TEMPORAL_BYTES
+        self.non_temporal = target.clang and along and sum(written) * size >= target.caches.last // NON_TEMPORAL_PART
         self.pays = far or self.non_temporal or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.non_temporal:

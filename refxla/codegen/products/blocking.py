@@ -1,12 +1,12 @@
 """How a matrix product is cut: the tile that lives in registers, and the block of rows and columns of an item.
 
-Blocks are chosen by a model of their cost: what is computed, what is copied, and what comes from memory, how often, for
-the cores that there are. Large blocks reuse what they read, small ones keep all cores at work to the end.
+Blocks are chosen by a model of their cost, whose rates are the device's (Costs): what is computed, what is copied, and
+what comes from memory, how often, for the cores that there are. Large blocks reuse what they read, small ones keep all
+cores at work to the end.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,28 +24,16 @@ PERSISTENT_WORK = 1 << 18  # where items are shared out within a launch
 ROW_PIECE = 128  # elements of a row of memory that are read at a time, where there are that many for each core
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
-MAX_COPIES = 5 << 17  # bytes that an item copies for itself at a time: most of a second cache
+MAX_COPIES = 5 / 8  # of a core's own caches: bytes that an item copies for itself at a time
 DEEP = 4  # times as many terms as rows and as columns: reading then outweighs the sums, so there may be more:
-DEEP_ROWS, DEEP_SUMS, DEEP_COPIES = 512, 1 << 19, 3 << 18
+DEEP_ROWS, DEEP_SUMS, DEEP_COPIES = 512, 1 << 19, 3 / 4
 FEW_ROWS = 256  # of the left side, up to which an item may have all of them, and packs the columns that it has once
 LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, since an item may pack its own panels
 LOCAL_TERMS = 256  # of k in a block then
 STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long runs
 STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
-FIRST_CACHE_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
 
-# The model, in nanoseconds of one core:
-MULTIPLY_ADD = 1 / 55
-COPY_LEFT, COPY_RIGHT = 0.12, 0.06  # an element, from cache to cache
-# A byte, by the bytes read since it was last.
-RATES = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03), (1 << 62, 0.045))
-STRIDED_READ_PENALTY = 2.5  # times as much where memory itself is read in pieces of rows
-_MOST_BYTES = [most for most, _ in RATES]  # to be searched
-_RATES = [
-    (rate, rate * STRIDED_READ_PENALTY if rate > RATES[1][1] else rate) for _, rate in RATES
-]  # read from end to end, in pieces
-ITEM_START_NS = 1000.0  # to begin an item
 UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 
 
@@ -143,9 +131,10 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
     """Rows and columns that blocks may have, where panels come from there."""
     element = tile.bytes // tile.lanes
     terms = min(p.rows.most_terms, p.k)
-    most, most_sums, most_copies = MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS, MAX_SUMS, MAX_COPIES
+    most, most_sums, share = MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS, MAX_SUMS, MAX_COPIES
     if is_deep(p.m, p.n, p.k):
-        most, most_sums, most_copies = DEEP_ROWS, DEEP_SUMS, DEEP_COPIES
+        most, most_sums, share = DEEP_ROWS, DEEP_SUMS, DEEP_COPIES
+    most_copies = share * p.target.caches.second
     for rows in _shares(p.m, tile.rows, most):
         for columns in _shares(p.n, tile.columns, MAX_COLUMNS):
             sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element * (2 if p.opens else 1)
@@ -169,7 +158,8 @@ class _Model:
         self.p, self.element = p, tile.bytes // tile.lanes
         self.left = p.groups * p.m * p.k * self.element
         self.right = p.groups // p.shared * p.k * p.n * self.element
-        self.far = _rates(self.left + self.right)
+        self.costs = p.target.costs
+        self.far = self.costs.panel_byte(self.left + self.right)
         self.columns_vary_first, self.right_prepacked = columns_vary_first(p), p.right_prepacked
         self.local, self.cores = p.rows.local is not None, p.target.compute_units
 
@@ -177,30 +167,25 @@ class _Model:
         return self.p.groups * -(-self.p.m // rows) * -(-self.p.n // columns)
 
     def cost(self, rows: int, columns: int, panels: str) -> float:
-        p, left, right, far = self.p, self.left, self.right, self.far
+        p, left, right, far, costs = self.p, self.left, self.right, self.far, self.costs
         row_blocks, column_blocks = -(-p.m // rows), -(-p.n // columns)
         # Between one time that a block of a side is needed and the next, one of each side is read, or all there is.
-        soon = _rates((rows + columns) * p.k * self.element)
+        soon = costs.panel_byte((rows + columns) * p.k * self.element)
         again_left, again_right = (soon, far) if self.columns_vary_first else (far, soon)
         pieces_left, pieces_right = self.local and row_blocks > 1, panels != "packed" and column_blocks > 1
         items = p.groups * row_blocks * column_blocks
-        cost = items * rows * columns * p.k * MULTIPLY_ADD
+        cost = items * rows * columns * p.k * costs.multiply_add
         cost += left * far[pieces_left] + (column_blocks - 1) * (left * again_left[pieces_left])
         cost += right * far[pieces_right] + (row_blocks - 1) * (right * again_right[pieces_right])
         if self.local:
-            cost += left / self.element * column_blocks * COPY_LEFT
+            cost += left / self.element * column_blocks * costs.copied_left
         if panels == "local":
-            cost += right / self.element * row_blocks * COPY_RIGHT
+            cost += right / self.element * row_blocks * costs.copied_right
         elif panels == "packed" and not self.right_prepacked:
-            cost += right / self.element * COPY_RIGHT + 3 * right * _rates(3 * right)[0] + ITEM_START_NS * self.cores
-        cost += items * ITEM_START_NS
+            cost += right / self.element * costs.copied_right + 3 * right * costs.panel_byte(3 * right)[0]
+            cost += costs.block * self.cores
+        cost += items * costs.block
         return cost * -(-items // self.cores) / items * (1 + UNEVEN * self.cores / items)
-
-
-def _rates(bytes: int) -> tuple[float, float]:
-    """The nanoseconds to read a byte if `bytes` others were read since it was last: where rows are read from end to
-    end, and where they are read in pieces."""
-    return _RATES[bisect_left(_MOST_BYTES, bytes)]
 
 
 def is_deep(m: int, n: int, k: int) -> bool:
@@ -219,8 +204,8 @@ def reads_as_vectors(access: Access | None) -> bool:
 
 
 def _reads_as_well(step: int, p: Product) -> bool:
-    """Whether rows of the right side that lie `step` apart are read as well as panels."""
-    return step * p.k <= FIRST_CACHE_ELEMENTS and p.n % VECTORS[p.name][1] == 0
+    """Whether rows of the right side that lie `step` apart are read as well as panels, from the first cache."""
+    return step * p.k <= p.target.caches.first // 4 and p.n % VECTORS[p.name][1] == 0
 
 
 def _round_up(value: int, unit: int) -> int:

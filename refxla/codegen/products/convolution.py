@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from math import prod
 
-from ...device.description import LINE, Target
+from ...device.description import LINE, Costs, Target
 from ...ir.plan import Fusion, Kernel
 from ..elemental_rules import type_name
 from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise
-from .blocking import MULTIPLY_ADD, alike_rows
+from .blocking import alike_rows
 from .convolution_dimensions import ConvolutionDimensions
 from .gemm import kernels
 from .implicit_gemm_rows import WindowRows
@@ -31,9 +31,6 @@ from .packing import accumulation_type
 from .product import Product, Rows
 
 TINY = 2048  # products up to which plain loops are as quick
-# The nanoseconds longer that an element of the result takes where rows go through the batch: rows that are stored as
-# such, elements whose neighbours in the batch share a line of the cache, others.
-IN_ROWS, NEARBY, FAR_APART = 0.5, 0.6, 3.0
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -56,7 +53,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         matrix = MatrixRows(fusion, target, numbers, name)
         if matrix.local or matrix.access is not None:
             rows = matrix
-    elif _goes_through_batch(numbers):
+    elif _goes_through_batch(numbers, target.costs):
         numbers.put_batch_last()
     return kernels(
         Product(
@@ -67,12 +64,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     )  # fmt: skip
 
 
-def _goes_through_batch(numbers: ConvolutionDimensions) -> bool:
+def _goes_through_batch(numbers: ConvolutionDimensions, costs: Costs) -> bool:
     """Whether a placing is computed for the whole batch before the next, so that a tile meets the same elements of the
     window in all of its rows, and those that lie outside cost nothing."""
     if not alike_rows(numbers.batch):
         return False
     out = list(numbers.out)
     batch, feature = (prod(out[d + 1 :]) for d in (numbers.dims.output_batch, numbers.dims.output_feature))
-    apart = IN_ROWS if feature == 1 else NEARBY if 4 * batch <= LINE else FAR_APART
-    return bool(numbers.k * numbers.outside * MULTIPLY_ADD > apart)
+    longer = costs.batch_in_rows if feature == 1 else costs.batch_near if 4 * batch <= LINE else costs.batch_apart
+    return bool(numbers.k * numbers.outside * costs.multiply_add > longer)

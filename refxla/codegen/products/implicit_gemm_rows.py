@@ -124,7 +124,7 @@ class WindowRows:
         n = self.numbers
         most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # with few rows, an item packs its own panels
         right = filter_windows(self.fusion, n, self.name)
-        if right is not None and 4 * n.k * WHOLE_COLUMNS <= MAX_COPIES:
+        if right is not None and 4 * n.k * WHOLE_COLUMNS <= MAX_COPIES * self.target.caches.second:
             most = n.k
         most = configuration_for(self.fusion, self.target.tile_configurations).terms or most
         self.cut, self.length = 0, n.elements[0] if n.elements else 1

@@ -45,7 +45,9 @@ UNROLL = 4  # elements that one accumulator takes in one iteration, where they a
 UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
 CHEAP_MEMBERS = 16  # members of a fusion whose loops are unrolled, at most
 CACHED_ROW = 4096  # elements of a row that is cached in a private array, at most
-BUFFER_BYTES = 13 << 17  # bytes of the output buffers of columns: those of a panel, and a line before each row
+BUFFERS = (
+    13 / 8
+)  # of a core's own caches: the bytes of the output buffers of columns: those of a panel, and a line before each row
 SHORT_ROW = 256  # columns, up to which the rows that follow are prefetched
 SHORT_ROW_DISTANCE = 4096  # elements between what is read and those rows
 INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which the next piece is prefetched
@@ -196,7 +198,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     flow = dataflow(fusion)
     heroes = [r for level in flow.reduces for r in level]  # computed, too, where outputs have no elements
     inputs = tuple(inputs_of(fusion, [*heroes, *fusion.outputs]))
-    order = _order(flow)
+    order = _order(flow, target)
     types = [_types(reduces) for reduces in flow.reduces]
     cached = _cached_operands(flow, order, target)
     non_temporal = _bypasses_caches(flow, order, target)
@@ -255,11 +257,11 @@ def buffer_pitch(order: ReductionOrder, output: Instruction) -> int:
     return -(-order.strip // line) * line + line
 
 
-def _order(flow: Dataflow) -> ReductionOrder:
+def _order(flow: Dataflow, target: Target) -> ReductionOrder:
     order, first = reduction_order(flow.dimensions, flow.reduced), flow.reduces[0][0]
     if order.is_row or not flow.reads_operand_again:
         return order
-    if columns := panel_columns(order, first.operands[0].shape.element_type.bytes):
+    if columns := panel_columns(order, first.operands[0].shape.element_type.bytes, target.caches):
         return replace(order, strip=columns)
     if order.partials > 1:
         raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
@@ -471,7 +473,7 @@ def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> b
         return False
     if not order.reduces_one_group or any(o.shape.dimensions != flow.dimensions for o in outputs):
         return False
-    if sum(o.shape.bytes for o in outputs) < non_temporal_stores.NON_TEMPORAL_BYTES:
+    if sum(o.shape.bytes for o in outputs) < target.caches.last:
         return False
     sizes = [non_temporal_stores.size_of(o) for o in outputs]
     if not order.has_strips and not any(flow.is_expensive(o) for o in outputs):
@@ -481,7 +483,7 @@ def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> b
     if any(LINE % n or order.strip * n < LINE or order.has_strips and order.strip * n % LINE for n in sizes):
         return False
     row_bytes = sum(buffer_pitch(order, o) * non_temporal_stores.size_of(o) for o in outputs)
-    return order.reduced_size * row_bytes <= BUFFER_BYTES
+    return order.reduced_size * row_bytes <= BUFFERS * target.caches.second
 
 
 def _prefetches(
