@@ -8,15 +8,15 @@ is itself read at two has four, so that the code of a chain of such users double
 
 from refxla._core.graph cimport R_SAME
 
+from refxla.analysis.index_expression import variable
+from refxla.analysis.index_maps import GATHERS, SOURCES, THROUGH
+
 cdef enum:  # steps that are no operation's own
     SAME = 0    # the index is handed on
     SCALAR = 1  # one element, which has one index: it is written once in each scope
 
-# Operations that hand an index on, and those whose operand is evaluated in the scope of the result. What any other
-# operation reads is under a condition, or in a loop.
-cdef frozenset HANDED_ON = frozenset(("copy", "opt-barrier", "domain", "add-dependency"))
-cdef frozenset IN_SCOPE = frozenset(("broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "gather",
-                                     "dynamic-slice"))
+# Operations whose operand is evaluated in the scope of the result. What any other reads is under a condition, or in a loop.
+cdef frozenset IN_SCOPE = frozenset(SOURCES) | GATHERS
 
 
 cdef class IndexMaps:
@@ -50,15 +50,12 @@ cdef class IndexMaps:
         i = self.g.instructions[u][0]
         if self.g.elements[self.g.operand[e]] == 1:
             return SCALAR
-        if self.g.relation[e] == R_SAME or i.opcode in HANDED_ON:
+        if self.g.relation[e] == R_SAME or i.opcode in THROUGH:
             return SAME
-        key = (i.opcode, i.shape.dimensions if i.shape.is_array else ())
-        if i.opcode in ("broadcast", "transpose", "reverse"):
-            key += (tuple(i.dimensions),)
-        elif i.opcode in ("reshape", "bitcast"):
-            key += (i.operands[0].shape.dimensions,)
-        elif i.opcode == "slice":
-            key += (tuple((s.start, s.stride) for s in i.attributes["slice"]),)
+        if i.opcode in SOURCES and self.g.elements[u]:
+            dimensions = i.shape.dimensions
+            index = tuple([variable(f"x{d}", 0, n - 1) for d, n in enumerate(dimensions)])
+            key = (dimensions, SOURCES[i.opcode](i, index))
         else:
             key = (u, e)
         return self.steps.setdefault(key, len(self.steps) + 2)

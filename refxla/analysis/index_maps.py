@@ -129,6 +129,10 @@ SOURCES: dict[str, Callable[[Instruction, Indices], Indices]] = {
 }
 
 
+# Operations whose every element is one element of the first operand, at an index that the program computes.
+GATHERS = frozenset({"gather", "dynamic-slice"})
+
+
 def pad(i: Instruction, indices: Indices) -> tuple[list[Condition], Indices]:
     """Where an element of a pad is one of its operand, and the indices of that."""
     conditions, source = [], []

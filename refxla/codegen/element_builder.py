@@ -13,7 +13,7 @@ from refxla_spec.module import Computation, Instruction
 from ..analysis import sign_analysis
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, constant, variable
-from ..analysis.index_maps import THROUGH, Start
+from ..analysis.index_maps import SOURCES, Start
 from ..ir.plan import Fusion
 from . import scalar
 from .c_block import Block, Names
@@ -94,7 +94,7 @@ class ElementBuilder:
                 values[i] = tuple(operands)
             elif i.opcode == "get-tuple-element":
                 values[i] = operands[0][i.attributes["index"]]
-            elif i.opcode in THROUGH or i.opcode in ("broadcast", "reshape", "bitcast", "transpose", "reverse"):
+            elif i.opcode in SOURCES:
                 values[i] = operands[0]
             else:
                 values[i] = self.scalar(i, operands, block)

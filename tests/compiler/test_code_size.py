@@ -165,3 +165,14 @@ def test_what_is_read_at_one_map_is_written_once_however_long_it_is():
     lines += ["v = f32[100] reverse(x60), dimensions={0}", "y = f32[100] cosine(x60)",
               "w = f32[100] reverse(y), dimensions={0}", "ROOT r = f32[100] add(v, w)"]  # fmt: skip
     assert len(groups_of("\n".join(lines))) == 1
+
+
+@pytest.mark.parametrize("other, kernels", [
+    ("reshape(x40)", 1), ("transpose(x40), dimensions={0,1}", 1), ("transpose(x40), dimensions={1,0}", 2),
+    ("reverse(x40), dimensions={0}", 2),
+])  # fmt: skip
+def test_maps_that_are_equal_are_one_however_they_are_written(other, kernels):
+    lines = ["x0 = f32[10,10] parameter(0)"]
+    lines += [f"x{n + 1} = f32[10,10] negate(x{n})" for n in range(40)]
+    lines += [f"v = f32[10,10] {other}", "w = f32[10,10] reshape(x40)", "ROOT r = f32[10,10] add(v, w)"]
+    assert len(groups_of("\n".join(lines))) == kernels
