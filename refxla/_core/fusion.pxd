@@ -8,6 +8,22 @@ from refxla._core.graph cimport (
 )
 from refxla._core.index_maps cimport IndexMaps
 
+cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS has the words
+    U_NEEDS_MEMORY = 0
+    U_SHARED = 1
+    U_AMPLIFIED = 2
+    U_SECOND_HERO = 3
+    U_INDEX = 4
+    U_CYCLE = 5
+    U_TOO_LARGE = 6
+    U_RUNS_OTHERS = 7
+    U_NOT_LIGHT = 8
+    U_ROWS = 9
+    U_NOT_ASKED = 10
+    U_CODE = 11
+    U_HERO_SHARED = 12
+    U_OTHER_ITERATION = 13
+
 cdef class Group:
     cdef public int number, kind
     cdef public int space        # dimensions it runs over, as Graph.space; minus the signature for a reduction

@@ -1,12 +1,29 @@
 """The types of fusion.pyx."""
 
 from collections.abc import Mapping, Set
+from enum import IntEnum
 
 from ..device.description import Costs
 from ..scheduling.fusion_group import FusionGroup, UnfusedEdge
 from .graph import Graph
 
-REASONS: tuple[str, ...]
+REASONS: dict[int, str]
+
+class Reason(IntEnum):
+    U_NEEDS_MEMORY = 0
+    U_SHARED = 1
+    U_AMPLIFIED = 2
+    U_SECOND_HERO = 3
+    U_INDEX = 4
+    U_CYCLE = 5
+    U_TOO_LARGE = 6
+    U_RUNS_OTHERS = 7
+    U_NOT_LIGHT = 8
+    U_ROWS = 9
+    U_NOT_ASKED = 10
+    U_CODE = 11
+    U_HERO_SHARED = 12
+    U_OTHER_ITERATION = 13
 
 class Group:
     number: int

@@ -21,26 +21,23 @@ from refxla._core.graph import KIND_NAMES
 from refxla.device.description import Costs
 from refxla.scheduling.fusion_group import FusionGroup, UnfusedEdge
 
-# Why a producer and a user are not in one kernel.
-REASONS = (
-    "the user needs it in memory: its emitter does not evaluate producers",
-    "several kernels use it, and computing it in each costs more than writing it once",
-    "computing it at every use costs more than writing it once",
-    "the kernel already has an operation that needs an emitter of its own",
-    "the user reads it at other indices than those it is computed at",
-    "fusing would make two kernels wait for each other",
-    "the kernel would be too large",
-    "it runs other computations",
-    "only changes of index and type are done while a product packs its operands",
-    "its rows are too long to be reduced one after the other",
-    "fusion is left out",
-    "its code would be written once for each of too many ways in which the kernel indexes it",
-    "an operation with an emitter of its own is computed once, and several kernels use it",
-    "it is the state of a loop, which the next iteration reads",
-)
-cdef enum:
-    NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED, CODE
-    HERO_SHARED, OTHER_ITERATION
+# The words for each Reason.
+REASONS = {
+    U_NEEDS_MEMORY: "the user needs it in memory: its emitter does not evaluate producers",
+    U_SHARED: "several kernels use it, and computing it in each costs more than writing it once",
+    U_AMPLIFIED: "computing it at every use costs more than writing it once",
+    U_SECOND_HERO: "the kernel already has an operation that needs an emitter of its own",
+    U_INDEX: "the user reads it at other indices than those it is computed at",
+    U_CYCLE: "fusing would make two kernels wait for each other",
+    U_TOO_LARGE: "the kernel would be too large",
+    U_RUNS_OTHERS: "it runs other computations",
+    U_NOT_LIGHT: "only changes of index and type are done while a product packs its operands",
+    U_ROWS: "its rows are too long to be reduced one after the other",
+    U_NOT_ASKED: "fusion is left out",
+    U_CODE: "its code would be written once for each of too many ways in which the kernel indexes it",
+    U_HERO_SHARED: "an operation with an emitter of its own is computed once, and several kernels use it",
+    U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
+}
 
 cdef int LARGEST = 200  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
@@ -138,7 +135,7 @@ cdef class Scheduler:
             if g.relation[g.user_edge[e]] == R_MEMORY:
                 in_memory = True
                 for number in self.member_of[u]:
-                    self.refuse(p, self.groups[number], RUNS_OTHERS if g.group[u] == N_CONTROL else NEEDS_MEMORY)
+                    self.refuse(p, self.groups[number], U_RUNS_OTHERS if g.group[u] == N_CONTROL else U_NEEDS_MEMORY)
             for number in self.member_of[u]:
                 users.setdefault(number, []).append(g.user_edge[e])
         if kind == N_INLINE:
@@ -150,11 +147,11 @@ cdef class Scheduler:
         if kind == N_CONTROL:
             self.new_group(p, K_CONTROL)
             for number in users:
-                self.refuse(p, self.groups[number], RUNS_OTHERS)
+                self.refuse(p, self.groups[number], U_RUNS_OTHERS)
         elif not self.fuse:
             self.new_group(p, g.kind[p])
             for number in users:
-                self.refuse(p, self.groups[number], NOT_ASKED)
+                self.refuse(p, self.groups[number], U_NOT_ASKED)
         elif kind == N_HERO:
             self.place_hero(p, users, in_memory)
         else:
@@ -255,16 +252,16 @@ cdef class Scheduler:
         """Why the elemental node p cannot be evaluated inside a group; -1 if it can."""
         cdef int e, u
         if len(group.tags) >= LARGEST:
-            return TOO_LARGE
+            return U_TOO_LARGE
         for e in edges:
             u = self.user_of(e)
             if self.g.relation[e] == R_MEMORY or not self.g.takes[u]:
-                return NEEDS_MEMORY
+                return U_NEEDS_MEMORY
             if self.is_carried(p, u):
-                return OTHER_ITERATION
+                return U_OTHER_ITERATION
             if self.g.relation[e] == R_PACKED and not self.g.light[p]:
-                return NOT_LIGHT
-        return CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
+                return U_NOT_LIGHT
+        return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
 
     cdef bint is_carried(self, int p, int u):
         """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is the state."""
@@ -343,7 +340,7 @@ cdef class Scheduler:
                 for number, (tag, count) in fits.items():
                     self.add(self.groups[number], p, tag, count)
                 return
-            why = SHARED if len(fits) > 1 else AMPLIFIED
+            why = U_SHARED if len(fits) > 1 else U_AMPLIFIED
             for number in fits:
                 self.refuse(p, self.groups[number], why, unfused_ns, fused_ns)
         for number, (tag, count) in fits.items():
@@ -384,7 +381,7 @@ cdef class Scheduler:
                 tag = self.tag_of(group, p, edges)
                 why = self.hero_obstacle(group, p, tag, edges)
                 if why < 0 and (len(users) > 1 or in_memory) and self.closes_cycle(number, users):
-                    why = CYCLE
+                    why = U_CYCLE
                 if why >= 0:
                     self.refuse(p, group, why)
                     continue
@@ -393,11 +390,11 @@ cdef class Scheduler:
                 if in_memory or outside:
                     self.write(group, p)
                     for other in outside:
-                        self.refuse(p, self.groups[other], HERO_SHARED)
+                        self.refuse(p, self.groups[other], U_HERO_SHARED)
                 return
         else:
             for number in users:
-                self.refuse(p, self.groups[number], NEEDS_MEMORY)
+                self.refuse(p, self.groups[number], U_NEEDS_MEMORY)
         self.new_group(p, g.kind[p])
 
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges):
@@ -405,28 +402,28 @@ cdef class Scheduler:
         cdef Graph g = self.g
         cdef int signature = g.signature[p]
         if len(group.tags) >= LARGEST:
-            return TOO_LARGE
+            return U_TOO_LARGE
         if any(g.relation[e] in (R_MEMORY, R_PACKED, R_WINDOW) for e in edges):
-            return SECOND_HERO
+            return U_SECOND_HERO
         if any(self.is_carried(p, self.user_of(e)) for e in edges):
-            return OTHER_ITERATION
+            return U_OTHER_ITERATION
         if g.kind[p] != K_REDUCTION:
             if group.kind != K_LOOP:
-                return SECOND_HERO
-            return -1 if tag == FULL and group.space == g.space[p] else INDEX
+                return U_SECOND_HERO
+            return -1 if tag == FULL and group.space == g.space[p] else U_INDEX
         if group.kind == K_LOOP and tag == FULL and group.space == g.space[p]:
             return -1  # what uses it becomes the epilogue
         if tag != signature or tag <= 0:
-            return INDEX
+            return U_INDEX
         if group.kind == K_REDUCTION:
             if group.signature != signature:
-                return SECOND_HERO
+                return U_SECOND_HERO
             # Another reduction of the same rows; between its users and it lie only values of the kept space, unless
             # a full-space value needs it first: then the rows are walked again, which takes short rows.
-            return -1 if not self.needs_rows(group, p) or self.rows_fit(group.heroes[0]) else ROWS
+            return -1 if not self.needs_rows(group, p) or self.rows_fit(group.heroes[0]) else U_ROWS
         if group.kind != K_LOOP:
-            return SECOND_HERO
-        return -1 if self.rows_fit(p) else ROWS
+            return U_SECOND_HERO
+        return -1 if self.rows_fit(p) else U_ROWS
 
     cdef bint needs_rows(self, Group group, int p):
         """Whether a full-space member of the group depends on p (through the kept space)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -38,7 +39,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
     _check_types(fusion, target)
-    kernels = emitter(fusion, target)
+    kernels = tuple(replace(k, fusion=fusion.name) for k in emitter(fusion, target))
     most = max((k.items for k in kernels), default=0)
     if most >= MOST_ITEMS:
         raise UnsupportedError(

@@ -121,19 +121,17 @@ class Explanation:
     def _fusions_by_name(self) -> dict[str, Fusion]:
         return {f.name: f for f, _ in self.fusions}
 
-    def fusion_of(self, kernel: str) -> Fusion | None:
-        """The fusion that a kernel of this name belongs to; None for one that copies or calls others."""
-        owner = kernel
-        while owner not in self._fusions_by_name and "." in owner:
-            owner = owner.rpartition(".")[0]
-        return self._fusions_by_name.get(owner)
+    def fusion_of(self, kernel: Kernel) -> Fusion | None:
+        """The fusion that a kernel belongs to; None for one that copies or calls others."""
+        return self._fusions_by_name.get(kernel.fusion)
 
     @cached_property
     def _kernels_by_fusion(self) -> dict[str, list[Kernel]]:
         found: dict[str, list[Kernel]] = {}
-        for name, kernel in {part.name: part for k in self.plan.kernels for part in k.parts()}.items():
-            if (owner := self.fusion_of(name)) is not None:
-                found.setdefault(owner.name, []).append(kernel)
+        parts = (part for k in self.plan.kernels for part in k.parts())
+        for kernel in {(part.fusion, part.name): part for part in parts}.values():
+            if kernel.fusion:
+                found.setdefault(kernel.fusion, []).append(kernel)
         return found
 
     def kernels_of(self, fusion: Fusion) -> list[Kernel]:

@@ -211,7 +211,7 @@ def _kernel(kernel: Kernel, seconds: float, count: int, explanation: Explanation
     if kernel.calls:
         parts = list(dict.fromkeys(part.name for part in kernel.parts()))
         return StepTime(kernel.name, "merged", count, kernel.items, seconds, model, 0, 0, ", ".join(parts))
-    fusion = explanation.fusion_of(kernel.name)
+    fusion = explanation.fusion_of(kernel)
     if fusion is None:
         return StepTime(kernel.name, "copy", count, kernel.items, seconds, model, 0, 0)
     moved = operations = 0

@@ -73,6 +73,7 @@ class Argument:
 class Kernel:
     """What one launch runs.
 
+    `fusion` names the fusion that it computes, alone or as a stage of it; it is "" where it copies or calls others.
     `body`, of a fusion's kernel, is the body of `static void f(const int item, T0 a0, T1 a1, ...)` in OpenCL C, where
     a_n is the n-th argument, a pointer `__global [const] ctype* restrict`. The function is called once for every `item`
     in [0, items): each call is one chunk of the work. Any call may run beside any other.
@@ -105,6 +106,7 @@ class Kernel:
     global_only: bool = False
     group: int = 0
     local_bytes: int = 0
+    fusion: str = ""
 
     @property
     def persistent(self) -> bool:

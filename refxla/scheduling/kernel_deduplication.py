@@ -68,7 +68,13 @@ class _Renamed:
 
     def kernels(self, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
         return tuple(
-            replace(k, name=self._name(k.name), arguments=tuple(map(self._argument, k.arguments))) for k in kernels
+            replace(
+                k,
+                name=self._name(k.name),
+                fusion=self.other.name,
+                arguments=tuple(map(self._argument, k.arguments)),
+            )
+            for k in kernels
         )
 
     def _argument(self, a: Argument) -> Argument:

@@ -127,3 +127,20 @@ def test_kernels_of_one_name_are_explained():
     compiled = refxla.compile(text)
     names = [f.name for f in compiled.plan.fusions]
     assert len(set(names)) == len(names) and str(compiled.explain())
+
+
+def test_a_kernel_says_to_which_fusion_it_belongs():
+    """A product that is called as the stage of another one is: no name says which."""
+    text = """HloModule m
+      ENTRY e { x = f32[70,64] parameter(0)
+                y = f32[64,90] parameter(1)
+                d = f32[70,90] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+                z = f32[90,80] parameter(2)
+                d.right = f32[70,80] dot(d, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+                ROOT r = (f32[70,90], f32[70,80]) tuple(d, d.right) }"""
+    explanation = refxla.compile(text).explain()
+    for fusion, _ in explanation.fusions:
+        kernels = explanation.kernels_of(fusion)
+        assert kernels and all(k.fusion == fusion.name and explanation.fusion_of(k) is fusion for k in kernels)
+    kernels = [part for k in explanation.plan.kernels for part in k.parts()]
+    assert sum(len(explanation.kernels_of(f)) for f, _ in explanation.fusions) == len(kernels)

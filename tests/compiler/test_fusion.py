@@ -5,10 +5,12 @@ from refxla_conformance.fuzz.generate import generate
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
-from refxla._core.fusion import schedule
-from refxla._core.graph import KIND_NAMES, Graph, NodeClass, Relation
+from refxla._core.fusion import REASONS, Reason, schedule
+from refxla._core.graph import KIND_NAMES, Graph, Kind, NodeClass, Relation
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
+from refxla.ir.op_table import HERO
+from refxla.ir.op_table import ROWS as OPERATIONS
 from refxla.passes.pipeline import optimize
 
 REDUCERS = """HloModule m
@@ -358,3 +360,9 @@ def test_the_reason_is_told_of_what_follows_a_hero():
     _, planning = plan_module(module, DEFAULT_CPU)
     told = [(r.producer.name, r.user, r.reason) for r in planning.refusals]
     assert ("o", "reduction.r") in [edge[:2] for edge in told], told
+
+
+def test_every_reason_and_every_kind_has_words_of_its_own():
+    assert REASONS.keys() == set(Reason) and len(set(REASONS.values())) == len(Reason)
+    emitters = {row.kind for row in OPERATIONS.values() if row.group == HERO}
+    assert KIND_NAMES.keys() == set(Kind) and set(KIND_NAMES.values()) == emitters | {"loop", "update", "control"}
