@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import zip_longest
 
 _OPENCL = re.compile(
@@ -35,6 +36,7 @@ _QUALIFIERS = frozenset(
 _KEYWORDS = frozenset(
     "break case continue default do else for goto if return sizeof switch while defined __attribute__".split()
 )
+_KEY_TOKENS = 12  # of a change that tell its kind, at most
 _DIRECTIVE_END = "\n"  # a token of its own, since the end of a line ends a directive
 
 
@@ -65,6 +67,87 @@ class Canonical:
             return None
         mine, theirs = ((*c.tokens[n : n + 1], *c.tokens[-1:], Token("", "sign", 1))[0] for c in (self, other))
         return mine, theirs
+
+
+@dataclass(frozen=True)
+class Change:
+    """Neighbouring lines of a text that stand otherwise in another one: their tokens there and here (some lines, or
+    none)."""
+
+    before: tuple[Token, ...]
+    after: tuple[Token, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What changes of one kind have in common: the words that differ, names and numbers apart."""
+        old, new = ([_general(t) for t in side] for side in (self.before, self.after))
+        while old and new and old[0] == new[0]:
+            old, new = old[1:], new[1:]
+        while old and new and old[-1] == new[-1]:
+            old, new = old[:-1], new[:-1]
+        return " ".join(old[:_KEY_TOKENS]), " ".join(new[:_KEY_TOKENS])
+
+
+def changes(before: Canonical, after: Canonical) -> list[Change]:
+    """All changes from one OpenCL C to another, which are not equal in their canonical forms. Directives, functions and
+    declarations are compared each by itself, and their lines apart from names, so that one that is new does not make
+    those after it different."""
+    sides = [
+        [Canonical(c.tokens[i:j], _renumbered(c.forms[i:j])) for i, j in _chunks(c.tokens)] for c in (before, after)
+    ]
+    nothing, found = Canonical((), ()), []
+    for mine, theirs in _differing(*([c.forms for c in side] for side in sides)):
+        for n in range(max(len(mine), len(theirs))):
+            old = sides[0][mine[n]] if n < len(mine) else nothing
+            new = sides[1][theirs[n]] if n < len(theirs) else nothing
+            found += _changed_lines(old, new)
+    return found
+
+
+def _changed_lines(old: Canonical, new: Canonical) -> list[Change]:
+    """The changes of two parts that are not equal: lines, or a name that stands for another one in one of them."""
+    lines = [_lines(part) for part in (old, new)]
+    found = []
+    for mine, theirs in _differing(*([forms for forms, _ in side] for side in lines)):
+        blocks = (
+            tuple(t for n in block for t in side[n][1]) for side, block in zip(lines, (mine, theirs), strict=True)
+        )
+        found.append(Change(*blocks))
+    if not found and (tokens := old.first_difference(new)) is not None:
+        found.append(Change(tokens[:1], tokens[1:]))
+    return found
+
+
+def _differing(before: list[tuple[str, ...]], after: list[tuple[str, ...]]) -> Iterator[tuple[range, range]]:
+    """The ranges of two lists that are not equal, side by side."""
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for tag, i, j, k, n in matcher.get_opcodes():
+        if tag != "equal":
+            yield range(i, j), range(k, n)
+
+
+def _renumbered(forms: tuple[str, ...], scopes: tuple[str, ...] = ("global ",)) -> tuple[str, ...]:
+    """The forms of a part of a text, its names of these scopes counted from its beginning."""
+    names: dict[str, str] = {}
+    return tuple(names.setdefault(f, f"{scopes[0]}{len(names)}") if f.startswith(scopes) else f for f in forms)
+
+
+def _lines(part: Canonical) -> list[tuple[tuple[str, ...], tuple[Token, ...]]]:
+    """The lines of a part, each with its forms, whose names are counted from the line's beginning, and its tokens."""
+    lines: dict[int, list[int]] = {}
+    for n, token in enumerate(part.tokens):
+        lines.setdefault(token.line, []).append(n)
+    return [
+        (_renumbered(tuple(part.forms[n] for n in line), ("global ", "local ")), tuple(part.tokens[n] for n in line))
+        for line in lines.values()
+    ]
+
+
+def _general(token: Token) -> str:
+    """A token as in all changes of one kind: the number at the end of a name, and any number, may be another one."""
+    if token.kind == "number":
+        return "0"
+    return re.sub(r"\d+$", "0", token.text) if token.kind == "name" else token.text
 
 
 def opencl(text: str) -> Canonical:
@@ -99,14 +182,10 @@ def plan(text: str) -> Canonical:
 
 
 def kernels(canonical: Canonical) -> int:
-    """How many kernels a program of OpenCL C dispatches: the cases of its __kernel functions."""
-    return sum(
-        1
-        for begin, end in _chunks(canonical.tokens)
-        if canonical.tokens[begin].text == "__kernel"
-        for token in canonical.tokens[begin:end]
-        if token.text == "case"
-    )
+    """How many kernels a program of OpenCL C dispatches: the cases of its __kernel functions, of which one without
+    any, as those for GPUs are, is one kernel."""
+    parts = (canonical.tokens[begin:end] for begin, end in _chunks(canonical.tokens))
+    return sum(max(1, sum(t.text == "case" for t in part)) for part in parts if part[0].text == "__kernel")
 
 
 def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:

@@ -10,6 +10,9 @@ are made once, as text, by this checkout; each version gets them in a process of
 that stays whatever is renamed inside: `refxla show --plan` and `--opencl`. No kernel is built or run. Both sides have
 the same device, and figures of its speed as they are before it is measured. `--device gpu` is a GPU that is simulated.
 
+What differs is shown twice: all changes of OpenCL C by their kinds, with how many programs have each, and the first
+difference of each program.
+
 Texts are compared without their names (bench/canonical.py): equal up to a one-to-one renaming is equal. Exit status: 0,
 or 1 if a program differs that the file of `--accept` does not name, or 2 if nothing could be compared.
 """
@@ -31,6 +34,7 @@ import tarfile
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -398,6 +402,40 @@ def _excerpt(text: str, token: canonical.Token, sign: str) -> str:
     )
 
 
+@dataclass
+class KindOfChange:
+    """Changes of OpenCL C that have their words in common: how many there are in each program, and one of them."""
+
+    example: str
+    programs: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        programs, first = len(self.programs), next(iter(self.programs))
+        count = f"{self.programs.total()} changes in {programs} program{'s' * (programs != 1)}, such as {first}"
+        return f"{count}:\n{self.example}"
+
+
+def kinds_of_changes(before: Kept, after: Kept, names: Sequence[str]) -> list[KindOfChange]:
+    """All changes of the OpenCL C of these programs by their kinds, those in most programs first."""
+    kinds: dict[tuple[str, str], KindOfChange] = {}
+    for name in names:
+        old, new = before.texts[name].opencl, after.texts[name].opencl
+        if not old or not new or old == new:
+            continue
+        for change in canonical.changes(canonical.opencl(old), canonical.opencl(new)):
+            if change.key not in kinds:
+                sides = ((old, change.before, "-"), (new, change.after, "+"))
+                kinds[change.key] = KindOfChange("\n".join(_line(*side) for side in sides if side[1]))
+            kinds[change.key].programs[name] += 1
+    return sorted(kinds.values(), key=lambda kind: -len(kind.programs))
+
+
+def _line(text: str, tokens: Sequence[canonical.Token], sign: str) -> str:
+    """The line on which the first of the tokens stands."""
+    line = tokens[0].line
+    return f"{sign} {line:5} {text.splitlines()[line - 1].strip()[:_WIDTH]}"
+
+
 @dataclass(frozen=True)
 class Size:
     """How much a version wrote: kernels, tokens and characters of OpenCL C."""
@@ -434,6 +472,8 @@ def report(before: Kept, after: Kept, accepted: dict[str, str], shown: int) -> i
     bad = [d for d in found if not d.is_equal]
     reasons = {d.program: next((r for p, r in accepted.items() if fnmatchcase(d.program, p)), "") for d in bad}
     open_ = [d for d in bad if not reasons[d.program]]
+    for kind in kinds_of_changes(before, after, [d.program for d in open_])[:shown]:
+        print(f"{kind}\n")
     for d in open_[:shown]:
         print(f"{d.kind}: {d.program}\n{d.detail}\n")
     if len(open_) > shown:
@@ -522,7 +562,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     both.add_argument("before", help="a commit, or a folder of `collect`")
     both.add_argument("after", nargs="?", help="likewise; none: the working tree")
     both.add_argument("--accept", metavar="FILE", type=Path, help="programs that may differ: lines `pattern: reason`")
-    both.add_argument("--show", metavar="N", type=int, default=10, help="how many differences are shown")
+    both.add_argument(
+        "--show", metavar="N", type=int, default=10, help="how many kinds of changes and programs are shown"
+    )
     for command in (keep, both):
         command.add_argument("--only", nargs="+", metavar="NAME", help=f"groups ({', '.join(GROUPS)}) or names")
         command.add_argument("--sample", metavar="N", type=int, help="so many programs of all groups, evenly")

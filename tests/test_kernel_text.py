@@ -127,6 +127,8 @@ def test_kernels_are_counted():
     from bench import canonical
 
     assert canonical.kernels(canonical.opencl(KERNEL)) == 2
+    gpu = "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\nvoid k(__global float* p) { p[0] = 1; }\n"
+    assert canonical.kernels(canonical.opencl(gpu + gpu.replace("k(", "l("))) == 2
 
 
 def test_refusals_and_differences_are_told_apart():
@@ -139,6 +141,31 @@ def test_refusals_and_differences_are_told_apart():
     assert "rx_sum(p0, 9)" in compared("p", text, other).detail
     assert compared("p", text, no).kind == "refused now" and compared("p", no, text).kind == "compiled now"
     assert compared("p", no, Text(refused="strings are not sorted")).kind == "refused"
+
+
+def test_changes_are_grouped_by_their_kinds():
+    """A directive that is new hides nothing; names and numbers make no kinds of their own."""
+    from bench import canonical
+    from bench.kernel_text import Kept, Program, Text, kinds_of_changes
+
+    changed = "#define RX_NEW 1\n" + KERNEL.replace("i < count", "i <= count").replace("rx_sum(p0, 8)", "rx_sum(p0, 9)")
+    (new, bound, number) = canonical.changes(canonical.opencl(KERNEL), canonical.opencl(changed))
+    assert [t.text for t in new.after[:2]] == ["#define", "RX_NEW"] and not new.before
+    assert bound.key == ("<", "<=") and number.key == ("", "")
+    renamed = changed.replace("total", "all")
+    assert len(canonical.changes(canonical.opencl(KERNEL), canonical.opencl(renamed))) == 3
+    swapped = KERNEL.replace("return RX_TWICE(total)", "return RX_TWICE(other)")
+    assert len(canonical.changes(canonical.opencl(KERNEL), canonical.opencl(swapped))) == 1
+
+    device = {"device": "pocl"}
+    programs = {name: Program(name, "") for name in ("a", "b")}
+    before = Kept("one", device, programs, {name: Text("plan", KERNEL) for name in programs})
+    after = Kept(
+        "two", device, programs, {"a": Text("plan", changed), "b": Text("plan", f"#define RX_NEW 2\n{KERNEL}")}
+    )
+    kinds = kinds_of_changes(before, after, ["a", "b"])
+    assert [len(kind.programs) for kind in kinds] == [2, 1, 1]
+    assert str(kinds[0]) == "2 changes in 2 programs, such as a:\n+     1 #define RX_NEW 1"
 
 
 def test_a_sample_takes_of_every_group():
