@@ -2,7 +2,7 @@
 
 import torch
 
-from refxla.frontends import torch as door
+from refxla.frontends import torch as frontend
 
 
 def compiled(f, **options):
@@ -28,7 +28,7 @@ def check(f, *inputs, tolerance=1e-5, eager=()):
             outputs = [torch.view_as_real(o) if o.is_complex() else o for o in outputs]
             sum((o * torch.linspace(0, 1, o.numel()).view(o.shape)).sum() for o in outputs).backward()
         close([x.grad for x in given], [x.grad for x in plain], tolerance)
-    assert {e.operation for e in door.report()} == set(eager)
+    assert {e.operation for e in frontend.report()} == set(eager)
     return actual
 
 

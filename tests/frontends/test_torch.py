@@ -16,14 +16,14 @@ from torch.nn import functional as F  # noqa: E402
 from torch_agreement import check, close, compiled  # noqa: E402
 
 import refxla  # noqa: E402
-from refxla.frontends import torch as door  # noqa: E402
+from refxla.frontends import torch as frontend  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def fresh():
     torch._dynamo.reset()
     torch.manual_seed(0)
-    door.clear()
+    frontend.clear()
     yield
 
 
@@ -45,7 +45,7 @@ def check_training(model, batches, tolerance=1e-4, optimizer=None, **options):
     expected = steps(plain, plain, batches, optimizer and optimizer(plain.parameters()), **options)
     actual = steps(model, compiled(model), batches, optimizer and optimizer(model.parameters()), **options)
     close(actual, expected, tolerance)
-    assert not door.report()
+    assert not frontend.report()
     return actual
 
 
@@ -106,7 +106,7 @@ def test_transformer_encoder_layer(norm_first):
     with torch.no_grad():
         close(compiled(layer)(x), layer(x), 1e-4)
         close(compiled(layer)(x, src_key_padding_mask=hidden), layer(x, src_key_padding_mask=hidden), 1e-4)
-    assert not door.report()
+    assert not frontend.report()
 
 
 def test_attention_is_causal_or_masked():
@@ -163,7 +163,7 @@ def test_dropout_draws_eagers_numbers_and_the_rest_stays_whole():
             torch.manual_seed(7)
             results.append(steps(m, f, [(x, y)] * 2))
     close(results[1], results[0])
-    assert [(e.operation, e.calls) for e in door.report()] == [("aten.bernoulli.p", 2)] * 2
+    assert [(e.operation, e.calls) for e in frontend.report()] == [("aten.bernoulli.p", 2)] * 2
 
 
 # -- operations
@@ -403,18 +403,18 @@ def test_what_has_no_lowering_runs_in_eager_with_a_report():
 
     g, x = compiled(f), torch.rand(3)
     with pytest.warns(
-        door.EagerWarning, match=r"i1.* runs in PyTorch, not compiled: it has no lowering \(.*:\d+\)"
+        frontend.EagerWarning, match=r"i1.* runs in PyTorch, not compiled: it has no lowering \(.*:\d+\)"
     ) as seen:
         close(g(x), f(x))
     assert len(seen) == 1  # once for an operation
     close(g(x + 1), f(x + 1))
-    entries = door.report()
+    entries = frontend.report()
     assert [(e.calls, e.reason) for e in entries] == [(2, "it has no lowering")] * 2
     lines = {int(e.source.rpartition(":")[2]) for e in entries}
     assert max(lines) - min(lines) == 1 and all("test_torch.py" in e.source for e in entries)
     assert re.fullmatch(r"operation +calls +why +where\n.*i1.* 2 +it has no lowering +\S+\n.*", str(entries))
-    door.clear()
-    assert "every operation" in str(door.report())
+    frontend.clear()
+    assert "every operation" in str(frontend.report())
 
 
 def test_a_graph_that_writes_in_place_runs_in_eager_as_a_whole():
@@ -430,7 +430,7 @@ def test_a_graph_that_writes_in_place_runs_in_eager_as_a_whole():
         return [y + x]
 
     x = torch.randn(3, 3)
-    with pytest.warns(door.EagerWarning, match="add_.* its graph writes in place, and runs in PyTorch as a whole"):
+    with pytest.warns(frontend.EagerWarning, match="add_.* its graph writes in place, and runs in PyTorch as a whole"):
         run = compile_graph(make_fx(f, tracing_mode="fake")(x), "test", Options())
     close(run(x), f(x))
 
@@ -440,7 +440,7 @@ def test_gradients_through_what_runs_in_eager():
         a, i = torch.cummax(x * 3, 0)
         return (a.tanh(), x * i)
 
-    with pytest.warns(door.EagerWarning):
+    with pytest.warns(frontend.EagerWarning):
         x = torch.randn(6, requires_grad=True)
         check(f, x, eager={"aten.cummax.default"})
 
@@ -450,7 +450,7 @@ def test_control_flow_operations_run_in_eager():
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x * 2,)) * 3
 
     g = compiled(f)
-    with torch.no_grad(), pytest.warns(door.EagerWarning, match="cond runs in PyTorch, not compiled"):
+    with torch.no_grad(), pytest.warns(frontend.EagerWarning, match="cond runs in PyTorch, not compiled"):
         for x in (torch.ones(3), -torch.ones(3)):
             close(g(x), f(x))
 

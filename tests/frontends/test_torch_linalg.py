@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch_agreement import check, compiled  # noqa: E402
 
-from refxla.frontends import torch as door  # noqa: E402
+from refxla.frontends import torch as frontend  # noqa: E402
 
 linalg = torch.linalg
 
@@ -15,7 +15,7 @@ linalg = torch.linalg
 def fresh():
     torch._dynamo.reset()
     torch.manual_seed(0)
-    door.clear()
+    frontend.clear()
 
 
 def matrices(*dims, dtype=torch.float64):
@@ -108,4 +108,4 @@ def test_what_has_no_solution():
         g(torch.eye(2))
         with pytest.raises(linalg.LinAlgError, match=r"linalg\.\w+: .*(singular|not positive-definite)"):
             g(bad)
-    assert not door.report()
+    assert not frontend.report()

@@ -136,7 +136,7 @@ def test_failures_are_not_kept(device, monkeypatch, tmp_path):
 
 
 def test_a_real_compiler_that_crashes_is_survived(device):
-    """A kernel that ends the process when it runs, through the same door as every other check."""
+    """A kernel that ends the process when it runs, called as every other check is."""
     script = (
         "import sys; from refxla.runtime import device_probe\n"
         "def crash(bench):\n"
