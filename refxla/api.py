@@ -32,11 +32,11 @@ class CompiledFunction(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any: ...  # as an attribute of a class: a method
+    def __get__(self, instance: object, owner: type | None = None) -> Any: ...  # as an attribute of a class: a method
 
     def compile(self, *args: P.args, **kwargs: P.kwargs) -> None: ...
 
-    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile: ...
+    def profile(self, *args: object, seconds: float = 1.0, **kwargs: object) -> Profile: ...
 
     def save(self, path: str | Path) -> None: ...
 
@@ -103,7 +103,21 @@ def compile(
 
 @overload
 def compile(
-    source: Exported | classmethod[Any, Any, Any] | staticmethod[Any, Any],
+    source: Exported,
+    *,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
+    lenient: bool = False,
+    elided: str | None = None,
+    linear_algebra: str | None = None,
+) -> Compiled | Reference: ...
+
+
+@overload
+def compile(
+    source: classmethod[Any, Any, Any] | staticmethod[Any, Any],
     *arguments: object,
     device: str | Device | None = None,
     without: Collection[str] = (),

@@ -143,7 +143,7 @@ class _Joined:
         if builder_of(parts) is None:
             return adopted(self.original[key], self.b)
         if any(isinstance(p, str) for p in parts):
-            raise UnsupportedError("np.r_ with a text has no compiled form: np.concatenate has an axis")
+            raise UnsupportedError("np.r_ with a text has no compiled form: use np.concatenate with axis=")
         arrays = [self._one(p) for p in parts]
         return np.concatenate(arrays, axis=-1 if self.is_columns else 0)
 
@@ -161,7 +161,8 @@ class _NdarrayClass(type):
 
     def __call__(cls, shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs:
-            raise UnsupportedError("np.ndarray with a buffer or strides has no compiled form: np.frombuffer outside")
+            what = "np.ndarray with a buffer or strides has no compiled form"
+            raise UnsupportedError(f"{what}: make it outside of the function, and pass it as an argument")
         return known_array(np.zeros(shape, dtype), cls.b)
 
     def __instancecheck__(cls, instance: Any) -> bool:

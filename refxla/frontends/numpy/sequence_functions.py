@@ -291,7 +291,8 @@ def polyfit(
     x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False
 ) -> Traced:
     if full or cov:
-        raise UnsupportedError("np.polyfit with full or cov has no compiled form: np.linalg.lstsq and np.vander have")
+        what = "np.polyfit with full or cov has no compiled form"
+        raise UnsupportedError(f"{what}: compute them from np.linalg.lstsq(np.vander(x, deg + 1), y)")
     b = builder_of(x, y, w)
     x, y = array_of(b, x) + 0.0, array_of(b, y) + 0.0
     rcond = x.shape[0] * np.finfo(x.dtype).eps if rcond is None else rcond
@@ -425,7 +426,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     start, stop = (v if builder_of(v) is not None else np.asarray(v) for v in (start, stop))
     _, first, last, kind, wanted = _endpoints(start, stop, dtype)
     if kind.kind == "c":
-        raise UnsupportedError("np.geomspace of complex numbers has no compiled form")
+        what = "np.geomspace of complex numbers has no compiled form"
+        raise UnsupportedError(f"{what}: start * np.exp(np.linspace(0, np.log(stop / start), num))")
     sign = np.sign(first)
     made = np.power(10.0, np.linspace(np.log10(first * sign), np.log10(last * sign), num, endpoint)) * sign
     if num > 1 and endpoint:
@@ -445,7 +447,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Traced:
     a, axis = (np.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
     places = known_value(obj if not isinstance(obj, slice) else np.arange(*obj.indices(a.shape[axis])))
     if places is None:
-        raise UnsupportedError("np.insert at places that are not known has no compiled form; np.where and np.roll have")
+        what = "np.insert at places that are not known has no compiled form"
+        raise UnsupportedError(f"{what}: choose by np.where between the array and np.roll of it")
     n = a.shape[axis]
     model = np.insert(np.arange(n), places, -1 - np.arange(max(1, places.size)) if places.ndim else -1)
     count = int((model < 0).sum())

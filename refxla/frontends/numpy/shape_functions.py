@@ -272,7 +272,7 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
     if new.kind == "c" and old == np.zeros((), new).real.dtype and a.ndim and a.shape[-1] % 2 == 0:
         return wrap(b, b.complex(a[..., ::2].instruction, a[..., 1::2].instruction))
     raise UnsupportedError(
-        f"x.view({new}) of {old} has no compiled form; types of the same size have, without booleans"
+        f"x.view({new}) of {old} has no compiled form: take a type of the same size but bool, or x.astype"
     )
 
 
@@ -392,7 +392,7 @@ def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     axis = normal_axis(axis, ary.ndim)
     n, known = ary.shape[axis], known_value(indices_or_sections)
     if known is None:
-        raise UnsupportedError("np.split at places that are not known has no compiled form: sizes are Python numbers")
+        raise UnsupportedError("np.split at places that are not known has no compiled form: give Python numbers")
     if known.ndim == 0:
         count = int(known)
         sizes = [n // count + (k < n % count) for k in range(count)]
@@ -521,14 +521,14 @@ def pad(array: Traced, pad_width: Any, mode: Any = "constant", **options: Any) -
 
 def _without_odd(options: dict[str, Any]) -> dict[str, Any]:
     if options.get("reflect_type", "even") == "odd":
-        raise UnsupportedError("np.pad with reflect_type='odd' has no compiled form; 'even' has")
+        raise UnsupportedError("np.pad with reflect_type='odd' has no compiled form: use 'even'")
     return options
 
 
 def _ends(values: Any, d: int, rank: int) -> tuple[Any, Any]:
     known = known_value(values)
     if known is None:
-        raise UnsupportedError("np.pad with several values that are not known has no compiled form; one value has")
+        raise UnsupportedError("np.pad with several values that are not known has no compiled form: pad once for each")
     low, high = np.broadcast_to(known, (rank, 2))[d]
     return low, high
 
@@ -547,7 +547,7 @@ def _joined(array: Traced, d: int, low: Any, high: Any) -> Traced:
 
 def _padded_by_values(array: Traced, widths: np.ndarray, mode: Any, **options: Any) -> Traced:
     if callable(mode):
-        raise UnsupportedError("np.pad with a function has no compiled form; the modes that have a name have")
+        raise UnsupportedError("np.pad with a function has no compiled form: use a mode that has a name")
     rank = array.ndim
     for d, (low, high) in enumerate(widths):
         ends: list[Traced | None] = []
