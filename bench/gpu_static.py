@@ -109,18 +109,18 @@ def joined(found: Sequence[Row]) -> list[Row]:
 def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, known: dict[str, Transactions | None]) -> Row:
     fusion = _fusion(plan, kernel)
     sizes = [a.bytes if a.instruction is None else a.instruction.shape.bytes for a in kernel.arguments]
-    group = kernel.group or 64
+    group = kernel.work_group or 64
     last = fusion is not None and kernel.name == fusion.name
     operations = fusion_cost(fusion).operations if fusion is not None and last else 0
     kind = fusion.kind if fusion is not None else "merged"
     row = Row(
-        entry.name, kernel.name, kind, model.name, kernel.group, -(-kernel.items // group), sum(sizes), operations
+        entry.name, kernel.name, kind, model.name, kernel.work_group, -(-kernel.items // group), sum(sizes), operations
     )
     made = program([kernel], replace(model.target, clang=True))
     try:
         code = compiled(made.source, model)
         transactions = None
-        if kernel.group and sum(sizes) < MEMORY_LIMIT:
+        if kernel.work_group and sum(sizes) < MEMORY_LIMIT:
             if made.source not in known:
                 middle = row.groups // 2
                 known[made.source] = traced(made.source, made.entries[0][0], sizes, middle, model.target.sub_group)

@@ -101,7 +101,7 @@ class Compiled:
                 flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
                 pointers = [None if a is None else cl.Buffer(self.queue.context, flags, hostbuf=a) for a in arrays]
             self._kernels[name](
-                self.queue, (kernel.items,), (kernel.group or 1,), np.int32(which), np.int32(0), *pointers
+                self.queue, (kernel.items,), (kernel.work_group or 1,), np.int32(which), np.int32(0), *pointers
             )
             for a, p, argument in zip(arrays, pointers, kernel.arguments, strict=True):
                 if isinstance(p, cl.Buffer) and argument.role != "input":

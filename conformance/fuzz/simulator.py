@@ -226,7 +226,7 @@ def _read_in_place(fusion: p.Fusion, value: Instruction) -> bool:
     here = {value}
     for i in fusion.instructions:
         if any(o in here for o in i.operands):
-            elementwise = ROWS[i.opcode].group == ELEMENTWISE and i.shape.dimensions == value.shape.dimensions
+            elementwise = ROWS[i.opcode].op_class == ELEMENTWISE and i.shape.dimensions == value.shape.dimensions
             if not elementwise:
                 return False
             here.add(i)

@@ -159,17 +159,17 @@ cdef class Graph:
     cdef _node(self, int k, i):
         r = row(i)
         shape = i.shape.elements[0] if i.shape.is_tuple and i.shape.elements else i.shape
-        self.group[k] = N_SOURCE if i.opcode == "get-tuple-element" else GROUP[r.group]
+        self.group[k] = N_SOURCE if i.opcode == "get-tuple-element" else GROUP[r.op_class]
         self.elements[k] = shape.size if shape.is_array else 0
         self.bytes[k] = i.shape.bytes
         self.flops[k] = r.flops
         self.space[k] = self._intern(self.spaces, shape.dimensions)
-        if r.group == HERO:
+        if r.op_class == HERO:
             self.kind[k] = KIND[r.kind]
             self.takes[k] = r.fuses_operands
             self.feeds[k] = r.fuses_users
         else:
-            self.takes[k] = r.group in (ELEMENTWISE, MOVEMENT)
+            self.takes[k] = r.op_class in (ELEMENTWISE, MOVEMENT)
         self.light[k] = i.opcode in ("reshape", "transpose", "broadcast", "convert", "slice", "copy", "reverse", "iota")
         if i.opcode == "constant" and (self.elements[k] == 1 or is_splat(i.literal)):
             self.group[k] = N_INLINE

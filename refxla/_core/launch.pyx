@@ -321,7 +321,7 @@ cdef class Executor:
                 raise ValueError(f"kernel {kernel.name} takes {len(kernel.arguments)} buffers, not {len(step.buffers)}")
             launch.number = step.kernel
             launch.items = kernel.items
-            launch.local = kernel.group or local
+            launch.local = kernel.work_group or local
             # What the function takes beside the kernel's own arguments is never read: the first one again.
             launch.count = max(len(step.buffers), pointers.get(function, 0)) if step.buffers else 0
             launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))

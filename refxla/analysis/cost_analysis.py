@@ -55,7 +55,7 @@ def fusion_cost(fusion: Fusion) -> Cost:
 
 def _counted(fusion: Fusion) -> list[Instruction]:
     """The instructions that do arithmetic."""
-    return [i for i in fusion.instructions if i.opcode in ROWS and row(i).group in (ELEMENTWISE, HERO)]
+    return [i for i in fusion.instructions if i.opcode in ROWS and row(i).op_class in (ELEMENTWISE, HERO)]
 
 
 def _read_by(fusion: Fusion) -> int:

@@ -64,7 +64,7 @@ class Piece:
 def has_elements(i: Instruction) -> bool:
     """Whether the elements of an operation can be computed one by one."""
     row = ROWS.get(i.opcode)
-    return i.opcode not in _WITHOUT_ELEMENTS and (row is None or row.group != HERO or row.by_element)
+    return i.opcode not in _WITHOUT_ELEMENTS and (row is None or row.op_class != HERO or row.by_element)
 
 
 def require_elements(i: Instruction) -> None:
@@ -76,7 +76,7 @@ def require_elements(i: Instruction) -> None:
 def is_elementwise(i: Instruction) -> bool:
     """Whether an element of the result depends on the elements of the operands at its own indices alone."""
     row = ROWS.get(i.opcode)
-    of_same_index = row is not None and row.group == ELEMENTWISE and i.opcode != "bitcast-convert"
+    of_same_index = row is not None and row.op_class == ELEMENTWISE and i.opcode != "bitcast-convert"
     return of_same_index or i.opcode in THROUGH
 
 

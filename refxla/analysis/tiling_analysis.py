@@ -189,7 +189,7 @@ class TilingAnalysis:
             case "dot":
                 return self._link_dot(i)
             case _:
-                if ROWS[i.opcode].group != ELEMENTWISE:
+                if ROWS[i.opcode].op_class != ELEMENTWISE:
                     return False
                 for o in i.operands:
                     if o.shape.rank and o.shape.dimensions != i.shape.dimensions:

@@ -22,7 +22,7 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
     "cpu": {
         "loop": ("loops.elementwise", "emit"),
         "update": ("loops.elementwise", "emit_update"),
-        **{r.kind: (r.emitter, "emit") for r in ROWS.values() if r.group == HERO},
+        **{r.kind: (r.emitter, "emit") for r in ROWS.values() if r.op_class == HERO},
     },
     "gpu": {
         "loop": ("gpu.elementwise", "emit"),

@@ -114,13 +114,13 @@ class _WorkGroups(_Dispatcher):
 
     def __init__(self, name: str, size: int, local_bytes: int) -> None:
         super().__init__(name)
-        self.group, self.local_bytes = size, local_bytes
+        self.work_group, self.local_bytes = size, local_bytes
 
     def text(self) -> str:
         ((name, types, _),) = self.functions
         pointers = "".join(f", __global void* p{n}" for n in range(self.count))
         arguments = "".join(f", ({t})p{n}" for n, t in enumerate(types))
-        lines = [f"__kernel __attribute__((reqd_work_group_size({self.group}, 1, 1)))"]
+        lines = [f"__kernel __attribute__((reqd_work_group_size({self.work_group}, 1, 1)))"]
         lines.append(f"void {self.name}(const int which, const int base{pointers}) {{")
         local = "0"
         if self.local_bytes:
@@ -203,7 +203,7 @@ class Builder:
         same = self._open.setdefault(width, [])
         if self.target.kind == "gpu":
             name = f"refxla_{self._count}"
-            alone = _WorkGroups(name, kernel.group, kernel.local_bytes) if kernel.group else _Dispatcher(name)
+            alone = _WorkGroups(name, kernel.work_group, kernel.local_bytes) if kernel.work_group else _Dispatcher(name)
             same.append(alone)
             self._count += 1
             return alone
@@ -282,17 +282,19 @@ class _Functions:
         numbers = "const int item"
         if kernel.persistent:
             numbers += ", const int workers, __private int* phase"
-        if kernel.group:
+        if kernel.work_group:
             numbers = "const int group, const int item, __local uchar* local_memory"
         text = f"({numbers}, {parameters}) {{\n{body}}}\n"
-        key = (self.wide if wide else "", text, kernel.group)
+        key = (self.wide if wide else "", text, kernel.work_group)
         if key not in self.names:
             count = len(kernel.arguments)
             self.counts[count] = self.counts.get(count, 0) + 1
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name], self.aliasing[name] = kernel.helpers, aliasing.names
-            if inlining is not None or kernel.group:  # PoCL may give local memory to two work-groups if it is passed on
+            if (
+                inlining is not None or kernel.work_group
+            ):  # PoCL may give local memory to two work-groups if it is passed on
                 self.inlined.add(name)
         return self.names[key]
 

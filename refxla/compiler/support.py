@@ -27,7 +27,7 @@ def compiled_as(opcode: str) -> str:
         if library or known is None:
             return f"{library}expanded"
     if known is not None:
-        return f"a kernel of its own ({known.kind})" if known.group == HERO else known.group
+        return f"a kernel of its own ({known.kind})" if known.op_class == HERO else known.op_class
     return "lowered by a pass" if _compiles(opcode) else REFERENCE_ONLY
 
 

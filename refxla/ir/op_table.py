@@ -52,8 +52,8 @@ def _never(i: Instruction) -> int:
 class Row:
     """What the compiler knows about one operation.
 
-    `flops`: rough cost of one element of the result in units of one vectorised addition (of a hero: of one combined
-    element). `commutative`, `associative`: of the exact operation on integers and pred; for floats associativity does
+    `op_class` is one of the classes above. `flops`: rough cost of one element of the result in units of one vectorised
+    addition (of a hero: of one combined element). `commutative`, `associative`: of the exact operation on integers and pred; for floats associativity does
     not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
     evaluates producers element by element; `fuses_users`: whether its result can feed elementwise users in
     the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a loop kernel computes;
@@ -71,7 +71,7 @@ class Row:
     """
 
     opcode: str
-    group: str
+    op_class: str
     flops: float = 1.0
     commutative: bool = False
     associative: bool = False
@@ -155,11 +155,11 @@ def _scattering(i: Instruction, number: int) -> str:
     cone, found = [i.operands[number]], 0
     while cone:
         x = cone.pop()
-        group = ROWS[x.opcode].group if x.opcode in ROWS else CONTROL
-        if group not in (ELEMENTWISE, MOVEMENT):
+        op_class = ROWS[x.opcode].op_class if x.opcode in ROWS else CONTROL
+        if op_class not in (ELEMENTWISE, MOVEMENT):
             continue
         found += 1
-        cheap = x.opcode in ("broadcast", "reshape", "iota") or (group == ELEMENTWISE and ROWS[x.opcode].flops <= 1)
+        cheap = x.opcode in ("broadcast", "reshape", "iota") or (op_class == ELEMENTWISE and ROWS[x.opcode].flops <= 1)
         if not cheap or found > _CONE:
             return IN_MEMORY
         cone += x.operands

@@ -88,10 +88,11 @@ class Kernel:
     pointers into its arguments that are `__global`, so that these cannot lie in private memory
     (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not say).
 
-    Of a kernel for GPUs whose items work together, `group` is the number of items in a work-group, of which `items` is
-    a multiple, and `local_bytes` the local memory of one. Its body is that of a function f(const int group, const int
-    item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and the local
-    memory, aligned to 16 bytes. All items of a work-group reach the same barriers. A `group` of 0 is no work-group.
+    Of a kernel for GPUs whose items work together, `work_group` is the number of items in a work-group, of which
+    `items` is a multiple, and `local_bytes` the local memory of one. Its body is that of a function f(const int group,
+    const int item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and
+    the local memory, aligned to 16 bytes. All items of a work-group reach the same barriers. A `work_group` of 0 is
+    none.
     """
 
     name: str
@@ -104,7 +105,7 @@ class Kernel:
     persistent_us: float = 0.0
     helpers: tuple[str, ...] = ()
     global_only: bool = False
-    group: int = 0
+    work_group: int = 0
     local_bytes: int = 0
     fusion: str = ""
 

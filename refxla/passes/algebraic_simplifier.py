@@ -279,7 +279,7 @@ def _elementwise_reshape(i: Instruction) -> Instruction | None:
 
 
 for _row in ROWS.values():
-    if _row.group == ELEMENTWISE and _row.opcode not in ("copy", "bitcast-convert"):
+    if _row.op_class == ELEMENTWISE and _row.opcode not in ("copy", "bitcast-convert"):
         rule(_row.opcode)(_elementwise_reshape)
 
 

@@ -48,12 +48,12 @@ def _fold(computation: Computation) -> int:
 def _folded(i: Instruction, users: Counter[Instruction]) -> Instruction | None:
     """The constant (or broadcast constant) that an instruction is; None if it is not worth it or not exact."""
     row = ROWS.get(i.opcode)
-    if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
+    if row is None or row.op_class not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
         return None
     if i.opcode == "broadcast":
         return None
     scalars = [scalar_value(o) for o in i.operands]
-    uniform = row.group == ELEMENTWISE and all(s is not None for s in scalars) and _by_element(i)
+    uniform = row.op_class == ELEMENTWISE and all(s is not None for s in scalars) and _by_element(i)
     if not uniform and any(o.opcode != "constant" for o in i.operands):
         return None
     if any(accuracy.max_ulp(i.opcode, s.element_type.name) for s in (i.shape, i.operands[0].shape)):

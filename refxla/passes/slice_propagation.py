@@ -110,7 +110,7 @@ class _Propagation:
 
 
 def _is_elementwise(i: Instruction) -> bool:
-    return i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE and i.shape.is_array and not i.called
+    return i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE and i.shape.is_array and not i.called
 
 
 def _are_parts(i: Instruction, slices: Iterable[Instruction]) -> bool:

@@ -137,7 +137,7 @@ def _propagate(
             found[i] = tuple(map(_text, cuts)) if i.shape.is_tuple else _text(cuts[0])
         elif i.opcode == "custom-call" and MEANINGS.get(i.custom_call_target) is identity:
             found[i] = operands[0]
-        elif i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE:
+        elif i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE:
             alike = (s for s, o in zip(operands, i.operands, strict=True) if o.shape.dimensions == i.shape.dimensions)
             found[i] = next((s for s in alike if isinstance(s, str)), None)
     return found.get(computation.root)

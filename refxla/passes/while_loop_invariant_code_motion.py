@@ -97,7 +97,9 @@ class _Loop:
         """Whether an instruction is expensive, and its value not much larger than its operands."""
         if i.opcode not in ROWS or not i.shape.is_array or not i.operands:
             return False
-        costly = ROWS[i.opcode].invariant or (ROWS[i.opcode].group == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE)
+        costly = ROWS[i.opcode].invariant or (
+            ROWS[i.opcode].op_class == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE
+        )
         read = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
         return costly and i.shape.bytes <= 2 * read
 

@@ -364,5 +364,5 @@ def test_the_reason_is_told_of_what_follows_a_hero():
 
 def test_every_reason_and_every_kind_has_words_of_its_own():
     assert REASONS.keys() == set(Reason) and len(set(REASONS.values())) == len(Reason)
-    emitters = {row.kind for row in OPERATIONS.values() if row.group == HERO}
+    emitters = {row.kind for row in OPERATIONS.values() if row.op_class == HERO}
     assert KIND_NAMES.keys() == set(Kind) and set(KIND_NAMES.values()) == emitters | {"loop", "update", "control"}

@@ -500,7 +500,7 @@ def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
     """On PoCL, and where it is small, in Oclgrind, which reports nothing."""
     gpu, args = made(name, GPU, POCL)
     assert len(gpu.kernels) == CASES[name].kernels
-    assert all(k.group == 256 and k.items % 256 == 0 for k in gpu.kernels) or not CASES[name].grouped
+    assert all(k.work_group == 256 and k.items % 256 == 0 for k in gpu.kernels) or not CASES[name].grouped
     for words in CASES[name].holds:
         assert words in text_of(gpu)
     wanted = Compiled(gpu.fusion)(*args)

@@ -170,7 +170,7 @@ class ComparatorSort:
         self, name: str, block: Block, arguments: Sequence[Argument], groups: int, memory: LocalMemory
     ) -> Kernel:
         items = groups * self.group
-        return Kernel(name, block.text(), tuple(arguments), items, group=self.group, local_bytes=memory.bytes)
+        return Kernel(name, block.text(), tuple(arguments), items, work_group=self.group, local_bytes=memory.bytes)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[KernelPar
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
     size = group_size(target)
-    return Kernel(name, block.text(), tuple(arguments), first * size, group=size, local_bytes=local.bytes)
+    return Kernel(name, block.text(), tuple(arguments), first * size, work_group=size, local_bytes=local.bytes)
 
 
 def _part(space: IndexSpace, target: Target) -> KernelPart:

@@ -69,7 +69,7 @@ class _WorkGroupStage(StageEmitter):
         groups = self._transforms(local) if self.stage.passes else self._numbers()
         items = groups * self.group
         text, arguments = self.block.text(), tuple(self.arguments)
-        return Kernel(self.name, text, arguments, items, group=self.group, local_bytes=local.bytes)
+        return Kernel(self.name, text, arguments, items, work_group=self.group, local_bytes=local.bytes)
 
     # -- what a work-group takes ---------------------------------------------------------------------------------------
 

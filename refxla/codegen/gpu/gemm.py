@@ -129,7 +129,9 @@ class _Gemm:
         self._epilogue()
         arguments = [*map(input_argument, self.inputs), *map(output_argument, p.fusion.outputs)]
         items = self.tiles * tile.group
-        return Kernel(p.fusion.name, block.text(), tuple(arguments), items, group=tile.group, local_bytes=local.bytes)
+        return Kernel(
+            p.fusion.name, block.text(), tuple(arguments), items, work_group=tile.group, local_bytes=local.bytes
+        )
 
     def _fill(self, array: str) -> None:
         self.block.line(f"{self.c_type} {array};")

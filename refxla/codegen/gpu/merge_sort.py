@@ -100,7 +100,7 @@ class MergeSort:
         items = groups * self.group
         arguments = self.arguments if use is not None else (*self.arguments, *self._scratch(0))
         name = self.name if whole else f"{self.name}.blocks"
-        return Kernel(name, block.text(), arguments, items, group=self.group, local_bytes=memory.bytes)
+        return Kernel(name, block.text(), arguments, items, work_group=self.group, local_bytes=memory.bytes)
 
     # -- longer runs ---------------------------------------------------------------------------------------------------
 
@@ -128,14 +128,14 @@ class MergeSort:
         unit = f"group * {self.group} + item"
         if last:
             text = f"    const int unit = {unit}, width = {width};\n{block.text()}"
-            return Kernel(self.name, text, arguments, items, group=self.group)
+            return Kernel(self.name, text, arguments, items, work_group=self.group)
         parameters = [f"__global const {a.ctype}* restrict a{n}" for n, a in enumerate(source)]
         parameters += [f"__global {a.ctype}* restrict a{n}" for n, a in enumerate(target, len(source))]
         body = f"(const int unit, const int width, {', '.join(parameters)}) {{\n{block.text()}}}\n"
         function = f"merge_{hashlib.sha256(body.encode()).hexdigest()[:8]}"
         call = f"    {function}({unit}, {width}, {', '.join(f'a{n}' for n in range(len(arguments)))});\n"
         name = f"{self.name}.merge{number}"
-        return Kernel(name, call, arguments, items, group=self.group, helpers=(f"void {function}{body}",))
+        return Kernel(name, call, arguments, items, work_group=self.group, helpers=(f"void {function}{body}",))
 
     def _scratch(self, number: int) -> tuple[Argument, ...]:
         """The buffers that kernel `number` writes: of the keys, and of the numbers of the elements."""

@@ -41,7 +41,7 @@ class _Cumulative(Cumulative):
         group, local = group_size(self.target), LocalMemory()
         groups = self._lanes(group) if prod(self.after) > 1 else self._rows(group, local)
         text, items = self.block.text(), groups * group
-        return Kernel(self.fusion.name, text, self.arguments, items, group=group, local_bytes=local.bytes)
+        return Kernel(self.fusion.name, text, self.arguments, items, work_group=group, local_bytes=local.bytes)
 
     def _lanes(self, group: int) -> int:
         """The statements of an item that goes along a lane; returns the number of work-groups."""

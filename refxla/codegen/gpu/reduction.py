@@ -82,4 +82,4 @@ def _kernel(
     fusion, size = s.dataflow.fusion, group_size(s.target)
     arguments = [*map(input_argument, s.inputs), *map(output_argument, fusion.outputs), *scratch]
     name, text = fusion.name + suffix, body.block.text()
-    return Kernel(name, text, tuple(arguments), emitter.items, group=size, local_bytes=emitter.local_bytes)
+    return Kernel(name, text, tuple(arguments), emitter.items, work_group=size, local_bytes=emitter.local_bytes)

@@ -60,7 +60,7 @@ def _apart(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[
             pointers = [f"a{len(inputs) + n}" for n in range(len(written))]
             walk.combine(e, block, pointers, at, walk.place(at, starts))
     arguments = (*map(input_argument, inputs), *written)
-    return Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, group=group)
+    return Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, work_group=group)
 
 
 def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
@@ -90,7 +90,7 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
                 at = dict(zip(others, delinearize(element, sizes), strict=True)) | _at(walk, "n")
                 walk.combine(e, block, pointers, at, _place(walk, "place", at))
     arguments = (*map(input_argument, updates), *order.results, *written)
-    kernel = Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, group=group)
+    kernel = Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, work_group=group)
     return (*order.kernels(), kernel)
 
 

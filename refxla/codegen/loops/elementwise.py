@@ -98,7 +98,7 @@ def _gains_by_registers(i: Instruction) -> bool:
     types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
     if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
         return True
-    elementwise = i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE
+    elementwise = i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
     return elementwise and not types.isdisjoint(("f16", "bf16", "c64", "c128"))
 
 
@@ -125,7 +125,7 @@ def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 def chunk_of(fusion: Fusion, target: Target) -> int:
     """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
     where that costs no launch."""
-    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE]
+    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE]
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
     ns = sum(ROWS[i.opcode].flops for i in inside) * costs.element_flop + moved * costs.byte
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))

@@ -28,10 +28,10 @@ NARROW = 16  # an innermost loop shorter than this is written out, or joined wit
 VECTOR = 16  # elements of a vector, about
 WRITTEN_OUT = 256  # instructions of rows that are written out
 # Operations with constants of their own: functions, and not what the processor has an instruction for.
-FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
+FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 MAX_SEGMENTS = 64
 COSTLY_FLOPS = 8  # of an element, from which on a function is costly: dividing is not
-_COSTLY = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= COSTLY_FLOPS)
+_COSTLY = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE and row.flops >= COSTLY_FLOPS)
 
 Indices = tuple[Index, ...]
 
@@ -126,7 +126,7 @@ def is_written_out(fusion: Fusion, run: int) -> bool:
     loop over rows, which clang makes vectors of; one over elements would divide each element's number."""
     if run >= NARROW or run * len(fusion.instructions) > WRITTEN_OUT:
         return False
-    groups = {ROWS[i.opcode].group for i in fusion.instructions if i.opcode in ROWS}
+    groups = {ROWS[i.opcode].op_class for i in fusion.instructions if i.opcode in ROWS}
     types = {i.shape.element_type.name for i in fusion.instructions if i.shape.is_array}
     costly = any(i.opcode in FUNCTIONS for i in fusion.instructions)
     costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))

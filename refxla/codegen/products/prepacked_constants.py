@@ -85,6 +85,6 @@ def _is_exact(i: Instruction) -> bool:
     if i.opcode == "constant":
         return True
     row = ROWS.get(i.opcode)
-    if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.shape.is_array:
+    if row is None or row.op_class not in (ELEMENTWISE, MOVEMENT) or not i.shape.is_array:
         return False
     return not any(accuracy.max_ulp(i.opcode, s.shape.element_type.name) for s in (i, *i.operands))

@@ -61,7 +61,7 @@ def _narrowest(fusion: Fusion, operand: Instruction) -> str | None:
         if operand in fusion.inputs or wide is None or name[0] not in "su" or wide.bits < 8:
             return narrow
         row = ROWS.get(operand.opcode)
-        moves = row is not None and row.group == MOVEMENT and len(operand.operands) == 1
+        moves = row is not None and row.op_class == MOVEMENT and len(operand.operands) == 1
         # a conversion from a wider type wraps around: what is after it says nothing
         source = operand.operands[0] if operand.opcode == "convert" or moves else None
         if source is None or (narrow is not None and operand.opcode == "convert"):

@@ -19,7 +19,7 @@ from ...ir.plan import Fusion
 
 EXPENSIVE_FLOPS = 6  # of an element, from which on an operation counts as expensive
 LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed side by side
-_ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE)
+_ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE)
 _EXPENSIVE = frozenset(o for o in _ELEMENTWISE if ROWS[o].flops >= EXPENSIVE_FLOPS)
 _EXPENSIVE |= {o for o, row in ROWS.items() if row.costly}
 
