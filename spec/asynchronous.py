@@ -33,7 +33,7 @@ def lengthen(written: Instruction, suffix: str, computations: dict[str, Computat
     thread = written.attributes.pop(THREAD, None)
     if suffix != "-start" and written.operands:  # it runs where it was begun
         thread = thread or written.operands[0].attributes.get(THREAD)
-    made = Instruction(
+    instruction = Instruction(
         written.name,
         f"async{suffix}",
         written.shape,
@@ -52,7 +52,7 @@ def lengthen(written: Instruction, suffix: str, computations: dict[str, Computat
                 f"{written.name}: {next(iter(written.attributes))} belongs to the {written.opcode}-start, "
                 f"not to the {written.opcode}{suffix}"
             )
-        return made
+        return instruction
     parts = written.shape.elements
     if len(parts) < 2 or not parts[0].is_tuple:
         raise InvalidProgramError(
@@ -60,15 +60,15 @@ def lengthen(written: Instruction, suffix: str, computations: dict[str, Computat
             "as a tuple, the result, and contexts, such as ((f32[4]), f32[2], u32[])"
         )
     if written.opcode == "call" and ALIASING in written.attributes:  # a call has no such attribute, its start has
-        made.attributes[ALIASING] = written.attributes.pop(ALIASING)
+        instruction.attributes[ALIASING] = written.attributes.pop(ALIASING)
     taken = [o.shape for o in written.operands]
     parameters = [Instruction(f"param_{n}", "parameter", s, [], {"number": n}) for n, s in enumerate(taken)]
     written.name, written.shape, written.operands = f"{written.opcode}.wrapped", parts[1], list(parameters)
     written.metadata = written.sharding = written.backend_config = None
     written.frontend_attributes, written.control_predecessors = (), []
-    name = f"{made.name}.wrapped"
+    name = f"{instruction.name}.wrapped"
     while name in computations:
         name += ".1"
-    computations[name] = Computation(name, [*parameters, written], written, thread, made.position)
-    made.attributes["calls"] = computations[name]
-    return made
+    computations[name] = Computation(name, [*parameters, written], written, thread, instruction.position)
+    instruction.attributes["calls"] = computations[name]
+    return instruction

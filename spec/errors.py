@@ -16,9 +16,9 @@ def in_file(problem: Error, file: str | None) -> Error:
     """The same error, its message with the name of the file that it is about in front (None: it is about none)."""
     if file is None:
         return problem
-    made = copy.copy(problem)
-    made.args = (f"{file}: {problem}",)
-    return made
+    error = copy.copy(problem)
+    error.args = (f"{file}: {problem}",)
+    return error
 
 
 class ParseError(Error):

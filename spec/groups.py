@@ -171,19 +171,19 @@ def parse_groups(text: str) -> ReplicaGroups:
     bare = re.sub(r"\s+(?=(?:[^']*'[^']*')*[^']*$)", "", text)
     if _LIST.fullmatch(bare):
         return GroupList(tuple(map(_integers, re.findall(r"\{([\d,]*)\}", bare[1:-1]))))
-    if found := _IOTA_GROUPS.fullmatch(bare):
-        return iota_groups(int(found[1]), int(found[2]), _integers(found[3]), _integers(found[4] or ""))
-    if found := _MESH.fullmatch(bare):
-        axes = tuple((name, int(size)) for name, size in re.findall(r"'([^']*)'=(\d+)", found[1]))
+    if match := _IOTA_GROUPS.fullmatch(bare):
+        return iota_groups(int(match[1]), int(match[2]), _integers(match[3]), _integers(match[4] or ""))
+    if match := _MESH.fullmatch(bare):
+        axes = tuple((name, int(size)) for name, size in re.findall(r"'([^']*)'=(\d+)", match[1]))
         names = [name for name, _ in axes]
         along = []
-        for part in found[3].split(",") if found[3] else ():
+        for part in match[3].split(",") if match[3] else ():
             axis = _AXIS.fullmatch(part)
             if axis is None or axis[1] not in names:
                 raise ParseError(f"{part} in replica_groups={text} is no axis of the mesh")
             sub = (int(axis[2]), int(axis[3])) if axis[2] else ()
             along.append(MeshAxis(names.index(axis[1]), *sub))
-        return mesh_groups(axes, tuple(along), _device_ids(found[2]))
+        return mesh_groups(axes, tuple(along), _device_ids(match[2]))
     raise ParseError(
         f"replica_groups={text[:80]} is none of {{{{0,1}},{{2,3}}}}, [2,2]<=[4] or mesh['x'=2,'y'=2] {{'x'}}"
     )
@@ -196,8 +196,8 @@ def _integers(text: str) -> tuple[int, ...]:
 def _device_ids(text: str | None) -> Iota | tuple[int, ...] | None:
     if text is None:
         return None
-    if found := re.fullmatch(_IOTA_TEXT, text):
-        return iota(_integers(found[1]), _integers(found[2] or ""))
+    if match := re.fullmatch(_IOTA_TEXT, text):
+        return iota(_integers(match[1]), _integers(match[2] or ""))
     if re.fullmatch(_NUMBERS, text):
         return _integers(text)
     raise ParseError(f"device_ids=({text}) of a mesh is neither a list of numbers nor an iota such as [4,2]T(1,0)")

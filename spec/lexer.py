@@ -73,8 +73,8 @@ class Scanner:
     def expected(self, what: str) -> Error:
         """The error that something else stands here than `what`."""
         self.skip()
-        found = _SHOWN.match(self.text, self.at)
-        shown = repr(found[0][:40]) if found else "the end of the text"
+        match = _SHOWN.match(self.text, self.at)
+        shown = repr(match[0][:40]) if match else "the end of the text"
         return self.error(f"expected {what}, found {shown}")
 
     def skip(self) -> None:
@@ -110,10 +110,10 @@ class Scanner:
 
     def need(self, pattern: re.Pattern[str], what: str) -> str:
         """The text that `pattern` matches here (its first group if it has one), or ParseError that expects `what`."""
-        found = self.match(pattern)
-        if not found:
+        match = self.match(pattern)
+        if not match:
             raise self.expected(what)
-        return found.group(found.lastindex or 0)
+        return match.group(match.lastindex or 0)
 
     def integer(self, what: str = "an integer") -> int:
         digits = self.need(INTEGER, what)

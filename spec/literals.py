@@ -53,16 +53,16 @@ def _bits_type(dtype: np.dtype) -> np.dtype:
 
 def _nan(text: str, dtype: np.dtype) -> Any:
     """The NaN of a type that a text like nan, -nan or -nan(0x12) stands for."""
-    found = _PAYLOAD.fullmatch(text)
+    match = _PAYLOAD.fullmatch(text)
     value = np.array(-np.nan if text.startswith("-") else np.nan, np.float64).astype(dtype)
-    if found is None:
+    if match is None:
         if not np.isnan(value):
             raise ValueError("the type has no NaN")
         return value
     if not _is_ieee(dtype):
         raise ValueError("the type has no NaN with a payload")
     mantissa = int(ml_dtypes.finfo(dtype).nmant)
-    payload = int(found[2], 16)
+    payload = int(match[2], 16)
     if not 0 < payload < 1 << mantissa:
         raise ValueError(f"a NaN's payload has {mantissa} bits and is not 0")
     bits = int(value.view(_bits_type(dtype))) >> mantissa << mantissa | payload

@@ -179,7 +179,7 @@ def make(
     operands (parameter, constant, iota, convert, broadcast, reshape, ...) need `shape`. Raises Violation for a broken
     constraint.
     """
-    made = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
+    instruction = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
     if shape is None:
-        made.shape = operation(opcode).infer(made, *(o.shape for o in operands))
-    return made
+        instruction.shape = operation(opcode).infer(instruction, *(o.shape for o in operands))
+    return instruction

@@ -88,12 +88,12 @@ class Parser(Values):
             raise s.error("expected a computation, found the end of the text")
         while not s.at_end:
             start = s.at
-            found = s.match(_COMPUTATION)
-            if found:
-                computation = self._computation(found[2], start)
-                if found[1] and entry is not None:
+            match = s.match(_COMPUTATION)
+            if match:
+                computation = self._computation(match[2], start)
+                if match[1] and entry is not None:
                     raise s.error(f"a second ENTRY; the first is {entry.name}", start)
-                entry = computation if found[1] else entry
+                entry = computation if match[1] else entry
             elif not self.computations:
                 entry = computation = self._bare_instructions(start)
             else:
@@ -152,15 +152,15 @@ class Parser(Values):
         """The tables that metadata's stack_frame_id refers to; a row is its number, from 1 on, and its content."""
         s = self.scanner
         tables: dict[str, list[Any]] = {}
-        while found := s.match(re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[({=])")):
-            rows = tables.setdefault(found[1], [])
+        while match := s.match(re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[({=])")):
+            rows = tables.setdefault(match[1], [])
             while s.match(re.compile(r"\d+(?=\s*[\"{])")):
                 s.skip()
                 if s.text[s.at] == '"':
                     rows.append(s.string())
                 else:
                     fields = dict(re.findall(r"(\w+)=(\d{1,9})(?!\d)", s.balanced()))
-                    names = StackFrames.LOCATION if found[1] == "FileLocations" else StackFrames.FRAME
+                    names = StackFrames.LOCATION if match[1] == "FileLocations" else StackFrames.FRAME
                     rows.append(tuple(int(fields.get(name, 0)) for name in names))
         if not tables:
             return None
@@ -403,13 +403,13 @@ class Parser(Values):
         if _OPERATION.match(s.text, at):
             s.at = start
             return self._written_in_place(scope)
-        found = s.match(NAME)
-        name = found[1] if found else ""
+        match = s.match(NAME)
+        name = match[1] if match else ""
         if name not in names:
             if shape is None or not scope.single:
-                raise self._undefined(name, at, names) if found else s.expected("the name of an operand")
+                raise self._undefined(name, at, names) if match else s.expected("the name of an operand")
             scope.missing = scope.missing or (
-                self._undefined(name, at, names) if found else s.error("expected the name of an operand", at)
+                self._undefined(name, at, names) if match else s.error("expected the name of an operand", at)
             )
             return scope.parameter(name, shape, s.place(at))
         operand = names[name]

@@ -32,20 +32,20 @@ class Scope:
         """Element n of a tuple, the same instruction each time."""
         if (of, n) not in self._elements:
             name, shape = f"{of.name}_{n}", of.shape.elements[n]
-            made = Instruction(name, "get-tuple-element", shape, [of], {"index": n}, position=position)
-            self._elements[of, n] = self.add(made)
+            instruction = Instruction(name, "get-tuple-element", shape, [of], {"index": n}, position=position)
+            self._elements[of, n] = self.add(instruction)
         return self._elements[of, n]
 
     def parameter(self, name: str, shape: Shape, position: Position) -> Instruction:
         """A parameter in the place of an operand that is only given by its shape, and perhaps a name."""
-        made = Instruction(name or "parameter.anon", "parameter", shape, [], {"number": self._parameters}, None)
-        made.position = position
+        instruction = Instruction(name or "parameter.anon", "parameter", shape, [], {"number": self._parameters}, None)
+        instruction.position = position
         self._parameters += 1
         if not name:
-            return self.add(made)
-        self.computation.instructions.append(made)
-        self.names[name] = made
-        return made
+            return self.add(instruction)
+        self.computation.instructions.append(instruction)
+        self.names[name] = instruction
+        return instruction
 
     def name_the_rest(self) -> None:
         """Give instructions without names such that nobody has."""

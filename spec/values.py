@@ -44,8 +44,8 @@ class Values:
 
     def _integers(self) -> tuple[int, ...]:
         s = self.scanner
-        found = s.match(_INTEGERS)
-        if found is None:
+        match = s.match(_INTEGERS)
+        if match is None:
             s.expect("{")
             result: list[int] = []
             while not s.accept("}"):
@@ -53,9 +53,9 @@ class Values:
                     s.expect(",", "or '}'")
                 result.append(s.integer())
             return tuple(result)
-        if len(found[0]) > 20 and any(len(d.strip()) > 20 for d in found[1].split(",")):
-            raise s.error("a number beyond 64 bits", found.start())
-        return tuple(map(int, found[1].split(","))) if found[1] else ()
+        if len(match[0]) > 20 and any(len(d.strip()) > 20 for d in match[1].split(",")):
+            raise s.error("a number beyond 64 bits", match.start())
+        return tuple(map(int, match[1].split(","))) if match[1] else ()
 
     def _integer_lists(self) -> tuple[tuple[int, ...], ...]:
         s = self.scanner
@@ -81,10 +81,10 @@ class Values:
         s.expect("{")
         fields: dict[str, list[str]] = {}
         while not s.accept("}"):
-            found = s.match(_WINDOW_FIELD)
-            if not found:
+            match = s.match(_WINDOW_FIELD)
+            if not match:
                 raise s.expected("size, stride, pad, lhs_dilate, rhs_dilate, rhs_reversal or '}'")
-            fields[found[1]] = found[2].split("x")
+            fields[match[1]] = match[2].split("x")
         rank = len(fields.get("size", ()))
         try:
             if any(len(v) != rank for v in fields.values()):
@@ -111,10 +111,10 @@ class Values:
         s = self.scanner
         s.skip()
         start = s.at
-        found = s.match(_DIM_LABELS)
-        if not found:
+        match = s.match(_DIM_LABELS)
+        if not match:
             raise s.expected("dimension labels such as b01f_01io->b01f")
-        rank = len(found[1].replace("?", "")) - 2
+        rank = len(match[1].replace("?", "")) - 2
 
         def find(labels: str, first: str, second: str) -> tuple[int, int, tuple[int, ...]]:
             wanted = sorted(first + second + "".join(map(str, range(rank))))
@@ -124,7 +124,7 @@ class Values:
                 )
             return labels.index(first), labels.index(second), tuple(labels.index(str(d)) for d in range(rank))
 
-        return ConvolutionDimensions(*find(found[1], "b", "f"), *find(found[2], "i", "o"), *find(found[3], "b", "f"))
+        return ConvolutionDimensions(*find(match[1], "b", "f"), *find(match[2], "i", "o"), *find(match[3], "b", "f"))
 
     def _slices(self) -> tuple[SliceDimension, ...]:
         s = self.scanner
@@ -206,15 +206,15 @@ class Values:
                     s.expect(",", "or ')'")
                 elements.append(self.shape(depth + 1))
             return Shape(TUPLE, elements=tuple(elements))
-        found = s.match(ARRAY)
-        if not found:
+        match = s.match(ARRAY)
+        if not match:
             if s.match(_BUFFER):
                 raise s.error(f"buffers are not specified here: {reason('buffer')}", kind=UnsupportedError)
             raise s.expected("a shape, such as f32[2,3]")
-        known = self.shapes.get(found[0])
+        known = self.shapes.get(match[0])
         if known is None:
-            known = self.shapes[found[0]] = self._array_shape(found)
-        if not found[3] and not self.literal_follows and (apart := s.match(_LAYOUT_APART)):
+            known = self.shapes[match[0]] = self._array_shape(match)
+        if not match[3] and not self.literal_follows and (apart := s.match(_LAYOUT_APART)):
             return replace(known, layout=self._layout(apart[0], known.rank, apart.start()))
         return known
 
@@ -242,12 +242,12 @@ class Values:
 
     def _layout(self, text: str, rank: int, at: int) -> Layout | None:
         """A layout in braces; None for a scalar's that says nothing, which XLA neither prints nor reads."""
-        found = _LAYOUT.fullmatch(_COMMENT.sub("", text))
-        order = tuple(map(int, found[1].split(","))) if found and found[1] else ()
-        if found is None or sorted(order) != list(range(rank)):
+        match = _LAYOUT.fullmatch(_COMMENT.sub("", text))
+        order = tuple(map(int, match[1].split(","))) if match and match[1] else ()
+        if match is None or sorted(order) != list(range(rank)):
             example = "{" + ",".join(map(str, reversed(range(rank)))) + "}"
             raise self.scanner.error(f"{text[:40]} is no layout of {rank} dimensions, such as {example}", at)
-        rest = (found[2] or "").strip()
+        rest = (match[2] or "").strip()
         return Layout(order, rest) if rank or rest else None
 
     def _shaped_literal(self) -> Any:

@@ -65,38 +65,38 @@ class _Walk:
 
     def steps(self, steps: Iterable[p.Step]) -> Uses:
         """Walk over steps; what they use."""
-        found: Uses = {}
+        uses: Uses = {}
         for step in steps:
             self.next()
             match step:
                 case p.Launch(number, buffers):
-                    _add(found, self.kernel(self.kernels[number], buffers))
+                    _add(uses, self.kernel(self.kernels[number], buffers))
                 case p.Copy(source, target):
-                    self.mention(found, [source], False)
-                    self.mention(found, [target], True)
+                    self.mention(uses, [source], False)
+                    self.mention(uses, [target], True)
                 case p.HostCall(_, operands, results):
-                    self.mention(found, operands, False)
-                    self.mention(found, results, True)
+                    self.mention(uses, operands, False)
+                    self.mention(uses, results, True)
                 case p.LibraryCall():
-                    self.mention(found, step.operands, False)
-                    self.mention(found, step.written, True)
+                    self.mention(uses, step.operands, False)
+                    self.mention(uses, step.written, True)
                 case p.Loop(condition, predicate, body):
                     first = self.point
                     inside = self.steps(condition)
                     self.next()
                     self.mention(inside, [predicate], False)
                     _add(inside, self.steps(body))
-                    _add(found, self.loop(first, inside))
+                    _add(uses, self.loop(first, inside))
                 case p.Repeat(_, body, counter, table):
                     first, inside = self.point, {}
                     if counter is not None and table is not None:  # the host writes the counter, not an iteration
                         self.mention(inside, [table, counter], False)
                     _add(inside, self.steps(body))
-                    _add(found, self.loop(first, inside))
+                    _add(uses, self.loop(first, inside))
                 case p.Branch(index, branches):
-                    self.mention(found, [index], False)
-                    _add(found, _either([self.steps(branch) for branch in branches]))
-        return found
+                    self.mention(uses, [index], False)
+                    _add(uses, _either([self.steps(branch) for branch in branches]))
+        return uses
 
     def loop(self, first: int, inside: Uses) -> Uses:
         """Note a loop that began at a point, and what an iteration uses."""
@@ -108,55 +108,55 @@ class _Walk:
 
     def kernel(self, kernel: p.Kernel, buffers: Sequence[int]) -> Uses:
         """Walk over a kernel's body, whose arguments are these buffers; what it uses."""
-        found: Uses = {}
+        uses: Uses = {}
         match kernel.body:
             case str() | m.CopyBody():
                 for whole in (False, True):  # a buffer that is read as well is not overwritten first
                     arguments = zip(buffers, kernel.arguments, strict=True)
-                    self.mention(found, [b for b, a in arguments if _overwrites(a) == whole], whole)
+                    self.mention(uses, [b for b, a in arguments if _overwrites(a) == whole], whole)
             case m.MergedBody(sections, trip_count):
                 first = self.point
-                _add(found, self.sections(kernel, buffers, sections))
+                _add(uses, self.sections(kernel, buffers, sections))
                 if trip_count > 1:
-                    self.loop(first, found)
+                    self.loop(first, uses)
             case m.PersistentBody(phases, trip_count):
                 first = self.point
-                self.mention(found, [buffers[0]], False)
+                self.mention(uses, [buffers[0]], False)
                 for phase in phases:
                     self.next()
-                    _add(found, self.phase(kernel, buffers, phase))
+                    _add(uses, self.phase(kernel, buffers, phase))
                 if trip_count > 1:
-                    self.loop(first, found)
+                    self.loop(first, uses)
             case m.CountedLoopBody(_, calls, state):
                 first = self.point
-                self.mention(found, [buffers[state.progress]], False)
-                self.mention(found, [buffers[state.more]], True)
-                _add(found, self.calls(kernel, buffers, calls))
-                self.loop(first, found)
+                self.mention(uses, [buffers[state.progress]], False)
+                self.mention(uses, [buffers[state.more]], True)
+                _add(uses, self.calls(kernel, buffers, calls))
+                self.loop(first, uses)
             case m.WhileLoopBody(test, predicate, calls, progress):
                 first = self.point
-                self.mention(found, [buffers[progress]], False)
-                _add(found, self.calls(kernel, buffers, test))
-                self.mention(found, [buffers[predicate]], False)
-                _add(found, self.calls(kernel, buffers, calls))
-                self.loop(first, found)
+                self.mention(uses, [buffers[progress]], False)
+                _add(uses, self.calls(kernel, buffers, test))
+                self.mention(uses, [buffers[predicate]], False)
+                _add(uses, self.calls(kernel, buffers, calls))
+                self.loop(first, uses)
             case m.ConditionalBody(index, _, branches, resumed):
                 first = self.point
-                self.mention(found, [buffers[index]], False)
+                self.mention(uses, [buffers[index]], False)
                 if resumed is not None:
-                    self.mention(found, [buffers[resumed.progress]], False)
-                    self.mention(found, [buffers[resumed.more]], True)
-                _add(found, _either([self.calls(kernel, buffers, calls) for calls in branches]))
+                    self.mention(uses, [buffers[resumed.progress]], False)
+                    self.mention(uses, [buffers[resumed.more]], True)
+                _add(uses, _either([self.calls(kernel, buffers, calls) for calls in branches]))
                 if resumed is not None:  # it is launched again where it was left
-                    self.loop(first, found)
+                    self.loop(first, uses)
             case m.FrameBody(call, promoted):
                 numbers = {call.arguments[n] for n in (*promoted, *(n for n, _ in call.offsets))}
                 throughout = [buffers[n] for n in sorted(numbers)]
-                self.mention(found, throughout, False)
-                _add(found, self.calls(kernel, buffers, [call]))
+                self.mention(uses, throughout, False)
+                _add(uses, self.calls(kernel, buffers, [call]))
                 self.next()
-                self.mention(found, throughout, False)
-        return found
+                self.mention(uses, throughout, False)
+        return uses
 
     def phase(self, kernel: p.Kernel, buffers: Sequence[int], phase: m.Phase) -> Uses:
         """Walk over a phase."""
@@ -167,32 +167,32 @@ class _Walk:
                 return self.calls(kernel, buffers, [call])
             case m.TiledPhase(_, once, each):
                 self.parallel += 1
-                found = self.calls(kernel, buffers, [*once, *each])
+                uses = self.calls(kernel, buffers, [*once, *each])
                 self.parallel -= 1
-                return found
+                return uses
             case m.ExitPhase(predicate):
-                found = {}
-                self.mention(found, [buffers[predicate]], False)
-                return found
+                uses = {}
+                self.mention(uses, [buffers[predicate]], False)
+                return uses
 
     def sections(self, kernel: p.Kernel, buffers: Sequence[int], sections: Sequence[m.SectionBody]) -> Uses:
         """Walk over sections, which run at the same time; the calls of a single one follow each other."""
         self.parallel += len(sections) > 1
-        found: Uses = {}
+        uses: Uses = {}
         for section in sections:
-            _add(found, self.calls(kernel, buffers, section.calls))
+            _add(uses, self.calls(kernel, buffers, section.calls))
         self.parallel -= len(sections) > 1
-        return found
+        return uses
 
     def calls(self, kernel: p.Kernel, buffers: Sequence[int], calls: Iterable[m.KernelCall]) -> Uses:
         """Walk over calls that follow each other."""
-        found: Uses = {}
+        uses: Uses = {}
         for call in calls:
             self.next()
-            _add(found, self.kernel(kernel.calls[call.kernel], [buffers[n] for n in call.arguments]))
+            _add(uses, self.kernel(kernel.calls[call.kernel], [buffers[n] for n in call.arguments]))
             if call.state is not None:  # the caller reads whether the kernel has done all
-                self.mention(found, [buffers[call.state.progress], buffers[call.state.more]], False)
-        return found
+                self.mention(uses, [buffers[call.state.progress], buffers[call.state.more]], False)
+        return uses
 
 
 def _overwrites(argument: p.Argument) -> bool:
@@ -210,9 +210,9 @@ def _add(found: Uses, more: Uses) -> None:
 def _either(branches: Sequence[Uses]) -> Uses:
     """What is used where one of several branches is taken: a buffer that all of those that use it overwrite first is
     overwritten."""
-    found: Uses = {}
+    uses: Uses = {}
     for branch in branches:
         for buffer, (overwritten, count) in branch.items():
-            others, before = found.get(buffer, (True, 0))
-            found[buffer] = others and overwritten, before + count
-    return found
+            others, before = uses.get(buffer, (True, 0))
+            uses[buffer] = others and overwritten, before + count
+    return uses

@@ -115,9 +115,9 @@ class TilingAnalysis:
 
     def _clone(self, i: Instruction) -> Instruction:
         operands = [self._use(o) for o in i.operands]
-        made = Instruction(i.name, i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
-        self.instructions.append(made)
-        return made
+        instruction = Instruction(i.name, i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
+        self.instructions.append(instruction)
+        return instruction
 
     def _use(self, i: Instruction) -> Instruction:
         """The clone of an operand: each use of an outside or recomputed value has its own."""

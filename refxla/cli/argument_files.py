@@ -89,9 +89,9 @@ def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
             arrays[f"{name}{TYPE}"] = np.array(BY_DTYPE[value.dtype].name)
             value = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)
         arrays[name] = value
-    made = io.BytesIO()
-    np.savez(made, **arrays)
-    return made.getvalue()
+    bytes_io = io.BytesIO()
+    np.savez(bytes_io, **arrays)
+    return bytes_io.getvalue()
 
 
 def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list[np.ndarray]:
@@ -209,12 +209,12 @@ def _draw_blocks(
 def _feeding_roots(entry: Computation) -> set[Instruction]:
     """The parameters that reach the operand of a root or logarithm through sums, products and data movement."""
     waiting = [i.operands[0] for i in entry.instructions if i.opcode in _POSITIVE]
-    found: set[Instruction] = set()
+    instructions: set[Instruction] = set()
     while waiting:
         i = waiting.pop()
-        if i in found:
+        if i in instructions:
             continue
-        found.add(i)
+        instructions.add(i)
         if i.opcode in _SMOOTH:
             waiting += i.operands
-    return {i for i in found if i.opcode == "parameter"}
+    return {i for i in instructions if i.opcode == "parameter"}

@@ -122,8 +122,8 @@ def packages() -> Iterator[Finding]:
 def _requirement(line: str) -> tuple[str, str, str]:
     """The name, the least version and the condition of a requirement."""
     bare, _, condition = line.partition(";")
-    made = re.match(r"([\w.-]+)(?:\[[\w,-]*\])?(?:>=([\w.]+))?", bare.strip())
-    return (made[1], made[2] or "", condition) if made else (bare, "", condition)
+    match = re.match(r"([\w.-]+)(?:\[[\w,-]*\])?(?:>=([\w.]+))?", bare.strip())
+    return (match[1], match[2] or "", condition) if match else (bare, "", condition)
 
 
 def _installed(*names: str) -> str | None:

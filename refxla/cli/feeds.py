@@ -29,10 +29,10 @@ def infeeds(arrays: dict[str, Any], source: str) -> list[Value]:
     """The values for the infeeds, in their order. Raises InputError for other names, and where one is missing."""
     values: dict[int, Any] = {}
     for name, array in arrays.items():
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             raise InputError(f"{source} has {name}; values of infeeds are infeed0, infeed1, ..., of a tuple infeed0.0")
-        number, part = int(found[1]), found[2]
+        number, part = int(match[1]), match[2]
         if number in values and (part is None or not isinstance(values[number], dict)):
             raise InputError(f"{source} has infeed{number} both whole and in parts; leave one out")
         if part is None:

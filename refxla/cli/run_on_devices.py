@@ -117,11 +117,11 @@ def _own(arrays: dict[str, Any], count: int) -> tuple[list[dict[str, Any]], dict
     own: list[dict[str, Any]] = [{} for _ in range(count)]
     shared = {}
     for name, array in arrays.items():
-        found = _OF_DEVICE.fullmatch(name)
-        if found is None:
+        match = _OF_DEVICE.fullmatch(name)
+        if match is None:
             shared[name] = array
-        elif int(found[1]) >= count:
-            raise InputError(f"{name} is for device {found[1]}, and the devices are 0 to {count - 1}")
+        elif int(match[1]) >= count:
+            raise InputError(f"{name} is for device {match[1]}, and the devices are 0 to {count - 1}")
         else:
-            own[int(found[1])][found[2]] = array
+            own[int(match[1])][match[2]] = array
     return own, shared

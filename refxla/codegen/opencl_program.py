@@ -236,11 +236,11 @@ class Builder:
         digest = hashlib.sha256("\n".join([*build_options(self.target), head + own()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
-        made = ProgramPart(
+        program_part = ProgramPart(
             head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1)
         )
-        self._parts.append(made)
-        self.ready(made)
+        self._parts.append(program_part)
+        self.ready(program_part)
 
 
 @dataclass(frozen=True)

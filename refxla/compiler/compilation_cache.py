@@ -96,10 +96,10 @@ def load(name: str | None) -> Compilation | None:
     store = disk.cache()
     if name is None or (content := store.get(name)) is None:
         return None
-    found = read(content)
-    if found is None:
+    compilation = read(content)
+    if compilation is None:
         store.drop(name)
-    return found
+    return compilation
 
 
 def read(content: bytes) -> Compilation | None:

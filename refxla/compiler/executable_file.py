@@ -124,11 +124,11 @@ def unpack(data: bytes, name: str) -> SavedExecutable:
     if hashlib.sha256(content).digest() != data[place + 12 : _HEAD]:
         raise InputError(f"{name} is damaged: its checksum is wrong; copy or build it again")
     try:
-        found = serialization.loads(content)
+        executable = serialization.loads(content)
     except serialization.UnreadableError as problem:
         raise InputError(
             f"{name} cannot be read by refxla {RELEASE}: {problem}; build it again with this version"
         ) from None
-    if not isinstance(found, SavedExecutable):
+    if not isinstance(executable, SavedExecutable):
         raise InputError(f"{name} is not an executable of refxla's; build it again")
-    return found
+    return executable

@@ -66,10 +66,10 @@ def compile_jax(
             raise InputError("an exported function says its own shapes: compile it alone, then call the result")
         return JaxExported(function, options)
     jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function, **static)
-    made = JaxFunction(jitted, options)
+    jax_function = JaxFunction(jitted, options)
     if arguments:
-        made.compile(*arguments)
-    return made
+        jax_function.compile(*arguments)
+    return jax_function
 
 
 class JaxFunction(TracedFunction):

@@ -177,16 +177,16 @@ _DIAGNOSTIC = re.compile(
 
 def _error(message: str, text: str | None) -> Exception:
     """The error for what the converter said of a text, or of bytecode: its first diagnostic, with its place."""
-    found = _DIAGNOSTIC.search(message)
-    if found is None:
+    match = _DIAGNOSTIC.search(message)
+    if match is None:
         return UnsupportedError(f"jaxlib cannot convert this StableHLO program: {_first(message)}")
-    what, line, column = found["what"].strip(), int(found["line"]), int(found["column"])
+    what, line, column = match["what"].strip(), int(match["line"]), int(match["column"])
     if "requires module with `main`" in what:
         return InvalidProgramError("a StableHLO program begins with its function @main, and this module has none")
     where, shown = "", ""
     place: tuple[int, int] | tuple[None, None] = (None, None)
-    if found["file"] != "-":  # a source that the program's locations name
-        where = f"{found['file']}:{line}: "
+    if match["file"] != "-":  # a source that the program's locations name
+        where = f"{match['file']}:{line}: "
     elif text is not None and line:
         place = line, column
         where, shown = f"line {line}, column {column}: ", f"\n{excerpt(text, Position(line, column))}"

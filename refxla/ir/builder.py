@@ -158,8 +158,8 @@ class Build:
         return Computation(f"{self.name}.{kind}.{self.count}", instructions, root)
 
     def tuple(self, *elements: Instruction) -> Instruction:
-        made: Instruction = make("tuple", *elements, name=self.name)
-        return made
+        instruction: Instruction = make("tuple", *elements, name=self.name)
+        return instruction
 
 
 def adder(element_type: ElementType) -> Computation:

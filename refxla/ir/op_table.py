@@ -53,17 +53,17 @@ class Row:
     """What the compiler knows about one operation.
 
     `op_class` is one of the classes above. `flops`: rough cost of one element of the result in units of one vectorised
-    addition (of a hero: of one combined element). `commutative`, `associative`: of the exact operation on integers and pred; for floats associativity does
-    not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
-    evaluates producers element by element; `fuses_users`: whether its result can feed elementwise users in
-    the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a loop kernel computes;
-    `gpu_emitter` that for GPUs, "" where it is the same; `by_element`: whether a loop kernel can compute its elements
-    one by one. `access(instruction, number)` says how the emitter reads that operand; `work(instruction)` counts
-    its operations; `in_place(instruction)` says how many of its first operands it overwrites if nothing else reads
-    them. `costly`: an element takes long to compute again. `invariant`: worth moving out of a loop, whatever its
-    cost for one element. `tunable`: its tiles and blocks can be chosen by measurement. `tileable`: its fusions can
-    be parts of a tiled fusion. `has_below`: the prelude has a cheaper form of it, rx_<opcode>_below_<type>, for
-    operands that are not above 0 (analysis/sign_analysis.py).
+    addition (of a hero: of one combined element). `commutative`, `associative`: of the exact operation on integers and
+    pred; for floats associativity does not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind).
+    `fuses_operands`: whether its emitter evaluates producers element by element; `fuses_users`: whether its result can
+    feed elementwise users in the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a
+    loop kernel computes; `gpu_emitter` that for GPUs, "" where it is the same; `by_element`: whether a loop kernel can
+    compute its elements one by one. `access(instruction, number)` says how the emitter reads that operand;
+    `work(instruction)` counts its operations; `in_place(instruction)` says how many of its first operands it overwrites
+    if nothing else reads them. `costly`: an element takes long to compute again. `invariant`: worth moving out of a
+    loop, whatever its cost for one element. `tunable`: its tiles and blocks can be chosen by measurement. `tileable`:
+    its fusions can be parts of a tiled fusion. `has_below`: the prelude has a cheaper form of it,
+    rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py).
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its

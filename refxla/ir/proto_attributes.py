@@ -225,8 +225,8 @@ def _accuracy_from(message: Any) -> str:
 
 
 def _accuracy_to(text: str, message: Any) -> None:
-    if found := re.search(r"mode\s*=\s*(default|highest)", text):
-        message.mode = _ACCURACY.index(found[1])
+    if match := re.search(r"mode\s*=\s*(default|highest)", text):
+        message.mode = _ACCURACY.index(match[1])
     elif numbers := re.findall(r"(atol|rtol|ulps)\s*=\s*([-+.\deE]+)", text):
         for name, number in numbers:
             setattr(message.tolerance, name, int(number) if name == "ulps" else float(number))

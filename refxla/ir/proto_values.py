@@ -87,10 +87,10 @@ _LAYOUT_REST = re.compile(
 
 def _layout_to(layout: Layout, message: Any) -> None:
     message.minor_to_major.extend(layout.minor_to_major)
-    found = _LAYOUT_REST.fullmatch(layout.rest.replace(" ", ""))
-    if found is None:
+    match = _LAYOUT_REST.fullmatch(layout.rest.replace(" ", ""))
+    if match is None:
         raise UnsupportedError(f"the layout {layout} is not implemented in protos")
-    tiles, tail, bits, space = found.groups()
+    tiles, tail, bits, space = match.groups()
     for tile in re.findall(r"\(([^()]*)\)", tiles or ""):
         sizes = (_ANY_SIZE if d == "*" else int(d) for d in tile.split(",") if d)
         message.tiles.add().dimensions.extend(sizes)
@@ -244,19 +244,19 @@ def sharding_to(text: str, message: Any) -> None:
         body = body[: group.start()]
     if body in kinds and body not in ("maximal", "tuple", "other"):
         message.type = kinds.index(body)
-    elif found := re.fullmatch(r"maximal device=(\d{1,18})", body):
+    elif match := re.fullmatch(r"maximal device=(\d{1,18})", body):
         message.type = kinds.index("maximal")
         message.tile_assignment_dimensions.append(1)
-        message.tile_assignment_devices.append(int(found[1]))
-    elif found := _DEVICES.fullmatch(body):
+        message.tile_assignment_devices.append(int(match[1]))
+    elif match := _DEVICES.fullmatch(body):
         message.type = kinds.index("other")
-        message.tile_assignment_dimensions.extend(_split(found["dims"]))
-        message.tile_assignment_devices.extend(_split(found["list"]))
-        message.iota_reshape_dims.extend(_split(found["iota"]))
-        perm = _split(found["perm"]) or range(len(message.iota_reshape_dims))
+        message.tile_assignment_dimensions.extend(_split(match["dims"]))
+        message.tile_assignment_devices.extend(_split(match["list"]))
+        message.iota_reshape_dims.extend(_split(match["iota"]))
+        perm = _split(match["perm"]) or range(len(message.iota_reshape_dims))
         message.iota_transpose_perm.extend(perm)
-        message.replicate_on_last_tile_dim = bool(found["replicate"])
-        words = [w.strip() for w in (found["kinds"] or "").split(",") if w.strip()]
+        message.replicate_on_last_tile_dim = bool(match["replicate"])
+        words = [w.strip() for w in (match["kinds"] or "").split(",") if w.strip()]
         if not set(words) <= set(kinds):
             raise UnsupportedError(f"the sharding {text} is not implemented in protos")
         message.last_tile_dims.extend(kinds.index(w) for w in words)

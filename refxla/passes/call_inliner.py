@@ -75,7 +75,7 @@ def mapped(computation: Computation, operands: list[Instruction], like: Instruct
 
 
 def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruction) -> Instruction:
-    made = Instruction(
+    instruction = Instruction(
         f"{call.name}.{i.name}",
         i.opcode,
         i.shape,
@@ -86,7 +86,7 @@ def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruct
         i.frontend_attributes,
         i.backend_config,
     )
-    return _mapped(made, call) if call.opcode == "map" else made
+    return _mapped(instruction, call) if call.opcode == "map" else instruction
 
 
 def _mapped(i: Instruction, call: Instruction) -> Instruction:

@@ -184,6 +184,6 @@ def _copy(i: Instruction, made: dict[Instruction, Instruction]) -> Instruction:
 
 
 def _computation(name: str, instructions: list[Instruction], root: Instruction) -> Computation:
-    made = Computation(name, list(dict.fromkeys(instructions)), root)
-    sort(made)
-    return made
+    computation = Computation(name, list(dict.fromkeys(instructions)), root)
+    sort(computation)
+    return computation

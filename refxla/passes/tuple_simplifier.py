@@ -39,12 +39,12 @@ def run(module: Module) -> int:
 
 def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> None:
     """Rewrite one; `gives_tuple` says that it gives one where it is no entry: it is no condition."""
-    made: list[Instruction] = []
+    instructions: list[Instruction] = []
     trees: dict[Instruction, Tree] = {}
     elements: dict[tuple[Instruction, int], Instruction] = {}
 
     def new(instruction: Instruction) -> Instruction:
-        made.append(instruction)
+        instructions.append(instruction)
         return instruction
 
     def element(source: Instruction, index: int, shape: Shape) -> Instruction:
@@ -126,7 +126,7 @@ def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> Non
         computation.root = root
     else:
         computation.root = flat_tuple(f"{computation.root.name}.flat", root)
-    computation.instructions = made
+    computation.instructions = instructions
     sort(computation)
 
 

@@ -169,9 +169,9 @@ class _Rewrite:
                 cut = WHOLE if isinstance(root, PerDevice) else tiling(sharding, shape.rank, entry.root, self.count)
                 results.append(self._tile(b, value, cut, d))
         whole = self.add(b.make("tuple", *results))
-        made = Computation(entry.name, list(self.order), whole)
-        module = Module(self.source.name, [made], made, {})
-        module.computations = called_first(made)
+        computation = Computation(entry.name, list(self.order), whole)
+        module = Module(self.source.name, [computation], computation, {})
+        module.computations = called_first(computation)
         make_unique(module)
         return module
 
@@ -406,15 +406,15 @@ class _Differs(Exception):
 
 def _special(module: Module) -> set[Computation]:
     """The computations in which devices meet or differ, or that call such a one; callees stand first."""
-    found: set[Computation] = set()
+    computations: set[Computation] = set()
     for c in called_first(module.entry):
         for i in c.instructions:
             target = i.attributes.get("custom_call_target")
             if i.opcode in _COLLECTIVES or i.opcode in ("partition-id", "replica-id") or target in TO_TILES + TO_WHOLE:
-                found.add(c)
-            if any(called in found for called in i.called):
-                found.add(c)
-    return found
+                computations.add(c)
+            if any(called in computations for called in i.called):
+                computations.add(c)
+    return computations
 
 
 def _split(sharding: str | None, count: int) -> list[str | None]:

@@ -161,9 +161,10 @@ class _Loop:
     def element(self, value: Instruction, name: str) -> Instruction:
         """A new element of the loop state that carries the value, as the body reads it."""
         index = len(self.loop.operands[0].operands) + len(self.added)
-        made = Instruction(f"{name}.invariant", "get-tuple-element", value.shape, [self.parameter], {"index": index})
-        self.added.append((value, made))
-        return made
+        attributes = {"index": index}
+        instruction = Instruction(f"{name}.invariant", "get-tuple-element", value.shape, [self.parameter], attributes)
+        self.added.append((value, instruction))
+        return instruction
 
     def widen(self) -> None:
         """Add the new elements to the loop state."""

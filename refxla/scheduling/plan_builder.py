@@ -98,10 +98,10 @@ class PlanBuilder:
     def block(
         self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None
     ) -> MemoryBlock:
-        made = MemoryBlock(name, shape, shape.bytes if bytes is None else bytes, space, index)
-        self.number[made] = len(self.blocks)
-        self.blocks.append(made)
-        return made
+        memory_block = MemoryBlock(name, shape, shape.bytes if bytes is None else bytes, space, index)
+        self.number[memory_block] = len(self.blocks)
+        self.blocks.append(memory_block)
+        return memory_block
 
     def constant(self, name: str, value: np.ndarray) -> MemoryBlock:
         array = np.ascontiguousarray(value).reshape(np.shape(value))

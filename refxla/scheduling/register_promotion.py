@@ -82,15 +82,15 @@ def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
     """What can be promoted of the arguments of a kernel, whose sizes are `bytes`, the smallest first."""
     if not isinstance(kernel.body, m.CountedLoopBody | m.WhileLoopBody | m.MergedBody):
         return Promotable({}, False)
-    found = _Uses()
-    found.walk(kernel, range(len(kernel.arguments)))
+    uses = _Uses()
+    uses.walk(kernel, range(len(kernel.arguments)))
     promoted, total = {}, 0
-    for number in sorted(found.types.keys() - found.fixed, key=lambda n: (bytes[n], n)):
-        types = found.types[number]
+    for number in sorted(uses.types.keys() - uses.fixed, key=lambda n: (bytes[n], n)):
+        types = uses.types[number]
         total += bytes[number]
         if len(types) == 1 and 0 < bytes[number] <= MOST_BYTES and total <= MOST_BYTES_TOGETHER:
             promoted[number] = next(iter(types))
-    return Promotable(promoted if found.text <= MOST_TEXT else {}, found.wide_vectors)
+    return Promotable(promoted if uses.text <= MOST_TEXT else {}, uses.wide_vectors)
 
 
 @dataclass

@@ -32,11 +32,11 @@ class TileBuffers:
         if view.is_whole:
             self.shared.add(surrounding)
             return surrounding
-        made = self.builder.block(surrounding.name, shape, p.TILE)
-        self.sub_buffers[self.builder.number[made]] = (self.builder.number[surrounding], view.place)
+        memory_block = self.builder.block(surrounding.name, shape, p.TILE)
+        self.sub_buffers[self.builder.number[memory_block]] = (self.builder.number[surrounding], view.place)
         if view.strides[-1] == 0:
-            self.shared.add(made)
-        return made
+            self.shared.add(memory_block)
+        return memory_block
 
     def has_part(self, step: p.Launch) -> bool:
         """Whether a launch takes a part of a block."""

@@ -87,7 +87,7 @@ class TilingSearch:
 
     def run(self) -> list[TiledFusion]:
         """The tiled fusions, which share no group."""
-        found: list[TiledFusion] = []
+        tiled_fusions: list[TiledFusion] = []
         taken: set[int] = set()
         for value in self._seeds():
             groups = frozenset((self.maker[value], *self.readers[value]))
@@ -98,9 +98,9 @@ class TilingSearch:
                 continue
             fused = self._fusion_of(best)
             if fused is not None:
-                found.append(fused)
+                tiled_fusions.append(fused)
                 taken |= set(fused.groups)
-        return found
+        return tiled_fusions
 
     def _seeds(self) -> list[Instruction]:
         """The values between a dot and what else can be in a tiled fusion, the largest first."""

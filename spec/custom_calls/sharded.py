@@ -172,28 +172,28 @@ def tiling(sharding: str | None, rank: int, instruction: Instruction, partitions
     if text == "{unreduced}":
         everybody = range(partitions)
         return Tiling((1,) * rank, dict.fromkeys(everybody, (0,) * rank), {p: p for p in everybody})
-    found = _TILES.fullmatch(text)
-    if found is None:
+    match = _TILES.fullmatch(text)
+    if match is None:
         raise UnsupportedError(f"{instruction.name}: {sharding} is not implemented")
-    counts = tuple(map(int, found[1].split(",")))
-    if found[2]:
-        sizes, _, order = found[2].partition("T")
+    counts = tuple(map(int, match[1].split(",")))
+    if match[2]:
+        sizes, _, order = match[2].partition("T")
         devices = iota(_numbers(sizes), _numbers(order)).numbers
     else:
-        devices = list(_numbers(found[3]))
+        devices = list(_numbers(match[3]))
     if len(devices) != np.prod(counts) or len(counts) < rank:
         raise ParseError(f"{instruction.name}: {sharding} names {len(devices)} devices for {list(counts)} tiles")
     places = dict(zip(devices, np.ndindex(counts), strict=True))
-    along = [rank + n for n, kind in enumerate((found[4] or "").split(",")) if kind == "unreduced"]
+    along = [rank + n for n, kind in enumerate((match[4] or "").split(",")) if kind == "unreduced"]
     summands = {d: _index([(place[n], counts[n]) for n in along]) for d, place in places.items()} if along else {}
     return Tiling(counts[:rank], {device: place[:rank] for device, place in places.items()}, summands)
 
 
 def check_summed(instruction: Instruction) -> None:
     """UnsupportedError where an unreduced value is not the sum of what partitions have but, say, the largest of it."""
-    found = re.search(r"unreduced=(\w+)\{", dict(instruction.frontend_attributes).get("xla.sdy.sharding", ""))
-    if found is not None:
-        raise UnsupportedError(f"{instruction.name}: values that are unreduced for {found[1]} are not implemented")
+    match = re.search(r"unreduced=(\w+)\{", dict(instruction.frontend_attributes).get("xla.sdy.sharding", ""))
+    if match is not None:
+        raise UnsupportedError(f"{instruction.name}: values that are unreduced for {match[1]} are not implemented")
 
 
 def _index(digits: Sequence[tuple[int, int]]) -> int:

@@ -50,10 +50,10 @@ def compile_numpy(
 ) -> NumpyFunction:
     """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `static` has what was
     given of static_argnums and static_argnames."""
-    made = NumpyFunction(function, options, **static)
+    numpy_function = NumpyFunction(function, options, **static)
     if arguments:
-        made.compile(*arguments)
-    return made
+        numpy_function.compile(*arguments)
+    return numpy_function
 
 
 class NumpyFunction(TracedFunction):
@@ -195,17 +195,17 @@ class NumpyFunction(TracedFunction):
                     if tracing.asked <= known:
                         break
                 self._by_value[inputs.kind] = known | tracing.asked
-        made = _NumpyLowered(self._build(module), structure, tracing, inputs)
+        numpy_lowered = _NumpyLowered(self._build(module), structure, tracing, inputs)
         if inputs.objects:  # such a function is not saved, and the objects may end
             kinds = (v if isinstance(v, type) else type(v) for _, v in inputs.objects)
-            made.objects = [kind.__name__ for kind in kinds]
-            return made
+            numpy_lowered.objects = [kind.__name__ for kind in kinds]
+            return numpy_lowered
         arguments = [(self._argument(n), n in self._static, value) for n, value in enumerate(args)]
         keywords = [(name, name in self._static, value) for name, value in kwargs.items()]
         values = {n: inputs.leaves[n] for n in known if n < inputs.of_arguments}
         trees = argument_trees(arguments + keywords, values, lambda v: is_array(v) or _is_number(v))
-        made.arguments = trees[: len(args)], trees[len(args) :]
-        return made
+        numpy_lowered.arguments = trees[: len(args)], trees[len(args) :]
+        return numpy_lowered
 
     @property
     def _title(self) -> str:

@@ -78,19 +78,19 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         put: Callable[[I, I], I] | None,
     ) -> Traced:  # fmt: skip
         """An array that shares memory with this one (see View)."""
-        made = object.__new__(Traced)
-        made.build, made.storage = self.build, self.storage
-        made.alias = View(self, of_array, of_instruction, put)
-        made._seen = None
+        traced = object.__new__(Traced)
+        traced.build, traced.storage = self.build, self.storage
+        traced.alias = View(self, of_array, of_instruction, put)
+        traced._seen = None
         known = self.known_value
         if known is None:
             instruction = of_instruction(self.instruction)
-            made._shape, made._seen = instruction.shape, (self.storage.version, instruction)
+            traced._shape, traced._seen = instruction.shape, (self.storage.version, instruction)
         else:
             part = of_array(known)
-            made._shape = Shape(BY_DTYPE[part.dtype], part.shape)
-        made.is_scalar = False
-        return made
+            traced._shape = Shape(BY_DTYPE[part.dtype], part.shape)
+        traced.is_scalar = False
+        return traced
 
     # -- its value
     @property

@@ -418,16 +418,16 @@ def _branches(batch: _Batch, i: I, operands: Sequence[Value]) -> list[Value]:
         _inlined(batch, c, batch.tuples[o])
         for c, o in zip((i.true_computation, i.false_computation), i.operands[1:], strict=True)
     ]
-    made: list[Value] = []
+    values: list[Value] = []
     for x, y in zip(*sides, strict=True):
         if not (is_batched or x[1] or y[1]):
             scalar = b.spread(index, x[0].shape.with_element_type(PRED), ()) if x[0].shape.rank else index
-            made.append((b.select(scalar, x[0], y[0]), False))
+            values.append((b.select(scalar, x[0], y[0]), False))
             continue
         left, right = batch.spread(x), batch.spread(y)
         wide = b.spread(index, left.shape.with_element_type(PRED), (0,) if is_batched else ())
-        made.append((b.select(wide, left, right), True))
-    return made
+        values.append((b.select(wide, left, right), True))
+    return values
 
 
 def _loop(batch: _Batch, i: I, operands: Sequence[Value]) -> list[Value]:

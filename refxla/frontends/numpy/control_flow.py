@@ -313,9 +313,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
 
 def _counter(b: Tracing, i: I) -> Traced:
     """An iteration's number, which is a Python int in a Python loop."""
-    made = Traced(i, b)
-    made.python = int
-    return made
+    traced = Traced(i, b)
+    traced.python = int
+    return traced
 
 
 def _know_range(b: Tracing, i: I, lower: Any, upper: Any) -> None:

@@ -528,12 +528,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return x if not copy else x.copy()
     limits = np.finfo(x.dtype)
     kind = x.dtype.type
-    made = np.where(np.isnan(x), kind(nan) if isinstance(nan, (int, float)) else nan, x)
-    made = np.where(made == np.inf, limits.max if posinf is None else kind(posinf), made)
-    made = np.where(made == -np.inf, limits.min if neginf is None else kind(neginf), made)
+    traced = np.where(np.isnan(x), kind(nan) if isinstance(nan, (int, float)) else nan, x)
+    traced = np.where(traced == np.inf, limits.max if posinf is None else kind(posinf), traced)
+    traced = np.where(traced == -np.inf, limits.min if neginf is None else kind(neginf), traced)
     if copy:
-        return made
-    x[...] = made
+        return traced
+    x[...] = traced
     return x
 
 

@@ -313,10 +313,10 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None, *
     deviation = np.sqrt(np.real(np.diagonal(c)))
     c = c / deviation[:, None] / deviation[None, :]
     if c.dtype.kind == "c":
-        made = c.copy()
-        made.real[...] = np.clip(c.real, -1, 1)
-        made.imag[...] = np.clip(c.imag, -1, 1)
-        return made
+        traced = c.copy()
+        traced.real[...] = np.clip(c.real, -1, 1)
+        traced.imag[...] = np.clip(c.imag, -1, 1)
+        return traced
     return np.clip(c, -1, 1)
 
 

@@ -90,8 +90,8 @@ class Tracing(Build):
 
     # -- instructions and where they are seen
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
-        made = super().make(opcode, *operands, shape=shape, **attributes)
-        self._homes[made] = self.region
+        instruction = super().make(opcode, *operands, shape=shape, **attributes)
+        self._homes[instruction] = self.region
         if self.count >= WARN_INSTRUCTIONS and not self._is_long:
             self._is_long = True
             warnings.warn(
@@ -101,7 +101,7 @@ class Tracing(Build):
                 f"{users_line()}",
                 stacklevel=2,
             )
-        return made
+        return instruction
 
     def tuple(self, *elements: Instruction) -> Instruction:
         return self.make("tuple", *elements)
@@ -109,9 +109,9 @@ class Tracing(Build):
     def stand_in(self, shape: Shape) -> Instruction:
         """A value that the region is given."""
         self.count += 1
-        made = Instruction(f"{self.name}.{self.count}", "parameter", shape, [], {"number": 0})
-        self._homes[made] = self.region
-        return made
+        instruction = Instruction(f"{self.name}.{self.count}", "parameter", shape, [], {"number": 0})
+        self._homes[instruction] = self.region
+        return instruction
 
     def home(self, i: Instruction) -> Region:
         """The region that an instruction belongs to."""

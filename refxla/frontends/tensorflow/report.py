@@ -34,9 +34,9 @@ class Report(tuple[Operation, ...]):
     @classmethod
     def of(cls, name: str, operations: Sequence[Operation]) -> Report:
         """The report of the function of this name."""
-        made = cls(operations)
-        made.name = name
-        return made
+        report = cls(operations)
+        report.name = name
+        return report
 
     @property
     def clusters(self) -> tuple[tuple[Operation, ...], ...]:
@@ -75,9 +75,9 @@ class Reports(dict[str, Report]):
 
 def _most(values: Iterable[str], count: int = 4) -> str:
     """The most frequent of some texts, with how often they are there."""
-    found = Counter(v for v in values if v)
-    shown = [f"{name} x{n}" if n > 1 else name for name, n in found.most_common(count)]
-    return ", ".join([*shown, *(["..."] if len(found) > count else [])])
+    counter = Counter(v for v in values if v)
+    shown = [f"{name} x{n}" if n > 1 else name for name, n in counter.most_common(count)]
+    return ", ".join([*shown, *(["..."] if len(counter) > count else [])])
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

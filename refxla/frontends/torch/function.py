@@ -35,10 +35,10 @@ def compile_torch(model: Any, arguments: tuple[Any, ...], options: Options) -> T
 
     `model` is a torch.nn.Module, what torch.compile made of one, or a Python function of tensors.
     """
-    made = TorchFunction(getattr(model, "_orig_mod", model), options)  # of torch.compile's OptimizedModule
+    torch_function = TorchFunction(getattr(model, "_orig_mod", model), options)  # of torch.compile's OptimizedModule
     if arguments:
-        made.compile(*arguments)
-    return made
+        torch_function.compile(*arguments)
+    return torch_function
 
 
 class TorchFunction(TracedFunction):

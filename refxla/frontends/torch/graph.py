@@ -118,11 +118,11 @@ class LoweredGraph:
         if moved and order is not None:
             shape = shape.with_dimensions(tuple(shape.dimensions[d] for d in order))
         number = len(self._parameters)
-        made = Instruction(f"arg{number}", "parameter", shape, [], {"number": number})
-        self._parameters.append(made)
+        instruction = Instruction(f"arg{number}", "parameter", shape, [], {"number": number})
+        self._parameters.append(instruction)
         self._orders.append(order if moved else None)
         self._sources.append(source)
-        return self._b.permute(made, inverse(order)) if moved and order is not None else made
+        return self._b.permute(instruction, inverse(order)) if moved and order is not None else instruction
 
     def _get_attr(self, node: Any) -> None:
         value = self.graph_module

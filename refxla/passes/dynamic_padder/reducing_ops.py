@@ -197,13 +197,13 @@ def _as_s32(b: Build, i: Instruction, indices: Instruction) -> Instruction:
 def _along(b: Build, like: Instruction, dim: int, values: list[Instruction | None], other: int) -> Instruction:
     """s32 numbers of the dimensions of `like`: values[n] where its index along `dim` is n, `other` for None."""
     shape = like.shape.with_element_type(S32).static()
-    made = b.full(other, shape)
+    instruction = b.full(other, shape)
     for n, value in enumerate(values):
         if value is not None:
             wide = b.spread(value, shape, ()) if shape.rank else value
             at = b.compare(b.iota(S32, shape.dimensions, dim), n, direction="EQ") if dim < shape.rank else None
-            made = wide if at is None else b.select(at, wide, made)
-    return made
+            instruction = wide if at is None else b.select(at, wide, instruction)
+    return instruction
 
 
 def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:

@@ -25,10 +25,10 @@ def _spread(i: Instruction) -> Instruction | None:
 
 
 def _clamp(i: Instruction) -> Instruction | None:
-    made = _spread(i)
+    instruction = _spread(i)
     if not i.shape.element_type.is_complex:
-        return made
-    low, x, high = (made or i).operands
+        return instruction
+    low, x, high = (instruction or i).operands
     upper = make("maximum", x, low, name=f"{i.name}.upper")
     return make("minimum", upper, high, name=i.name)
 
