@@ -11,7 +11,7 @@ from refxla.analysis.reduction_order import columns_fit
 from refxla.device.description import Caches
 from refxla.ir.literals import is_splat
 from refxla.ir.op_table import (
-    ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, SOURCE, UPDATE, WHOLE, WINDOWED, row,
+    ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, row,
 )
 
 cdef long long MOST_STATEMENTS = 1 << 20  # that are counted: a value that is read twice has them twice
@@ -21,21 +21,11 @@ cdef dict RELATION = {
     ANY_INDEX: R_OTHER, WHOLE: R_FULL, WINDOWED: R_WINDOW, PACKED: R_PACKED, UPDATE: R_UPDATE, IN_MEMORY: R_MEMORY,
 }
 
-# The kinds of fusions: the emitters of the operation table among them.
-KIND_NAMES = {
-    K_LOOP: "loop",
-    K_REDUCTION: "reduction",
-    K_DOT: "dot",
-    K_CONVOLUTION: "convolution",
-    K_WINDOW: "reduce-window",
-    K_SELECT: "select-and-scatter",
-    K_SCATTER: "scatter",
-    K_SORT: "sort",
-    K_FFT: "fft",
-    K_LIBRARY: "library-call",
-    K_UPDATE: "update",
-    K_CONTROL: "control",
-}
+# The kinds of fusions, in the order of the enumeration in the .pxd: the emitters of the operation table among them. A
+# test compares the names of both.
+KIND_NAMES = dict(
+    enumerate(("loop", *dict.fromkeys(r.kind for r in ROWS.values() if r.op_class == HERO), "update", "control"))
+)
 cdef dict KIND = {name: kind for kind, name in KIND_NAMES.items()}
 
 

@@ -366,3 +366,4 @@ def test_every_reason_and_every_kind_has_words_of_its_own():
     assert REASONS.keys() == set(Reason) and len(set(REASONS.values())) == len(Reason)
     emitters = {row.kind for row in OPERATIONS.values() if row.op_class == HERO}
     assert KIND_NAMES.keys() == set(Kind) and set(KIND_NAMES.values()) == emitters | {"loop", "update", "control"}
+    assert all(kind.name.removeprefix("K_").lower() in KIND_NAMES[kind] for kind in Kind)  # K_WINDOW is "reduce-window"
