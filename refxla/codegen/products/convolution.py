@@ -3,9 +3,10 @@
     result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
 
 g counts the groups of features or of the batch, n the output features of a group, m the placings of the window in the
-order in which the result has them in memory, k the elements of the window, row by row, and within each the input
-features. The rows of the left side are never written out: row m at element k of the window is a run of lhs that
-begins where that placing puts that element. Elements that miss lhs are left out of the sum.
+order in which the result has them in memory (or, where many elements lie outside lhs, each placing for the whole batch
+before the next, see `_goes_through_batch`), k the elements of the window, row by row, and within each the input
+features. The rows of the left side are never written out: row m at element k of the window is a run of lhs that begins
+where that placing puts that element. Elements that miss lhs are left out of the sum.
 
 Forward, gradient of the input and gradient of the filter are all this one form. With a base dilation d, as the
 gradient of a strided convolution has it, only every d-th element of the window meets lhs, and which depends on the
