@@ -15,6 +15,8 @@ from pathlib import Path
 from refxla_spec.errors import Error, InputError
 from rich.console import Console
 
+from refxla.cli.options import Parser
+
 from . import reproducer, runner
 from .arguments import positive, whole
 from .cases import KINDS, Case, collect
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments and arguments[0] in COMMANDS:
         command = importlib.import_module(f"{__package__}.{arguments[0]}.command")
-        parser = argparse.ArgumentParser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)
+        parser = Parser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)
         command.add_arguments(parser)
         try:
             return command.main(parser.parse_args(arguments[1:]))
@@ -79,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="refxla-conformance",
         description=DESCRIPTION,
         epilog=EPILOG,

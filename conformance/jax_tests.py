@@ -8,7 +8,6 @@ and crashed or hung; those that fail on JAX's own CPU, too, are counted beside i
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -17,6 +16,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from refxla.cli.options import Parser
 
 FILES = (
     "api lax lax_numpy lax_control_flow nn random linalg fft scipy_fft image dtypes array pmap shard_map debug_nans "
@@ -124,7 +125,7 @@ class Runner:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; gives 1 if a test crashed or hung, or a file could not be run."""
-    parser = argparse.ArgumentParser(prog="python -m refxla_conformance.jax_tests", description=__doc__.split("\n")[0])
+    parser = Parser(prog="python -m refxla_conformance.jax_tests", description=__doc__.split("\n")[0])
     parser.add_argument("checkout", type=Path, help="a checkout of JAX's repository")
     parser.add_argument("files", nargs="*", help=f"test files, or their names without _test.py ({' '.join(FILES)})")
     parser.add_argument("-k", dest="expression", default="", help="only tests that match, as pytest's -k")

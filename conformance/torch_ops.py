@@ -11,7 +11,6 @@ runs each operation together with its gradients by its floating-point tensors, f
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from refxla.cli.options import Parser
 from refxla.compiler.options import Options
 from refxla.frontends.torch import EagerWarning, clear, report
 from refxla.frontends.torch.decompositions import decompositions, is_random
@@ -131,7 +131,7 @@ def outcomes(info, dtype, samples: int, options: Options, gradients: bool = Fals
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="operations by OpInfo's names; all if there are none")
     parser.add_argument("--core", action="store_true")
     parser.add_argument("--gradients", action="store_true")

@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from refxla.cli.options import Parser
+
 from ..arguments import positive, whole
 from ..targets import make_target
 from ..targets.child import Child, ChildDied, ChildError
@@ -33,7 +35,7 @@ WORKER = "refxla_conformance.stablehlo_data.worker"
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status: 0 if nothing failed, 1 if anything did, 2 for a wrong argument."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m refxla_conformance.stablehlo_data",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from refxla.cli.options import Parser
+
 from ..arguments import positive, whole
 from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
@@ -32,7 +34,7 @@ WORKER = "refxla_conformance.xla_corpus.worker"
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status: 0 if everything is right or judged, 1 if not, 2 for a wrong argument."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m refxla_conformance.xla_corpus",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -16,6 +16,7 @@ from refxla_spec.grammar import ELISIONS
 
 from ..ir.library_calls import CHOICES
 from .console import complain
+from .options import Parser
 
 EPILOG = """\
 FILE is HLO text, a serialized HloModuleProto, StableHLO (text, bytecode or a portable artifact; needs jaxlib), an
@@ -31,7 +32,7 @@ executable of `refxla build`, or - for standard input. Its contents tell which.
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
         """One line in the style of all errors, and where to read more."""
         raise InputError(f"{message}; see {self.prog} --help")

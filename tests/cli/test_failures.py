@@ -23,6 +23,9 @@ STEP = EXAMPLES / "mlp" / "step.hlo"
         (["show"], ["FILE", "refxla show --help"]),
         (["show", "{file}", "--plan", "--opencl"], ["not allowed with"]),
         (["show", "{file}", "--color"], ["--color"]),
+        (["show", "{file}", "--optim"], ["arguments: --optim; did you mean '--optimized'?", "refxla show --help"]),
+        (["run", "{file}", "--repaet=2"], ["--repaet=2; did you mean '--repeat'?"]),
+        (["--verion"], ["--verion; did you mean '--version'?"]),
         (["show", "{file}", "--after", "magic"], ["no pass 'magic'", "call-inliner"]),
         (["show", "{file}", "--plan", "--device", "toaster"], ["'toaster'", "pocl"]),
         (["show", "{file}", "--plan", "--device", "reference"], ["no plan"]),
@@ -42,6 +45,11 @@ def test_a_command_that_is_wrong(refxla, program, tmp_path, arguments, words):
     error = refxla(*(a.format(file=program(), folder=tmp_path) for a in arguments)).error
     for word in words:
         assert word in error
+
+
+def test_an_abbreviated_option_does_nothing(refxla, monkeypatch):
+    monkeypatch.setattr("refxla.cli.commands.cache", lambda options: pytest.fail("the command ran"))
+    assert "--clea; did you mean '--clear'?; see refxla cache --help" in refxla("cache", "--clea").error
 
 
 def test_an_empty_program(refxla, program, child):

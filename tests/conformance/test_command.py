@@ -259,6 +259,12 @@ def test_a_script_is_printed_of_a_single_case(here, capsys):
     assert "EXPECTED" in capsys.readouterr().out
 
 
+def test_options_are_spelled_in_full(capsys):
+    for arguments, known in (("--thoro", "--thorough"), ("fuzz --cou=1", "--count"), ("liars --see 3", "--seed")):
+        assert status(*arguments.split()) == 2
+        assert f"did you mean '{known}'" in capsys.readouterr().err
+
+
 def test_few_liars_are_named(capsys):
     for arguments in (("liars", "stael"), ("--target", "liar:stael", "add")):
         assert status(*arguments) == 2
