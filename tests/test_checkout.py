@@ -33,10 +33,22 @@ def places(tmp_path):
     return checkout, site
 
 
+def beside(folder: Path, packages: Path) -> str:
+    """The folder; if refxla is installed there, another one with links to all else that is."""
+    if not (folder / "refxla").exists():
+        return str(folder)
+    links = packages / folder.name
+    links.mkdir(parents=True, exist_ok=True)
+    for entry in folder.iterdir():
+        if not entry.name.startswith("refxla") and not (links / entry.name).exists():
+            (links / entry.name).symlink_to(entry)
+    return str(links)
+
+
 def run(checkout: Path, site: Path | None) -> subprocess.CompletedProcess:
     """The snippet in the checkout, by a Python that finds no other refxla than the one in `site`."""
     without = "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
-    path = [p for p in sys.path if p and not (Path(p) / "refxla").exists()]
+    path = [beside(Path(p), checkout.parent / "packages") for p in sys.path if p]
     path = os.pathsep.join(([str(site)] if site else []) + path)
     return subprocess.run(
         [sys.executable, "-S", "-c", without + SNIPPET],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from refxla_spec.errors import Error, InputError
+from refxla_spec.lexer import suggestion
 from refxla_spec.module import Module
 from refxla_spec.names import make_unique
 
@@ -90,9 +91,14 @@ def optimize(
     """
     without = (without,) if isinstance(without, str) else without
     names = [name for name, _ in PASSES]
+    if after in SCHEDULING:
+        raise InputError(
+            f"{after!r} is no pass over HLO, but comes after all of them, when kernels are planned: refxla show --plan "
+            "and refxla explain show what it did"
+        )
     for name, known in (*((name, [*names, *SCHEDULING]) for name in without), *([(after, names)] if after else [])):
         if name not in known:
-            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(known)}")
+            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(known)}{suggestion(name, known)}")
     wrong = [name for name in without if name not in OPTIONAL]
     if wrong:
         raise InputError(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")

@@ -183,6 +183,13 @@ def choose(name: str | None = None) -> tuple[Device, str]:
         matches = [named]
     else:
         matches = [d for n, d in found.items() if n.startswith(name)]
+    kind = name.partition(":")[0]
+    if not matches and kind in ("cpu", "gpu") and all(d.kind != kind for d in found.values()):
+        there = ", ".join(d.name for d in devices())
+        raise DeviceError(
+            f"no {kind.upper()} was found, and {name!r} is one ({origin}); there are: {there}; refxla devices and "
+            "refxla doctor show what was found"
+        )
     if len(matches) != 1:
         what = "no device is called" if not matches else f"{len(matches)} devices have names that start with"
         raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}")

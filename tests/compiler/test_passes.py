@@ -453,6 +453,12 @@ def test_names_of_passes_are_checked():
     module = module_of("ROOT r = f32[2,3] negate(x)")
     with pytest.raises(InputError, match="there is no pass 'simplfy'; the passes are .*call-inliner, .*fusion"):
         optimize(module, ("simplfy",))
+    with pytest.raises(InputError, match="there is no pass 'fussion'; .*; did you mean 'fusion'"):
+        optimize(module, ("fussion",))
+    with pytest.raises(InputError, match="there is no pass 'constant-foldin'; .*; did you mean 'constant-folding'"):
+        optimize(module, after="constant-foldin")
+    with pytest.raises(InputError, match="'fusion' is no pass over HLO, but comes after all of them.*--plan"):
+        optimize(module, after="fusion")
     with pytest.raises(InputError, match="'call-inliner' cannot be left out"):
         optimize(module, ("call-inliner",))
     assert set(OPTIONAL) <= {name for name, _ in PASSES} | set(SCHEDULING)

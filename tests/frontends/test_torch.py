@@ -395,6 +395,16 @@ def test_saved_parameters_are_not_copied():
 # -- what is missing
 
 
+def test_a_report_without_graphs_says_that_none_came(monkeypatch):
+    monkeypatch.setattr(sys.modules["refxla.frontends.torch.report"], "_graphs", 0)
+    lstm, x = nn.LSTM(4, 3), torch.randn(2, 4)
+    with torch.no_grad():
+        close(torch.compile(lstm, backend="refxla")(x)[0], lstm(x)[0])  # Dynamo leaves it to PyTorch
+        assert "no graph has reached refxla yet" in str(frontend.report()) and "allow_rnn" in str(frontend.report())
+        close(compiled(torch.neg)(x), -x)
+    assert "every operation" in str(frontend.report())
+
+
 def test_what_has_no_lowering_runs_in_eager_with_a_report():
     def f(x):
         y = torch.special.i1(x * 2) + 1

@@ -128,6 +128,13 @@ def test_devices_by_kind(only):
             find(missing)
 
 
+def test_a_kind_of_which_there_is_none(only):
+    only(fake("pocl", "cpu"))
+    for name in ("gpu", "gpu:1"):
+        with pytest.raises(DeviceError, match=f"no GPU was found, and '{name}' is one .*there are: pocl.*; .*doctor"):
+            find(name)
+
+
 def test_no_devices(only):
     only()
     with pytest.raises(DeviceError, match="pip install 'pyopencl\\[pocl\\]'"):

@@ -31,6 +31,7 @@ _OF_SHAPE = {  # by how many arguments that give the shape alone
 
 def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
+    report.note_graph()
     lowered = LoweredGraph(graph_module, name)
     if lowered.mutating:  # what it writes to may be seen through any view: the graph is PyTorch's as a whole
         why = "its graph writes in place, and runs in PyTorch as a whole"

@@ -23,12 +23,19 @@ class EagerOperation:
     calls: int = 0
 
 
+NO_GRAPHS = (
+    "no graph has reached refxla yet: what was called so far ran in eager mode. torch.compile compiles at the first "
+    "call; of a module with nn.RNN, nn.LSTM or nn.GRU it hands over no graph unless torch._dynamo.config.allow_rnn = "
+    "True was set before; TORCH_LOGS=graph_breaks shows what else it left out"
+)
+
+
 class Report(tuple[EagerOperation, ...]):
     """The operations that run in PyTorch, the most frequent first; it prints as a table."""
 
     def __str__(self) -> str:
         if not self:
-            return "every operation of the graphs compiled so far runs compiled"
+            return "every operation of the graphs compiled so far runs compiled" if _graphs else NO_GRAPHS
         rows = [("operation", "calls", "why", "where")]
         rows += [(e.operation, str(e.calls), e.reason, e.source) for e in self]
         widths = [max(len(row[k]) for row in rows) for k in range(3)]
@@ -40,6 +47,7 @@ class Report(tuple[EagerOperation, ...]):
 _lock = threading.Lock()
 _operations: dict[tuple[str, str, str], EagerOperation] = {}
 _warned: set[str] = set()
+_graphs = 0  # that have come to be compiled, in this process
 
 
 def enter(operation: str, reason: str, source: str, expected: bool = False) -> EagerOperation:
@@ -56,6 +64,13 @@ def enter(operation: str, reason: str, source: str, expected: bool = False) -> E
             stacklevel=2,
         )
     return entry
+
+
+def note_graph() -> None:
+    """Note that a graph has come to be compiled."""
+    global _graphs
+    with _lock:
+        _graphs += 1
 
 
 def count(entries: Iterable[EagerOperation]) -> None:
