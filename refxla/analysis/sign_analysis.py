@@ -1,24 +1,47 @@
-"""What the computation of a value says about its sign, so that functions are called in a cheaper form."""
+"""What the computation of a value says about its operands, so that operations are written in a cheaper form."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 from refxla_spec.module import Instruction
 
+from ..ir.literals import is_splat
 from ..ir.op_table import ROWS
 from .accumulation import binary_opcode
 
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
     """The name under which scalar.py knows the operation of a member of a fusion: with "-below" after the opcode where
-    there is a form for an operand that is not above 0.
+    there is a form for an operand that is not above 0, with "-by-constant" where the second operand is a constant for
+    which the operator of C gives what HLO says.
 
     Only what the members say counts: a fusion with equal members is the same kernel (kernel_deduplication.py).
     """
     row = ROWS.get(instruction.opcode)
     below = row is not None and row.has_below and _is_less_its_maximum(instruction.operands[0], members)
-    return instruction.opcode + ("-below" if below else "")
+    by_constant = row is not None and row.constant_role and _is_plain(instruction, row.constant_role, members)
+    return instruction.opcode + ("-below" if below else "-by-constant" if by_constant else "")
+
+
+def _is_plain(i: Instruction, role: str, members: Collection[Instruction]) -> bool:
+    """Whether an integer is divided by a constant other than 0 and -1, shifted by one below its width, or multiplied by
+    a negative one (or one with the highest bit)."""
+    element_type, x = i.shape.element_type, i.operands[1]
+    while x.opcode == "broadcast":
+        x = x.operands[0]
+    if not element_type.is_integer or element_type.bits < 8 or x.opcode != "constant":
+        return False
+    if i in members and x not in members:  # an argument: another fusion of equal members has another value there
+        return False
+    values = np.asarray(x.attributes["literal"])
+    if not is_splat(values):
+        return False
+    value = int(values.reshape(-1)[0])
+    if role == "factor":
+        return value < 0 or value >> (element_type.bits - 1) > 0
+    return 0 <= value < element_type.bits if role == "shift" else value not in (0, -1)
 
 
 def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bool:

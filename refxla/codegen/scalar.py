@@ -290,9 +290,38 @@ def _integer_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | No
     wide = "ulong" if _BITS[name] == 64 else "uint"
     if opcode == "negate":
         return f"({own})(0u - ({wide}){args[0]})"
+    if opcode in _BY_CONSTANT:
+        return _by_constant(opcode, name, wide, *args)
     if opcode in _INFIX and opcode != "divide":
         return f"({own})(({wide}){args[0]} {_INFIX[opcode]} ({wide}){args[1]})"
     return _call(opcode, name, args)
+
+
+_BY_CONSTANT = {
+    f"{opcode}-by-constant": sign
+    for opcode, sign in {
+        "divide": "/", "remainder": "%", "multiply": "*", "shift-left": "<<", "shift-right-logical": ">>",
+        "shift-right-arithmetic": ">>",
+    }.items()
+}  # fmt: skip
+
+
+def _by_constant(opcode: str, name: str, wide: str, a: str, b: str) -> str:
+    """Operators in place of calls, with a constant b for which they are defined (analysis/sign_analysis.py).
+
+    The compiler has to see them together with what is next to them. From a - a / 4 * 4 with a division that is still a
+    call LLVM 14 makes a + (a >> 2) * -4; that this has no sign it finds out too late, and in vectors of AVX2 it then
+    takes the wrong side of i < 0 ? i + 4 : i. A negative factor would do the same.
+    """
+    own, sign = _INTEGER[name], _BY_CONSTANT[opcode]
+    if sign == "*":
+        return f"({own})(0u - ({wide}){a} * (0u - ({wide}){b}))"
+    if sign == "<<":
+        return f"({own})(({wide}){a} << (int){b})"
+    if sign == ">>":
+        read_as = _UNSIGNED[f"u{name[1:]}"] if opcode.startswith("shift-right-logical") else _SIGNED[f"s{name[1:]}"]
+        return f"({own})(({read_as}){a} >> (int){b})"
+    return f"({own})({a} {sign} {b})"
 
 
 def _float_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:

@@ -63,7 +63,9 @@ class Row:
     if nothing else reads them. `costly`: an element takes long to compute again. `invariant`: worth moving out of a
     loop, whatever its cost for one element. `tunable`: its tiles and blocks can be chosen by measurement. `tileable`:
     its fusions can be parts of a tiled fusion. `has_below`: the prelude has a cheaper form of it,
-    rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py).
+    rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py). `constant_role`: what a
+    constant second operand of an integer operation is, a "divisor", "shift" or "factor": C's operator is written where
+    it is defined for that constant (there, too).
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -91,6 +93,7 @@ class Row:
     tunable: bool = False
     tileable: bool = False
     has_below: bool = False
+    constant_role: str = ""
 
 
 # Kinds of element types.
@@ -125,6 +128,10 @@ _ELEMENTWISE = (
     ("", 4, "", "reduce-precision"),
 )
 _HAS_BELOW = {"exponential"}
+_CONSTANT_ROLES = {
+    "divide": "divisor", "remainder": "divisor", "multiply": "factor", "shift-left": "shift",
+    "shift-right-logical": "shift", "shift-right-arithmetic": "shift",
+}  # fmt: skip
 _COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 
 
@@ -215,7 +222,16 @@ def _rows() -> dict[str, Row]:
         rows += [Row(o, ELEMENTWISE, 1, True, True, shape="binary", takes=takes) for o in opcodes.split()]
     for shape, flops, takes, opcodes in _ELEMENTWISE:
         rows += [
-            Row(o, ELEMENTWISE, flops, shape=shape, takes=takes, has_below=o in _HAS_BELOW) for o in opcodes.split()
+            Row(
+                o,
+                ELEMENTWISE,
+                flops,
+                shape=shape,
+                takes=takes,
+                has_below=o in _HAS_BELOW,
+                constant_role=_CONSTANT_ROLES.get(o, ""),
+            )
+            for o in opcodes.split()
         ]
 
     movement = "broadcast reshape slice reverse pad concatenate dynamic-slice iota"

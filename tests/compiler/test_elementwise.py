@@ -548,6 +548,29 @@ def test_integers_are_divided_in_f64_of_doubles(name, opcode):
     assert "in_f64" not in Compiled(fusion_of(parse(text))).kernels[0].body
 
 
+@pytest.mark.parametrize("name", ["s8", "u16", "s32", "u64"])
+def test_operators_by_constants(name):
+    """C's own operators, where they give what HLO says; for every other constant the functions of the prelude."""
+    info = np.iinfo(parse(f"ENTRY e {{ ROOT p = {name}[] parameter(0) }}").entry.root.shape.element_type.dtype)
+    x = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1, 7, 100], info.dtype)
+    for constant in (-1 if info.min else info.max, info.min, info.bits, 4):
+        for opcode in (
+            "divide",
+            "remainder",
+            "multiply",
+            "shift-left",
+            "shift-right-logical",
+            "shift-right-arithmetic",
+        ):
+            shape = f"{name}[{x.size}]"
+            number = f"c = {name}[] constant({constant})\nb = {shape} broadcast(c), dimensions={{}}"
+            text = entry(f"a = {shape} parameter(0)\n{number}\nROOT r = {shape} {opcode}(a, b)")
+            check(text, x)
+            called = f"rx_{opcode.replace('-', '_')}_{name}" in Compiled(fusion_of(parse(text))).kernels[0].body
+            plain = 0 <= constant < info.bits if opcode.startswith("shift") else constant not in (0, -1)
+            assert called == (opcode != "multiply" and not plain), (opcode, constant)
+
+
 @pytest.mark.parametrize("result", ["bf16", "f16", "f32", "f64"])
 @pytest.mark.parametrize("name", ["s32", "u32", "s64", "u64"])
 def test_wide_integers_become_floats_with_one_rounding(name, result):

@@ -31,6 +31,9 @@ def cases(thorough: bool) -> Iterator[Case]:
         yield _there_and_back(wide, narrow)
     for name in ("s8", "u8", "s32", "u32", "s64"):
         yield _integers(ELEMENT_TYPES[name])
+    for name in ("u16", "s32", "u32", "s64", "u64"):
+        for divisor in (4, 512, 6):
+            yield _wrapped(ELEMENT_TYPES[name], divisor)
     yield from _movement()
 
 
@@ -130,6 +133,35 @@ def _integers(t: ElementType) -> Case:
         "_ divide(p0, two)", "_ remainder(p0, two)", "_ divide(p0, p0)", "_ multiply(two, two)",
     ]  # fmt: skip
     return several("divide", f"undone_{t}", lines, x, y, constants=before)
+
+
+def _wrapped(t: ElementType, divisor: int) -> Case:
+    """What a division leaves in five ways, as an index that counts from the end where it is negative: JAX writes that
+    around every index, and a compiler knows at one place and not at another that nothing is negative here."""
+    x = seeded(f"chains/wrapped/{t}").integers(0, 2 ** min(t.bits - 1, 62), COUNT).astype(t.dtype)
+    own, index = shape(t, (COUNT,)), f"s32[{COUNT}]"
+    shift, less = divisor.bit_length() - 1, -divisor if t.kind == "signed" else (1 << t.bits) - divisor
+    values = {"n": divisor, "k": shift, "less": less, "power": 1 << shift}
+    before = [f"{c}0 = {t}[] constant({v})\n{c} = {own} broadcast({c}0), dimensions={{}}" for c, v in values.items()]
+    left = {
+        "a": "remainder(p0, n)",
+        "b": ("divide(p0, n)", "multiply({}, n)", "subtract(p0, {})"),
+        "c": ("divide(p0, n)", "multiply({}, less)", "add(p0, {})"),
+        "d": ("shift-right-logical(p0, k)", "multiply({}, power)", "subtract(p0, {})"),
+        "e": ("shift-right-logical(p0, k)", "shift-left({}, k)", "subtract(p0, {})"),
+    }
+    before.append(f"z0 = s32[] constant(0)\nz = {index} broadcast(z0), dimensions={{}}")
+    before.append(f"f0 = s32[] constant(4)\nf = {index} broadcast(f0), dimensions={{}}")
+    for name, steps in left.items():
+        last = ""
+        for number, step in enumerate((steps,) if isinstance(steps, str) else steps):
+            before.append(f"{name}{number} = {own} {step.format(last)}")
+            last = f"{name}{number}"
+        before.append(f"{name}i = {index} convert({last})")
+        before.append(f"{name}n = pred[{COUNT}] compare({name}i, z), direction=LT")
+        before.append(f"{name}f = {index} add({name}i, f)")
+    lines = [f"_ select({name}n, {name}f, {name}i)" for name in left]
+    return several("select", f"wrapped_{t}_{divisor}", lines, x, constants="\n".join(before) + "\n")
 
 
 def _movement() -> Iterator[Case]:

@@ -41,7 +41,7 @@ def how(opcode: str) -> str:
         where = " where no emitter takes it as it is" if row else ""
         said.append(f"It is expanded into other operations{where}, in `{file}`.")
     if row:
-        said.append(f"Its class is *{row.group}*: {_meanings().get(row.group, '')}.")
+        said.append(f"Its class is *{row.op_class}*: {_meanings().get(row.op_class, '')}.")
         if row.kind:
             module, function = place(row.kind)
             file = f"refxla/codegen/{module.replace('.', '/')}.py"
@@ -50,7 +50,7 @@ def how(opcode: str) -> str:
             said.append(
                 f"{' and '.join(fused).capitalize()} join its kernel." if fused else "Nothing joins its kernel."
             )
-        if row.group in (op_table.ELEMENTWISE, op_table.MOVEMENT):
+        if row.op_class in (op_table.ELEMENTWISE, op_table.MOVEMENT):
             said.append("It joins any kernel that wants its value.")
         laws = [n for n, holds in (("commutative", row.commutative), ("associative", row.associative)) if holds]
         if laws:
