@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,15 +24,29 @@ def sorted_order(comparator: Computation, rows: list[Array], run: Run) -> Array:
     return _network(comparator, rows, run) if keys is None else np.argsort(keys, axis=1, kind="stable")
 
 
-def keys_of(comparator: Computation) -> list[tuple[int, Computation, Instruction]] | None:
+class SortKey(NamedTuple):
+    """A key that a comparator orders rows by: `function` of one element of operand number `operand`.
+
+    Floats are in total order (`total`), else as numbers, both zeros equal. Then a NaN is equal to any other and greater
+    than all numbers if `nans_greatest`; if not, what NaNs do to the order is the comparator's affair.
+    """
+
+    operand: int
+    function: Computation
+    descending: bool
+    total: bool
+    nans_greatest: bool
+
+
+def keys_of(comparator: Computation) -> list[SortKey] | None:
     """The keys that a comparator compares one after the other, most significant first; None for any other comparator.
 
-    Each is (number of the operand, key, the `compare` of it), for compare(key(a), key(b)), direction LT or GT, with the
-    same function of one operand on both sides. Several of them are  less | (same & the rest), where `same` compares
-    what `less` does for EQ.
+    One is  compare(key(a), key(b)), direction LT or GT, with the same function of one operand on both sides, or that
+    with a rule for NaNs (`_ranks_nans`). Several of them are  less | (same & the rest), where `same` compares what
+    `less` does for EQ.
     """
     keys, rest = [], comparator.root
-    while rest.opcode == "or":
+    while rest.opcode == "or" and not _ranks_nans(rest):
         less, both = rest.operands
         if both.opcode != "and" or both.operands[0].opcode != "compare":
             return None
@@ -46,15 +61,45 @@ def keys_of(comparator: Computation) -> list[tuple[int, Computation, Instruction
     return None if found is None else [*keys, found]
 
 
-def _key_of(comparator: Computation, compare: Instruction) -> tuple[int, Computation, Instruction] | None:
+def _key_of(comparator: Computation, before: Instruction) -> SortKey | None:
+    nans_greatest = _ranks_nans(before)
+    compare = before.operands[0] if nans_greatest else before
     if compare.opcode != "compare" or compare.direction not in ("LT", "GT"):
         return None
+    descending = compare.direction == "GT"
     left, right = compare.operands
     number = _same_function(left, right)
+    if number is None:  # the second tuple's key on the left
+        left, right, descending = right, left, not descending
+        number = _same_function(left, right)
     if number is None or left.shape.element_type.is_complex:
         return None
     parameter = replace(comparator.parameters[number], attributes={"number": 0})
-    return number // 2, _function(left, comparator.parameters[number], parameter), compare
+    function = _function(left, comparator.parameters[number], parameter)
+    return SortKey(number // 2, function, descending, is_total(compare.attributes), nans_greatest)
+
+
+def _ranks_nans(before: Instruction) -> bool:
+    """Whether this is  lesser < greater | (lesser is a number & greater is NaN):  NaNs are equal, and greatest."""
+    if before.opcode != "or" or before.operands[1].opcode != "and":
+        return False
+    compare, rule = before.operands
+    if compare.opcode != "compare" or compare.direction not in ("LT", "GT") or is_total(compare.attributes):
+        return False
+    lesser, greater = compare.operands if compare.direction == "LT" else reversed(compare.operands)
+    tests = [_nan_test(i) for i in rule.operands]
+    return tests in ([(lesser, False), (greater, True)], [(greater, True), (lesser, False)])
+
+
+def _nan_test(test: Instruction) -> tuple[Instruction, bool] | None:
+    """What a comparison of a value with itself, or `not` of it, tests, and whether a NaN passes."""
+    if test.opcode == "not":
+        found = _nan_test(test.operands[0])
+        return None if found is None else (found[0], not found[1])
+    if test.opcode != "compare" or test.direction not in ("EQ", "NE") or is_total(test.attributes):
+        return None
+    left, right = test.operands
+    return (left, test.direction == "NE") if left is right else None
 
 
 def _keys(comparator: Computation, rows: list[Array], run: Run) -> Array | None:
@@ -63,15 +108,17 @@ def _keys(comparator: Computation, rows: list[Array], run: Run) -> Array | None:
     if keys is None:
         return None
     ranks = np.zeros(rows[0].shape, np.int64)
-    for number, key, compare in keys:
-        values = run_vectorized(key, rows[number], run=run)
-        if key.root.shape.element_type.is_float:
-            if is_total(compare.attributes):
+    for key in keys:
+        values = run_vectorized(key.function, rows[key.operand], run=run)
+        if key.function.root.shape.element_type.is_float:
+            if key.total:
                 values = total_order_key(values)
-            elif np.isnan(values.astype(np.float64)).any():
-                return None  # what NaNs do to the order is the comparator's affair
-        places = np.unique(values, return_inverse=True)[1].reshape(values.shape)
-        ranks = ranks * values.size + (places if compare.direction == "LT" else -places)
+            else:
+                values = values.astype(np.float64)
+                if not key.nans_greatest and np.isnan(values).any():
+                    return None
+        places = np.unique(values, return_inverse=True)[1].reshape(values.shape)  # all NaNs are one, the last
+        ranks = ranks * values.size + (-places if key.descending else places)
         ranks = np.unique(ranks, return_inverse=True)[1].reshape(values.shape)
     return ranks
 

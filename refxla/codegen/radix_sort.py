@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from refxla_spec.module import Computation
+from refxla_spec.sorting import SortKey
 
 from ..ir.plan import Argument, Kernel
 from . import scalar
@@ -38,14 +38,13 @@ _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 class Key:
-    """The key of operand `number`: `computation` on its elements, ordered by LT or GT and, if `total`, as
-    IEEE 754's totalOrder."""
+    """A sort key as an unsigned integer: that of operand `number`, by `computation` on its elements."""
 
-    def __init__(self, rows: SortRows, number: int, computation: Computation, descending: bool, total: bool) -> None:
-        self.rows, self.number, self.computation = rows, number, computation
-        self.descending, self.total = descending, total
-        self.type = type_name(computation.root)
-        element = computation.root.shape.element_type
+    def __init__(self, rows: SortRows, key: SortKey) -> None:
+        self.rows, self.number, self.computation = rows, key.operand, key.function
+        self.descending, self.total = key.descending, key.total
+        self.type = type_name(key.function.root)
+        element = key.function.root.shape.element_type
         narrow = self.type in ("f16", "bf16")
         self.bits = 16 if narrow else 32 if element.is_float and element.bits < 32 else max(8, element.bits)
         width = 11 if rows.length >= WIDE_FROM and self.bits > 16 else 8
@@ -79,7 +78,7 @@ class Key:
         sign = f"(({c})1 << {self.bits - 1})"
         if self.computation.root.shape.element_type.is_float:
             name = self.type if self.bits == 16 or self.type == "f64" else "f32"
-            if not self.total:  # zeros are equal; what is no number has no place in the order, and goes to its end
+            if not self.total:  # zeros are equal, and so are NaNs, which are greater than numbers
                 value = rows.e.assign(name, f"{value} == 0 ? 0 : {value}", block)
             bits = rows.e.names.fresh("bits")
             block.line(f"const {c} {bits} = as_{c}({scalar.store(name, value)});")

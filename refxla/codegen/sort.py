@@ -7,7 +7,6 @@ ones.
 
 from __future__ import annotations
 
-from refxla_spec.ops.compare import is_total
 from refxla_spec.sorting import keys_of
 
 from ..device.description import Target
@@ -24,10 +23,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     rows = SortRows(fusion, target)
     found = keys_of(rows.hero.to_apply)
     if found is not None and rows.items:
-        keys = [
-            radix_sort.Key(rows, number, key, compare.direction == "GT", is_total(compare.attributes))
-            for number, key, compare in found
-        ]
+        keys = [radix_sort.Key(rows, key) for key in found]
         if radix_sort.applies(rows, keys):
             return radix_sort.kernels(rows, keys)
     return (_merged(rows),)

@@ -12,7 +12,8 @@ from refxla_spec.types import ELEMENT_TYPES
 from search import examples
 
 import refxla
-from refxla.codegen import radix_sort
+from refxla.codegen import opencl_program, radix_sort
+from refxla.device.description import DEFAULT_CPU
 
 FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 INTEGERS = {n: np.dtype(("int" if n[0] == "s" else "uint") + n[1:]) for n in ("s8", "u16", "s32", "u32", "s64", "u64")}
@@ -122,6 +123,58 @@ def test_the_order_of_floats_that_compare():
 @pytest.mark.parametrize("n,form", [(9, MERGE), (700, DIGITS), (20000, DIGITS)])
 def test_the_comparator_of_numpy_like_sorts(n, form):
     check(program(CANONICAL, (2, n), 1, "f32"), array("f32", 2, n), form=form)
+
+
+def nans_last(name: str, lesser: str, greater: str, is_number: str) -> str:
+    """lesser < greater | (lesser is a number & greater is NaN), beside an operand that goes along."""
+    return f"""compare {{ a = {name}[] parameter(0)
+                b = {name}[] parameter(1)
+                k = s64[] parameter(2)
+                l = s64[] parameter(3)
+                less = pred[] compare({lesser}, {greater}), direction=LT
+                nan = pred[] compare({greater}, {greater}), direction=NE
+                {is_number}
+                rule = pred[] and(number, nan)
+                ROOT r = pred[] or(less, rule) }}"""
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("n,form", [(20, MERGE), (700, DIGITS)])
+def test_nans_that_are_equal_and_greater_than_numbers(name, descending, negated, n, form):
+    """How NumPy and PyTorch sort floats; zeros of both signs and all NaNs keep their order."""
+    lesser, greater = "ba" if descending else "ab"
+    equal = f"compare({lesser}, {lesser}), direction="
+    is_number = f"other = pred[] {equal}NE\nnumber = pred[] not(other)" if negated else f"number = pred[] {equal}EQ"
+    x, places = array(name, 3, n), np.tile(np.arange(n), (3, 1))
+    text = program(nans_last(name, lesser, greater, is_number), (3, n), 1, name, "s64")
+    compiled = check(text, x, places, form=form)
+    # NumPy's stable sort has this order; the descending one, stable too, is that of the reversed row from its end.
+    wide = x.astype(np.float64)
+    wanted = np.argsort(wide, axis=1, kind="stable")
+    if descending:
+        wanted = n - 1 - np.argsort(wide[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    np.testing.assert_array_equal(compiled(x, places)[1], wanted)
+
+
+def test_another_rule_for_nans_is_no_order_by_keys():
+    """Descending with NaNs last: they are less than all numbers."""
+    text = nans_last("f32", "b", "a", "number = pred[] compare(a, a), direction=EQ").replace(
+        "nan = pred[] compare(a, a)", "nan = pred[] compare(b, b)"
+    )
+    x, places = array("f32", 2, 700), np.tile(np.arange(700), (2, 1))
+    check(program(text, (2, 700), 1, "f32", "s64"), x, places, form=MERGE)
+
+
+@pytest.mark.parametrize("sort", [np.sort, np.argsort])
+@pytest.mark.parametrize("name", ["f16", "f32", "f64"])
+def test_numpy_sorts_floats_by_keys(sort, name):
+    in_order = refxla.compile(lambda x: sort(x))
+    x = array(name, 700)
+    assert np.asarray(in_order(x)).tobytes() == sort(x, kind="stable").tobytes()
+    source = opencl_program.program(in_order.plan.kernels, DEFAULT_CPU).source
+    assert DIGITS in source and MERGE not in source
 
 
 @pytest.mark.parametrize("dimension", [0, 1, 2])

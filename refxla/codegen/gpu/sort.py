@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refxla_spec.ops.compare import is_total
 from refxla_spec.sorting import keys_of
 
 from ...device.description import Target
@@ -32,7 +31,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if found is None:
         merging = ComparatorSort.choose(rows)
         return sort.emit(fusion, target) if merging is None else merging.kernels()
-    ordering = [Key(rows, n, key, compare.direction == "GT", is_total(compare.attributes)) for n, key, compare in found]
+    ordering = [Key(rows, key) for key in found]
 
     def keys(block: Block, row: str, i: str) -> Sequence[str]:
         rows.begin_function()
