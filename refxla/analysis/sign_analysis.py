@@ -27,21 +27,30 @@ def form(instruction: Instruction, members: Collection[Instruction]) -> str:
 
 def _is_plain(i: Instruction, role: str, members: Collection[Instruction]) -> bool:
     """Whether an integer is divided by a constant other than 0 and -1, shifted by one below its width, or multiplied by
-    a negative one (or one with the highest bit)."""
-    element_type, x = i.shape.element_type, i.operands[1]
+    a negative one (or one with the highest bit), on either side."""
+    element_type = i.shape.element_type
+    if not element_type.is_integer or element_type.bits < 8:
+        return False
+    if role == "factor":
+        known = (_constant(i, x, members) for x in i.operands)
+        return any(v is not None and (v < 0 or v >> (element_type.bits - 1) > 0) for v in known)
+    value = _constant(i, i.operands[1], members)
+    if value is None:
+        return False
+    return 0 <= value < element_type.bits if role == "shift" else value not in (0, -1)
+
+
+def _constant(i: Instruction, operand: Instruction, members: Collection[Instruction]) -> int | None:
+    """The one integer that an operand consists of, where it is written into the kernel of the members."""
+    x = operand
     while x.opcode == "broadcast":
         x = x.operands[0]
-    if not element_type.is_integer or element_type.bits < 8 or x.opcode != "constant":
-        return False
+    if x.opcode != "constant":
+        return None
     if i in members and x not in members:  # an argument: another fusion of equal members has another value there
-        return False
+        return None
     values = np.asarray(x.attributes["literal"])
-    if not is_splat(values):
-        return False
-    value = int(values.reshape(-1)[0])
-    if role == "factor":
-        return value < 0 or value >> (element_type.bits - 1) > 0
-    return 0 <= value < element_type.bits if role == "shift" else value not in (0, -1)
+    return int(values.reshape(-1)[0]) if is_splat(values) else None
 
 
 def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bool:

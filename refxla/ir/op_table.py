@@ -219,7 +219,10 @@ def _rows() -> dict[str, Row]:
     rows += [Row(o, CONTROL, 0) for o in ("while", "conditional", "custom-call")]
 
     for takes, opcodes in _COMMUTATIVE:
-        rows += [Row(o, ELEMENTWISE, 1, True, True, shape="binary", takes=takes) for o in opcodes.split()]
+        rows += [
+            Row(o, ELEMENTWISE, 1, True, True, shape="binary", takes=takes, constant_role=_CONSTANT_ROLES.get(o, ""))
+            for o in opcodes.split()
+        ]
     for shape, flops, takes, opcodes in _ELEMENTWISE:
         rows += [
             Row(

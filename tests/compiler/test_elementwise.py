@@ -566,7 +566,10 @@ def test_operators_by_constants(name):
             number = f"c = {name}[] constant({constant})\nb = {shape} broadcast(c), dimensions={{}}"
             text = entry(f"a = {shape} parameter(0)\n{number}\nROOT r = {shape} {opcode}(a, b)")
             check(text, x)
-            called = f"rx_{opcode.replace('-', '_')}_{name}" in Compiled(fusion_of(parse(text))).kernels[0].body
+            body = Compiled(fusion_of(parse(text))).kernels[0].body
+            if opcode == "multiply":
+                assert ("(0u - " in body) == (constant < 0 or constant == info.max), constant
+            called = f"rx_{opcode.replace('-', '_')}_{name}" in body
             plain = 0 <= constant < info.bits if opcode.startswith("shift") else constant not in (0, -1)
             assert called == (opcode != "multiply" and not plain), (opcode, constant)
 

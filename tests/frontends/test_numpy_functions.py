@@ -772,3 +772,15 @@ def test_gives_what_numpy_gives(n):
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_gives_what_numpy_gives(n):
     check(n, None)
+
+
+@pytest.mark.parametrize("exponent", [-1, 0.5, 1, 2, 2.0])
+@pytest.mark.parametrize("name", ["f2", "f4", "f8"])
+def test_powers_that_numpy_takes_apart(name, exponent):
+    """Bit for bit, zeros and infinities, too, and without the power function."""
+    x = np.array([0, -0.0, np.inf, -np.inf, 1.1, -3.3, 1e-4, 7e2], name)
+    function = refxla.compile(lambda x: x**exponent)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(np.asarray(function(x)).view("u1"), (x**exponent).view("u1"))
+    assert "power" not in str(function.hlo)
+    assert "power" in str(refxla.compile(lambda x: x**1.5, x).hlo)

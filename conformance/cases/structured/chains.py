@@ -136,7 +136,7 @@ def _integers(t: ElementType) -> Case:
 
 
 def _wrapped(t: ElementType, divisor: int) -> Case:
-    """What a division leaves in five ways, as an index that counts from the end where it is negative: JAX writes that
+    """What a division leaves in six ways, as an index that counts from the end where it is negative: JAX writes that
     around every index, and a compiler knows at one place and not at another that nothing is negative here."""
     x = seeded(f"chains/wrapped/{t}").integers(0, 2 ** min(t.bits - 1, 62), COUNT).astype(t.dtype)
     own, index = shape(t, (COUNT,)), f"s32[{COUNT}]"
@@ -149,6 +149,7 @@ def _wrapped(t: ElementType, divisor: int) -> Case:
         "c": ("divide(p0, n)", "multiply({}, less)", "add(p0, {})"),
         "d": ("shift-right-logical(p0, k)", "multiply({}, power)", "subtract(p0, {})"),
         "e": ("shift-right-logical(p0, k)", "shift-left({}, k)", "subtract(p0, {})"),
+        "g": ("divide(p0, n)", "multiply(less, {})", "add(p0, {})"),
     }
     before.append(f"z0 = s32[] constant(0)\nz = {index} broadcast(z0), dimensions={{}}")
     before.append(f"f0 = s32[] constant(4)\nf = {index} broadcast(f0), dimensions={{}}")
