@@ -53,6 +53,11 @@ def fusion_cost(fusion: Fusion) -> Cost:
     return Cost(_read_by(fusion), sum(_written(i) for i in fusion.outputs), saved, operations)
 
 
+def element_ns(fusion: Fusion, size: int, costs: Costs) -> float:
+    """The nanoseconds that one core computes for each of the `size` elements that a fusion goes over."""
+    return sum(row(i).work(i) for i in _counted(fusion)) * costs.element_flop / max(1, size)
+
+
 def _counted(fusion: Fusion) -> list[Instruction]:
     """The instructions that do arithmetic."""
     return [i for i in fusion.instructions if i.opcode in ROWS and row(i).op_class in (ELEMENTWISE, HERO)]

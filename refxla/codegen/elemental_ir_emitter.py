@@ -80,10 +80,9 @@ class ElementalIrEmitter(ElementBuilder):
 
     def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
         """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
-        types = [type_name(i.operands[0])] if i.opcode == "convert" else []
-        in_vectors = "_".join(["rx", i.opcode, "in_f64", *types, type_name(i)])
-        if in_vectors in prelude.names() and self._has_vectors(i):
-            return self.assign(type_name(i), f"{in_vectors}({', '.join(args)})", block)
+        in_doubles = scalar.function_in_doubles(i.opcode, [type_name(o) for o in i.operands], type_name(i))
+        if in_doubles and self._has_vectors(i):
+            return self.assign(type_name(i), f"{in_doubles}({', '.join(args)})", block)
         alone = f"rx_{i.opcode}_alone_{type_name(i)}"
         if alone in prelude.names() and self._is_alone():
             return self.assign(type_name(i), f"{alone}({', '.join(args)})", block)
@@ -99,9 +98,12 @@ class ElementalIrEmitter(ElementBuilder):
         return kind == "loop" and all(o.shape.size == 1 for o in self.fusion.outputs)
 
     def _has_vectors(self, i: Instruction) -> bool:
-        """Whether vectors of doubles are quicker than integers one by one."""
+        """Whether vectors of doubles are quicker than numbers one by one."""
         vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
-        return vectors and i.shape.size >= LANES and not _is_constant(i.operands[-1])
+        by_constant = i.shape.element_type.is_integer and _is_constant(
+            i.operands[-1]
+        )  # which the compiler has ways for
+        return vectors and i.shape.size >= LANES and not by_constant
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:
         """From now on that element is the C variable `cvar`, which must be in scope wherever it is asked for.

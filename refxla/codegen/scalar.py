@@ -191,6 +191,15 @@ def fast_path(opcode: str, name: str, arg: str) -> str:
     return text
 
 
+def function_in_doubles(opcode: str, operand_types: Sequence[str], result_type: str) -> str:
+    """The prelude's function that computes an operation in doubles, of which a compiler makes vectors; "" if it has
+    none."""
+    of_float = result_type in ("f16", "bf16") and opcode in _KEEPS_FORMAT
+    types = [operand_types[0]] if opcode == "convert" else []
+    name = "_".join(["rx", opcode, "in_f64", *types, "f32" if of_float else result_type])
+    return name if name in prelude.names() else ""
+
+
 def _fast(opcode: str) -> str:
     """What the prelude's function of that form is called after."""
     return f"{opcode}-fast"

@@ -120,7 +120,7 @@ _ELEMENTWISE = (
     ("binary", 2, INTEGER, "shift-left shift-right-arithmetic shift-right-logical"),
     ("binary", 4, INTEGER, "mulhi"),
     ("binary", 6, NUMBER, "divide"),
-    ("binary", 6, INTEGER + " " + REAL, "remainder"),
+    ("binary", 24, INTEGER + " " + REAL, "remainder"),
     ("binary", 24, FIELD, "atan2"),
     ("binary", 40, NUMBER, "power"),
     ("", 1, "", "clamp compare complex convert copy select"),

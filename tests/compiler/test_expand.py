@@ -411,3 +411,22 @@ def test_a_custom_call_that_is_refused_names_similar_targets_alone():
     with pytest.raises(UnsupportedError, match=r"it has for \d+ others, TopK among them") as problem:
         refxla.compile(text)
     assert len(str(problem.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("name", "exponent"),
+    [(name, n) for name in ("f16", "bf16", "f32", "f64") for n in (1, 2, -1, 0.5)]
+    + [(name, n) for name in ("s32", "u8") for n in (1, 2)],
+)
+def test_a_power_with_such_a_constant_exponent_is_rounded_once(name, exponent):
+    integer, dtype = name in ("s32", "u8"), ELEMENT_TYPES[name].dtype
+    x = np.array([0, 1, 2, 3, 5, 7, 100, 200]) if integer else np.array(
+        [0.0, -0.0, 1.0, -1.0, 1.5, -2.75, 3e-5, 1e4, np.inf, -np.inf, np.nan, 0.1, 0.3, 7.7]
+    )  # fmt: skip
+    n, x = len(x), x.astype(dtype)
+    body = f"x = {name}[{n}] parameter(0)\nc = {name}[] constant({exponent})\n"
+    body += f"b = {name}[{n}] broadcast(c), dimensions={{}}\nROOT r = {name}[{n}] power(x, b)"
+    got, want = run(body, x)
+    assert "rx_power" not in refxla.compile(f"HloModule test\nENTRY main {{\n{body}\n}}").opencl
+    np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+    np.testing.assert_array_equal(np.signbit(got.astype(np.float64)), np.signbit(want.astype(np.float64)))

@@ -46,9 +46,9 @@ static inline BITS_T rx_total_order_T(T x) {
     return bits ^ (BITS_T)((UBITS_T)(bits >> (8 * sizeof(T) - 1)) >> 1);
 }
 
-// As fmod of the language C: exact, with the sign of x. Long division of the mantissas, as many bits a step as the
-// word has room for.
-static inline T rx_remainder_T(T x, T y) {
+// The remainder of |x| and |y| for |x| >= |y|: long division of the mantissas, as many bits a step as the word has room for.
+// NaN where C's fmod is.
+static inline T rx_remainder_far_T(T x, T y) {
     const UBITS_T implicit = (UBITS_T)1 << MANTISSA_T;
     UBITS_T xbits = as_UBITS_T(x) & ~SIGN_T, ybits = as_UBITS_T(y) & ~SIGN_T;
     int xexponent = (int)(xbits >> MANTISSA_T), yexponent = (int)(ybits >> MANTISSA_T);
@@ -63,10 +63,40 @@ static inline T rx_remainder_T(T x, T y) {
         rest = (rest << step) % divisor;
         left = rest == 0 ? 0 : left - step;
     }
-    T scaled = (T)rest * as_T((UBITS_T)(BIAS_T - MANTISSA_T) << MANTISSA_T) * as_T((UBITS_T)yexponent << MANTISSA_T);
-    T result = xbits < ybits ? RX_FABS_T(x) : scaled;
+    T result = (T)rest * as_T((UBITS_T)(BIAS_T - MANTISSA_T) << MANTISSA_T) * as_T((UBITS_T)yexponent << MANTISSA_T);
     int invalid = (xbits >= INF_T) | (ybits > INF_T) | (ybits == 0);
-    return invalid ? as_T(INF_T | INF_T >> 1) : RX_COPYSIGN_T(result, x);
+    return invalid ? NAN_T : result;
+}
+
+// As fmod of the language C: exact, with the sign of x. A quotient that T has all integers around is rounded to the one
+// below or, at most, the next: what is left of |x| after that many |y| is a number of T.
+static inline T rx_remainder_T(T x, T y) {
+    T a = RX_FABS_T(x), b = RX_FABS_T(y);
+    T quotient = a / b;
+    T rest = RX_FMA_T(-RX_TRUNC_T(quotient), b, a);
+    rest = a < b ? a : rest < 0.0 ? rest + b : rest;
+    if (!(quotient < ROUND_T)) rest = rx_remainder_far_T(x, y);
+    return rest == rest ? RX_COPYSIGN_T(rest, x) : rest;
+}
+
+//! F = f32
+
+// The same in doubles and without a branch, so that loops become vectors. Each step takes the multiples of |y| 2^s from
+// the rest, s = 240, 192, ..., 0: fewer than 2^49 of them, since |x| < 2^277 |y|. The product with the reciprocal is off by
+// less than 1, so one |y| 2^s too few or too many is left. All rests are multiples of the last bit of |y| 2^s: exact.
+static inline F rx_remainder_in_f64_F(F x, F y) {
+    double a = RX_FABS_F(x), b = RX_FABS_F(y);
+    double rest = a, step = b * 0x1p240, inverse_step = 1.0 / b * 0x1p-240;
+    #pragma unroll
+    for (int n = 0; n < 6; ++n) {
+        rest = RX_FMA_F64(-RX_TRUNC_F64(rest * inverse_step), step, rest);
+        rest = rest < 0.0 ? rest + step : rest;
+        rest = rest >= step ? rest - step : rest;
+        step *= 0x1p-48;
+        inverse_step *= 0x1p48;
+    }
+    F result = (F)(a < b ? a : rest);
+    return result == result ? RX_COPYSIGN_F(result, x) : NAN_F;
 }
 
 //! I = u32 u64

@@ -26,6 +26,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
+from ...analysis.cost_analysis import element_ns
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
 from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
@@ -38,7 +39,8 @@ from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
 
-ITEM_ELEMENTS = 16384  # elements of the operand that one work item reads, about
+ITEM_ELEMENTS = 16384  # elements of the operand that one work item reads, about: fewer that take longer than
+CHEAP_NS = 0.8  # nanoseconds each to compute
 ITEMS_PER_CORE = 4  # among which neighbouring strips are shared out
 INTERLEAVED_ELEMENTS = 2048  # elements of the pieces of interleaved rows, one piece of each row
 UNROLL = 4  # elements that one accumulator takes in one iteration, where they are cheap
@@ -300,9 +302,14 @@ def _units_per_item(
         return min(strips, -(-units // (ITEMS_PER_CORE * target.compute_units)))
     if target.kind == "gpu" or split:
         return 1
+    unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
+    dear = element_ns(flow.fusion, flow.size, target.costs) / CHEAP_NS if target.kind == "cpu" else 1.0
+    if dear > 1.0:
+        items = -(-units // max(1, int(ITEM_ELEMENTS / dear) // unit_elements))
+        cores = target.compute_units
+        return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)  # as many for each core
     if flow.size <= ITEM_ELEMENTS and target.kind == "cpu":
         return max(1, units)
-    unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
     return max(1, min(ITEM_ELEMENTS // unit_elements, units))
 
 

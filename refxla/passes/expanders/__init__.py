@@ -21,6 +21,7 @@ from . import (
     dimension_size_expander,
     dot_expander,
     fft_expander,
+    power_expander,
     rng_expander,
     scalar_broadcast,
     scan_expander,
@@ -34,8 +35,8 @@ Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
     batch_norm_expander, cholesky_expander, cumulative_window_expander, custom_call_expander, dot_expander,
-    fft_expander, rng_expander, scalar_broadcast, scan_expander, shuffle_expander, dimension_size_expander,
-    stochastic_convert_expander, topk_expander, triangular_solve_expander,
+    fft_expander, power_expander, rng_expander, scalar_broadcast, scan_expander, shuffle_expander,
+    dimension_size_expander, stochastic_convert_expander, topk_expander, triangular_solve_expander,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 

@@ -1,0 +1,42 @@
+"""Powers with a constant exponent as products, quotients and roots, whose results are rounded once.
+
+    x^1 = x      x^2 = x x      x^-1 = 1 / x      x^(1/2) = sqrt(x)
+
+The last one holds for x > 0 and NaN; the powers of -0 and -inf are 0 and inf (spec/ops/power.py).
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Instruction
+
+from ...ir.builder import Build
+from ...ir.literals import is_splat
+
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def _expand(i: Instruction) -> Instruction | None:
+    x, exponent = i.operands
+    while exponent.opcode in ("broadcast", "reshape"):
+        exponent = exponent.operands[0]
+    element_type = i.shape.element_type
+    if exponent.opcode != "constant" or not is_splat(exponent.literal):
+        return None
+    if element_type.name not in _FLOATS and not element_type.is_integer:
+        return None
+    b, number = Build(i.name), float(exponent.literal.reshape(-1)[0])
+    if number == 1:
+        return x
+    if number == 2:
+        return b.multiply(x, x)
+    if element_type.is_integer:
+        return None
+    if number == -1:
+        return b.divide(b.full(1, x.shape), x)
+    if number == 0.5:
+        infinite = b.compare(b.abs(x), float("inf"), direction="EQ")
+        return b.make("select", infinite, b.full(float("inf"), x.shape), b.sqrt(b.add(x, b.full(0, x.shape))))
+    return None
+
+
+EXPANSIONS = {"power": _expand}
