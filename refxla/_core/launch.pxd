@@ -20,6 +20,10 @@ cdef enum:
     REENTERED = 2  # a signal handler calls the executor whose call it interrupts
 
 
+# A kernel as a function: `arguments` has a pointer to each argument; the item is the one that `base` names.
+ctypedef void (*Function)(void** arguments, void* context, size_t x, size_t y, size_t z) noexcept nogil
+
+
 # What all launch steps of an executor have in common.
 cdef struct Machine:
     Access access
@@ -32,6 +36,8 @@ cdef struct Machine:
 # changed.
 cdef struct Launch:
     Machine* machine
+    Function call  # NULL: it is launched by OpenCL
+    void** arguments  # of each thread: what `call` takes, pointing to `which`, its own of `bases` and of `current`
     Handle program
     const char* function
     Handle* kernels  # NULL until a thread needs its own
@@ -90,6 +96,7 @@ cdef class Executor:
     cdef void* lock
     cdef long owner  # the thread that holds the lock, or 0
     cdef Access access
+    cdef bint calls_kernels  # as functions, and does all else itself: nothing is ever in the queue
     cdef Machine machine
     cdef Handle context, queue
     cdef int64_t* code
@@ -134,6 +141,7 @@ cdef class Executor:
     cdef void release(self) noexcept nogil
 
     cdef int interpret(self) noexcept nogil
+    cdef int finish(self) noexcept nogil
     cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil
     cdef int launch(self, Launch* step) noexcept nogil
     cdef int library_call(self, LibraryCall* step) noexcept nogil

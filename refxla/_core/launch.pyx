@@ -17,7 +17,8 @@ the table of buffer addresses, and the iteration that each counted loop is in:
 No Python object is touched while it runs, and the GIL is free, but for host functions. The host waits for the device at
 the end of a call, and before that only to read a predicate. Where there are several queues, which then run what they are
 given in the calling thread, the items of a launch are shared out among threads (thread_pool.pyx), and a launch ends
-before the next begins. The matrices that a library is called for are shared out in the same way.
+before the next begins. The matrices that a library is called for are shared out in the same way. Where the kernels are at
+hand as functions (runtime/pocl/kernel_library.py), they are called, and the queue is not used.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -56,6 +57,44 @@ np.import_array()
 cdef extern from "stdlib.h" nogil:
     void* aligned_alloc(size_t alignment, size_t size)
 
+cdef extern from *:
+    """
+    /* Arithmetic as IEEE 754 has it by default, whatever the calling thread has set: rounding to nearest, subnormal
+       numbers. What was set before is returned, to be set again. */
+    #if defined(__x86_64__)
+    #include <xmmintrin.h>
+    enum { RX_MODES = 0xe040 };
+    static inline unsigned long rx_set_modes(unsigned long before, unsigned long now) {
+        if (before & RX_MODES) _mm_setcsr((unsigned)now);
+        return before;
+    }
+    static inline unsigned long rx_modes(void) { return _mm_getcsr(); }
+    #elif defined(__aarch64__)
+    enum { RX_MODES = 0x1c80000 };
+    static inline unsigned long rx_set_modes(unsigned long before, unsigned long now) {
+        if (before & RX_MODES) __asm__ volatile("msr fpcr, %0" : : "r"(now));
+        return before;
+    }
+    static inline unsigned long rx_modes(void) {
+        unsigned long modes;
+        __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
+        return modes;
+    }
+    #else
+    enum { RX_MODES = 0 };
+    static inline unsigned long rx_set_modes(unsigned long before, unsigned long now) { return before; }
+    static inline unsigned long rx_modes(void) { return 0; }
+    #endif
+
+    static inline unsigned long rx_default_modes(void) {
+        const unsigned long before = rx_modes();
+        return rx_set_modes(before, before & ~(unsigned long)RX_MODES);
+    }
+    static inline void rx_restore_modes(unsigned long before) { rx_set_modes(before, before); }
+    """
+    unsigned long rx_default_modes() nogil
+    void rx_restore_modes(unsigned long before) nogil
+
 cdef enum:
     LAUNCH
     COPY
@@ -73,12 +112,14 @@ cdef enum:
     MOST_PENDING = 1000  # launches in the queue
     MOST_AT_ONCE = 1 << 24  # matrices
     LINE = 64  # bytes of a line of the cache, to which memory is aligned
+    CONTEXT = 256  # bytes of what a kernel that is called is told of the launch, all zeros: it asks for nothing
     OUT_OF_HOST_MEMORY = -6  # OpenCL's status
     CHUNK_NS = 5_000_000  # matrices that take less are more at a time
     THREAD_US = 20_000  # of work that are worth one more thread of a library's own
 
 STEPS = {LAUNCH: "kernel", COPY: "copy", CALL: "host function", LIBRARY: "library"}  # of a traced call
 
+cdef char _context[CONTEXT]
 cdef object _array_type = None  # the class of arrays that stay on a device, once there is one
 cdef object _array_call = None  # what a call with such an array is
 
@@ -96,8 +137,8 @@ cdef class Executor:
     """Runs a plan.
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
-    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is
-    "host", "svm" or "buffer" (see Access), `local` the size of a work group of kernels that have none of their own, or 0.
+    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program may
+    have `addresses`, too: those of its kernels as functions. `access` is "host", "svm" or "buffer" (see Access), `local` the size of a work group of kernels that have none of their own, or 0.
     `pointers` says how many pointers a function takes, where that is more than its kernels use. `others` are more queues
     of the same device, one for each thread beside the calling one that is to work; each must run what it is given in the
     thread that gives it. Raises DeviceError when the device refuses something.
@@ -145,6 +186,7 @@ cdef class Executor:
                     if self.launches[n].kernels[who] != NULL:
                         api.release_kernel(self.launches[n].kernels[who])
                 free(self.launches[n].kernels)
+                free(self.launches[n].arguments)
                 free(self.launches[n].bases)
                 free(self.launches[n].buffers)
                 free(self.launches[n].current)
@@ -313,6 +355,11 @@ cdef class Executor:
             self.code[n] = code[n]
         self.launches = <Launch*> table(len(steps), sizeof(Launch))
         self.launch_count = len(steps)
+        addresses = {}
+        alone = local == 1 and not any(kernel.work_group for kernel in self.plan.kernels)
+        for program in programs.values() if self.access == HOST and alone else ():
+            addresses.update(getattr(program, "addresses", ()))
+        self.calls_kernels = all(entries[step.kernel][0] in addresses for step in steps)
         for n, step in enumerate(steps):
             kernel = self.plan.kernels[step.kernel]
             launch = &self.launches[n]
@@ -331,6 +378,10 @@ cdef class Executor:
             launch.current = <void**> table(members * launch.count, sizeof(void*))
             for a in range(launch.count):
                 launch.buffers[a] = step.buffers[a if a < len(step.buffers) else 0]
+            if self.calls_kernels:
+                launch.call = <Function> <uintptr_t> addresses[function]
+                prepare_arguments(launch)
+                continue
             launch.program = <Handle> <uintptr_t> programs[function].int_ptr
             launch.function = <bytes> names[function]
             status = make_kernel(launch, 0)
@@ -475,7 +526,7 @@ cdef class Executor:
             status = self.interpret()
         if status == SUCCESS and self.access != HOST:
             status = self.fetch()
-        cdef int ended = api.finish(self.queue)
+        cdef int ended = self.finish()
         self.end_copies()
         begun = clock_ns() - begun
         self.usual_ns = min(begun, self.last_ns) if self.last_ns else begun
@@ -544,7 +595,7 @@ cdef class Executor:
                     status = SUCCESS
                     if self.pending > MOST_PENDING:  # nobody waits in such a loop, and a queue takes memory
                         self.pending = 0
-                        status = api.finish(self.queue)
+                        status = self.finish()
                     if status == SUCCESS:
                         status = self.count(&code[at])
                     if status != SUCCESS:
@@ -574,9 +625,13 @@ cdef class Executor:
             else:
                 return SUCCESS
 
+    cdef int finish(self) noexcept nogil:
+        """Wait for the queue; OpenCL's status."""
+        return SUCCESS if self.calls_kernels else api.finish(self.queue)
+
     cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil:
         """Wait for a step of a traced call and note it, as far as there is room; OpenCL's status."""
-        cdef int status = api.finish(self.queue)
+        cdef int status = self.finish()
         cdef int64_t* row = self.events + 4 * self.noted
         self.pending = 0
         if self.noted < self.room:
@@ -594,7 +649,7 @@ cdef class Executor:
         Threads that share matrices keep the library from starting more. A large matrix is the library's to share; on a
         small one, its threads would wait for each other most of the time.
         """
-        cdef int status = api.finish(self.queue)
+        cdef int status = self.finish()
         cdef int64_t some, chunk = step.members
         cdef int64_t begun, ended, checked
         cdef int32_t n
@@ -643,13 +698,16 @@ cdef class Executor:
         cdef size_t size = self.size[source]
         if self.access == BUFFER:
             return api.copy_buffer(self.queue, self.address[source], self.address[target], 0, 0, size, 0, NULL, NULL)
+        if self.calls_kernels:
+            memcpy(self.address[target], self.address[source], size)
+            return SUCCESS
         return api.svm_copy(self.queue, 0, self.address[target], self.address[source], size, 0, NULL, NULL)
 
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil:
         """Wait for the queue and read the first bytes of a buffer."""
         cdef int status
         if self.access == HOST:
-            status = api.finish(self.queue)
+            status = self.finish()
             memcpy(target, self.address[buffer], size)
             return status
         if self.access == SVM:
@@ -747,7 +805,7 @@ cdef class Executor:
 
     cdef int host_call(self, int64_t n) noexcept nogil:
         """Wait for the queue and call a function of the host; HOST_FAILED keeps what it raised."""
-        cdef int status = api.finish(self.queue)
+        cdef int status = self.finish()
         if status != SUCCESS:
             return status
         with gil:
@@ -801,6 +859,9 @@ cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
     """Run so many items of a launch step in this thread, which is that member of the pool; OpenCL's status."""
     cdef Launch* launch = <Launch*> step
     cdef int status = SUCCESS
+    if launch.call != NULL:
+        call_kernel(launch, who, begin, count)
+        return SUCCESS
     if launch.kernels[who] == NULL:
         status = make_kernel(launch, who)
     if status == SUCCESS:
@@ -827,6 +888,36 @@ cdef int64_t clock_ns() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
+
+
+cdef int prepare_arguments(Launch* step) except -1:
+    """Make what the function of a step takes, for each thread."""
+    cdef int members = step.machine.members
+    cdef int who
+    cdef int32_t n
+    cdef void** arguments
+    step.arguments = <void**> table(members * (step.count + 2), sizeof(void*))
+    for who in range(members):
+        arguments = step.arguments + who * (step.count + 2)
+        arguments[0], arguments[1] = &step.which, &step.bases[who]
+        for n in range(step.count):
+            arguments[n + 2] = &step.current[who * step.count + n]
+    return 0
+
+
+cdef void call_kernel(Launch* step, int who, int32_t begin, int count) noexcept nogil:
+    """Call the function of a step for so many items, from number `begin` on, in a thread."""
+    cdef void** arguments = step.arguments + who * (step.count + 2)
+    cdef void** current = step.current + who * step.count
+    cdef unsigned long modes
+    cdef int32_t n
+    for n in range(step.count):
+        current[n] = step.machine.address[step.buffers[n]]
+    modes = rx_default_modes()
+    for n in range(begin, begin + count):
+        step.bases[who] = n
+        step.call(arguments, _context, 0, 0, 0)
+    rx_restore_modes(modes)
 
 
 cdef int make_kernel(Launch* step, int who) noexcept nogil:

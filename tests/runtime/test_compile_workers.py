@@ -290,8 +290,8 @@ def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypa
         opened.append(more[-1].source)
         return compiled(device, device.runner, more[-1])
 
-    monkeypatch.setattr(parallel_build, "compiled", opening)
-    monkeypatch.setattr(built_parts, "compiled_beside", opening)
+    monkeypatch.setattr(built_parts, "compiled_here", opening)
+    monkeypatch.setattr(built_parts, "from_directory", opening)
     with ParallelBuild(device) as work:
         work._helpers, work._most = [Other()], 0
         work._parts.done.update(sources[:2])

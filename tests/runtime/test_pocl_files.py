@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import io
+import platform as machine
+import shutil
 import zipfile
 
 import numpy as np
@@ -13,8 +16,9 @@ from refxla.codegen.opencl_program import program
 from refxla.runtime import disk_cache, opencl_compiler
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
-from refxla.runtime.pocl import built_parts, kernels, program_files
+from refxla.runtime.pocl import built_parts, kernel_library, kernels, program_files
 from refxla.runtime.pocl.compile_workers import PartQueue
+from refxla.runtime.program_build import build
 
 
 @pytest.fixture(autouse=True)
@@ -109,16 +113,45 @@ def test_parts_that_differ_in_their_largest_launch_are_kept_apart(maker, device)
     assert built_parts.key(device, part) != built_parts.key(device, large)
 
 
-def test_bitcode_that_is_not_taken_is_compiled_anew(maker, device, compiled):
-    one = two_steps(maker, device, "16.0", "0.5")
-    assert value(one, device) == 16.5
+@pytest.mark.parametrize("broken", [(".bc", ".so"), (".so",)])
+def test_what_is_not_taken_is_compiled_anew(maker, device, compiled, broken):
+    one = two_steps(maker, device, f"{16 + len(broken)}.0", "0.5")
+    assert value(one, device) == 16.5 + len(broken)
     store = disk_cache.cache()
     name = built_parts.key(device, one[1].parts[0])
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(store.get(name))) as archive, zipfile.ZipFile(out, "w") as changed:
         for member in archive.namelist():
-            changed.writestr(member, b"no bitcode" if member.endswith(".bc") else archive.read(member))
+            changed.writestr(member, b"neither" if member.endswith(broken) else archive.read(member))
     store.put(name, out.getvalue())
+    for kernel in one[1].parts[0].functions:  # as this process has unpacked them
+        shutil.rmtree(pocl_directory() / kernel)
     compiled.clear()
-    assert value(one, device) == 16.5
+    assert value(one, device) == 16.5 + len(broken)
     assert compiled and store.get(name) != out.getvalue()
+
+
+def test_kernels_are_called_and_launched_alike(maker, device, monkeypatch):
+    one = two_steps(maker, device, "18.0", "0.5")
+    run = Executable(*one, device)
+    assert all(library.addresses for library in build(device, one[1]).values())
+    monkeypatch.setattr(kernel_library, "applies", lambda device: False)
+    other = build(device, one[1])
+    assert not any(hasattr(program, "addresses") for program in other.values())
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    np.testing.assert_array_equal(run(x)[0], Executable(*one, device)(x)[0])
+
+
+def test_a_thread_that_rounds_upwards_gets_what_is_nearest(maker, device):
+    x, y = maker.parameter("f32", 8), maker.result("f32", 8)
+    plan = maker.plan(maker.launch("for (int i = 0; i < 8; ++i) a1[i] = 1.0f + a0[i];", [x], [y]))
+    run, little = Executable(plan, program(plan.kernels, device.target), device), np.full(8, 1e-9, np.float32)
+    c, upwards = ctypes.CDLL(None), 0x400000 if machine.machine() == "aarch64" else 0x800
+    before = c.fegetround()
+    assert c.fesetround(upwards) == 0
+    try:
+        (sums,) = run(little)
+        assert c.fegetround() == upwards
+    finally:
+        c.fesetround(before)
+    np.testing.assert_array_equal(sums, np.ones(8, np.float32))

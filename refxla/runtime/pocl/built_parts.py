@@ -16,7 +16,7 @@ from ...codegen.opencl_program import ProgramPart
 from .. import disk_cache
 from ..devices import Device
 from ..opencl_compiler import compile_source, program_key
-from . import platform, program_files
+from . import kernel_library, platform, program_files
 from .compile_workers import sizes
 from .kernels import compiled, finish
 
@@ -29,8 +29,8 @@ def is_stored(device: Device, part: ProgramPart) -> bool:
 
 
 def load(device: Device, part: ProgramPart, known: Mapping[str, bytes] | None = None) -> Any | None:
-    """The pyopencl program of a part that was kept, its kernels ready; None if there is none that PoCL takes. What is
-    `known`, by the parts' keys, comes before what is on disk."""
+    """A part that was kept, its kernels ready, as a KernelLibrary or a pyopencl program; None if there is none that
+    PoCL takes. What is `known`, by the parts' keys, comes before what is on disk."""
     directory = platform.directory()
     if directory is None:
         return None
@@ -60,11 +60,20 @@ def keep(device: Device, part: ProgramPart) -> bytes | None:
     return content
 
 
-def compiled_beside(device: Device, part: ProgramPart) -> Any | None:
-    """The pyopencl program of a part that another process compiled into PoCL's directory; None if PoCL does not take
-    what lies there."""
+def from_directory(device: Device, part: ProgramPart) -> Any | None:
+    """The same of a part that another process compiled into PoCL's directory, which is now kept on disk; None if PoCL
+    does not take what lies there."""
     directory, content = platform.directory(), keep(device, part)
     return None if content is None or directory is None else _opened(device, part, content, directory)
+
+
+def compiled_here(device: Device, part: ProgramPart) -> Any:
+    """The same of a part that is compiled now, by this process. Raises DeviceError with the compiler's log."""
+    program = compiled(device, device.runner, part)
+    directory, content = platform.directory(), keep(device, part)
+    if directory is None or content is None or not kernel_library.applies(device):
+        return program
+    return kernel_library.unpacked(content, directory, device, part) or program
 
 
 def key(device: Device, part: ProgramPart) -> str:
@@ -75,6 +84,8 @@ def key(device: Device, part: ProgramPart) -> str:
 def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) -> Any | None:
     import pyopencl as cl
 
+    if kernel_library.applies(device):
+        return kernel_library.unpacked(content, directory, device, part)
     raw = device.runner
     try:
         program = program_files.restore(content, directory, device, raw)

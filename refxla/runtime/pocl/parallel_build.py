@@ -19,7 +19,6 @@ from ..cores import cores
 from ..devices import Device
 from . import built_parts, builtins_library, platform
 from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
-from .kernels import compiled
 
 MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
 _MAX_PROCESSES = 4  # processes at a time: few programs have more parts
@@ -104,12 +103,10 @@ class ParallelBuild:
     def _built(self, part: ProgramPart) -> Any:
         """A part as a helper compiled it, or else compiled by this process."""
         if part.source in self._parts.done:
-            program = built_parts.compiled_beside(self.device, part)
+            program = built_parts.from_directory(self.device, part)
             if program is not None:
                 return program
-        program = compiled(self.device, self.raw, part)
-        built_parts.keep(self.device, part)
-        return program
+        return built_parts.compiled_here(self.device, part)
 
     def _start(self, count: int) -> None:
         """Have so many helpers at work, as far as they are allowed and can be started."""

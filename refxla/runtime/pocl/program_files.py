@@ -87,18 +87,15 @@ def restore(content: bytes, directory: Path, device: Device, raw: Any) -> Any | 
     """
     from pyopencl import _cl
 
-    takes_bitcode = device.driver.split()[-1].startswith("3.")
     bitcode = None
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for member in archive.infolist():
-            if ".." in Path(member.filename).parts or member.filename.startswith("/"):
-                raise ValueError(f"{member.filename} lies outside of the directory that it is to be put in")
-            inside = "/".join(member.filename.split("/")[2:])
-            if not takes_bitcode:
-                _write(directory / member.filename, archive, member)
-            elif "/" in inside:
-                _write(directory / inside, archive, member)
-            elif inside == _BITCODE:
+            within = inside(member)
+            if not is_pocl_3(device):
+                write(directory / member.filename, archive, member)
+            elif "/" in within:
+                write(directory / within, archive, member)
+            elif within == _BITCODE:
                 bitcode = archive.read(member)
     if bitcode is None:
         return None
@@ -107,7 +104,21 @@ def restore(content: bytes, directory: Path, device: Device, raw: Any) -> Any | 
     return program
 
 
-def _write(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+def is_pocl_3(device: Device) -> bool:
+    """Whether a device is PoCL 3's."""
+    return device.driver.split()[-1].startswith("3.")
+
+
+def inside(member: zipfile.ZipInfo) -> str:
+    """Where a packed file lay in the directory of its program: KERNEL/SIZES/KERNEL.so, or a file's name. Raises
+    ValueError for one that lies elsewhere."""
+    if ".." in Path(member.filename).parts or member.filename.startswith("/"):
+        raise ValueError(f"{member.filename} lies outside of the directory that it is to be put in")
+    return "/".join(member.filename.split("/")[2:])
+
+
+def write(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Put a packed file there, if there is none."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(archive.read(member))

@@ -1,0 +1,93 @@
+"""The kernels of a part of a program as functions, past OpenCL.
+
+PoCL 3 makes of each kernel a shared library with a function
+
+    void _pocl_kernel_NAME_workgroup(void** arguments, void* context, size_t x, size_t y, size_t z)
+
+that runs one work group: `arguments` has a pointer to each argument, x, y and z are the group's indices. Its device
+"basic" calls it for each group in the thread that launches the kernel, after it has copied each argument into memory of
+its own. The executor (_core/launch.pyx) calls it, too, which takes some nanoseconds where OpenCL takes a microsecond
+and 75 ns more for each argument; and to open a part is to open its libraries, without a program or kernel of OpenCL's.
+`context` has what kernels may ask about the launch; refxla's ask for nothing but their index (get_global_id), which is
+x where groups are of one item.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import io
+import os
+import platform as machine
+import sys
+import weakref
+import zipfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...codegen.opencl_program import ProgramPart
+from ..devices import Device
+from . import program_files
+from .kernels import compiled
+
+_PROCESSORS = ("x86_64", "aarch64")  # on which the executor knows how to set the modes of arithmetic
+
+
+class KernelLibrary:
+    """The kernels of a part. `addresses` has their functions, which are there as long as this is."""
+
+    def __init__(self, device: Device, part: ProgramPart, files: Sequence[Path]) -> None:
+        """Opens the libraries, one for each kernel of the part. Raises OSError or AttributeError for files that are
+        none of PoCL's."""
+        self._device, self._part = device, part
+        self.addresses: dict[str, int] = {}
+        for kernel, file in zip(part.functions, files, strict=True):
+            library = ctypes.CDLL(str(file), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
+            address = ctypes.cast(getattr(library, f"_pocl_kernel_{kernel}_workgroup"), ctypes.c_void_p).value
+            assert address is not None  # a symbol that is found lies somewhere
+            self.addresses[kernel] = address
+
+    @cached_property
+    def _program(self) -> Any:
+        return compiled(self._device, self._device.runner, self._part)
+
+    @property
+    def int_ptr(self) -> int:
+        """The part as a program of OpenCL's, for who launches its kernels: as pyopencl's programs have it."""
+        number: int = self._program.int_ptr
+        return number
+
+
+def applies(device: Device) -> bool:
+    """Whether the kernels of a device can be called."""
+    return (
+        sys.platform == "linux"
+        and machine.machine() in _PROCESSORS
+        and program_files.is_pocl_3(device)
+        and device.runner.name.startswith("basic")
+        and device.target.kind == "cpu"
+        and device.access == "host"
+    )
+
+
+def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart) -> KernelLibrary | None:
+    """The kernels of a part whose files were packed (program_files.py) and are now put into `directory`; None where one
+    of them has no file, or one that is no library of PoCL's."""
+    files: list[Path] = []
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [(member, program_files.inside(member).split("/")) for member in archive.infolist()]
+        for kernel in part.functions:
+            own = [m for m, names in members if len(names) == 3 and names[0] == kernel and names[2].endswith(".so")]
+            if not own:
+                return None
+            files.append(directory / program_files.inside(own[0]))
+            program_files.write(files[-1], archive, own[0])
+    try:
+        return KernelLibrary(device, part, files)
+    except (OSError, AttributeError):
+        for file in files:
+            file.unlink(missing_ok=True)
+        return None
