@@ -327,8 +327,9 @@ class LaunchMerger:
         return section.us <= self._shared_us(body)
 
     def _shared_us(self, body: Sequence[p.Step]) -> float:
-        """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases."""
-        start = self.start_us if all(self._part(s, alone=True) for s in body) else self.launch_us
+        """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases of one
+        persistent kernel, which takes no more arguments than any other."""
+        start = self.launch_us if self._phases(body) is None else self.barrier_us
         return sum(map(self._parallel_us, body)) + start * len(body)
 
     def _note_serial_form(

@@ -2,6 +2,7 @@
 
 import random
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.compiler import compilation_cache
+from refxla.compiler.driver import plan_module
+from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
 from refxla.scheduling import launch_merging, serial_control_flow
+from refxla.scheduling.merged_kernel import MOST_ARGUMENTS
 
 STATE = "(s32[], f32[3])"
 
@@ -192,6 +196,53 @@ def test_a_small_conditional_is_a_launch():
     assert steps_of(executable) == [p.Launch]
     x = np.array(3, np.float32)
     assert [executable(np.array(k, np.int32), x) for k in (-1, 0, 1, 2)] == [3, 4, 3, 3]
+
+
+STAGES = 70
+
+
+def two_chains() -> str:
+    """A loop of two chains of small products: more values than a persistent kernel takes arguments."""
+    state = "(s32[], f32[8], f32[8], f32[8,8])"
+    contracted = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    chains = [f"{x}{n + 1} = f32[8] dot(w, {x}{n}), {contracted}" for n in range(STAGES) for x in "ab"]
+    lines = "\n".join(chains)
+    return f"""HloModule m
+        body {{ s = {state} parameter(0)
+            i = s32[] get-tuple-element(s), index=0
+            a0 = f32[8] get-tuple-element(s), index=1
+            b0 = f32[8] get-tuple-element(s), index=2
+            w = f32[8,8] get-tuple-element(s), index=3
+            one = s32[] constant(1)
+            next = s32[] add(i, one)
+            {lines}
+            ROOT r = {state} tuple(next, a{STAGES}, b{STAGES}, w) }}
+        test {{ s = {state} parameter(0)
+            i = s32[] get-tuple-element(s), index=0
+            n = s32[] constant(9)
+            ROOT p = pred[] compare(i, n), direction=LT }}
+        ENTRY e {{ i = s32[] constant(0)
+            a = f32[8] parameter(0)
+            b = f32[8] parameter(1)
+            w = f32[8,8] parameter(2)
+            s = {state} tuple(i, a, b, w)
+            loop = {state} while(s), condition=test, body=body
+            x = f32[8] get-tuple-element(loop), index=1
+            y = f32[8] get-tuple-element(loop), index=2
+            ROOT r = (f32[8], f32[8]) tuple(x, y) }}"""
+
+
+def test_a_loop_of_more_values_than_phases_take_is_one_kernel():
+    """Its launches would cost more than the second core saves: only phases are so cheap, and they do not fit."""
+    plan = plan_module(parse(two_chains()), replace(DEFAULT_CPU, persistent=True))[1].plan
+    (launch,) = (s for s in plan.steps if not isinstance(s, p.Copy))
+    assert isinstance(launch, p.Launch) and not plan.kernels[launch.kernel].persistent
+    assert 2 * STAGES > MOST_ARGUMENTS
+
+    arguments = [np.ones(8, np.float32), np.arange(8, dtype=np.float32), np.eye(8, k=1, dtype=np.float32)]
+    wants = refxla.compile(two_chains(), without=("fusion",))(*arguments)
+    for got, want in zip(refxla.compile(two_chains())(*arguments), wants, strict=True):
+        assert got.tobytes() == want.tobytes()
 
 
 def test_a_loop_that_was_left_by_an_interrupt_begins_anew(monkeypatch):
