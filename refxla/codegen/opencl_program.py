@@ -232,7 +232,7 @@ class Builder:
         def own() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        head = primitives(self.target) + prelude.functions(own()) + "\n"
+        head = primitives(self.target) + prelude.functions(own(), inlining=functions.cpu) + "\n"
         digest = hashlib.sha256("\n".join([*build_options(self.target), head + own()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -49,25 +50,53 @@ _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 _FLOAT_LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
 _FUNCTION = re.compile(r"^static inline [\w ]+?\b(rx_\w+)\(", re.MULTILINE)
 _CALL = re.compile(r"\brx_\w+")
+_HEAD = re.compile(r"^static inline ", re.MULTILINE)
+_BRANCH = re.compile(r"\b(?:if|for|while|do|switch|RX_NOINLINE|RX_UNOPTIMIZED|RX_INLINE)\b")
+
+MOST_INLINED = 16  # calls of a function, each of which is compiled for itself
 
 
-def functions(source: str) -> str:
+def functions(source: str, inlining: bool = False) -> str:
     """The text of the prelude functions that `source` calls, directly or through each other, in an order that compiles.
+
+    A device's compiler makes vectors of a loop only if it inlines what the loop calls, and a long function it does not
+    inline more than once. `inlining`: those without branches, which `source` calls a few times, are inlined always.
 
     Raises KeyError if the source names an rx_ function that neither it nor the prelude defines.
     """
     library = _library()
     own = set(_FUNCTION.findall(source))
     done: dict[str, str] = {}
+    inlined: set[str] = set()
+    if inlining:
+        called = Counter(_CALL.findall(source))
+        inlined.update(*(_straight(name) for name, n in called.items() if name in library and 1 < n <= MOST_INLINED))
 
     def visit(text: str, inside: str = "") -> None:
         for name in _CALL.findall(text):
             if name not in done and name not in own and name != inside:
                 visit(library[name], name)
                 done[name] = library[name]
+                if name in inlined:
+                    done[name] = _HEAD.sub(r"\g<0>RX_INLINE ", library[name], count=1)
 
     visit(source)
     return "\n".join(done.values())
+
+
+@cache
+def _straight(name: str) -> frozenset[str]:
+    """A function and all that it calls, if none of them branches or is compiled by itself; else nothing."""
+    library = _library()
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        found.add(name := pending.pop())
+        code = re.sub("//.*", "", library[name])
+        if _BRANCH.search(code):
+            return frozenset()
+        pending += {other for other in _CALL.findall(code) if other in library} - found
+    return frozenset(found)
 
 
 @cache

@@ -83,6 +83,19 @@ def test_unknown_function_is_an_error():
         prelude.functions("rx_no_such_thing(x)")
 
 
+def test_functions_without_branches_are_inlined_where_they_are_called_a_few_times():
+    """Otherwise clang makes no vectors of a loop that calls a long one twice."""
+
+    def inlined(call: str, times: int) -> set[str]:
+        text = prelude.functions(call * times, inlining=True)
+        return set(re.findall(r"^static inline RX_INLINE [\w ]+?\b(rx_\w+)\(", text, re.MULTILINE))
+
+    assert {"rx_power_f32", "rx_log_parts_f32", "rx_scale_f32"} <= inlined("rx_power_f32(x, y);", 2)
+    assert {"rx_power_f32", "rx_log_parts_f32"} <= inlined("rx_power_f32(x, y);", prelude.MOST_INLINED)
+    assert inlined("rx_power_f32(x, y);", 1) == inlined("rx_power_f32(x, y);", prelude.MOST_INLINED + 1) == set()
+    assert "RX_INLINE" not in prelude.functions("rx_power_f32(x, y);" * 2)
+
+
 def test_whole_prelude_compiles_without_warnings():
     """But for those in vectors of 64 bytes, which not every processor has; products call them where it does."""
     names = sorted(name for name in prelude.names() if "_wide_" not in name)
