@@ -96,6 +96,25 @@ def test_functions_without_branches_are_inlined_where_they_are_called_a_few_time
     assert "RX_INLINE" not in prelude.functions("rx_power_f32(x, y);" * 2)
 
 
+@pytest.mark.parametrize(("name", "c_type"), [("f32", "float"), ("f64", "double")])
+def test_the_exponential_of_what_is_far_below_zero_underflows_nowhere(name, c_type):
+    """A product that underflows takes a processor many times as long: the scale is 0, and not one that is too small."""
+    zero, round = prelude.constant(name, "exp_zero"), prelude.constant(name, "exp_round_negative")
+    body = f"""__kernel void k(__global {c_type}* x) {{
+        {c_type} scale;
+        x[0] = rx_exp_power_{name}({zero}, {round}, &scale);
+        x[1] = scale;
+    }}"""
+    context = queue().context
+    text = primitives(DEFAULT_CPU) + prelude.functions(body) + body
+    program = cl.Program(context, text).build(list(build_options(DEFAULT_CPU)))
+    result = np.full(2, np.nan, {"float": np.float32, "double": np.float64}[c_type])
+    buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=result)
+    program.k(queue(), (1,), None, buffer)
+    cl.enqueue_copy(queue(), result, buffer)
+    assert 0.5 < result[0] < 2 and result[1] == 0
+
+
 def test_whole_prelude_compiles_without_warnings():
     """But for those in vectors of 64 bytes, which not every processor has; products call them where it does."""
     names = sorted(name for name in prelude.names() if "_wide_" not in name)

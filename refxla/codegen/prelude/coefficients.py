@@ -130,6 +130,7 @@ def constants(type_: str) -> dict[str, str]:
     ln2, pi_2 = split(mp.log(2), type_, 3), split(mp.pi / 2, type_, 3)
     third = split(mpf(1) / 3, type_, 2)
     mantissa, bias = PRECISION[type_] - 1, {"f32": 127, "f64": 1023}[type_]
+    raised = (mantissa + 2) | 1  # more than the exponents of subnormal results are below the least normal one
     one = {
         "log2_e": 1 / mp.log(2), "sqrt_half": mp.sqrt(0.5), "two_over_pi": 2 / mp.pi,
         "erf_centre": mpf({"f32": 2, "f64": 3}[type_]), "erf_limit": mpf({"f32": 4, "f64": 6}[type_]),
@@ -138,8 +139,9 @@ def constants(type_: str) -> dict[str, str]:
         "exp2_underflow": mpf({"f32": -151, "f64": -1076}[type_]),
         "exp_overflow": mpf({"f32": 89, "f64": 710}[type_]), "exp_underflow": mpf({"f32": -104, "f64": -746}[type_]),
         # By how much the exponents of results are off on the way, and what makes up for it (rx_exp_power in exp.cl).
-        "exp_round_negative": 3 * mpf(2) ** (mantissa - 1) + bias + (2 * mantissa + 1),
-        "exp_scale_negative": mpf(2) ** -(2 * mantissa + 1),
+        "exp_round_negative": 3 * mpf(2) ** (mantissa - 1) + bias + raised,
+        "exp_scale_negative": mpf(2) ** -raised,
+        "exp_zero": -(bias + raised) * mp.log(2),  # where such an exponent is that of 0
         "exp_round_positive": 3 * mpf(2) ** (mantissa - 1) + bias - (2 * mantissa - 1),
         "exp_scale_positive": mpf(2) ** (2 * mantissa - 1),
         "tanh_one": mpf({"f32": 10, "f64": 20}[type_]),

@@ -39,7 +39,7 @@ static inline T rx_exp_parts_T(T x, T x_low, BITS_T* n, T* low) {
     return high;
 }
 
-// e^x = result * *scale * 2^-k for exp_underflow <= x <= exp_overflow, where `round` is ROUND_T + BIAS_T + k with an even
+// e^x = result * *scale * 2^-k for exp_zero <= x <= exp_overflow, where `round` is ROUND_T + BIAS_T + k with an even
 // BIAS_T + k: then the integer nearest to x / log 2 is the same for all k, and the lowest bits of x / log 2 + round are the
 // exponent of *scale. No low parts: 1 + (r + ...) rounds once more. A NaN stays one.
 static inline T rx_exp_power_T(T x, T round, T* scale) {
@@ -50,8 +50,9 @@ static inline T rx_exp_power_T(T x, T round, T* scale) {
     return 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
 }
 
-// e^x for exp_underflow <= x <= exp_overflow. The product with the scale is exact, by a k that keeps it away from both ends
-// of the exponents: what the second product rounds is a subnormal result, or one too large.
+// e^x for exp_zero <= x <= exp_overflow. The product with the scale is exact, by a k that keeps it away from both ends
+// of the exponents: what the second product rounds is a subnormal result, or one too large. At exp_zero the scale is 0,
+// and no product underflows, which would take a processor many times as long.
 static inline T rx_exp_bounded_T(T x) {
     int negative = as_BITS_T(x) < 0;
     T scale;
@@ -60,7 +61,7 @@ static inline T rx_exp_bounded_T(T x) {
 }
 
 static inline T rx_exponential_T(T x) {
-    T bounded = x < K(exp_underflow) ? K(exp_underflow) : x;
+    T bounded = x < K(exp_zero) ? K(exp_zero) : x;
     bounded = bounded > K(exp_overflow) ? K(exp_overflow) : bounded;
     return rx_exp_bounded_T(bounded);
 }
@@ -68,7 +69,7 @@ static inline T rx_exponential_T(T x) {
 // The same, for an x that is not above 0 (sign_analysis.py).
 static inline T rx_exponential_below_T(T x) {
     T scale;
-    T bounded = x < K(exp_underflow) ? K(exp_underflow) : x;
+    T bounded = x < K(exp_zero) ? K(exp_zero) : x;
     T power = rx_exp_power_T(bounded, K(exp_round_negative), &scale);
     return power * scale * K(exp_scale_negative);
 }

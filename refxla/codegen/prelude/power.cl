@@ -44,12 +44,13 @@ static inline T rx_power_T(T x, T y) {
     low = ((a == 0.0) | (a == INFINITY_T)) ? 0.0 : low;
     T product = y * high;
     T product_low = RX_FMA_T(y, high, -product) + y * low;
-    int bounded = (product <= K(exp_overflow)) & (product >= K(exp_underflow));
-    T exponent = bounded ? product : product > 0.0 ? K(exp_overflow) : K(exp_underflow);
+    int lost = product < K(exp_underflow);  // the power is 0: that of 0 is computed, for what underflows takes long
+    int bounded = (product <= K(exp_overflow)) & !lost;
+    T exponent = bounded ? product : product > 0.0 ? K(exp_overflow) : 0.0;
     BITS_T n;
     T tail;
     T head = rx_exp_parts_T(exponent, bounded ? product_low : 0.0, &n, &tail);
-    T magnitude = a == 1.0 ? 1.0 : rx_scale_T(head + tail, n);
+    T magnitude = a == 1.0 ? 1.0 : lost ? 0.0 : rx_scale_T(head + tail, n);
     int integer = RX_TRUNC_T(y) == y;
     int odd = integer & (RX_TRUNC_T(0.5 * y) != 0.5 * y);
     T result = ((as_BITS_T(x) < 0) & odd) ? -magnitude : magnitude;
