@@ -2,7 +2,8 @@
 
 Refused is what draws from a state that outlives the call, or from the system: NumPy's and Python's global generators,
 generators that the function captures, and new ones without a seed. A generator that the function makes of a fixed seed
-gives the same numbers at each call with and without a compiler, and is left alone.
+gives the same numbers at each call with and without a compiler, and is left alone. So is a module that the function is
+the first to import: it draws once with and without a compiler.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ _ADVICE = (
 )
 _GLOBAL_STATE: np.random.RandomState = getattr(np.random.rand, "__self__")  # noqa: B009 - of np.random's functions
 _PYTHONS: random.Random = getattr(random.random, "__self__")  # noqa: B009 - its declared type is a function's
+_IMPORT = "<frozen importlib._bootstrap>"  # the file of the frames that run a module
 _lock = threading.RLock()  # one thread at a time replaces functions
 _ALIASES = ("seed", "ranf", "sample")  # functions that use it, too
 
@@ -59,23 +63,35 @@ def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterat
     so, and the system's if `entropy` does."""
     me = threading.get_ident()
     modules = [(np.random, _GLOBAL_STATE, "np.random")] + ([(random, _PYTHONS, "random")] if pythons else [])
+    states = _GlobalStates()
     with _lock, contextlib.ExitStack() as stack:
         for module, state, prefix in modules:
             for name, value in list(vars(module).items()):
                 of_state = getattr(value, "__self__", None) is state or (module is np.random and name in _ALIASES)
                 if of_state and not name.startswith("_"):
-                    _guard(stack, module, name, me, f"{prefix}.{name}")
+                    _guard(stack, module, name, me, states, f"{prefix}.{name}")
         if entropy:
-            _guard(stack, random.Random, "seed", me, "random.Random()", lambda self, a=None, *_: a is None)
-            _guard(stack, np.random.bit_generator, "randbits", me, "a generator of np.random without a seed")
+            _guard(stack, random.Random, "seed", me, states, "random.Random()", lambda self, a=None, *_: a is None)
+            _guard(stack, np.random.bit_generator, "randbits", me, states, "a generator of np.random without a seed")
             for owner, name in ((os, "urandom"), (random, "_urandom")):
-                _guard(stack, owner, name, me, "os.urandom")
-        before, numpys_before = _PYTHONS.getstate(), _GLOBAL_STATE.get_state(legacy=False)
+                _guard(stack, owner, name, me, states, "os.urandom")
+        states.note()
         yield
-        if pythons and _PYTHONS.getstate() != before:
+        if pythons and _PYTHONS.getstate() != states.pythons:
             raise refusal(f"what {function} calls uses Python's global generator, and so")
-        if not _same_state(_GLOBAL_STATE.get_state(legacy=False), numpys_before):
+        if not _same_state(_GLOBAL_STATE.get_state(legacy=False), states.numpys):
             raise refusal(f"what {function} calls uses the global generator of np.random, and so")
+
+
+class _GlobalStates:
+    """The states that the global generators are to have when the function has been traced."""
+
+    pythons: Any
+    numpys: Any
+
+    def note(self) -> None:
+        """They are to have those that they have now."""
+        self.pythons, self.numpys = _PYTHONS.getstate(), _GLOBAL_STATE.get_state(legacy=False)
 
 
 def _same_state(one: Any, other: Any) -> bool:
@@ -90,16 +106,33 @@ def _guard(
     owner: Any,
     attribute: str,
     thread: int,
+    states: _GlobalStates,
     called: str,
     draws: Callable[..., bool] = lambda *_, **__: True,
 ) -> None:
-    """Until the stack ends, let calls of a function in this thread raise where it draws."""
+    """Until the stack ends, let calls of a function in this thread raise where it draws, unless a module that is being
+    imported calls it. The module may keep what it takes for the function."""
     original = getattr(owner, attribute)
+    ended = threading.Event()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() == thread and draws(*args, **kwargs):
+        if ended.is_set() or threading.get_ident() != thread or not draws(*args, **kwargs):
+            return original(*args, **kwargs)
+        if not _imports_module(sys._getframe(1)):
             raise refusal(called)
-        return original(*args, **kwargs)
+        drawn = original(*args, **kwargs)
+        states.note()
+        return drawn
 
     setattr(owner, attribute, call)
+    stack.callback(ended.set)
     stack.callback(setattr, owner, attribute, original)
+
+
+def _imports_module(frame: FrameType | None) -> bool:
+    """Whether a frame belongs to an import that a traced function has begun."""
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("refxla."):
+        if frame.f_code.co_filename == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False

@@ -349,3 +349,30 @@ def test_without_jax(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(refxla.InputError, match="pip install"):
         refxla.compile(f, X)
+
+
+def test_a_module_that_is_imported_while_tracing_may_draw(tmp_path, monkeypatch):
+    """It draws once, with and without a compiler; and what it takes of `random` works after the trace."""
+    (tmp_path / "drawing_module.py").write_text(
+        "from random import getrandbits\nimport numpy as np\nFIRST = getrandbits(8), np.random.rand()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def f(x):
+        import drawing_module
+
+        return x + len(drawing_module.FIRST)
+
+    def g(x):
+        import drawing_module
+
+        return x + drawing_module.getrandbits(8)
+
+    assert refxla.compile(jax.jit(f), np.float32(1))(np.float32(1)) == 3
+    import drawing_module
+
+    assert 0 <= drawing_module.getrandbits(8) < 256
+    with pytest.raises(refxla.UnsupportedError, match="random"):
+        refxla.compile(jax.jit(g), np.float32(1))
+    with pytest.raises(refxla.UnsupportedError, match=r"random\.getrandbits"):
+        refxla.compile(jax.jit(lambda x: x + random.getrandbits(8)), np.float32(1))
