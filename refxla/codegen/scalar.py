@@ -52,7 +52,7 @@ _ON_BITS = {"shift-right-logical", "popcnt", "count-leading-zeros"}
 # (An integer next to an f16 or bf16 that is none is at most 2^10 or 2^7.) The f8 types may overflow, or have no -0.
 _KEEPS_FORMAT = {
     "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
-    "remainder",
+    "remainder", "remainder-by-constant",
 }  # fmt: skip
 
 # Operations of f16 whose result is rounded, so that its NaNs are quiet.

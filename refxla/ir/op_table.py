@@ -64,8 +64,8 @@ class Row:
     loop, whatever its cost for one element. `tunable`: its tiles and blocks can be chosen by measurement. `tileable`:
     its fusions can be parts of a tiled fusion. `has_below`: the prelude has a cheaper form of it,
     rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py). `constant_role`: what a
-    constant second operand of an integer operation is, a "divisor", "shift" or "factor": C's operator is written where
-    it is defined for that constant (there, too).
+    constant second operand of an integer operation is, a "divisor", "modulus", "shift" or "factor": C's operator is
+    written where it is defined for that constant; and a "modulus" of a float may need no loop (there, too).
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -129,7 +129,7 @@ _ELEMENTWISE = (
 )
 _HAS_BELOW = {"exponential"}
 _CONSTANT_ROLES = {
-    "divide": "divisor", "remainder": "divisor", "multiply": "factor", "shift-left": "shift",
+    "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift",
 }  # fmt: skip
 _COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))

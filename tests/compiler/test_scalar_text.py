@@ -237,3 +237,27 @@ def test_numbers_of_f16_that_were_rounded_are_stored_as_they_are():
     added, negated = (np.asarray(r).view(np.uint16) for r in program(x, np.float16(-0.0)))
     quiet = np.where(np.isnan(x), x.view(np.uint16) | 0x200, x.view(np.uint16))
     assert np.array_equal(added, quiet) and np.array_equal(negated, x.view(np.uint16) ^ 0x8000)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("divisor", [1.0, 2.0, -4.0, 64.0, 0.5, 3.0])
+def test_remainders_by_powers_of_two_have_no_loop(name, divisor):
+    """A loop in one function keeps clang from making vectors of all that is computed beside it."""
+    text = f"""HloModule m
+        ENTRY e {{ x = {name}[600] parameter(0)
+            c = {name}[] constant({divisor})
+            y = {name}[600] broadcast(c), dimensions={{}}
+            ROOT r = {name}[600] remainder(x, y) }}"""
+    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+    special = [0.0, -0.0, 1.0, -1.0, 2.0, -4.0, 3.5, -3.5, 63.75, np.inf, -np.inf, np.nan, 2e-8, -2e-8, 60000.0, -64.0]
+    x = np.resize(np.array([*special, *np.linspace(-300, 300, 584)]), 600).astype(types[name])
+    executable = refxla.compile(text)
+    assert ("rx_remainder_by_constant" in executable.opencl) == (divisor in (1.0, 2.0, -4.0, 64.0))
+    with np.errstate(invalid="ignore"):
+        want = np.fmod(x.astype(np.float64), divisor).astype(types[name])
+    got = executable(x)
+    assert (
+        bits(np.where(np.isnan(got), types[name](0), got)).tolist()
+        == bits(np.where(np.isnan(want), types[name](0), want)).tolist()
+    )
+    np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want.astype(float)))

@@ -99,6 +99,11 @@ static inline F rx_remainder_in_f64_F(F x, F y) {
     return result == result ? RX_COPYSIGN_F(result, x) : NAN_F;
 }
 
+// The same, for a y that is a power of two from 1 to 2^64, or the opposite of one: every step is exact, and there is no loop.
+static inline T rx_remainder_by_constant_T(T x, T y) {
+    return RX_COPYSIGN_T(x - RX_TRUNC_T(x / y) * y, x);
+}
+
 //! I = u32 u64
 
 // The bits of a number without its sign, in a format of own_exponent and own_mantissa bits, with the mantissa rounded
