@@ -118,6 +118,32 @@ def test_attention_is_causal_or_masked():
     check(lambda q, k, v: attention(q, k, v, attn_mask=mask, scale=0.3), q, k, v)
 
 
+@pytest.mark.parametrize("heads", [1, 2, 6])
+def test_heads_of_keys_may_be_shared_by_groups_of_queries(heads):
+    q = torch.randn(2, 6, 5, 4, requires_grad=True)
+    k, v = (torch.randn(2, heads, 7, 4, requires_grad=True) for _ in range(2))
+    attention = F.scaled_dot_product_attention
+    check(lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True), q, k, v)
+    mask = (torch.rand(2, 1, 5, 7) > 0.3) | (torch.arange(7) == 0)
+    check(lambda q, k, v: attention(q, k, v, attn_mask=mask, enable_gqa=True), q, k, v)
+
+
+def test_an_operation_that_may_draw_is_reported_with_the_reason_it_has():
+    """Attention is tagged as drawing random numbers; without dropout it draws none."""
+    q = torch.randn(1, 2, 3, 4)
+    frontend_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    with pytest.MonkeyPatch.context() as patch:
+        rules = sys.modules["refxla.frontends.torch.lowering"].LOWERINGS
+
+        def refuse(*_, **__):
+            raise sys.modules["refxla.frontends.torch.lowering"].NotLowered("not this case")
+
+        patch.setitem(rules, frontend_attention.default, refuse)
+        with pytest.warns(frontend.EagerWarning, match="not this case"):
+            compiled(lambda q: F.scaled_dot_product_attention(q, q, q) + 1)(q)
+    assert [e.reason for e in frontend.report()] == ["not this case"]
+
+
 @pytest.mark.parametrize("cell", [nn.LSTMCell, nn.GRUCell])
 def test_recurrent_cell_in_a_loop(cell):
     class Reader(nn.Module):

@@ -23,8 +23,9 @@ from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction, positional
-from .decompositions import decompositions, is_random
+from .decompositions import decompositions
 from .graph import LoweredGraph, source_of
+from .lowering import DRAWN
 from .tensors import to_array
 
 Trees = tuple[tuple[tuple[str, Tree], ...], tuple[tuple[str, Tree], ...]]
@@ -208,7 +209,7 @@ def _require_compiled(name: str, exported: Any, lowered: LoweredGraph, *, traini
             continue
         at = source_of(node)
         where = f" at {at}" if at else ""
-        if is_random(node.target):
+        if reason == DRAWN:
             advice = "call model.eval() first" if training else "draw them outside, and pass them as an argument"
             raise UnsupportedError(
                 f"{name} draws random numbers ({node.target}{where}), which are PyTorch's own: {advice}"

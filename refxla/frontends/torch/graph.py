@@ -31,7 +31,8 @@ from . import (  # noqa: F401 - they fill the table
     transforms,
     views,
 )
-from .lowering import LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered
+from .decompositions import is_random
+from .lowering import DRAWN, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
 _INLINE_CONSTANT_ELEMENTS = 64  # elements of a constant tensor up to which it is part of the program
@@ -157,7 +158,7 @@ class LoweredGraph:
     def _lowered(self, node: Any) -> Any:
         rule = LOWERINGS.get(node.target)
         if rule is None:
-            raise NotLowered("it has no lowering")
+            raise NotLowered(DRAWN if is_random(node.target) else "it has no lowering")
         b, fake = self._b, node.meta.get("val")
         try:
             b.result = [_shape(f) for f in fake] if isinstance(fake, (list, tuple)) else shape_of(fake)

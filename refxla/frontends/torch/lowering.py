@@ -24,6 +24,7 @@ Operand = Any  # an Instruction, or a Python number
 Rule = Callable[..., Any]
 
 LOWERINGS: dict[Any, Rule] = {}  # of each overload
+DRAWN = "random numbers are PyTorch's own"  # why an operation that draws some is not lowered
 LINEAR_ALGEBRA = "linalg."  # what the messages begin with of checks that raise a LinAlgError
 
 

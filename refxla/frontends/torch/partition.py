@@ -19,9 +19,8 @@ from ...compiler.options import Options
 from . import report
 from .decompositions import is_random
 from .graph import CompiledGraph, LoweredGraph, source_of
-from .lowering import overload_of
+from .lowering import DRAWN, overload_of
 
-_DRAWN = "random numbers are PyTorch's own"
 _OF_SHAPE = {  # by how many arguments that give the shape alone
     overload_of(n)
     for n in ("rand", "randn", "randint", "randint.low", "randperm", "rand_like", "randn_like", "randint_like",
@@ -46,9 +45,7 @@ def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..
     entries = []
     for node, reason in eager.items():
         if node.op == "call_function" and node.target is not operator.getitem:
-            drawn = is_random(node.target)
-            why = _DRAWN if drawn else reason
-            entries.append(report.enter(str(node.target), why, source_of(node), expected=drawn))
+            entries.append(report.enter(str(node.target), reason, source_of(node), expected=reason == DRAWN))
     support = create_op_support(lambda _, node: node.op in ("call_function", "get_attr") and node not in eager)
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
     return _PartitionedGraph(partitioner.partition_and_fuse(), name, options, entries)
