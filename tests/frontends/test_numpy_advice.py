@@ -153,6 +153,7 @@ CASES = [
     (lambda x: np.roots(x), "find the roots outside"),
     (lambda x: np.vectorize(lambda v: v + 1)(x), "use functions of NumPy|refxla.vmap"),
     (lambda x: np.apply_along_axis(np.sum, 0, x), "refxla.vmap"),
+    (lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)), r"np.as_strided asks.*sliding_window_view"),
     (lambda x: np.random.normal(size=3) + x, r"refxla.random.normal\(key, shape\)"),
     (lambda x: x * np.float64(x[0]), "use functions of NumPy|astype"),
     (lambda x: np.divide.at(x, [0], 2.0), r"x\[i\] = np.divide\(x\[i\], v\)"),
@@ -197,6 +198,55 @@ def test_a_function_that_asks_for_values_is_named():
     with pytest.raises(refxla.Error, match=r"np\.vectorize asks for the value of an array.*refxla\.vmap") as problem:
         refxla.compile(apply)(X)
     assert "in apply" in str(problem.value)
+
+
+class Metres(np.ndarray):
+    def __add__(self, other):
+        return super().__add__(other * 1000)
+
+
+class Labelled(np.ndarray):
+    """An array that prints in its own way, and computes as others do."""
+
+    label = "x"
+
+    def __repr__(self):
+        return self.label
+
+
+MASKED = np.ma.array([0.5, -1.0, 2.0], mask=[0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("array", "advice"),
+    [
+        (MASKED, r"is a MaskedArray.*MaskedArray\..*x\.filled"),
+        (np.ones((2, 2)).view(np.matrix), "is a matrix.*np.asarray.*@"),
+        (X.view(Metres), r"is a Metres.*Metres\.__add__.*np.asarray"),
+    ],
+)
+def test_arrays_that_compute_in_their_own_way_are_refused(array, advice):
+    for function, given in ((lambda x: x + x, array), (lambda x: x + array, np.ones(array.shape))):
+        with pytest.raises(refxla.InputError, match=f"(?s){advice}"):
+            refxla.compile(function)(given)
+    with pytest.raises(refxla.InputError, match=advice):
+        refxla.compile(lambda pair: pair[0] * 2)((array, X))
+    with pytest.raises(refxla.InputError, match=advice):
+        refxla.compile(lambda x: np.add(x, MASKED if array is MASKED else array.copy()))(np.ones(array.shape))
+
+
+def test_arrays_that_are_only_stored_in_their_own_way_are_taken(tmp_path):
+    stored = np.memmap(tmp_path / "x", float, "w+", shape=3)
+    stored[:] = X
+    for array in (stored, X.view(Labelled)):
+        assert (refxla.compile(lambda x: x * 2)(array) == X * 2).all()
+
+
+def test_an_array_does_not_become_one_of_another_class():
+    for function in (lambda x: np.asmatrix(x) * 2, lambda x: x.view(np.recarray), lambda x: x.view(type=np.matrix)):
+        with pytest.raises(refxla.UnsupportedError, match="becomes a (matrix|recarray)"):
+            refxla.compile(function)(X)
+    assert (refxla.compile(lambda x: x.view(np.ndarray) + 1)(X) == X + 1).all()
 
 
 def test_parameters_have_the_functions_own_names():

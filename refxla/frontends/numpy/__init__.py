@@ -39,6 +39,7 @@ from .impure import Watch
 from .location import line_of
 from .number import Number
 from .selection import Selection
+from .subclasses import require_plain
 from .tracing import Tracing, running
 from .trees import fields_of, is_dataclass, leaves, rebuild
 
@@ -355,6 +356,7 @@ class _Inputs:
         if isinstance(value, (tuple, list)):
             return (type(value), tuple(self._kind(v, f"{name}[{n}]", False) for n, v in enumerate(value)))
         if is_array(value):
+            require_plain(value, f"argument {name}")
             array = value if isinstance(value, (np.ndarray, np.generic, Array)) else np.asarray(value)
             self._leaf(value, name)
             return ("array", array.shape, array.dtype)

@@ -38,6 +38,7 @@ ADVICE = {
     "array_str": "return the array, and print it outside",
     "shares_memory": "whether arrays share memory is not known in a compiled function",
     "may_share_memory": "whether arrays share memory is not known in a compiled function",
+    "as_strided": "np.lib.stride_tricks.sliding_window_view(x, size)[::step] has the windows of an array",
     "delete": "with places that are not known: np.where keeps the shape",
     "lexsort": "sort by one key after the other, the last one first: i = np.argsort(b, kind='stable'); a[i]",
     "histogram_bin_edges": "np.histogram with a number of bins has one",

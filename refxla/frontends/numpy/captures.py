@@ -26,6 +26,7 @@ from refxla_spec.types import BY_DTYPE
 
 from ..traced import TracedFunction
 from .location import LIBRARIES as _LIBRARIES
+from .subclasses import require_plain
 
 MAX_CAPTURED_VALUES = 20_000
 _LONG_LIST_ELEMENTS = 1000  # elements of a list that are compared as a text
@@ -132,6 +133,7 @@ class Captures:
             )
         value = variable.value
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype in BY_DTYPE:
+            require_plain(value, name)
             self.arrays.append(variable)
             self._kind.append((name, "array", value.shape, value.dtype))
         elif isinstance(value.__self__ if isinstance(value, _BOUND) else value, SOURCES):

@@ -185,7 +185,7 @@ class NumpyModule(types.ModuleType):
         for name in _OF_ONE:
             setattr(self, name, _of_one(getattr(np, name), b))
         self.r_, self.c_ = _Joined(b, np.r_, False), _Joined(b, np.c_, True)
-        self.ndarray = _NdarrayClass("ndarray", (), {"b": b})
+        self.ndarray = _NdarrayClass("ndarray", (np.ndarray,), {"b": b})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
@@ -256,10 +257,19 @@ FUNCTIONS[np.linalg.trace] = lambda x, offset=0, dtype=None: trace(x, offset, -2
 @implements("view", aliasing=True)
 def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
     """The same bytes as elements of another type."""
+    if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
+        dtype, type = None, dtype
+    if type is not None and not issubclass(np.ndarray, type):
+        raise UnsupportedError(f"an array becomes a {type.__name__}, which a compiled function does not compute with")
     if dtype is None:
         return a[...]
     b, old, new = a.build, np.dtype(a.dtype), np.dtype(dtype)
-    if old.itemsize == new.itemsize and "c" not in old.kind + new.kind and "b" not in old.kind + new.kind:
+    if (
+        new in BY_DTYPE
+        and old.itemsize == new.itemsize
+        and "c" not in old.kind + new.kind
+        and "b" not in old.kind + new.kind
+    ):
 
         def cast(i: I, to: np.dtype) -> I:
             return b.make("bitcast-convert", i, shape=i.shape.with_element_type(BY_DTYPE[to]))

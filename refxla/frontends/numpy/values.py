@@ -14,6 +14,7 @@ from ...ir.builder import Build
 from .array import Traced, constant
 from .dispatch import ARRAYS, adopted, symbols
 from .number import Number
+from .subclasses import require_plain
 from .tracing import Tracing
 
 I = Instruction  # noqa: E741 - the type of every value below
@@ -27,7 +28,7 @@ def builder_of(*values: Any) -> Any:
 def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
     """The instruction of a value, which may be a constant, converted to a type."""
     if dtype is not None and np.dtype(dtype) not in BY_DTYPE:
-        raise InputError(f"a {type(x).__name__} takes part, of the type {np.dtype(dtype)}, which HLO does not have")
+        raise InputError(f"a value takes part, of the type {np.dtype(dtype)}, which HLO does not have")
     if isinstance(x, Traced):
         value = x.instruction
     elif isinstance(x, Number):
@@ -36,6 +37,7 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
         stacked: Any = np.stack([wrap(b, lift(b, e)) for e in x])  # which NumPy hands over to this package
         value = stacked.instruction
     else:
+        require_plain(x, "an operand")
         array = np.asarray(x, dtype)
         if array.dtype not in BY_DTYPE:
             raise InputError(

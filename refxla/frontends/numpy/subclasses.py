@@ -1,0 +1,48 @@
+"""Arrays of classes that are made of NumPy's, and which of them a compiled function may take for NumPy's own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+
+# What a class may define without changing what functions and operators of NumPy give: how arrays are made, indexed by a
+# caller, printed and stored.
+_NO_MATTER = {
+    "__array_finalize__", "__array_prepare__", "__array_priority__", "__array_wrap__", "__class__", "__copy__",
+    "__deepcopy__", "__del__", "__delattr__", "__dir__", "__doc__", "__format__", "__getattribute__", "__getitem__",
+    "__getstate__", "__hash__", "__init__", "__init_subclass__", "__new__", "__reduce__", "__reduce_ex__", "__repr__",
+    "__setattr__", "__setstate__", "__sizeof__", "__str__", "__subclasshook__",
+}  # fmt: skip
+_ADVICE = {
+    "MaskedArray": "pass x.filled(value), or x.data and x.mask, and write np.where(mask, y, x)",
+    "matrix": "pass np.asarray(x), and write @ for products",
+}
+
+
+def require_plain(value: Any, name: str) -> None:
+    """Raise InputError for an array of a class that has operators or methods of its own, as np.ma.MaskedArray and
+    np.matrix have: compiled, it would be computed with as if it were one of NumPy's own."""
+    if isinstance(value, np.ndarray):
+        kind = type(value)
+        if kind is not np.ndarray and (own := _own_methods(kind)):
+            base = next((c.__name__ for c in kind.__mro__ if c.__name__ in _ADVICE), "")
+            advice = _ADVICE.get(base, "pass np.asarray(x), if its elements are all that matters")
+            raise InputError(
+                f"{name} is a {kind.__name__}, which computes in its own way ({own}), and a compiled function takes "
+                f"arrays of NumPy's: {advice}"
+            )
+
+
+@cache
+def _own_methods(kind: Hashable) -> str:
+    """The first of the methods of NumPy's arrays that a class has of its own; "" if there are none."""
+    assert isinstance(kind, type)
+    for c in kind.__mro__[: kind.__mro__.index(np.ndarray)]:
+        for name in vars(c):
+            if name not in _NO_MATTER and hasattr(np.ndarray, name) and callable(getattr(c, name)):
+                return f"{c.__name__}.{name}"
+    return ""
