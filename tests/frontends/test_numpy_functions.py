@@ -784,3 +784,26 @@ def test_powers_that_numpy_takes_apart(name, exponent):
         np.testing.assert_array_equal(np.asarray(function(x)).view("u1"), (x**exponent).view("u1"))
     assert "power" not in str(function.hlo)
     assert "power" in str(refxla.compile(lambda x: x**1.5, x).hlo)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.logical_and, np.bitwise_xor])
+@pytest.mark.parametrize("places", [[0, 5, 10, 15], [0, 4, 1, 5, 2, 6], [3, 3, 19, 0], [0, 1, 2, 12], [7]])
+def test_parts_between_places(ufunc, places):
+    rng = np.random.default_rng(0)
+    for dtype in (np.int32, bool) if ufunc is np.bitwise_xor else (np.float64, np.int32, bool):
+        x = (rng.standard_normal((3, 20)) * 9).astype(dtype)
+        for axis, array in ((0, x.T.copy()), (-1, x)):
+            expected = ufunc.reduceat(array, places, axis=axis)
+            actual = refxla.compile(lambda x, axis=axis: ufunc.reduceat(x, places, axis=axis), device="reference")(
+                array
+            )
+            assert actual.dtype == expected.dtype
+            np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-13)
+    with pytest.raises(IndexError, match=r"index 20 out-of-bounds in .*reduceat \[0, 20\)"):
+        refxla.compile(lambda x: ufunc.reduceat(x, [0, 20], axis=1))(x)
+
+
+def test_many_parts_are_one_reduction():
+    compiled = refxla.compile(lambda x: np.add.reduceat(x, np.arange(0, x.size, 8)))
+    compiled(np.ones(512))
+    assert str(compiled.hlo).count(" reduce(") == 1

@@ -18,9 +18,9 @@ from . import dispatch
 from .advice import unsupported
 from .array import Traced
 from .dispatch import xp
-from .reduction_functions import REDUCERS, accumulate_by, is_given, reduce_by
+from .reduction_functions import REDUCERS, accumulate_by, identity_of, is_given, reduce_by
 from .tracing import Tracing
-from .values import I, array_of, is_nan, known_value, lift, normal_axes, spread, truth, weak, wrap
+from .values import I, array_of, is_nan, known_value, lift, normal_axes, normal_axis, spread, truth, weak, wrap
 
 
 def _compare(direction: str) -> Callable[..., Any]:
@@ -468,15 +468,41 @@ _OPERATORS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide,
 
 
 def _reduce_at(ufunc: np.ufunc, x: Traced, indices: Any, axis: int = 0, dtype: Any = None) -> Traced:
-    """Reductions of the parts that begin at places, which are known and ascend."""
+    """Reductions of the parts from each place, all of which are known, to the next one; of one element, where that does
+    not lie behind it. Parts of similar lengths are the rows of one reduction."""
     starts = known_value(indices)
-    if starts is None or (np.diff(starts) <= 0).any():
-        raise unsupported(ufunc, ".reduceat with places that are not known, or do not ascend,")
-    bounds = [*starts.tolist(), x.shape[axis]]
-    before = (slice(None),) * (axis % x.ndim)
-    spans = [(*before, slice(low, high)) for low, high in zip(bounds, bounds[1:], strict=False)]
-    parts = [reduce_by(ufunc, x[span], axis, dtype, True) for span in spans]
-    return xp.concatenate(parts, axis=axis)
+    if starts is None or not starts.size:
+        raise unsupported(ufunc, ".reduceat with places that are not known")
+    axis = normal_axis(axis, x.ndim)
+    size = x.shape[axis]
+    for start in starts[(starts < 0) | (starts >= size)]:
+        raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {size})")
+    lengths = np.maximum(np.append(starts[1:], size) - starts, 1)
+    classes = np.frexp(lengths - 1)[1]  # of lengths above a power of two and up to the next
+    parts = []
+    for one in np.unique(classes):
+        chosen = classes == one
+        parts.append(_reduced_rows(ufunc, x, starts[chosen], lengths[chosen], axis, dtype))
+    if len(parts) == 1:
+        return parts[0]
+    order = np.argsort(np.argsort(classes, kind="stable"))
+    return xp.take(xp.concatenate(parts, axis=axis), order, axis=axis)
+
+
+def _reduced_rows(ufunc: np.ufunc, x: Traced, starts: np.ndarray, lengths: np.ndarray, axis: int, dtype: Any) -> Traced:
+    """Reductions of parts of an array; those that are shorter than the longest are filled up."""
+    count, longest = starts.size, int(lengths.max())
+    if (lengths == longest).all() and (np.diff(starts) == longest).all():
+        rows = x[(slice(None),) * axis + (slice(int(starts[0]), int(starts[0]) + count * longest),)]
+        rows = rows.reshape(*x.shape[:axis], count, longest, *x.shape[axis + 1 :])
+    else:
+        places = np.minimum(np.arange(longest), lengths[:, None] - 1)
+        rows = xp.take(x, starts[:, None] + places, axis=axis)
+    if (lengths == longest).all():
+        return reduce_by(ufunc, rows, axis + 1, dtype)
+    inside = (np.arange(longest) < lengths[:, None]).reshape(count, longest, *(1,) * (x.ndim - 1 - axis))
+    own = np.dtype(bool) if ufunc in (np.logical_and, np.logical_or) else x.dtype
+    return reduce_by(ufunc, rows, axis + 1, dtype, initial=identity_of(REDUCERS[ufunc], own), where=inside)
 
 
 def _log_sum_exp(x: Traced, axis: Any = 0, keepdims: bool = False, **_: Any) -> Traced:
