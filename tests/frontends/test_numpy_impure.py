@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import subprocess
+import sys
 import time
 import warnings
 from time import perf_counter
@@ -90,3 +92,17 @@ def test_what_begins_and_ends_in_the_function_is_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FrozenValueWarning)
         assert np.asarray(refxla.compile(pure, device="reference")(X))[0] == 2.5
+
+
+def test_files_that_refxla_reads_for_itself_are_no_warning():
+    """In a process that has compiled nothing yet, the files of operations are read by the first function."""
+    program = """
+import warnings
+import numpy as np
+import refxla
+from refxla.frontends.numpy.impure import FrozenValueWarning
+warnings.simplefilter("error", FrozenValueWarning)
+refxla.compile(lambda x: np.take(x, [[0, 2], [1, 2]], axis=0), device="reference")(np.ones(3))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

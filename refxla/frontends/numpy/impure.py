@@ -38,6 +38,7 @@ FUNCTIONS: dict[Any, tuple[str, ...]] = {
 }  # fmt: skip
 # Modules that read files for Python's own sake: the lines of a message, an import.
 _PYTHONS = ("linecache", "tokenize", "inspect", "traceback", "warnings", "importlib", "zipimport")
+_OWN = ("refxla", "refxla_spec")  # which read their own files when they are first needed
 
 
 class FrozenValueWarning(UserWarning):
@@ -127,10 +128,9 @@ class _WatchedIterator:
 def _is_users() -> bool:
     """Whether the call that is under way is one that the user's code asks for."""
     frame = sys._getframe(3)  # behind this, `tell`, and what called it
-    innermost = True
     while frame is not None and is_library(frame):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in _PYTHONS or (innermost and package == "refxla"):
+        if package in _PYTHONS or package in _OWN:
             return False
-        frame, innermost = frame.f_back, False  # type: ignore[assignment]
+        frame = frame.f_back  # type: ignore[assignment]
     return frame is not None
