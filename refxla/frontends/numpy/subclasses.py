@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -27,7 +26,7 @@ def require_plain(value: Any, name: str) -> None:
     """Raise InputError for an array of a class that has operators or methods of its own, as np.ma.MaskedArray and
     np.matrix have: compiled, it would be computed with as if it were one of NumPy's own."""
     if isinstance(value, np.ndarray):
-        kind = type(value)
+        kind: Any = type(value)
         if kind is not np.ndarray and (own := _own_methods(kind)):
             base = next((c.__name__ for c in kind.__mro__ if c.__name__ in _ADVICE), "")
             advice = _ADVICE.get(base, "pass np.asarray(x), if its elements are all that matters")
@@ -38,9 +37,8 @@ def require_plain(value: Any, name: str) -> None:
 
 
 @cache
-def _own_methods(kind: Hashable) -> str:
+def _own_methods(kind: type) -> str:
     """The first of the methods of NumPy's arrays that a class has of its own; "" if there are none."""
-    assert isinstance(kind, type)
     for c in kind.__mro__[: kind.__mro__.index(np.ndarray)]:
         for name in vars(c):
             if name not in _NO_MATTER and hasattr(np.ndarray, name) and callable(getattr(c, name)):

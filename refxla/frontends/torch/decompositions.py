@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .lowering import LOWERINGS, overload_of
+from .tensors import inverse, memory_order
 
 aten = torch.ops.aten
 
@@ -19,6 +20,8 @@ _DRAWN = ("bernoulli.p", "bernoulli", "rand_like", "randn_like", "randint", "ran
 
 def is_random(target: Any) -> bool:
     """Whether an operation draws random numbers."""
+    if isinstance(target, torch._ops.HigherOrderOperator):  # a checkpoint's, which draws the same numbers again
+        return target.name() in ("run_and_save_rng_state", "run_with_rng_state")
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
@@ -26,7 +29,10 @@ def _native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     """The numbers that the operation draws on a CPU: Bernoulli's, of 1 - p."""
     if not train or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    mask = aten.bernoulli.p(torch.empty(x.shape, dtype=torch.bool, device=x.device), 1 - p)
+    like = torch.empty_like(x, dtype=torch.bool)  # numbers are drawn in the order in which elements lie in memory
+    order = memory_order(like) or tuple(range(x.dim()))
+    drawn = torch.empty([x.shape[d] for d in order], dtype=torch.bool, device=x.device)
+    mask = aten.bernoulli.p(drawn, 1 - p).permute(inverse(order))
     return x * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
 
 

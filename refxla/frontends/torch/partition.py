@@ -39,24 +39,30 @@ def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..
     if not lowered.unsupported:
         return lowered.compile(options)
     _draw_first(graph_module)
-    eager = {}
-    for node, reason in LoweredGraph(graph_module, name).unsupported.items():
-        eager[node] = reason
+    eager = LoweredGraph(graph_module, name).unsupported
     entries = []
     for node, reason in eager.items():
         if node.op == "call_function" and node.target is not operator.getitem:
             entries.append(report.enter(str(node.target), reason, source_of(node), expected=reason == DRAWN))
+    eager |= dict.fromkeys(_stand_ins(graph_module), "")
+    for node in graph_module.graph.nodes:
+        if node.target is operator.getitem and node.args[0] in eager:
+            eager[node] = ""
+    _draw_in_order(graph_module)
     support = create_op_support(lambda _, node: node.op in ("call_function", "get_attr") and node not in eager)
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
     return _PartitionedGraph(partitioner.partition_and_fuse(), name, options, entries)
 
 
 def _draw_first(graph_module: Any) -> None:
-    """Move random numbers that depend on shapes alone in front of all that is computed."""
+    """Move random numbers that depend on shapes alone in front of all that is computed since others were drawn."""
     graph = graph_module.graph
     place = next(n for n in graph.nodes if n.op != "placeholder")
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _OF_SHAPE or not is_random(node.target):
+        if node.op != "call_function" or not is_random(node.target):
+            continue
+        if node.target not in _OF_SHAPE:
+            place = node.next
             continue
         operands = [a for a in node.all_input_nodes if a.op != "placeholder"]
         fake = node.meta["val"]
@@ -64,16 +70,41 @@ def _draw_first(graph_module: Any) -> None:
             like = operands[0].meta["val"]
             with graph.inserting_before(place):
                 array = graph.call_function(
-                    torch.ops.aten.empty.memory_format,
-                    (list(like.shape),),
+                    torch.ops.aten.empty_strided.default,
+                    (list(like.shape), list(like.stride())),
                     {"dtype": like.dtype, "device": fake.device},
                 )
                 array.meta = {"val": like, "stack_trace": node.meta.get("stack_trace")}
             node.args = (array, *node.args[1:])
-        if not any(a.op != "placeholder" and a is not node.args[0] for a in node.all_input_nodes) and node is not place:
+        if node is place or any(a.op != "placeholder" and a is not node.args[0] for a in node.all_input_nodes):
+            place = node.next
+        else:
             place.prepend(node)
     graph_module.graph.lint()
     graph_module.recompile()
+
+
+def _stand_ins(graph_module: Any) -> list[Any]:
+    """Arrays that are only there for their shapes and strides, as operands of random numbers: PyTorch makes them."""
+    empty = torch.ops.aten.empty_strided.default
+    return [n for n in graph_module.graph.nodes if n.target is empty and all(is_random(u.target) for u in n.users)]
+
+
+def _draw_in_order(graph_module: Any) -> None:
+    """Let each operation that draws random numbers depend on the one before, so that no other order is possible when
+    pieces are put together."""
+    previous = None
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and is_random(node.target):
+            if previous is not None:
+                node.args, node.target = (previous, node.target, *node.args), drawn_after
+            previous = node
+    graph_module.recompile()
+
+
+def drawn_after(_: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of an operation; the first argument is one that must have been computed before."""
+    return target(*args, **kwargs)
 
 
 class _PartitionedGraph:
