@@ -234,6 +234,62 @@ def test_the_numbers_of_a_checkpoint_are_expected():
 # -- operations
 
 
+OPTIMIZERS = [
+    lambda p: torch.optim.AdamW(p, 0.01, foreach=True), lambda p: torch.optim.Adam(p, 0.01, amsgrad=True),
+    lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.9, centered=True), lambda p: torch.optim.Adagrad(p, 0.01),
+    lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, foreach=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_step_of_an_optimizer_runs_compiled(optimizer):
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
+    states = []
+    for m, compile in ((copy.deepcopy(model), False), (model, True)):
+        trained = optimizer(m.parameters())
+
+        def step(m=m, trained=trained):
+            torch.nn.utils.clip_grad_norm_(m.parameters(), 0.5, foreach=True)
+            trained.step()
+
+        run = torch.compile(step, backend="refxla") if compile else step
+        for n in range(3):
+            trained.zero_grad()
+            m(torch.linspace(-1, n, 24).view(4, 6)).square().mean().backward()
+            run()
+        states.append(list(m.parameters()))
+    close(states[1], states[0], 1e-4)
+    assert not frontend.report()
+
+
+def test_operations_on_lists():
+    x, y, z = ([torch.rand(3) + 0.5, torch.rand(2, 2) + 0.5] for _ in range(3))
+    cases = [
+        (torch._foreach_add, x, y), (torch._foreach_add, x, 2), (torch._foreach_sub, x, [1.0, 2.0]),
+        (torch._foreach_mul, x, torch.tensor(3.0)), (torch._foreach_div, x, y), (torch._foreach_pow, 2.0, x),
+        (torch._foreach_pow, x, y), (torch._foreach_maximum, x, 0.8), (torch._foreach_minimum, x, y),
+        (torch._foreach_clamp_min, x, 0.7), (torch._foreach_addcdiv, x, y, z, 0.5),
+        (torch._foreach_addcmul, x, y, z, [1.0, 2.0]),
+        (torch._foreach_lerp, x, y, 0.3), (torch._foreach_lerp, x, y, z), (torch._foreach_norm, x, 1),
+        (torch._foreach_norm, x), (torch._foreach_sqrt, x), (torch._foreach_frac, x),
+    ]  # fmt: skip
+
+    def f():
+        return [list(function(*args)) for function, *args in cases]
+
+    close(compiled(f)(), f())
+    assert not frontend.report()
+
+
+def test_parts_of_memory():
+    x = torch.randn(4, 6, requires_grad=True)
+    check(lambda x: torch.as_strided(x * 2, (6, 4), (1, 6)), x)
+    check(lambda x: torch.as_strided(x * 2, (2, 3), (6, 2), 1) + 0, x)
+    check(lambda x: torch.as_strided((x * 2).t().clone(), (4, 3), (1, 4), 8), x)
+    check(lambda x: torch.as_strided_scatter(x * 2, x[:2, :3] * 3, (2, 3), (6, 2), 1), x)
+    check(lambda x: torch.as_strided_scatter(x * 2, x.t().contiguous(), (6, 4), (1, 6)), x)
+
+
 def test_less_common_operations():
     def f(x, y):
         return (

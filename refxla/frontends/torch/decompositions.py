@@ -21,7 +21,7 @@ _DRAWN = ("bernoulli.p", "bernoulli", "rand_like", "randn_like", "randint", "ran
 def is_random(target: Any) -> bool:
     """Whether an operation draws random numbers."""
     if isinstance(target, torch._ops.HigherOrderOperator):  # a checkpoint's, which draws the same numbers again
-        return target.name() in ("run_and_save_rng_state", "run_with_rng_state")
+        return target.__name__ in ("run_and_save_rng_state", "run_with_rng_state")
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
@@ -81,6 +81,42 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 
+# Operations on lists of tensors, as optimizers use them, by the operation on one tensor where its name is another.
+_OF_EACH: dict[str, Callable[..., Any]] = {
+    "copy": lambda x, source, non_blocking=False: source.to(x.dtype).expand(x.shape).clone(),
+    "max": torch.amax,
+    "maximum": lambda x, y: torch.maximum(x, y) if isinstance(y, torch.Tensor) else torch.clamp_min(x, y),
+    "minimum": lambda x, y: torch.minimum(x, y) if isinstance(y, torch.Tensor) else torch.clamp_max(x, y),
+    "norm": lambda x, order=2, dtype=None: torch.linalg.vector_norm(x, order, dtype=dtype),
+    "powsum": lambda x, order=2, dtype=None: x.to(dtype or x.dtype).abs().pow(order).sum(),
+    "zero": torch.zeros_like,
+    "addcdiv": lambda x, y, z, value=1: torch.addcdiv(x, y, z, value=value),
+    "addcmul": lambda x, y, z, value=1: torch.addcmul(x, y, z, value=value),
+}
+
+
+def _of_lists() -> dict[Any, Callable[..., Any]]:
+    """The decompositions of all operations on lists: the operation on one tensor, for each."""
+    names = (n.removeprefix("aten::") for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::_foreach_"))
+    found: dict[Any, Callable[..., Any]] = {}
+    for name in names:
+        base, overload = name.partition(".")[0], overload_of(name)
+        kind = base.removeprefix("_foreach_")
+        of_each = _OF_EACH.get(kind) or getattr(torch, kind, None)
+        if overload is not None and of_each is not None and not base.endswith("_") and not name.endswith("out"):
+            found[overload] = _of_list(of_each)
+    return found
+
+
+def _of_list(of_each: Callable[..., Any]) -> Callable[..., list[Any]]:
+    def apply(*args: Any, **kwargs: Any) -> list[Any]:
+        count = next(len(a) for a in args if isinstance(a, (list, tuple)))
+        given = (a if isinstance(a, (list, tuple)) else [a] * count for a in args)
+        return [of_each(*values, **kwargs) for values in zip(*given, strict=True)]
+
+    return apply
+
+
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What AOTAutograd decomposes: all that PyTorch can, but what has a lowering and what draws random numbers."""
@@ -88,4 +124,4 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = {**decomposition_table, **core_aten_decompositions()}
     table = {op: rule for op, rule in table.items() if op not in kept and not is_random(op)}
     own = {overload_of(name): rule for name, rule in _OWN.items()}
-    return {**table, **{op: rule for op, rule in own.items() if op is not None}}
+    return {**table, **_of_lists(), **{op: rule for op, rule in own.items() if op is not None}}

@@ -218,6 +218,12 @@ def mul(b: Lowering, x: I, y: Operand) -> I:
     return _in_wide(b, _multiply, x, y)
 
 
+@lowers("prims::fma")
+def fma(b: Lowering, x: Operand, y: Operand, z: Operand) -> I:
+    """x y + z, which Dynamo writes for what optimizers add. Eager rounds the product, too."""
+    return _in_wide(b, lambda b, x, y, z: b.add(b.multiply(x, y), z), x, y, z)
+
+
 @lowers("atan2")
 def atan2(b: Lowering, x: I, y: Operand) -> I:
     return _in_wide(b, _hlo("atan2"), x, y)

@@ -32,7 +32,7 @@ from . import (  # noqa: F401 - they fill the table
     views,
 )
 from .decompositions import is_random
-from .lowering import DRAWN, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered
+from .lowering import DRAWN, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, rule_of
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
 _INLINE_CONSTANT_ELEMENTS = 64  # elements of a constant tensor up to which it is part of the program
@@ -156,7 +156,7 @@ class LoweredGraph:
         raise InputError(f"the graph calls a module ({node.target}), which AOTAutograd should have taken apart")
 
     def _lowered(self, node: Any) -> Any:
-        rule = LOWERINGS.get(node.target)
+        rule = rule_of(node.target)
         if rule is None:
             raise NotLowered(DRAWN if is_random(node.target) else "it has no lowering")
         b, fake = self._b, node.meta.get("val")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from refxla_spec.module import Computation, Instruction, WindowDimension
-from refxla_spec.types import PRED, S64, Shape
+from refxla_spec.types import PRED, S64
 
 from .elementwise import where
-from .lowering import I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, reducer
+from .lowering import I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, newest, reducer
 
 
 def places(b: Lowering, index: I, size: int, what: str) -> I:
@@ -99,17 +99,9 @@ def gather(b: Lowering, x: I, dim: int, index: I, *, sparse_grad: bool = False) 
 # -- writing
 
 
-def _second(b: Lowering, x: I) -> Computation:
-    """The reducer that keeps what is new."""
-    kind = Shape(x.shape.element_type)
-    p = [Instruction(n, "parameter", kind, [], {"number": k}) for k, n in enumerate("ab")]
-    b.count += 1
-    return Computation(f"{b.name}.new.{b.count}", p, p[1])
-
-
 def _combined(b: Lowering, x: I, opcode: str | None) -> Computation:
     if opcode is None:
-        return _second(b, x)
+        return newest(b, x)
     kind = x.shape.element_type
     return reducer({"add": "or", "multiply": "and"}.get(opcode, opcode) if kind is PRED else opcode, kind)
 

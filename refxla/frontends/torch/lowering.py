@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from refxla_spec.module import Computation, Instruction, Metadata, PaddingDimension, SliceDimension
 from refxla_spec.types import ELEMENT_TYPES, F32, PRED, ElementType, Shape
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 
 from ...ir.builder import Build
 
@@ -24,6 +24,7 @@ Operand = Any  # an Instruction, or a Python number
 Rule = Callable[..., Any]
 
 LOWERINGS: dict[Any, Rule] = {}  # of each overload
+_UNKNOWN: dict[str, Rule] = {}  # by names that PyTorch did not have yet: some of its operations come with later imports
 DRAWN = "random numbers are PyTorch's own"  # why an operation that draws some is not lowered
 LINEAR_ALGEBRA = "linalg."  # what the messages begin with of checks that raise a LinAlgError
 
@@ -34,16 +35,27 @@ class NotLowered(Exception):
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
     """Enters a function for operations such as "add.Tensor"; without a dot the default overload. Those that the
-    installed PyTorch does not have are left out."""
+    installed PyTorch does not have wait until it has them."""
 
     def enter(rule: Rule) -> Rule:
         for name in names:
             overload = overload_of(name)
             if overload is not None:
                 LOWERINGS[overload] = rule
+            else:
+                _UNKNOWN[name] = rule
         return rule
 
     return enter
+
+
+def rule_of(target: Any) -> Rule | None:
+    """What lowers an operation; None if nothing does."""
+    if target not in LOWERINGS and isinstance(target, OpOverload):
+        rule = next((r for name, r in _UNKNOWN.items() if overload_of(name) is target), None)
+        if rule is not None:
+            LOWERINGS[target] = rule
+    return LOWERINGS.get(target)
 
 
 def overload_of(name: str) -> Any:
@@ -169,6 +181,14 @@ def reducer(opcode: str, element_type: ElementType) -> Computation:
     a, b = (Instruction(n, "parameter", Shape(element_type), [], {"number": k}) for k, n in enumerate("ab"))
     root = inner.make(opcode, a, b)
     return Computation(f"{opcode}.{element_type}", [a, b, root], root)
+
+
+def newest(b: Lowering, x: I) -> Computation:
+    """The reducer that keeps what is new."""
+    kind = Shape(x.shape.element_type)
+    p = [Instruction(n, "parameter", kind, [], {"number": k}) for k, n in enumerate("ab")]
+    b.count += 1
+    return Computation(f"{b.name}.new.{b.count}", p, p[1])
 
 
 def lowest(element_type: ElementType) -> Any:

@@ -7,10 +7,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import torch
 from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import S64, Shape
 
-from .lowering import I, Lowering, NotLowered, Operand, axis, lowers
+from .lowering import I, Lowering, NotLowered, Operand, axis, lowers, newest
+from .tensors import inverse, memory_order
 
 
 @lowers("view", "_unsafe_view", "reshape", "view_copy", "_reshape_alias", "prims::view_of")
@@ -203,23 +205,66 @@ lowers("tril")(_triangle(True))
 lowers("triu")(_triangle(False))
 
 
-@lowers("as_strided", "as_strided_copy")
-def as_strided(b: Lowering, x: I, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> I:
-    """Elements of the memory that x lies in, which must be x's own and row-major."""
+def _memory(b: Lowering, x: I) -> tuple[I, tuple[int, ...]]:
+    """The memory that x lies in, which must be x's own and without gaps, as one dimension; the order of x's dimensions
+    in it."""
     fake = b.fakes[0]
-    if not fake.is_contiguous() or fake.storage_offset() or fake.untyped_storage().nbytes() > x.shape.bytes:
+    order = memory_order(fake)
+    if order is None or fake.storage_offset() or fake.untyped_storage().nbytes() > x.shape.bytes:
         raise NotLowered("of memory beyond the tensor's own elements")
-    if b.result == x.shape and tuple(stride) == tuple(fake.stride()) and not offset:
-        return x
-    places: np.ndarray[Any, Any] = np.full(tuple(size), offset or 0, np.int64)
+    return b.view(b.permute(x, order), (x.shape.size,)), order
+
+
+def _places(x: I, size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray[Any, Any]:
+    """Where in memory the elements lie."""
+    places: np.ndarray[Any, Any] = np.full(tuple(size), offset, np.int64)
     for d, (n, step) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * step).reshape((n,) + (1,) * (len(size) - d - 1))
     if places.size and places.max() >= x.shape.size:
         raise NotLowered("of memory beyond the tensor's own elements")
+    return places
+
+
+def _order_of_all(x: I, size: Sequence[int], stride: Sequence[int], offset: int) -> tuple[int, ...] | None:
+    """The order in which dimensions of such a view lie in memory, if it has each element of x once."""
+    if offset or prod(size) != x.shape.size:
+        return None
+    return memory_order(torch.empty_strided(tuple(size), tuple(stride), device="meta"))
+
+
+@lowers("as_strided", "as_strided_copy")
+def as_strided(b: Lowering, x: I, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> I:
+    """Elements of the memory that x lies in."""
+    memory, _ = _memory(b, x)
+    order = _order_of_all(x, size, stride, offset or 0)
+    if order is not None:
+        return b.permute(b.view(memory, tuple(size[d] for d in order)), inverse(order))
+    places = _places(x, size, stride, offset or 0)
     return b.make(
-        "gather", b.reshape(x, (x.shape.size,)), b.constant(places), offset_dims=(), collapsed_slice_dims=(0,),
+        "gather", memory, b.constant(places), offset_dims=(), collapsed_slice_dims=(0,),
         start_index_map=(0,), index_vector_dim=len(size), slice_sizes=(1,),
     )  # fmt: skip
+
+
+@lowers("as_strided_scatter", "prims::as_strided_scatter")
+def as_strided_scatter(
+    b: Lowering, x: I, source: I, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> I:
+    """x with other elements in places of the memory that it lies in."""
+    memory, own = _memory(b, x)
+    order = _order_of_all(x, size, stride, offset or 0)
+    if order is not None:
+        memory = b.permute(source, order)
+    else:
+        places = _places(x, size, stride, offset or 0)
+        if np.unique(places).size != places.size:
+            raise NotLowered("to places that are not all different")
+        memory = b.make(
+            "scatter", memory, b.constant(places), source, update_window_dims=(), inserted_window_dims=(0,),
+            scatter_dims_to_operand_dims=(0,), index_vector_dim=len(size),
+            to_apply=newest(b, x),
+        )  # fmt: skip
+    return b.permute(b.view(memory, tuple(x.shape.dimensions[d] for d in own)), inverse(own))
 
 
 # -- new arrays
