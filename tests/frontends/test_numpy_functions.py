@@ -807,3 +807,18 @@ def test_many_parts_are_one_reduction():
     compiled = refxla.compile(lambda x: np.add.reduceat(x, np.arange(0, x.size, 8)))
     compiled(np.ones(512))
     assert str(compiled.hlo).count(" reduce(") == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exponents_of_powers_are_whole(dtype):
+    """What floor and ceil are taken of, to count digits."""
+    n = np.arange(-37, 38)
+    tens, twos = np.array([float(f"1e{k}") for k in n], dtype), np.ldexp(dtype(1), n)
+    digits, bits, powers = refxla.compile(lambda x, y, n: (np.log10(x), np.log2(y), np.exp2(n)))(
+        tens, twos, n.astype(dtype)
+    )
+    assert (digits == n).all() and (bits == n).all() and (powers == twos).all()
+    odd = np.array([0, -0.0, -1, np.inf, -np.inf, np.nan, np.finfo(dtype).tiny / 8, np.finfo(dtype).max, 0.75], dtype)
+    with np.errstate(all="ignore"):
+        for f in (np.log10, np.log2, np.exp2):
+            np.testing.assert_allclose(refxla.compile(f)(odd), f(odd), rtol=4 * np.finfo(dtype).eps)

@@ -281,6 +281,13 @@ def test_operations_on_lists():
     assert not frontend.report()
 
 
+def test_exponents_of_powers_are_whole():
+    n = torch.arange(-30, 30)
+    tens, twos = torch.tensor([float(f"1e{k}") for k in n]), torch.ldexp(torch.ones(60), n)
+    results = compiled(lambda x, y, n: (torch.log10(x), torch.log2(y), torch.exp2(n)))(tens, twos, n.float())
+    assert all(torch.equal(r, e) for r, e in zip(results, (n.float(), n.float(), twos), strict=True))
+
+
 def test_parts_of_memory():
     x = torch.randn(4, 6, requires_grad=True)
     check(lambda x: torch.as_strided(x * 2, (6, 4), (1, 6)), x)

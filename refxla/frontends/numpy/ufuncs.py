@@ -14,6 +14,7 @@ from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED
 
 from ...ir.builder import Build, reducer
 from ...ir.literals import is_splat
+from ..exponents import frexp, log10
 from . import dispatch
 from .advice import unsupported
 from .array import Traced
@@ -210,29 +211,6 @@ def _power_of_two(b: Build, n: I, t: Any) -> I:
     return b.make("bitcast-convert", bits, shape=bits.shape.with_element_type(t))
 
 
-def _frexp(b: Build, x: I) -> tuple[I, I]:
-    """(m, e) with x = m 2^e and 0.5 <= |m| < 1."""
-    t = x.shape.element_type
-    wide = b.convert(x, "f32") if t.bits == 16 else x
-    name, mantissa, bias, scale = (
-        ("s64", 52, 1023, 2.0**54) if wide.shape.element_type.bits == 64 else ("s32", 23, 127, 2.0**25)
-    )
-    small = b.compare(b.abs(wide), float(np.finfo(wide.shape.element_type.dtype).tiny), direction="LT")
-    scaled = b.select(small, b.multiply(wide, scale), wide)
-    kind = ELEMENT_TYPES[name]
-    bits = b.make("bitcast-convert", scaled, shape=scaled.shape.with_element_type(kind))
-    field = (1 << (kind.bits - 1 - mantissa)) - 1
-    exponent = b.and_(b.shift_right_logical(bits, mantissa), field)
-    rest = b.or_(b.and_(bits, ~(field << mantissa)), (bias - 1) << mantissa)
-    part = b.make("bitcast-convert", rest, shape=scaled.shape)
-    power = b.subtract(b.subtract(exponent, bias - 1), b.select(small, b.full(int(np.log2(scale)), bits.shape),
-                                                                b.full(0, bits.shape)))  # fmt: skip
-    odd = b.or_(b.compare(wide, 0, direction="EQ"), b.not_(b.is_finite(wide)))
-    part = b.select(odd, wide, part)
-    power = b.select(odd, b.full(0, bits.shape), power)
-    return b.convert(part, t), b.convert(power, "s32")
-
-
 def _modf(b: Build, x: I) -> tuple[I, I]:
     whole = _trunc(b, x)
     infinite = b.compare(b.abs(x), np.inf, direction="EQ")
@@ -321,18 +299,6 @@ def _ignoring_nan(opcode: str) -> Callable[..., Any]:
     return apply
 
 
-def _log_of(base: float) -> Callable[..., Any]:
-    factor = float(1 / np.log(base))
-
-    def apply(b: Build, x: I) -> I:
-        made = b.log(x)
-        if not x.shape.element_type.is_complex:
-            return b.multiply(made, factor)
-        return b.complex(b.multiply(b.real(made), factor), b.multiply(b.imag(made), factor))
-
-    return apply
-
-
 def _logaddexp(b: Build, x: I, y: I) -> I:
     return _log_of_sum(b, x, y, b.exponential, b.log_plus_one, float(np.log(2)))
 
@@ -385,8 +351,7 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.floor_divide: _floor_divide, np.remainder: _modulo, np.fmod: _fmod, np.power: _power,
     np.float_power: _power, np.negative: "negate", np.positive: lambda b, x: x, np.absolute: _abs, np.fabs: "abs",
     np.sign: _sign, np.exp: "exponential", np.expm1: "exponential_minus_one", np.log: "log",
-    np.log1p: "log_plus_one", np.log2: _log_of(2), np.log10: _log_of(10),
-    np.exp2: lambda b, x: b.power(b.full(2, x.shape), x),
+    np.log1p: "log_plus_one", np.log2: "log2", np.log10: log10, np.exp2: "exp2",
     np.sqrt: "sqrt", np.cbrt: "cbrt", np.square: lambda b, x: b.multiply(x, x),
     np.reciprocal: _reciprocal,
     np.sin: "sine", np.cos: "cosine", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos",
@@ -399,7 +364,7 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.isnan: _of_floats(is_nan, False), np.isfinite: _of_floats(_is_finite, True),
     np.isinf: _of_floats(lambda b, x: b.compare(b.abs(x), np.inf, direction="EQ"), False),
     np.signbit: _signbit, np.copysign: _copysign, np.nextafter: _nextafter, np.heaviside: _heaviside,
-    np.ldexp: _ldexp, np.frexp: _frexp, np.modf: _modf, np.divmod: lambda b, x, y: _divmod(b, x, y),
+    np.ldexp: _ldexp, np.frexp: frexp, np.modf: _modf, np.divmod: lambda b, x, y: _divmod(b, x, y),
     np.gcd: _gcd, np.lcm: _lcm, np.deg2rad: _scaled(np.pi / 180), np.radians: _scaled(np.pi / 180),
     np.rad2deg: _scaled(180 / np.pi), np.degrees: _scaled(180 / np.pi),
     np.bitwise_count: lambda b, x: b.convert(b.popcnt(_abs(b, x)), "u8"),

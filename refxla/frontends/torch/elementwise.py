@@ -8,6 +8,7 @@ from typing import Any
 
 from refxla_spec.types import F32, PRED, ElementType
 
+from ..exponents import log10
 from .lowering import I, Lowering, NotLowered, Operand, lowers, real_of, wide
 from .tensors import element_type
 
@@ -36,6 +37,7 @@ for _name, _opcode in {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atanh": "atanh", "ceil": "ceil",
     "cos": "cosine", "cosh": "cosh", "erf": "erf", "exp": "exponential", "expm1": "exponential-minus-one",
     "floor": "floor", "log": "log", "log1p": "log-plus-one", "neg": "negate", "round": "round-nearest-even",
+    "exp2": "exp2", "log2": "log2",
     "rsqrt": "rsqrt", "sigmoid": "logistic", "sin": "sine", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan",
     "tanh": "tanh",
 }.items():  # fmt: skip
@@ -75,9 +77,7 @@ def round_decimals(b: Lowering, x: I, *, decimals: int = 0) -> I:
 
 _unary(lambda b, x: b.atan2(x, b.full(1, x.shape)), "atan")
 _unary(lambda b, x: b.divide(b.full(1, x.shape), x), "reciprocal")
-_unary(lambda b, x: b.divide(b.log(x), 0.6931471805599453), "log2")
-_unary(lambda b, x: b.divide(b.log(x), 2.302585092994046), "log10")
-_unary(lambda b, x: b.exponential(b.multiply(x, 0.6931471805599453)), "exp2")
+_unary(log10, "log10")
 _unary(lambda b, x: b.conjugate(x), "_conj", "conj_physical", "_conj_physical")
 _unary(lambda b, x: x, "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "lift",
        "resolve_conj", "resolve_neg", "_neg_view_copy", "alias_copy", "positive")  # fmt: skip
