@@ -822,3 +822,24 @@ def test_exponents_of_powers_are_whole(dtype):
     with np.errstate(all="ignore"):
         for f in (np.log10, np.log2, np.exp2):
             np.testing.assert_allclose(refxla.compile(f)(odd), f(odd), rtol=4 * np.finfo(dtype).eps)
+
+
+def test_integers_to_negative_powers_raise():
+    x = np.array([1, -2, 3])
+    for f in (lambda x: x**-1, lambda x: 2**x, lambda x: np.power(x, np.array([0, -1, 1])), lambda x: x.sum() ** -x):
+        for function in (f, refxla.compile(f)):
+            with pytest.raises(ValueError, match="Integers to negative integer powers are not allowed"):
+                function(x)
+    for f in (lambda x: (2 ** x[x > 0]).sum(), lambda x: np.power(2, x, where=x > 0, out=np.zeros(3, int)), np.square):
+        assert np.array_equal(refxla.compile(f)(x), f(x))
+    assert "and" not in str(refxla.compile(lambda x: x**3, x).hlo)  # nothing is checked of a constant
+
+
+def test_values_at_the_edges():
+    z = np.array([0, -0.0, 1 + 1j])
+    np.testing.assert_allclose(refxla.compile(lambda z: z ** (1 + 2j))(z), z ** (1 + 2j), rtol=1e-13)
+    for n in (np.int32, np.int64):
+        least = np.array([np.iinfo(n).min, 6, -9], n)
+        assert (refxla.compile(np.gcd)(least[:, None], least) == np.gcd(least[:, None], least)).all()
+    exponents = np.array([2**40, -(2**40), 3])
+    assert (refxla.compile(np.ldexp)(1.5, exponents) == np.ldexp(1.5, exponents)).all()

@@ -75,7 +75,8 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
             elif np.ndim(x) >= self.ndim:
                 raise self.unknown_size(f"combined with an array of shape {np.shape(x)} by np.{ufunc.__name__}")
         del own
-        made = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs))
+        where = {"where": self._wide_mask()} if ufunc is numpy.power else {}  # which raises for some exponents
+        made = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs), **where)
         result = Selection(made, self.mask)
         if out is None:
             return result

@@ -153,7 +153,8 @@ def _gcd(b: Build, x: I, y: I) -> I:
         return [x, y, any_of(b, b.compare(y, 0, direction="NE"))]
 
     more = any_of(b, b.compare(y, 0, direction="NE"))
-    return b.repeat(2**31 - 1, step, [x, y, more], more=lambda x, y, more: more)[0]
+    found = b.repeat(2**31 - 1, step, [x, y, more], more=lambda x, y, more: more)[0]
+    return found if found.shape.element_type.kind == "unsigned" else b.abs(found)  # the least integer stays negative
 
 
 def any_of(b: Build, x: I) -> I:
@@ -197,7 +198,8 @@ def _ldexp(b: Build, x: I, n: I) -> I:
     """x 2^n, in three steps, so that no power on the way overflows or vanishes."""
     t = x.shape.element_type
     limit = {16: 14, 32: 126, 64: 1022}[t.bits]
-    n, value = b.convert(n, "s32"), x
+    n = b.convert(b.clamp(b.full(-3 * limit, n.shape), n, b.full(3 * limit, n.shape)), "s32")
+    value = x
     for _ in range(3):
         part = b.clamp(b.full(-limit, n.shape), n, b.full(limit, n.shape))
         value, n = b.multiply(value, _power_of_two(b, part, t)), b.subtract(n, part)
@@ -267,7 +269,7 @@ def _reciprocal(b: Build, x: I) -> I:
                     b.full(0, x.shape))  # fmt: skip
 
 
-def _power(b: Build, x: I, y: I) -> I:
+def _power(b: Tracing, x: I, y: I) -> I:
     """x^y; by one constant for which NumPy does not take the power function (`fast_scalar_power` in its
     number.c), what NumPy does: the same value to the last bit, in a fraction of the time."""
     exponent = y
@@ -279,6 +281,12 @@ def _power(b: Build, x: I, y: I) -> I:
             return b.multiply(x, x)
         if x.shape.element_type.is_float and value in (-1, 0.5, 1):
             return _reciprocal(b, x) if value == -1 else b.sqrt(x) if value == 0.5 else x
+    t = x.shape.element_type
+    if t.kind == "signed" and not (exponent.opcode == "constant" and (exponent.literal >= 0).all()):
+        b.check(b.compare(y, 0, direction="GE"), ValueError, "Integers to negative integer powers are not allowed.")
+    if t.is_complex:
+        vanishes = b.and_(b.compare(x, 0, direction="EQ"), b.compare(b.real(y), 0, direction="GT"))
+        return b.select(vanishes, b.full(0, x.shape), b.power(x, y))
     return b.power(x, y)
 
 
@@ -412,6 +420,9 @@ def apply_ufunc(
     operands = [lift(b, x, t) for x, t in zip(inputs, types, strict=False)]
     dimensions = np.broadcast_shapes(*(o.shape.dimensions for o in operands))
     operands = [spread(b, o, dimensions) for o in operands]
+    if ufunc is np.power and where is not True:  # exponents are checked, but not those that have no part
+        chosen = spread(b, truth(b, lift(b, where)), dimensions)
+        operands[1] = b.select(chosen, operands[1], b.full(0, operands[1].shape))
     apply = getattr(b, implementation) if isinstance(implementation, str) else lambda *o: implementation(b, *o)
     made = apply(*operands)
     results = made if isinstance(made, tuple) else (made,)
