@@ -184,7 +184,7 @@ def test_dropout_draws_eagers_numbers_and_the_rest_stays_whole():
     plain, x, y = copy.deepcopy(model), torch.randn(5, 6), torch.randint(0, 4, (5,))
     results = []
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # random numbers are PyTorch's by design
+        warnings.simplefilter("error", frontend.EagerWarning)  # random numbers are PyTorch's by design
         for m, f in ((plain, plain), (model, compiled(model))):
             torch.manual_seed(7)
             results.append(steps(m, f, [(x, y)] * 2))
@@ -640,3 +640,10 @@ def test_core_operations_are_covered_and_pytorchs_samples_agree():
         if info.name in tried:
             found = list(outcomes(info, torch.float32, 3, options))
             assert found and set(found) == {("passed", "")}, info.name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_nested_tensor_is_refused():
+    rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with pytest.raises(refxla.InputError, match="a nested tensor.*to_padded_tensor"):
+        compiled(lambda x: x.sin())(rows)

@@ -52,6 +52,30 @@ def test_it_gives_what_the_model_gives_and_sees_its_weights_change(network, argu
     assert not network.training and repr(compiled) == "<TorchFunction Network: compiled for 1 kind of arguments>"
 
 
+class Attending(nn.Module):
+    """With attention, which torch.export keeps as one operation, and a conversion that it asserts the type of."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+        self.mixed = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, memory):
+        mixed, _ = self.mixed(x, x, x, need_weights=False)
+        heads = mixed.view(*x.shape[:2], 2, 4).transpose(1, 2)
+        attended = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return self.layer(x, memory), attended.to(torch.float64).float()
+
+
+def test_models_with_attention(tmp_path):
+    model, x, memory = Attending().eval(), torch.randn(2, 5, 8), torch.randn(2, 3, 8)
+    compiled = refxla.compile(model, x, memory)
+    torch.testing.assert_close(compiled(x, memory), model(x, memory), rtol=1e-5, atol=1e-5)
+    compiled.save(tmp_path / "attending.refxla")
+    found = refxla.load(tmp_path / "attending.refxla")(x.numpy(), memory.numpy())
+    torch.testing.assert_close(torch.from_numpy(found[0]), model(x, memory)[0].detach(), rtol=1e-5, atol=1e-5)
+
+
 def test_a_file_of_it_runs_without_pytorch(network, arguments, tmp_path):
     (images, scale), kwargs = arguments
     expected = network(images, scale, **kwargs)

@@ -109,6 +109,11 @@ class Specializing:
 
     def _traced(self, arguments: tuple[Any, ...]) -> Callable[..., list[Any]]:
         """The graph traced again with sizes in the place of symbols."""
+        if any(isinstance(a, torch.SymInt) for a in arguments):
+            raise InputError(
+                "a nested tensor was given, whose rows have sizes of their own: torch.nested.to_padded_tensor(x, 0) "
+                "makes an array of it"
+            )
         interpreter = torch.fx.Interpreter(self.graph_module)
         given = [a.detach() if _is_tensor(a) else a for a in arguments]
         with torch.no_grad(), preserve_node_meta():

@@ -25,7 +25,7 @@ from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction, positional
 from .decompositions import decompositions
 from .graph import LoweredGraph, source_of
-from .lowering import DRAWN
+from .lowering import DRAWN, LOWERINGS
 from .tensors import to_array
 
 Trees = tuple[tuple[tuple[str, Tree], ...], tuple[tuple[str, Tree], ...]]
@@ -162,13 +162,21 @@ def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, An
     dense.training = getattr(model, "training", False)  # its own alone: parts of the model may be in another mode
     try:
         with torch.no_grad(), _modes_kept(model):
-            return torch.export.export(dense, args, kwargs, strict=False).run_decompositions(decompositions())
+            return torch.export.export(dense, args, kwargs, strict=False).run_decompositions(_of_exports())
     except Exception as problem:  # of many classes, most of them PyTorch's own
         first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
         raise UnsupportedError(
             f"torch.export takes no graph off {name} ({first}); torch.compile(model, backend='refxla') runs what has "
             "several graphs, and cannot be saved"
         ) from problem
+
+
+@functools.cache
+def _of_exports() -> dict[Any, Any]:
+    """The decompositions of a graph of torch.export, which keeps what AOTAutograd has taken apart (attention, say)."""
+    composite: Any = getattr(torch.export, "default_decompositions", dict)()
+    taken_apart = {op: composite[op] for op in list(composite) if op not in LOWERINGS}
+    return {**taken_apart, **decompositions()}
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ from . import (  # noqa: F401 - they fill the table
     views,
 )
 from .decompositions import is_random
-from .lowering import DRAWN, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, rule_of
+from .lowering import DRAWN, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, overload_of, rule_of
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
 _INLINE_CONSTANT_ELEMENTS = 64  # elements of a constant tensor up to which it is part of the program
@@ -42,6 +42,10 @@ _VIEWS = {
                  "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims", "slice.Tensor", "select.int",
                  "alias.default", "detach.default")
 }  # fmt: skip
+
+
+# What says which type and strides a tensor has: they are known when the graph is lowered.
+_ASSERTION = overload_of("_assert_tensor_metadata")
 
 
 class IndexOutOfRange(InputError, IndexError):
@@ -145,6 +149,8 @@ class LoweredGraph:
                 self._unknown(node)
             else:
                 self._values[node] = found[node.args[1]]
+            return
+        if node.target is _ASSERTION:
             return
         try:
             self._values[node] = self._lowered(node)
