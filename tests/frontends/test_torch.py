@@ -297,6 +297,24 @@ def test_parts_of_memory():
     check(lambda x: torch.as_strided_scatter(x * 2, x.t().contiguous(), (6, 4), (1, 6)), x)
 
 
+def test_what_is_taken_apart_into_sorts_and_sums():
+    x = torch.randn(6, 9)
+    x[1, 2] = x[4, 0] = float("nan")
+    check(lambda x: (x.median().isnan(), x.nanmedian(), x.median(1)[1], x.median(1)[0].nan_to_num(5)), x)
+    check(lambda x: (*x.nanmedian(0, True), (x.nan_to_num(0) * 9).int().median()), x)
+    y = torch.randn(6, 9, requires_grad=True)
+    check(lambda y: (y.median(), *y.kthvalue(3, 0), y.nanmedian(1)[0], y[0].kthvalue(2, keepdim=True)[0]), y)
+    check(lambda y: (torch.histc(y, 5, -1, 2), torch.histc(y, 7), torch.histc(y * 0 + 3, 4)), y.detach())
+
+
+def test_gradients_of_distances_and_of_normalized_weights():
+    x, y = (torch.randn(2, n, 3, requires_grad=True) for n in (5, 4))
+    for p in (1, 2, float("inf")):
+        check(lambda x, y, p=p: torch.cdist(x, y, p), x, y)
+    v, g = torch.randn(4, 3, 2, requires_grad=True), torch.rand(4, 1, 1, requires_grad=True)
+    check(lambda v, g: torch._weight_norm(v, g, 0) * 2, v, g)
+
+
 def test_less_common_operations():
     def f(x, y):
         return (

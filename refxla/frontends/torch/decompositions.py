@@ -75,7 +75,84 @@ def _transformer_encoder_layer(
     return norm(x + feed_forward(x), norm_weight_2, norm_bias_2)
 
 
+def _weight_norm_backward(gradient: Any, v: Any, g: Any, norms: Any, dim: int) -> tuple[Any, Any]:
+    """Of w = v g / norms, where norms are those of v over all dimensions but one."""
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    along = (gradient * v).sum(others, keepdim=True)
+    return (g / norms) * (gradient - v * (along / (norms * norms))), along / norms
+
+
+def _cdist_backward(gradient: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
+    """The gradient by x; where a distance is 0, it is 0."""
+    difference = x.unsqueeze(-2) - y.unsqueeze(-3)
+    if p == 0:
+        return torch.zeros_like(x)
+    if p == float("inf"):
+        share = difference.sign() * (difference.abs() == distances.unsqueeze(-1))
+        return (share * gradient.unsqueeze(-1)).sum(-2)
+    power = difference if p == 2 else difference.sign() * difference.abs() ** (p - 1)
+    factor = torch.where(distances == 0, 0, gradient / distances ** (p - 1))
+    return (torch.where(difference == 0, 0, power) * factor.unsqueeze(-1)).sum(-2)
+
+
+def _histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements are in each of equal parts from min to max; of all elements, if these are the same."""
+    x = x.flatten()
+    if min == max and x.numel():
+        low, high = x.amin(), x.amax()
+        low, high = torch.where(low == high, low - 1, low), torch.where(low == high, high + 1, high)
+    else:
+        low, high = (torch.full((), float(v), dtype=x.dtype) for v in (min, max))
+    inside = (x >= low) & (x <= high)
+    place = torch.where(inside, (x - low) * bins / (high - low), 0).long().clamp(max=bins - 1)
+    return torch.zeros(bins, dtype=x.dtype).scatter_add(0, place, inside.to(x.dtype))
+
+
+def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.long)
+    values, places = (s.narrow(dim, k - 1, 1) for s in x.sort(stable=True, dim=dim))
+    return (values.clone(), places.clone()) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def _middle(ignoring: bool) -> Callable[..., Any]:
+    """The median along a dimension, the lower one of two, and where it is. NaNs are sorted last: they are ignored, or
+    the first of them is the median."""
+
+    def apply(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+        if not x.dim():
+            return x.clone(), torch.zeros_like(x, dtype=torch.long)
+        values, places = x.sort(stable=True, dim=dim)
+        count, size = (x == x).sum(dim, keepdim=True), x.shape[dim]
+        if ignoring:
+            place = ((count - 1) // 2).clamp(min=0)
+        else:
+            place = torch.where(count < size, count, (size - 1) // 2)
+        found = values.gather(dim, place), places.gather(dim, place)
+        return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+    return apply
+
+
+def _middle_of_all(ignoring: bool) -> Callable[..., Any]:
+    def apply(x: Any) -> Any:
+        if not x.numel():
+            nothing = float("nan") if x.is_floating_point() else torch.iinfo(x.dtype).min
+            return torch.full((), nothing, dtype=x.dtype)
+        return _middle(ignoring)(x.flatten(), 0)[0]
+
+    return apply
+
+
 _OWN: dict[str, Callable[..., Any]] = {
+    "_cdist_backward": _cdist_backward,
+    "_weight_norm_interface_backward": _weight_norm_backward,
+    "histc": _histc,
+    "kthvalue": _kthvalue,
+    "median": _middle_of_all(False),
+    "median.dim": _middle(False),
+    "nanmedian": _middle_of_all(True),
+    "nanmedian.dim": _middle(True),
     "native_dropout": _native_dropout,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
 }
