@@ -551,6 +551,13 @@ def test_a_report_without_graphs_says_that_none_came(monkeypatch):
     assert "every operation" in str(frontend.report())
 
 
+def test_an_lstm_trains():
+    model, batch = nn.LSTM(4, 3, batch_first=True), (torch.randn(2, 5, 4), torch.randn(2, 5, 3))
+    with torch._dynamo.config.patch(allow_rnn=True):
+        check_training(model, [batch], loss=lambda out, y: F.mse_loss(out[0], y))
+    assert torch.backends.mkldnn.enabled == torch.backends.mkldnn.is_available()
+
+
 def test_what_has_no_lowering_runs_in_eager_with_a_report():
     def f(x):
         y = torch.special.i1(x * 2) + 1

@@ -10,6 +10,7 @@ of a call, compiled, and kept for others with the same sizes.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,7 +49,10 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
-    compiled: Callable[..., Any] = made(graph_module, example_inputs)
+    # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
+    trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
+    with torch.backends.mkldnn.flags(enabled=False) if trains else contextlib.nullcontext():
+        compiled: Callable[..., Any] = made(graph_module, example_inputs)
     return compiled
 
 
