@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from refxla_spec.module import Instruction
 
+from ..analysis import sign_analysis
 from ..analysis.access_patterns import Access, AccessPattern, Record, Store
 from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Index, linearize
@@ -80,7 +81,8 @@ class ElementalIrEmitter(ElementBuilder):
 
     def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
         """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
-        in_doubles = scalar.function_in_doubles(i.opcode, [type_name(o) for o in i.operands], type_name(i))
+        form = sign_analysis.form(i, self.members)
+        in_doubles = scalar.function_in_doubles(form, [type_name(o) for o in i.operands], type_name(i))
         if in_doubles and self._has_vectors(i):
             return self.assign(type_name(i), f"{in_doubles}({', '.join(args)})", block)
         alone = f"rx_{i.opcode}_alone_{type_name(i)}"

@@ -79,9 +79,14 @@ static inline T rx_remainder_T(T x, T y) {
     return rest == rest ? RX_COPYSIGN_T(rest, x) : rest;
 }
 
+// The same, for a y that is a power of two from 1 to 2^64, or the opposite of one: every step is exact, and there is no loop.
+static inline T rx_remainder_by_constant_T(T x, T y) {
+    return RX_COPYSIGN_T(x - RX_TRUNC_T(x / y) * y, x);
+}
+
 //! F = f32
 
-// The same in doubles and without a branch, so that loops become vectors. Each step takes the multiples of |y| 2^s from
+// The remainder for any y in doubles and without a branch, so that loops become vectors. Each step takes the multiples of |y| 2^s from
 // the rest, s = 240, 192, ..., 0: fewer than 2^49 of them, since |x| < 2^277 |y|. The product with the reciprocal is off by
 // less than 1, so one |y| 2^s too few or too many is left. All rests are multiples of the last bit of |y| 2^s: exact.
 static inline F rx_remainder_in_f64_F(F x, F y) {
@@ -97,11 +102,6 @@ static inline F rx_remainder_in_f64_F(F x, F y) {
     }
     F result = (F)(a < b ? a : rest);
     return result == result ? RX_COPYSIGN_F(result, x) : NAN_F;
-}
-
-// The same, for a y that is a power of two from 1 to 2^64, or the opposite of one: every step is exact, and there is no loop.
-static inline T rx_remainder_by_constant_T(T x, T y) {
-    return RX_COPYSIGN_T(x - RX_TRUNC_T(x / y) * y, x);
 }
 
 //! I = u32 u64
