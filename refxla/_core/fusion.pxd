@@ -38,7 +38,7 @@ cdef class Group:
 cdef class Scheduler:
     cdef Graph g
     cdef IndexMaps maps
-    cdef double byte_ns, operation_ns, launch_ns  # see Costs of device/description.py
+    cdef double byte_ns, operation_ns, launch_ns, phase_ns  # see Costs of device/description.py
     cdef long long cache_bytes  # a larger value does not stay in a core's caches
     cdef bint fuse
     cdef bint shared
@@ -66,6 +66,7 @@ cdef class Scheduler:
     cdef spread(self, groups, found)
     cdef bint closes_cycle(self, int host, users)
     cdef place_elemental(self, int p, dict users, bint in_memory)
+    cdef double launch_of(self, int p)
     cdef bint is_slight(self, int p, double read)
     cdef bint can_output(self, Group group, int p, int tag)
     cdef place_hero(self, int p, dict users, bint in_memory)

@@ -43,6 +43,7 @@ cdef int LARGEST = 200  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again
+cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -80,6 +81,7 @@ cdef class Scheduler:
         self.g = graph
         self.maps = IndexMaps(graph)
         self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
+        self.phase_ns = costs.phase
         self.cache_bytes = costs.caches.second
         self.groups = []
         self.reach = []
@@ -313,7 +315,7 @@ cdef class Scheduler:
     cdef place_elemental(self, int p, dict users, bint in_memory):
         cdef Graph g = self.g
         cdef Group group
-        cdef double unfused_ns, fused_ns = 0, work, read = 0, count
+        cdef double unfused_ns, fused_ns = 0, work, read = 0, count, launch_ns
         cdef int e, tag, why
         fits = {}
         for number, edges in users.items():
@@ -333,9 +335,10 @@ cdef class Scheduler:
             for _tag, count in fits.values():
                 fused_ns += work * count
             fused_ns += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
-            unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + self.launch_ns
+            launch_ns = self.launch_of(p)
+            unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + launch_ns
             if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
-                unfused_ns -= self.launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
+                unfused_ns -= launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
             if fused_ns <= unfused_ns:
                 for number, (tag, count) in fits.items():
                     self.add(self.groups[number], p, tag, count)
@@ -350,6 +353,13 @@ cdef class Scheduler:
                 self.write(group, p)
                 return
         self.new_group(p, K_LOOP)
+
+    cdef double launch_of(self, int p):
+        """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of values
+        that stay in a cache, where kernels share launches."""
+        cdef Graph g = self.g
+        small = self.shared and g.flops[p] >= COSTLY and g.bytes[p] < self.cache_bytes
+        return self.phase_ns if small else self.launch_ns
 
     cdef bint is_slight(self, int p, double read):
         """Whether p costs next to nothing to compute again, as a number that is broadcast does."""
