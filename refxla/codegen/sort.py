@@ -2,7 +2,8 @@
 
 A comparator that compares keys goes by way of `radix`. Any other is inlined and the rows are merged: runs of a few
 elements are sorted by insertion, then merged two by two between two buffers. An item sorts one row or several short
-ones.
+ones. Where a few elements of each row are all that is read (passes/partial_sort.py), they are selected: those that have
+been the first so far are kept in order, and a block of which no key is below theirs is passed over.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 from refxla_spec.sorting import keys_of
 
 from ..device.description import Target
+from ..ir.partial_sorts import first_of
 from ..ir.plan import Fusion, Kernel
 from . import radix_sort, scalar
 from .c_block import Block
 from .sort_rows import SortRows
 
 RUN = 8  # elements that are sorted by insertion
+SELECTED = 64  # elements of a row that are selected, at most
+SELECTED_OF = 4  # times as many are in the row, at least
+BLOCK = 64  # elements of which it is asked at once whether one is to be selected
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -24,9 +29,49 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     found = keys_of(rows.hero.to_apply)
     if found is not None and rows.items:
         keys = [radix_sort.Key(rows, key) for key in found]
+        count = first_of(rows.hero)
+        if count is not None and len(keys) == 1 and SELECTED_OF * count <= rows.length and count <= SELECTED:
+            return (_selected(rows, keys[0], count),)
         if radix_sort.applies(rows, keys):
             return radix_sort.kernels(rows, keys)
     return (_merged(rows),)
+
+
+def _selected(rows: SortRows, key: radix_sort.Key, count: int) -> Kernel:
+    """The kernel that writes the first `count` elements of each sorted row: `keys` and `places` are those found so far.
+
+    Equal ones stay in order, since a later one has to have a smaller key to come before.
+    """
+    block, length = Block(), rows.length
+    with rows.open_row(block) as row:
+        block.line(f"{key.ctype} keys[{count}];")
+        block.line(f"int places[{count}];")
+        block.line("int found = 0;")
+        with block.scope(f"for (int low = 0; low < {length}; low += {BLOCK})"):
+            high = f"low + {BLOCK}"
+            if length % BLOCK:
+                high = f"({high} < {length} ? {high} : {length})"
+            block.line(f"const int high = {high};")
+            with block.scope(f"if (found == {count})"):
+                block.line(f"const {key.ctype} last = keys[{count - 1}];")
+                block.line("int some = 0;")
+                with block.scope("for (int i = low; i < high; ++i)"):
+                    block.line(f"some |= {key.emit(rows.operand(key.number, row, 'i'), block)} < last;")
+                block.line("if (!some) continue;")
+            with block.scope("for (int i = low; i < high; ++i)"):
+                own = key.emit(rows.operand(key.number, row, "i"), block)
+                block.line(f"if (found == {count} && {own} >= keys[{count - 1}]) continue;")
+                block.line(f"int j = found < {count} ? found++ : {count - 1};")
+                with block.scope(f"for (; j > 0 && keys[j - 1] > {own}; --j)"):
+                    block.line("keys[j] = keys[j - 1];")
+                    block.line("places[j] = places[j - 1];")
+                block.line(f"keys[j] = {own};")
+                block.line("places[j] = i;")
+        with block.scope(f"for (int i = 0; i < {count}; ++i)"):
+            block.line("const int from = places[i];")
+            for k in rows.outputs:
+                block.line(f"{rows.output(k, row, 'i')} = {rows.operand(k, row, 'from')};")
+    return Kernel(rows.fusion.name, block.text(), tuple(rows.inputs_and_outputs()), rows.items, global_only=True)
 
 
 def _merged(rows: SortRows) -> Kernel:

@@ -29,6 +29,7 @@ from . import (
     host_call_threading,
     init_value_isolation,
     layout_normalization,
+    partial_sort,
     rng_state_threading,
     single_device_lowering,
     slice_propagation,
@@ -59,6 +60,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("while-loop-induction-variables", while_loop_induction_variables.run),
     ("while-loop-invariant-code-motion", while_loop_invariant_code_motion.run),
     ("cse", cse.run),
+    ("partial-sort", partial_sort.run),
     ("copy-insertion", copy_insertion.run),
     ("dce", dce.run),
 )
@@ -74,6 +76,7 @@ OPTIONAL = (
     "while-loop-induction-variables",
     "while-loop-invariant-code-motion",
     "cse",
+    "partial-sort",
     "copy-insertion",
     *SCHEDULING,
 )

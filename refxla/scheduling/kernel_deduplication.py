@@ -12,6 +12,7 @@ from typing import Any
 
 from refxla_spec.module import Computation, Instruction
 
+from ..ir.partial_sorts import first_of
 from ..ir.plan import Argument, Fusion, Kernel
 from ..passes.cse import attribute_key, text_of
 
@@ -51,7 +52,8 @@ class KernelDeduplicator:
             for called in i.called:
                 self._computations.setdefault(called, text_of(called))
             attributes = tuple(sorted((k, attribute_key(v, self._computations)) for k, v in i.attributes.items()))
-            members.append((i.opcode, i.shape.without_layout(), tuple(number[o] for o in i.operands), attributes))
+            operands = tuple(number[o] for o in i.operands)
+            members.append((i.opcode, i.shape.without_layout(), operands, attributes, first_of(i)))
         places = (fusion.outputs, fusion.loop_invariant, () if fusion.hero is None else (fusion.hero,))
         inputs = tuple(i.shape.without_layout() for i in fusion.inputs)
         numbers = tuple(tuple(number[i] for i in p) for p in places)

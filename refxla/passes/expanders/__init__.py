@@ -42,8 +42,11 @@ for family in (
 
 
 def run(module: Module, expansions: Expansions = EXPANSIONS, library_calls: bool = False) -> int:
-    """Expand everywhere; with `library_calls`, all but what a library computes (ir/library_calls.py), of the smallest
-    matrices outside of loops alone. Returns how many instructions were expanded."""
+    """Expand everywhere; with `library_calls`, as for CPUs: all but what a library computes (ir/library_calls.py), of
+    the smallest matrices outside of loops alone, and by sorts that select. Returns how many instructions were expanded.
+    """
+    if library_calls:
+        expansions = {**expansions, **topk_expander.FOR_SELECTION}
     module.computations = called_first(module.entry)
     looped = _in_loops(module) if library_calls else set()
     counts = [_expand(c, expansions, library_calls, c in looped) for c in module.computations]

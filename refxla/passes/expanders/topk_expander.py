@@ -15,6 +15,9 @@ after it, an element is a number of 64 bits that occurs once.
 
     packed[i] = key[i] * 2^32 + (2^31 - 1 - index[i])
     first[n]  = max of packed[i] < first[n - 1]
+
+On CPUs a few elements are the first of a sort, whose kernel then selects them in one go over the row
+(codegen/sort.py); of few long rows, those of each piece, and then those of these.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ from ...ir.builder import Build, reducer
 
 LEAST = 4  # times as many elements as are looked at after the first pass: from here on blocks pay
 ROUNDS = 8  # as many of a row are found one after the other; more are sorted
+FEW = 64  # elements that a sort selects, and a quarter of the row at most
+ROWS = 16  # from which on all cores have some: fewer rows are cut into pieces
+PIECES, PIECE = 16, 4096  # of a row at most, and elements of one at least
 _ORDERED = {"f16": "s16", "bf16": "s16", "f32": "s32", "f64": "s64"}  # floats whose bits are in order but for the sign
 
 
@@ -52,6 +58,35 @@ def _expand(i: Instruction) -> Instruction:
     values = keys if signed else b.bitcast_convert(_exchanged(b, keys), shape=_like(keys, name))
     results = (*rows, i.k)
     return b.tuple(b.reshape(values, results), b.reshape(b.convert(index, index_type), results))
+
+
+def expand_for_selection(i: Instruction) -> Instruction:
+    """The expansion for devices whose sorts select."""
+    b, (x,) = Build(i.name), i.operands
+    *rows, length = x.shape.dimensions
+    index_type = i.shape.elements[1].element_type
+    if not 0 < i.k <= min(FEW, length // 4) or not prod(rows) or x.shape.element_type.is_complex:
+        return _expand(i)
+    values, index = x, b.iota(index_type, x.shape.dimensions, len(rows))
+    pieces = min(PIECES, length // PIECE)
+    if prod(rows) < ROWS and pieces > 1:
+        values, index = _of_pieces(b, values, index, pieces, i)
+    return b.tuple(*_sorted(b, values, index, i.k, i.largest))
+
+
+def _of_pieces(b: Build, x: Instruction, index: Instruction, pieces: int, i: Instruction) -> list[Instruction]:
+    """The first of each piece of a row, and their indices: what is first in the row is among them. Equal ones stay in
+    the order of the row."""
+    *rows, length = x.shape.dimensions
+    size, zeros = length // pieces, (0,) * len(rows)
+    whole = pieces * size
+    heads = [array if whole == length else b.slice(array, (*zeros, 0), (*rows, whole)) for array in (x, index)]
+    values, places = (b.reshape(head, (*rows, pieces, size)) for head in heads)
+    first = [b.reshape(part, (*rows, pieces * i.k)) for part in _sorted(b, values, places, i.k, i.largest)]
+    if whole == length:
+        return first
+    rest = [b.slice(array, (*zeros, whole), (*rows, length)) for array in (x, index)]
+    return [b.make("concatenate", *both, dimensions=(len(rows),)) for both in zip(first, rest, strict=True)]
 
 
 def _like(x: Instruction, name: str) -> Shape:
@@ -153,3 +188,4 @@ def _comparator(shapes: list[Shape], largest: bool) -> Computation:
 
 
 EXPANSIONS = {"topk": _expand}
+FOR_SELECTION = {"topk": expand_for_selection}

@@ -1,0 +1,18 @@
+"""Sorts of which only the first elements of each row are read: a note on the instruction, which changes no value."""
+
+from __future__ import annotations
+
+from refxla_spec.module import Instruction
+
+_NOTE = "refxla.first"
+
+
+def note_first(sort: Instruction, count: int) -> None:
+    """Note that nobody reads more than the first `count` elements of each row."""
+    others = tuple(pair for pair in sort.frontend_attributes if pair[0] != _NOTE)
+    sort.frontend_attributes = (*others, (_NOTE, str(count)))
+
+
+def first_of(sort: Instruction) -> int | None:
+    """How many elements of each row are read at most, from the first on; None where nothing is noted."""
+    return next((int(count) for name, count in sort.frontend_attributes if name == _NOTE), None)

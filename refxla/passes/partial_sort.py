@@ -1,0 +1,47 @@
+"""Notes on each sort how many of the first elements of a row are read, where only slices from there on read it.
+
+    slice(sort(x, ...), [0:k])  ->  the same, and the kernel of the sort (codegen/sort.py) need only select
+
+The k largest or smallest elements of a row are written so (topk_expander.py, jnp.sort(x)[:k], np.argpartition).
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction, Module
+
+from ..ir.partial_sorts import first_of, note_first
+
+
+def run(module: Module) -> int:
+    """Make the notes; returns how many are new."""
+    return sum(_note_all(c) for c in module.computations)
+
+
+def _note_all(computation: Computation) -> int:
+    sorts = [i for i in computation.instructions if i.opcode == "sort"]
+    if not sorts:
+        return 0
+    users: dict[Instruction, list[Instruction]] = {}
+    for i in computation.instructions:
+        for o in i.operands:
+            users.setdefault(o, []).append(i)
+    count = 0
+    for sort in sorts:
+        first = _first_read(sort, users, computation.root)
+        if first is not None and first != first_of(sort):
+            note_first(sort, first)
+            count += 1
+    return count
+
+
+def _first_read(sort: Instruction, users: dict[Instruction, list[Instruction]], root: Instruction) -> int | None:
+    """How many of the first elements of a row its readers take; None if one of them takes others."""
+    parts = users.get(sort, []) if sort.shape.is_tuple else [sort]
+    if sort is root or any(p is root or p.opcode not in ("get-tuple-element", "sort") for p in parts):
+        return None
+    (dimension,), most = sort.dimensions, 0
+    for reader in (r for p in parts for r in users.get(p, [])):
+        if reader.opcode != "slice" or reader.slice[dimension].start != 0 or reader.slice[dimension].stride != 1:
+            return None
+        most = max(most, reader.slice[dimension].limit)
+    return most or None
