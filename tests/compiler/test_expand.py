@@ -430,3 +430,13 @@ def test_a_power_with_such_a_constant_exponent_is_rounded_once(name, exponent):
     assert "rx_power" not in refxla.compile(f"HloModule test\nENTRY main {{\n{body}\n}}").opencl
     np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
     np.testing.assert_array_equal(np.signbit(got.astype(np.float64)), np.signbit(want.astype(np.float64)))
+
+
+@pytest.mark.parametrize("name", ["f32", "s32"])
+def test_powers_of_one_are_one(name):
+    y = np.array([0, 1, -1, 5, -7]) if name == "s32" else np.array([0.0, np.nan, np.inf, -np.inf, 2.5])
+    body = f"y = {name}[5] parameter(0)\nc = {name}[] constant(1)\n"
+    body += f"b = {name}[5] broadcast(c), dimensions={{}}\nROOT r = {name}[5] power(b, y)"
+    got, want = run(body, y.astype(ELEMENT_TYPES[name].dtype))
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(got, np.ones(5, got.dtype))

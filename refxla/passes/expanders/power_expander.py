@@ -1,8 +1,8 @@
-"""Powers with a constant exponent as products, quotients and roots, whose results are rounded once.
+"""Powers with some constant as products, quotients and roots, whose results are rounded once.
 
-    x^1 = x      x^2 = x x      x^-1 = 1 / x      x^(1/2) = sqrt(x)
+    1^y = 1      x^1 = x      x^2 = x x      x^-1 = 1 / x      x^(1/2) = sqrt(x)
 
-The last one holds for x > 0 and NaN; the powers of -0 and -inf are 0 and inf (spec/ops/power.py).
+The first one holds for any y, NaNs and negative integers too; the last one for x > 0 and NaN; the powers of -0 and -inf are 0 and inf (spec/ops/power.py).
 """
 
 from __future__ import annotations
@@ -16,16 +16,11 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 def _expand(i: Instruction) -> Instruction | None:
-    x, exponent = i.operands
-    while exponent.opcode in ("broadcast", "reshape"):
-        exponent = exponent.operands[0]
-    element_type = i.shape.element_type
-    if exponent.opcode != "constant" or not is_splat(exponent.literal):
-        return None
+    b, element_type = Build(i.name), i.shape.element_type
     if element_type.name not in _FLOATS and not element_type.is_integer:
         return None
-    b, number = Build(i.name), float(exponent.literal.reshape(-1)[0])
-    if number == 1:
+    x, number = i.operands[0], _number(i.operands[1])
+    if number == 1 or _number(x) == 1:
         return x
     if number == 2:
         return b.multiply(x, x)
@@ -37,6 +32,13 @@ def _expand(i: Instruction) -> Instruction | None:
         infinite = b.compare(b.abs(x), float("inf"), direction="EQ")
         return b.make("select", infinite, b.full(float("inf"), x.shape), b.sqrt(b.add(x, b.full(0, x.shape))))
     return None
+
+
+def _number(i: Instruction) -> float | None:
+    """The number that all elements are, if it is known."""
+    while i.opcode in ("broadcast", "reshape"):
+        i = i.operands[0]
+    return float(i.literal.reshape(-1)[0]) if i.opcode == "constant" and is_splat(i.literal) else None
 
 
 EXPANSIONS = {"power": _expand}
