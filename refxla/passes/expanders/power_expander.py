@@ -2,7 +2,8 @@
 
     1^y = 1      x^1 = x      x^2 = x x      x^-1 = 1 / x      x^(1/2) = sqrt(x)
 
-The first one holds for any y, NaNs and negative integers too; the last one for x > 0 and NaN; the powers of -0 and -inf are 0 and inf (spec/ops/power.py).
+The first one holds for any y, NaNs and negative integers too; the last one for x > 0 and NaN: the powers of -0 and -inf
+are 0 and inf (spec/ops/power.py).
 """
 
 from __future__ import annotations
