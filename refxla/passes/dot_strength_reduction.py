@@ -1,8 +1,10 @@
-"""Makes a dot without free dimensions, a sum of products of elements, the reduction of a multiplication, and one that
-contracts a single element, an outer product, the multiplication.
+"""Makes a dot without free dimensions, a sum of products of elements, the reduction of a multiplication, one that
+contracts a single element, an outer product, the multiplication, and one of a few long rows the reductions of their
+products.
 
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
     dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]
+    dot(x[m, k], y[n, k]) -> reduce(multiply(x, y), 0, add) over k in [m, n, k], for small m n and large k
 
 The 0 is where a sum begins: a sum of -0 alone is 0.
 
@@ -18,10 +20,13 @@ from __future__ import annotations
 from math import prod
 
 from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.types import F32, ElementType
+from refxla_spec.types import F32, ElementType, Shape
 
 from ..ir.builder import Build
 from .dce import settle
+
+FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
+LONG_ROWS = 1024  # elements of a row then, at least
 
 
 def run(module: Module) -> int:
@@ -33,7 +38,7 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        made = (_reduced(i) or _outer(i)) if i.opcode == "dot" else None
+        made = (_reduced(i) or _outer(i) or _of_few_rows(i)) if i.opcode == "dot" else None
         if made is not None:
             replaced[i] = made
     if replaced:
@@ -83,6 +88,21 @@ def _outer(dot: Instruction) -> Instruction | None:
         x = o if len(kept) == o.shape.rank else b.reshape(o, tuple(o.shape.dimensions[d] for d in kept))
         sides.append(b.spread(b.convert(x, element_type), shape, tuple(places[d] for d in kept)))
     return b.convert(_of_one_term(b, b.multiply(*sides)), shape.element_type)
+
+
+def _of_few_rows(dot: Instruction) -> Instruction | None:
+    """The reductions that a dot of a few long rows is; None for any other."""
+    element_type = _computed_in(dot.shape.element_type)
+    if element_type is None or len(dot.operands) != 2 or any(o.shape.rank != 2 for o in dot.operands):
+        return None
+    if tuple(dot.lhs_contracting_dims) != (1,) or tuple(dot.rhs_contracting_dims) != (1,):
+        return None
+    b, ((m, k), (n, _)) = Build(dot.name), (o.shape.dimensions for o in dot.operands)
+    if not 1 <= m * n <= FEW_ROWS or k < LONG_ROWS:
+        return None
+    pairs = Shape(element_type, (m, n, k))
+    x, y = (b.spread(b.convert(o, element_type), pairs, (d, 2)) for d, o in enumerate(dot.operands))
+    return b.convert(b.sum(b.multiply(x, y), (2,)), dot.shape.element_type)
 
 
 def _of_one_term(b: Build, product: Instruction) -> Instruction:
