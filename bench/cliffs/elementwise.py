@@ -31,6 +31,16 @@ def quotient(x, y):
     return x / y
 
 
+@sweep("elementwise", by_type(REALS, arrays=2), by_size((16, 4097, 1_000_003), 2))
+def remainder(x, y):
+    return 30 * x % y
+
+
+@sweep("elementwise", by_size((10, 100, 1000)))
+def second_derivatives(x):
+    return jax.hessian(lambda x: jnp.sum(jnp.sin(x) ** 2 * x[::-1]))(x)
+
+
 @sweep("elementwise", by_type(("pred", "s8", "s32", *REALS), arrays=2))
 def choice(x, y):
     return jnp.where(x > y, x, -y if x.dtype != bool else ~y)

@@ -30,6 +30,11 @@ def product(a, b):
     return a @ b
 
 
+@sweep("products", by_shapes_of_all(tuple(((m, 100_000), (n, 100_000)) for m, n in ((1, 4), (2, 2), (4, 4), (16, 16)))))
+def product_of_long_rows(a, b):
+    return a @ b.T
+
+
 @sweep("products", by_type(("bf16", "f32", "f64"), (1000, 1000), 2))
 def product_with_vector(a, b):
     return a @ b[0]

@@ -21,6 +21,12 @@ def sum_of_rows(x):
     return jnp.sum(x, 1)
 
 
+@sweep("reductions", by_shape(((64, 3), (256, 3), (1024, 3))))
+def distances_in_a_periodic_box(x):
+    apart = (x[:, None] - x[None] + 0.25) % 0.5 - 0.25
+    return jnp.sum(jnp.sqrt(jnp.sum(apart**2.0, 2) + 1e-3), 1)
+
+
 @sweep("reductions", by_shape(), by_type(NUMBERS))
 def sum_of_columns(x):
     return jnp.sum(x, 0)

@@ -35,6 +35,11 @@ def largest_few(x, k):
     return lax.top_k(x, k)
 
 
+@sweep("selection", by_number("k", (1, 10, 50), (100_000,)), by_number("k", (1, 10, 50), (1000, 1000), "k in rows"))
+def start_of_sorted(x, k):
+    return jnp.sort(x)[..., :k]
+
+
 @sweep("selection", by_size((16, 1000, 65_536, 1_000_003)))
 def median(x):
     return jnp.median(x)

@@ -46,8 +46,8 @@ static inline BITS_T rx_total_order_T(T x) {
     return bits ^ (BITS_T)((UBITS_T)(bits >> (8 * sizeof(T) - 1)) >> 1);
 }
 
-// The remainder of |x| and |y| for |x| >= |y|: long division of the mantissas, as many bits a step as the word has room for.
-// NaN where C's fmod is.
+// The remainder of |x| and |y| for |x| >= |y|: long division of the mantissas, as many bits a step as the word has room
+// for. NaN where C's fmod is.
 static inline T rx_remainder_far_T(T x, T y) {
     const UBITS_T implicit = (UBITS_T)1 << MANTISSA_T;
     UBITS_T xbits = as_UBITS_T(x) & ~SIGN_T, ybits = as_UBITS_T(y) & ~SIGN_T;
@@ -79,16 +79,17 @@ static inline T rx_remainder_T(T x, T y) {
     return rest == rest ? RX_COPYSIGN_T(rest, x) : rest;
 }
 
-// The same, for a y that is a power of two from 1 to 2^64, or the opposite of one: every step is exact, and there is no loop.
+// The same, for a y that is a power of two from 1 to 2^64, or the opposite of one: every step is exact, without a loop.
 static inline T rx_remainder_by_constant_T(T x, T y) {
     return RX_COPYSIGN_T(x - RX_TRUNC_T(x / y) * y, x);
 }
 
 //! F = f32
 
-// The remainder for any y in doubles and without a branch, so that loops become vectors. Each step takes the multiples of |y| 2^s from
-// the rest, s = 240, 192, ..., 0: fewer than 2^49 of them, since |x| < 2^277 |y|. The product with the reciprocal is off by
-// less than 1, so one |y| 2^s too few or too many is left. All rests are multiples of the last bit of |y| 2^s: exact.
+// The remainder for any y in doubles and without a branch, so that loops become vectors. Each step takes the multiples
+// of |y| 2^s from the rest, s = 240, 192, ..., 0: fewer than 2^49 of them, since |x| < 2^277 |y|. The product with the
+// reciprocal is off by less than 1, so one |y| 2^s too few or too many is left. All rests are multiples of the last bit of
+// |y| 2^s: exact.
 static inline F rx_remainder_in_f64_F(F x, F y) {
     double a = RX_FABS_F(x), b = RX_FABS_F(y);
     double rest = a, step = b * 0x1p240, inverse_step = 1.0 / b * 0x1p-240;
