@@ -356,10 +356,11 @@ cdef class Executor:
         self.launches = <Launch*> table(len(steps), sizeof(Launch))
         self.launch_count = len(steps)
         addresses = {}
-        alone = local == 1 and not any(kernel.work_group for kernel in self.plan.kernels)
-        for program in programs.values() if self.access == HOST and alone else ():
+        for program in programs.values():
             addresses.update(getattr(program, "addresses", ()))
-        self.calls_kernels = all(entries[step.kernel][0] in addresses for step in steps)
+        alone = local == 1 and not any(kernel.work_group for kernel in self.plan.kernels)
+        within = all(entries[step.kernel][0] in addresses for step in steps)
+        self.calls_kernels = self.access == HOST and alone and within
         for n, step in enumerate(steps):
             kernel = self.plan.kernels[step.kernel]
             launch = &self.launches[n]

@@ -56,6 +56,12 @@ def test_arena_constants_workspace_and_copies(execute, maker):
         assert count.shape == () and count == call  # the workspace begins at zero and lasts from call to call
 
 
+def test_copies_alone(execute, maker):
+    x, between, y = maker.parameter("f32", 64), maker.inside("arena", "f32", 64), maker.result("f32", 64)
+    given = np.arange(64, dtype=np.float32)
+    np.testing.assert_array_equal(execute(maker.plan(Copy(x, between), Copy(between, y)))(given)[0], given)
+
+
 def collatz(maker, limit="s32"):
     """The steps to 1, by a loop with a branch in it."""
     n, out = maker.parameter("s32"), maker.result("s32")
