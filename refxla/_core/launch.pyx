@@ -138,10 +138,11 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program may
-    have `addresses`, too: those of its kernels as functions. `access` is "host", "svm" or "buffer" (see Access), `local` the size of a work group of kernels that have none of their own, or 0.
-    `pointers` says how many pointers a function takes, where that is more than its kernels use. `others` are more queues
-    of the same device, one for each thread beside the calling one that is to work; each must run what it is given in the
-    thread that gives it. Raises DeviceError when the device refuses something.
+    have `addresses`, too: those of its kernels as functions. `access` is "host", "svm" or "buffer" (see Access), `local`
+    the size of a work group of kernels that have none of their own, or 0. `pointers` says how many pointers a function
+    takes, where that is more than its kernels use. `others` are more queues of the same device, one for each thread
+    beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises DeviceError
+    when the device refuses something.
 
     Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from
     several threads run one at a time.
