@@ -43,7 +43,8 @@ cdef int LARGEST = 200  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again
-cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase
+cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase,
+cdef double OFTEN = 8  # where it is computed so many times as often
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -335,7 +336,7 @@ cdef class Scheduler:
             for _tag, count in fits.values():
                 fused_ns += work * count
             fused_ns += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
-            launch_ns = self.launch_of(p)
+            launch_ns = self.launch_of(p, max([count for _tag, count in fits.values()], default=0.0))
             unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + launch_ns
             if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
                 unfused_ns -= launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
@@ -354,12 +355,12 @@ cdef class Scheduler:
                 return
         self.new_group(p, K_LOOP)
 
-    cdef double launch_of(self, int p):
-        """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of values
-        that stay in a cache, where kernels share launches."""
+    cdef double launch_of(self, int p, double count):
+        """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of a few
+        values that others would compute `count` times, where kernels share launches."""
         cdef Graph g = self.g
-        small = self.shared and g.flops[p] >= COSTLY and g.bytes[p] < self.cache_bytes
-        return self.phase_ns if small else self.launch_ns
+        few = g.bytes[p] < self.cache_bytes and count >= OFTEN * g.elements[p]
+        return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns
 
     cdef bint is_slight(self, int p, double read):
         """Whether p costs next to nothing to compute again, as a number that is broadcast does."""

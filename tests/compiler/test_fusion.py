@@ -5,6 +5,7 @@ from refxla_conformance.fuzz.generate import generate
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
+import refxla
 from refxla._core.fusion import REASONS, Reason, schedule
 from refxla._core.graph import KIND_NAMES, Graph, Kind, NodeClass, Relation
 from refxla.compiler.driver import plan_module
@@ -367,3 +368,15 @@ def test_every_reason_and_every_kind_has_words_of_its_own():
     emitters = {row.kind for row in OPERATIONS.values() if row.op_class == HERO}
     assert KIND_NAMES.keys() == set(Kind) and set(KIND_NAMES.values()) == emitters | {"loop", "update", "control"}
     assert all(kind.name.removeprefix("K_").lower() in KIND_NAMES[kind] for kind in Kind)  # K_WINDOW is "reduce-window"
+
+
+@pytest.mark.parametrize(("rows", "fusions"), [(100, 2), (2, 1)])
+def test_a_function_of_a_few_values_is_computed_once_for_many(rows, fusions):
+    """Kernels share launches here: one more costs little, and a sine for each of 100 times as many elements much."""
+    program = refxla.compile(f"""HloModule m
+        ENTRY e {{ x = f32[100] parameter(0)
+            y = f32[{rows},100] parameter(1)
+            s = f32[100] sine(x)
+            b = f32[{rows},100] broadcast(s), dimensions={{1}}
+            ROOT r = f32[{rows},100] multiply(b, y) }}""")
+    assert len(program.explain().fusions) == fusions
