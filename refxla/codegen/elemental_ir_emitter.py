@@ -102,9 +102,8 @@ class ElementalIrEmitter(ElementBuilder):
     def _has_vectors(self, i: Instruction) -> bool:
         """Whether vectors of doubles are quicker than numbers one by one."""
         vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
-        by_constant = i.shape.element_type.is_integer and _is_constant(
-            i.operands[-1]
-        )  # which the compiler has ways for
+        # (The compiler has ways to divide integers by constants.)
+        by_constant = i.shape.element_type.is_integer and _is_constant(i.operands[-1])
         return vectors and i.shape.size >= LANES and not by_constant
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
     slice(sort(x, ...), [0:k])  ->  the same, and the kernel of the sort (codegen/sort.py) need only select
 
-The k largest or smallest elements of a row are written so (topk_expander.py, jnp.sort(x)[:k], np.argpartition).
+The k largest or smallest elements of a row are written so (topk_expander.py, jnp.sort(x)[:k]).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 
 from ...ir.builder import Build
-from ...ir.literals import is_splat
+from ..algebraic_simplifier import scalar_value
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -20,8 +20,8 @@ def _expand(i: Instruction) -> Instruction | None:
     b, element_type = Build(i.name), i.shape.element_type
     if element_type.name not in _FLOATS and not element_type.is_integer:
         return None
-    x, number = i.operands[0], _number(i.operands[1])
-    if number == 1 or _number(x) == 1:
+    x, number = i.operands[0], scalar_value(i.operands[1])
+    if number == 1 or scalar_value(x) == 1:
         return x
     if number == 2:
         return b.multiply(x, x)
@@ -33,13 +33,6 @@ def _expand(i: Instruction) -> Instruction | None:
         infinite = b.compare(b.abs(x), float("inf"), direction="EQ")
         return b.make("select", infinite, b.full(float("inf"), x.shape), b.sqrt(b.add(x, b.full(0, x.shape))))
     return None
-
-
-def _number(i: Instruction) -> float | None:
-    """The number that all elements are, if it is known."""
-    while i.opcode in ("broadcast", "reshape"):
-        i = i.operands[0]
-    return float(i.literal.reshape(-1)[0]) if i.opcode == "constant" and is_splat(i.literal) else None
 
 
 EXPANSIONS = {"power": _expand}
