@@ -88,10 +88,10 @@ class Profile:
         for s in timeline.steps:
             yield (
                 s.name,
-                f"{s.seconds * 1e6:,.1f}",
+                f"{s.seconds * 1e6:,.2f}",
                 f"{s.seconds / timeline.traced:.0%}",
                 f"{s.count:,}",
-                "" if s.model is None else f"{s.model * 1e6:,.1f}",
+                "" if s.model is None else f"{s.model * 1e6:,.2f}",
                 bytes_text(s.bytes) if s.bytes else "",
                 f"{s.gigabytes_per_second:.1f}" if s.bytes else "",
                 f"{s.gigaoperations_per_second:.1f}" if s.operations else "",
