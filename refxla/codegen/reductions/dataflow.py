@@ -28,9 +28,9 @@ _EXPENSIVE |= {o for o, row in ROWS.items() if row.costly}
 class Dataflow:
     """The reduces of a fusion by level, and its outputs by what they need.
 
-    `dimensions` are those of the reduces' operands, `reduced` and `kept` the numbers of those that are reduced and not.
-    `levels` gives for each member how many reduces, one after the other, come before its value; `reduces[n]` are those
-    of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some
+    `dimensions` are those of the reduces' operands, `reduced` and `kept_dimensions` the numbers of those that are
+    reduced and not. `levels` gives for each member how many reduces, one after the other, come before its value;
+    `reduces[n]` are those of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some
     (`epilogue_outputs`); `results` are outputs with one element for each result of a reduce.
     """
 

@@ -40,7 +40,7 @@ def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None
 
 
 def binary(device: Device, part: ProgramPart) -> bytes | None:
-    """What PoCL has compiled of a part, as `kept` takes it; compiled anew where the cache on disk has nothing. None
+    """What PoCL has compiled of a part, as `load` takes it; compiled anew where the cache on disk has nothing. None
     where PoCL's directory is not ours."""
     if platform.directory() is None:
         return None
