@@ -47,10 +47,10 @@ def cluster(function: Any, *arguments: Any, **options: Any) -> ClusteredFunction
 
     Raises InputError for Keras on another backend.
     """
-    made = ClusteredFunction(as_function(function), _options(options))
+    result = ClusteredFunction(as_function(function), _options(options))
     if arguments:
-        made.compile(*arguments)
-    return made
+        result.compile(*arguments)
+    return result
 
 
 def report(compiled: Any) -> Report | Reports:
@@ -81,9 +81,9 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = 
     return calls.xla_compile(computation, inputs, _options(options))
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(options: dict[str, Any]) -> Options:
     try:
-        return Options.of(**given)
+        return Options.of(**options)
     except TypeError:
         names = ", ".join(Options.__dataclass_fields__)
-        raise InputError(f"there is no option {', '.join(sorted(given))}; there are {names}") from None
+        raise InputError(f"there is no option {', '.join(sorted(options))}; there are {names}") from None

@@ -53,15 +53,15 @@ cdef class Signature:
 
     cdef ndarray argument(self, object value, int n):
         cdef Form* form = &self.parameters[n]
-        cdef dtype wanted = <dtype> self.parameter_types[n]
-        cdef Descr* descr = <Descr*> <void*> wanted
+        cdef dtype parameter_type = <dtype> self.parameter_types[n]
+        cdef Descr* descr = <Descr*> <void*> parameter_type
         cdef ndarray array
         if isinstance(value, ndarray):
             array = <ndarray> value
             if descr_of(array) != descr and not equivalent(descr_of(array), descr):
                 raise self.misfit(array, n)
         else:
-            array = as_array(value, wanted, form.rank, self.parameter_names[n], self.parameter_shapes[n])
+            array = as_array(value, parameter_type, form.rank, self.parameter_names[n], self.parameter_shapes[n])
             if not equivalent(descr_of(array), descr):
                 raise self.misfit(array, n)
         if np.PyArray_NDIM(array) != form.rank or not np.PyArray_CompareLists(
@@ -72,7 +72,7 @@ cdef class Signature:
         if not np.PyArray_CHKFLAGS(array, np.NPY_ARRAY_CARRAY_RO) or (
             <uintptr_t> np.PyArray_DATA(array) % form.alignment
         ):
-            array = numpy.array(array, wanted, order="C")
+            array = numpy.array(array, parameter_type, order="C")
         return array
 
     cdef ndarray result(self, int n):
@@ -87,23 +87,23 @@ cdef class Signature:
         PyArray_SetBaseObject(array, block)
         return array
 
-    def misfit(self, given: object, n: int) -> InputError:
+    def misfit(self, array: object, n: int) -> InputError:
         """The error for argument `n`, which has another type or shape than the parameter."""
         shape = self.parameter_shapes[n]
         advice = "compile the program for arguments of this shape"
-        if given.size == shape.size:
-            advice = "convert it before the call" if given.shape == shape.dimensions else "reshape it before the call"
-        return InputError(f"{self.parameter_names[n]} is {describe(given)}, and the program takes {plain(shape)}; {advice}")
+        if array.size == shape.size:
+            advice = "convert it before the call" if array.shape == shape.dimensions else "reshape it before the call"
+        return InputError(f"{self.parameter_names[n]} is {describe(array)}, and the program takes {plain(shape)}; {advice}")
 
-    def wrong_count(self, given: int) -> InputError:
-        """The error for a call with `given` arguments."""
+    def wrong_count(self, count: int) -> InputError:
+        """The error for a call with `count` arguments."""
         listed = ", ".join(
             f"{name}: {plain(shape)}" for name, shape in zip(self.parameter_names[:8], self.parameter_shapes)
         )
         more = ", ..." if self.parameter_count > 8 else ""
         plural = "" if self.parameter_count == 1 else "s"
         return InputError(
-            f"the program takes {self.parameter_count} argument{plural} ({listed}{more}), {given} given"
+            f"the program takes {self.parameter_count} argument{plural} ({listed}{more}), {count} given"
         )
 
     def check(self, value: object, n: int) -> object:
@@ -129,12 +129,12 @@ cdef Form* forms(tuple shapes, str what) except NULL:
     return out
 
 
-cdef ndarray as_array(object value, dtype wanted, int rank, str name, object shape):
+cdef ndarray as_array(object value, dtype parameter_type, int rank, str name, object shape):
     """`value`, which is no ndarray, as one: without a copy wherever its protocol allows it."""
     if isinstance(value, numpy.generic):  # some of NumPy's scalars are Python numbers too, and have a type to respect
         return numpy.asarray(value)
     if isinstance(value, (bool, int, float, complex)):
-        return from_scalar(value, wanted, name, shape)
+        return from_scalar(value, parameter_type, name, shape)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return numpy.asarray(value)
     if hasattr(value, "__dlpack__"):
@@ -148,21 +148,21 @@ cdef ndarray as_array(object value, dtype wanted, int rank, str name, object sha
         ) from None
 
 
-cdef ndarray from_scalar(object value, dtype wanted, str name, object shape):
+cdef ndarray from_scalar(object value, dtype parameter_type, str name, object shape):
     """A Python number as a 0-d array of the parameter's type, where that loses nothing but a float's last bits."""
     kind = shape.element_type.kind
     order = ("pred", "signed", "float", "complex")
     rank = order.index("signed" if kind == "unsigned" else kind)
-    given = 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2 if isinstance(value, float) else 3
+    value_rank = 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2 if isinstance(value, float) else 3
     # True is 1 to Python; here a pred goes into a pred alone and a number never does, as in the program itself.
-    fits = given == rank if 0 in (given, rank) else given <= rank
+    fits = value_rank == rank if 0 in (value_rank, rank) else value_rank <= rank
     if fits and shape.rank == 0:
         try:
-            array = numpy.asarray(value, wanted)
+            array = numpy.asarray(value, parameter_type)
         except OverflowError:
             fits = False
         else:
-            if given != 1 or rank != 1 or int(array) == value:
+            if value_rank != 1 or rank != 1 or int(array) == value:
                 return array
     raise InputError(
         f"{name} is the {type(value).__name__} {value!r}, and the program takes {plain(shape)}; "

@@ -97,14 +97,14 @@ cdef class Shortcut:
             if not self.fits(leaves[n], n):
                 return MISS
         for setting, value in self.settings:
-            found = setting.value
-            if found is not value and found != value:
+            state = setting.value
+            if state is not value and state != value:
                 return MISS
         return self.run(leaves)
 
     cdef bint fits(self, object leaf, int n) except -1:
         cdef ndarray array
-        cdef dtype wanted
+        cdef dtype leaf_type
         cdef Descr* descr
         if self.kinds[n] == NUMBER:
             return type(leaf) is self.wanted[n]
@@ -114,8 +114,8 @@ cdef class Shortcut:
             return type(leaf) is Array and (<Array> leaf).dtype == self.wanted[n] and (<Array> leaf).shape == self.shapes[n]
         if type(leaf) is ndarray:
             array = <ndarray> leaf
-            wanted = <dtype> self.wanted[n]
-            descr = <Descr*> <void*> wanted
+            leaf_type = <dtype> self.wanted[n]
+            descr = <Descr*> <void*> leaf_type
             if descr_of(array) != descr and not equivalent(descr_of(array), descr):
                 return False
             return (
@@ -137,25 +137,25 @@ cdef class Shortcut:
         if self.on_device:
             return self.run_on_device(leaves)
         cdef int count = self.executor.signature.parameter_count
-        cdef Held* held = <Held*> calloc(count + 1, sizeof(Held))
+        cdef Held* views = <Held*> calloc(count + 1, sizeof(Held))
         cdef void** data = <void**> calloc(count + 1, sizeof(void*))
         cdef list keep = []
         cdef list results
         cdef ndarray array
         cdef int n
         try:
-            if held == NULL or data == NULL:
+            if views == NULL or data == NULL:
                 raise MemoryError
             for n in range(count):
                 leaf = leaves[self.sources[n]] if self.sources[n] >= 0 else self.constants[n]
                 if type(leaf) is self.foreign:
                     try:
-                        PyObject_GetBuffer(leaf, &held[n].view, PyBUF_C_CONTIGUOUS)
-                        held[n].viewed = True
+                        PyObject_GetBuffer(leaf, &views[n].view, PyBUF_C_CONTIGUOUS)
+                        views[n].viewed = True
                     except Exception:  # it lies elsewhere, or its type is none that buffers have
                         leaf = numpy.asarray(leaf)
                     else:
-                        data[n] = held[n].view.buf
+                        data[n] = views[n].view.buf
                         if <uintptr_t> data[n] % self.executor.signature.parameters[n].alignment == 0:
                             continue
                         leaf = numpy.asarray(leaf)
@@ -165,11 +165,11 @@ cdef class Shortcut:
             results = self.executor.results()
             self.executor.execute(data, results)
         finally:
-            if held != NULL:
+            if views != NULL:
                 for n in range(count):
-                    if held[n].viewed:
-                        PyBuffer_Release(&held[n].view)
-            free(held)
+                    if views[n].viewed:
+                        PyBuffer_Release(&views[n].view)
+            free(views)
             free(data)
         return self.finished(results)
 

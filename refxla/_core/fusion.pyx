@@ -290,22 +290,22 @@ cdef class Scheduler:
         cdef int e
         if not self.fuse:
             return
-        found = 0
+        others = 0
         for e in range(g.first_user[p], g.first_user[p + 1]):
             for number in self.member_of[g.user[e]]:
                 if p not in (<Group>self.groups[number]).tags:
-                    found |= bit(number) | self.reach[number]
-        if found & ~self.reach[group.number]:
-            self.reach[group.number] |= found
-            self.spread(bit(group.number), found)
+                    others |= bit(number) | self.reach[number]
+        if others & ~self.reach[group.number]:
+            self.reach[group.number] |= others
+            self.spread(bit(group.number), others)
 
-    cdef spread(self, groups, found):
+    cdef spread(self, groups, others):
         """Let what reaches one of some groups reach others, too; both are sets of bits."""
         cdef Py_ssize_t n
         for n in range(len(self.reach)):
             reached = self.reach[n]
             if reached & groups:
-                self.reach[n] = reached | found
+                self.reach[n] = reached | others
 
     cdef bint closes_cycle(self, int host, users):
         """Whether another group that uses the node leads back to the host."""
@@ -316,7 +316,7 @@ cdef class Scheduler:
     cdef place_elemental(self, int p, dict users, bint in_memory):
         cdef Graph g = self.g
         cdef Group group
-        cdef double unfused_ns, fused_ns = 0, work, read = 0, count, launch_ns
+        cdef double unfused_ns, fused_ns = 0, work, read_bytes = 0, count, launch_ns
         cdef int e, tag, why
         fits = {}
         for number, edges in users.items():
@@ -330,12 +330,12 @@ cdef class Scheduler:
         if not in_memory and len(fits) == len(users):
             work = g.flops[p] * self.operation_ns
             for e in range(g.first[p], g.first[p + 1]):
-                read += g.read[g.operand[e]]
-            if len(fits) > 1 and not (self.shared and self.is_slight(p, read)):
+                read_bytes += g.read[g.operand[e]]
+            if len(fits) > 1 and not (self.shared and self.is_slight(p, read_bytes)):
                 fits = self.merge_users(p, fits, users)
             for _tag, count in fits.values():
                 fused_ns += work * count
-            fused_ns += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
+            fused_ns += min(read_bytes, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
             launch_ns = self.launch_of(p, max([count for _tag, count in fits.values()], default=0.0))
             unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + launch_ns
             if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
@@ -362,10 +362,10 @@ cdef class Scheduler:
         few = g.bytes[p] < self.cache_bytes and count >= OFTEN * g.elements[p]
         return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns
 
-    cdef bint is_slight(self, int p, double read):
+    cdef bint is_slight(self, int p, double read_bytes):
         """Whether p costs next to nothing to compute again, as a number that is broadcast does."""
         cdef Graph g = self.g
-        return g.elements[p] <= 1 or (g.flops[p] < 1 and read <= SLIGHT)
+        return g.elements[p] <= 1 or (g.flops[p] < 1 and read_bytes <= SLIGHT)
 
     cdef bint can_output(self, Group group, int p, int tag):
         """Whether a group's kernel can write p: it is evaluated once for each of its elements.
@@ -439,15 +439,15 @@ cdef class Scheduler:
     cdef bint needs_rows(self, Group group, int p):
         """Whether a full-space member of the group depends on p (through the kept space)."""
         cdef Graph g = self.g
-        stack, seen = [p], {p}
+        stack, visited = [p], {p}
         while stack:
             n = stack.pop()
             for e in range(g.first_user[n], g.first_user[n + 1]):
                 u = g.user[e]
-                if u in group.tags and u not in seen:
+                if u in group.tags and u not in visited:
                     if group.tags[u] == FULL:
                         return True
-                    seen.add(u)
+                    visited.add(u)
                     stack.append(u)
         return False
 
@@ -463,15 +463,15 @@ cdef class Scheduler:
             return True
         if not g.is_column[p] and (not g.is_row[p] or g.row_length[p] <= LONGEST_ROW):
             return g.is_row[p]
-        stack, seen = [p], {p}
-        while stack and len(seen) < 64:
+        stack, visited = [p], {p}
+        while stack and len(visited) < 64:
             n = stack.pop()
             for e in range(g.first[n], g.first[n + 1]):
                 o = g.operand[e]
                 if g.kind[o] == K_REDUCTION and g.group[o] == N_HERO and g.signature[o] == g.signature[p]:
                     return True
-                if o not in seen and g.group[o] in (N_ELEMENTWISE, N_MOVEMENT):
-                    seen.add(o)
+                if o not in visited and g.group[o] in (N_ELEMENTWISE, N_MOVEMENT):
+                    visited.add(o)
                     stack.append(o)
         return False
 
@@ -619,13 +619,13 @@ def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
             makers[p] = group.number
     needs = {}
     for group in alive:
-        found = set()
+        sources = set()
         for p in group.tags:
             for e in range(graph.first[p], graph.first[p + 1]):
                 o = graph.operand[e]
                 if o not in group.tags and o in makers and makers[o] != group.number:
-                    found.add(makers[o])
-        needs[group.number] = found
+                    sources.add(makers[o])
+        needs[group.number] = sources
     order = in_order(needs, {group.number: min(group.outputs) for group in alive})
     place = {number: at for at, number in enumerate(order)}
     result = []
@@ -657,10 +657,10 @@ def in_order(dict needs, dict rank):
     """The groups, each after those it needs; among those that are free, by their first output."""
     import heapq
 
-    waiting = {n: len(found) for n, found in needs.items()}
+    waiting = {n: len(sources) for n, sources in needs.items()}
     users = {n: [] for n in needs}
-    for n, found in needs.items():
-        for m in found:
+    for n, sources in needs.items():
+        for m in sources:
             users[m].append(n)
     free = [(rank[n], n) for n, count in waiting.items() if count == 0]
     heapq.heapify(free)

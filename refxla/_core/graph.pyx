@@ -123,7 +123,7 @@ cdef class Graph:
             if self.group[k] == N_INLINE:
                 self.read[k] = 0
         self.first[n] = at
-        self.leading = [False] + [kept == tuple(range(len(kept))) for _, kept in self.signatures]
+        self.leading = [False] + [dims == tuple(range(len(dims))) for _, dims in self.signatures]
         counts = np.bincount(np.asarray(self.operand)[:at], minlength=n) if at else np.zeros(n, np.int64)
         self.first_user = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         self.user = np.zeros(max(1, at), np.int32)
@@ -175,12 +175,12 @@ cdef class Graph:
             self.takes[k] = 1
         elif r.kind == "reduction":
             full = i.operands[0].shape
-            kept = tuple(d for d in range(full.rank) if d not in i.dimensions)
-            self.signature[k] = self._intern(self.signatures, (full.dimensions, kept))
+            result_dimensions = tuple(d for d in range(full.rank) if d not in i.dimensions)
+            self.signature[k] = self._intern(self.signatures, (full.dimensions, result_dimensions))
             self.window[k] = max(1, full.size) // max(1, self.elements[k])
             self.row_length[k] = self.window[k]
-            self.is_row[k] = kept == tuple(range(len(kept)))
-            self.is_column[k] = columns_fit(full.dimensions, kept, full.element_type.bytes, self.caches)
+            self.is_row[k] = result_dimensions == tuple(range(len(result_dimensions)))
+            self.is_column[k] = columns_fit(full.dimensions, result_dimensions, full.element_type.bytes, self.caches)
         elif i.opcode == "reduce-window":
             size = 1
             for w in i.window:

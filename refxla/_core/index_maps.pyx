@@ -38,9 +38,9 @@ cdef class IndexMaps:
         if step == SAME:
             return map
         key = (self.scope[map], SCALAR) if step == SCALAR else (map, step)
-        found = self.numbers.get(key)
-        if found is not None:
-            return found
+        entry = self.numbers.get(key)
+        if entry is not None:
+            return entry
         number = self.numbers[key] = len(self.scope)
         within = step == SCALAR or self.g.instructions[u][0].opcode in IN_SCOPE
         self.scope.append(self.scope[map] if within else number)

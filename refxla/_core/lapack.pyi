@@ -4,5 +4,5 @@ from collections.abc import Sequence
 
 class Routine:
     def __init__(
-        self, name: str, sizes: tuple[int, int, int], flags: str, bytes: Sequence[int], read: Sequence[bool]
+        self, name: str, sizes: tuple[int, int, int], flags: str, bytes: Sequence[int], in_memory: Sequence[bool]
     ) -> None: ...

@@ -308,7 +308,7 @@ cdef int lu(Call* c, char** p, char* work) noexcept nogil:
     cdef int32_t info = 0
     cdef int32_t* pivots = <int32_t*> p[2]
     cdef int32_t* order = <int32_t*> p[3]
-    cdef int32_t i, kept
+    cdef int32_t i, row
     rx_transpose(c.size, p[0], c.m, c.n, work + c.at[0])
     (<F6> c.routine)(&c.m, &c.n, work + c.at[0], &c.m, pivots, &info)
     rx_transpose(c.size, work + c.at[0], c.n, c.m, p[1])
@@ -319,9 +319,9 @@ cdef int lu(Call* c, char** p, char* work) noexcept nogil:
         order[i] = i
     for i in range(min(c.m, c.n)):
         pivots[i] -= 1
-        kept = order[i]
+        row = order[i]
         order[i] = order[pivots[i]]
-        order[pivots[i]] = kept
+        order[pivots[i]] = row
     return 0
 
 
@@ -571,11 +571,11 @@ cdef class Routine:
     batched_lapack.pyx.
 
     `sizes` are (m, n, k), as the function above names them, and `flags` its flags. `bytes` has the bytes of a matrix of
-    each operand and result, `read` whether each of them is in memory: a result that nobody reads is not. Raises
+    each operand and result, `in_memory` whether each of them is: a result that nobody reads is not. Raises
     DeviceError where SciPy does not have the routine, UnsupportedError where the routine counts in too few bits.
     """
 
-    def __init__(self, name, sizes, flags, bytes, read):
+    def __init__(self, name, sizes, flags, bytes, in_memory):
         cdef Call* c = &self.call
         cdef int32_t n, info = 0
         cdef double first[2]
@@ -594,7 +594,7 @@ cdef class Routine:
         c.lanes = 1
         for n in range(c.count):
             c.bytes[n] = bytes[n]
-            c.missing[n] = -1 if read[n] else self.place(bytes[n])
+            c.missing[n] = -1 if in_memory[n] else self.place(bytes[n])
         if batched:
             c.batched, c.lanes, c.at[0] = batched_routine(kind, c.part), lanes_of(c.part), self.place(work_bytes())
             return

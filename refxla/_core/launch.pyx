@@ -395,36 +395,36 @@ cdef class Executor:
     def prepare_library_calls(self, calls):
         """Make the steps that call a library."""
         cdef int32_t n, a
-        cdef LibraryCall* made
+        cdef LibraryCall* library_call
         cdef Routine routine
         if calls and self.access != HOST:
             raise DeviceError(f"{self.plan.name} calls {calls[0].function}, and the device does not use the host's memory")
         self.library_calls = <LibraryCall*> table(len(calls), sizeof(LibraryCall))
         self.library_call_count = len(calls)
         for n, step in enumerate(calls):
-            made = &self.library_calls[n]
+            library_call = &self.library_calls[n]
             buffers = [-1 if b is None else b for b in (*step.operands, *step.results)]
             routine = Routine(step.function, step.sizes, step.flags, step.bytes, [b >= 0 for b in buffers])
             self.keep += (routine,)
-            made.call = &routine.call
-            made.address = self.address
-            made.matrices = step.items
-            made.items = -(-step.items // made.call.lanes)
+            library_call.call = &routine.call
+            library_call.address = self.address
+            library_call.matrices = step.items
+            library_call.items = -(-step.items // library_call.call.lanes)
             threads = 1 + int(step.us / THREAD_US)
-            made.members = min(self.machine.members, made.items)
+            library_call.members = min(self.machine.members, library_call.items)
             if threads > 1 and step.items * 4 <= self.machine.members:
-                made.members = 1
-            made.library_threads = 1 if made.members > 1 else threads
-            made.buffers = <int32_t*> table(len(buffers), sizeof(int32_t))
-            made.work = <char**> table(self.machine.members, sizeof(char*))
+                library_call.members = 1
+            library_call.library_threads = 1 if library_call.members > 1 else threads
+            library_call.buffers = <int32_t*> table(len(buffers), sizeof(int32_t))
+            library_call.work = <char**> table(self.machine.members, sizeof(char*))
             for a in range(len(buffers)):
-                made.buffers[a] = buffers[a]
+                library_call.buffers[a] = buffers[a]
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
     def __call__(self, *arguments):
         cdef Signature signature = self.signature
-        cdef list held = []
+        cdef list arrays = []
         cdef list results
         cdef void** data
         cdef int n
@@ -435,12 +435,12 @@ cdef class Executor:
                 if type(arguments[n]) is _array_type:
                     return _array_call(self, arguments)
         for n in range(signature.parameter_count):
-            held.append(signature.argument(arguments[n], n))
+            arrays.append(signature.argument(arguments[n], n))
         results = self.results()
         data = <void**> table(signature.parameter_count, sizeof(void*))
         try:
             for n in range(signature.parameter_count):
-                data[n] = np.PyArray_DATA(<np.ndarray> held[n])
+                data[n] = np.PyArray_DATA(<np.ndarray> arrays[n])
             self.execute(data, results)
         finally:
             free(data)
@@ -465,10 +465,10 @@ cdef class Executor:
     cdef list results(self):
         """New arrays for the results. They are made before the lock is taken: no code of the user runs under it."""
         cdef int n
-        cdef list made = []
+        cdef list results = []
         for n in range(self.signature.result_count):
-            made.append(self.signature.result(n))
-        return made
+            results.append(self.signature.result(n))
+        return results
 
     cdef int execute(self, void** data, list results) except -1:
         """Run with the arguments' data, each of the parameter's type and shape, into `results`."""
@@ -822,11 +822,11 @@ cdef class Executor:
         cdef int status = SUCCESS
         cdef np.ndarray array
         key, operands, results = self.host_calls[n]
-        given = [numpy.array(self.array_of(b)) for b in operands]  # the function may keep them
-        made = [self.array_of(b) for b in results] if self.access == HOST else [numpy.empty(b[2], b[1]) for b in results]
-        host_calls.call(key, given, made)
+        inputs = [numpy.array(self.array_of(b)) for b in operands]  # the function may keep them
+        outputs = [self.array_of(b) for b in results] if self.access == HOST else [numpy.empty(b[2], b[1]) for b in results]
+        host_calls.call(key, inputs, outputs)
         if self.access != HOST:
-            for (buffer, _, _), array in zip(results, made):
+            for (buffer, _, _), array in zip(results, outputs):
                 if array.nbytes == 0:
                     continue
                 if self.access == SVM:
@@ -875,15 +875,15 @@ cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
 
 cdef int call_library_items(void* step, int who, int begin, int count) noexcept nogil:
     """Call a library for so many items in this thread, which is that member of the pool; OpenCL's status."""
-    cdef LibraryCall* made = <LibraryCall*> step
-    cdef int64_t matrix = (made.base + begin) * made.call.lanes
+    cdef LibraryCall* library_call = <LibraryCall*> step
+    cdef int64_t matrix = (library_call.base + begin) * library_call.call.lanes
     cdef int64_t some
-    if made.work[who] == NULL:
-        made.work[who] = <char*> aligned_alloc(LINE, max(made.call.scratch, LINE))
-        if made.work[who] == NULL:
+    if library_call.work[who] == NULL:
+        library_call.work[who] = <char*> aligned_alloc(LINE, max(library_call.call.scratch, LINE))
+        if library_call.work[who] == NULL:
             return OUT_OF_HOST_MEMORY
-    some = min(<int64_t> count * made.call.lanes, made.matrices - matrix)
-    return run_matrices(made.call, made.first, made.work[who], matrix, some)
+    some = min(<int64_t> count * library_call.call.lanes, library_call.matrices - matrix)
+    return run_matrices(library_call.call, library_call.first, library_call.work[who], matrix, some)
 
 
 cdef int64_t clock_ns() noexcept nogil:

@@ -236,7 +236,7 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
 
 cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcept nogil:
     """Take what the caller gives away, and make the buffers of the results, with storage that the call is to write."""
-    cdef int n, d, made, parameters = e.parameter_count, results = e.result_count
+    cdef int n, d, k, parameters = e.parameter_count, results = e.result_count
     cdef int64_t* dimensions
     cdef Buffer* buffer
     cdef uint8_t* donated = <uint8_t*> calloc(call.argument_count + 1, 1)
@@ -262,8 +262,8 @@ cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcep
             args.results[d][n] = buffer
             if buffer == NULL:
                 drop(call.results[d * results + n])
-                for made in range(d * results + n):
-                    destroy_buffer(<Buffer*> args.results[made // results][made % results])
+                for k in range(d * results + n):
+                    destroy_buffer(<Buffer*> args.results[k // results][k % results])
                 return no_memory("the results of a call", result_bytes(e))
     return NULL
 

@@ -453,7 +453,7 @@ cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
     cdef Storage* storage = NULL
     cdef Error* error
     cdef int64_t strides[64]
-    cdef const int64_t* wanted
+    cdef const int64_t* host_strides
     cdef int n
     cdef int64_t d
     if args.target == NULL:
@@ -467,7 +467,7 @@ cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
     if args.layout == NULL or is_row_major(args.layout, buffer.dimensions, buffer.rank, item):
         memcpy(args.target, storage.data, buffer.bytes)
     elif buffer.bytes:
-        wanted = args.layout.layout.strided.strides
+        host_strides = args.layout.layout.strided.strides
         if args.layout.kind == TILED:
             if args.layout.layout.tiled.tile_count or args.layout.layout.tiled.rank != <size_t> buffer.rank or buffer.rank > 64:
                 drop(storage)
@@ -476,8 +476,8 @@ cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
                 d = args.layout.layout.tiled.minor_to_major[n]
                 strides[d] = step
                 step *= buffer.dimensions[d]
-            wanted = strides
-        copy_strided(<char*> args.target, wanted, <const char*> storage.data, NULL, buffer.dimensions, buffer.rank, item)
+            host_strides = strides
+        copy_strided(<char*> args.target, host_strides, <const char*> storage.data, NULL, buffer.dimensions, buffer.rank, item)
     drop(storage)
     args.event = READY
     return NULL

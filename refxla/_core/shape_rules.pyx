@@ -36,10 +36,10 @@ cdef object rule_error(object i, str label, str what):
 cdef int broken(object i, str label) except -1:
     """Raise the error of a broken rule: the specification's sentence, and what was given."""
     rule = operation(i.opcode).constraints.get(label, "")
-    given = ", ".join(str(o.shape) for o in i.operands)
+    shapes = ", ".join(str(o.shape) for o in i.operands)
     attributes = ", ".join(f"{k}={getattr(v, 'name', v)}" for k, v in i.attributes.items() if k != "literal")
     stated = f" with {attributes}" if attributes else ""
-    raise rule_error(i, label, f"{rule}; here {i.opcode} of ({given}){stated}, stated as {i.shape}")
+    raise rule_error(i, label, f"{rule}; here {i.opcode} of ({shapes}){stated}, stated as {i.shape}")
 
 
 # -- shapes and attributes --------------------------------------------------------------------------------------------
@@ -96,15 +96,15 @@ cdef object attribute(object i, str name):
 
 cdef bint distinct(tuple numbers, Py_ssize_t below):
     """Whether numbers are different and in 0 .. below - 1."""
-    cdef long long n, seen = 0
+    cdef long long n, mask = 0
     cdef bint small = below <= 62
     for n in numbers:
         if n < 0 or n >= below:
             return False
         if small:
-            if seen >> n & 1:
+            if mask >> n & 1:
                 return False
-            seen |= 1LL << n
+            mask |= 1LL << n
     return small or len(set(numbers)) == len(numbers)
 
 
@@ -326,9 +326,9 @@ cdef object _add_dependency(object i, list operands, int takes):
 
 cdef object _while(object i, list operands, int takes):
     init = operands[0]
-    for label, called, given in (("C1", attribute(i, "condition"), SCALAR_PRED), ("C2", attribute(i, "body"), init)):
+    for label, called, result in (("C1", attribute(i, "condition"), SCALAR_PRED), ("C2", attribute(i, "body"), init)):
         parameters = called.parameters
-        if len(parameters) != 1 or not same(parameters[0].shape, init) or not same(called.root.shape, given):
+        if len(parameters) != 1 or not same(parameters[0].shape, init) or not same(called.root.shape, result):
             broken(i, label)
     return init
 

@@ -132,9 +132,9 @@ cdef int reducer(object i, list operands) except -1:
         if not scalar(p.shape):
             broken(i, "C4")
     for k in range(count):
-        held = parameters[k].shape.element_type
-        given = operands[count + k].element_type
-        if not scalar(results[k]) or results[k].element_type is not held or held is not given:
+        element_type = parameters[k].shape.element_type
+        operand_type = operands[count + k].element_type
+        if not scalar(results[k]) or results[k].element_type is not element_type or element_type is not operand_type:
             broken(i, "C4")
     return 0
 

@@ -32,17 +32,17 @@ cpdef object infer(object instruction):
         return _by_specification(instruction, operands)
     cdef Py_ssize_t count = len(operands)
     if count < entry.least or (entry.most >= 0 and count > entry.most):
-        wanted = entry.least if entry.least == entry.most else f"at least {entry.least}"
-        raise InvalidProgramError(f"{instruction.name}: {instruction.opcode} takes {wanted} operands, not {count}")
+        arity = entry.least if entry.least == entry.most else f"at least {entry.least}"
+        raise InvalidProgramError(f"{instruction.name}: {instruction.opcode} takes {arity} operands, not {count}")
     try:
         if marked(instruction.shape, operands):
             return _by_specification(instruction, operands)
         return entry.rule(instruction, operands, entry.takes)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         # An operand or attribute so far from the rules that the shape rule itself cannot be applied to it.
-        given = ", ".join([str(s) for s in operands])
+        shapes = ", ".join([str(s) for s in operands])
         raise InvalidProgramError(
-            f"{instruction.name}: the shape rule of {instruction.opcode} does not apply to ({given}): {problem}"
+            f"{instruction.name}: the shape rule of {instruction.opcode} does not apply to ({shapes}): {problem}"
         ) from problem
 
 
@@ -52,13 +52,13 @@ def make(opcode, *operands, name=None, shape=None, **attributes):
     A shape that is given must be the inferred one but for the layout. The caller puts the instruction into a computation
     after its operands. Raises InvalidProgramError for a broken rule.
     """
-    made = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
-    inferred = infer(made)
+    instruction = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
+    inferred = infer(instruction)
     if shape is None:
-        made.shape = inferred
+        instruction.shape = inferred
     elif not same(inferred, shape):
-        raise InvalidProgramError(f"{made.name}: {opcode} was to be {shape}, and is {inferred}")
-    return made
+        raise InvalidProgramError(f"{instruction.name}: {opcode} was to be {shape}, and is {inferred}")
+    return instruction
 
 
 def check(module):

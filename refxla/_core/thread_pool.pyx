@@ -199,7 +199,7 @@ cdef struct Call:  # of share_out, by who has no room
 
 cdef Job job
 cdef int64_t shares[MOST * LINE]  # of each member, a line for each: members of the job << 32 | things left of the share
-cdef int64_t left[LINE]  # things of the job that are not done
+cdef int64_t pending[LINE]  # things of the job that are not done
 cdef int64_t jobs[LINE]  # that there have been
 cdef int64_t asleep[LINE]  # workers
 cdef int64_t busy[LINE]  # 1: the pool works
@@ -221,7 +221,7 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
     members = complete(min(members, things, MOST))
     job.work, job.what, job.things, job.status = work, what, things, 0
     rx_store(&job.members, members)
-    rx_store(&left[0], things)
+    rx_store(&pending[0], things)
     for n in range(members):
         rx_store(&shares[n * LINE], (<int64_t> members << 32) | (begin_of(n + 1) - begin_of(n)))
     rx_add(&jobs[0], 1)
@@ -230,7 +230,7 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
         pthread_mutex_unlock(&rx_mutex)
         pthread_cond_broadcast(&rx_wake)
     take_part(0)
-    wait_while(&left[0])
+    wait_while(&pending[0])
     status = <int> rx_load(&job.status)
     rx_store(&busy[0], 0)
     return status
@@ -238,8 +238,8 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
 
 cdef void* answer(void* call) noexcept nogil:
     """Make a call in this thread instead."""
-    cdef Call* asked = <Call*> call
-    asked.status = share_out(asked.work, asked.what, asked.things, asked.members)
+    cdef Call* request = <Call*> call
+    request.status = share_out(request.work, request.what, request.things, request.members)
     return NULL
 
 
@@ -251,25 +251,25 @@ cdef inline int64_t begin_of(int64_t member) noexcept nogil:
 cdef void take_part(int who) noexcept nogil:
     """Do, as that member, what is left to do. Who has taken something knows the job: it does not end before."""
     cdef int64_t members = rx_load(&job.members)
-    cdef int64_t n, other, seen, some, rest
+    cdef int64_t n, other, share_state, some, rest
     cdef int64_t* share
     cdef int status
     for n in range(members):
         other = (who + n) % members
         share = &shares[other * LINE]
-        seen = rx_load(share)
-        while (seen >> 32) > who:
-            rest = seen & ((<int64_t> 1 << 32) - 1)
+        share_state = rx_load(share)
+        while (share_state >> 32) > who:
+            rest = share_state & ((<int64_t> 1 << 32) - 1)
             if rest == 0:
                 break
             some = (rest + 1) // 2
-            if not rx_swap(share, &seen, seen - some):
+            if not rx_swap(share, &share_state, share_state - some):
                 continue
             status = job.work(job.what, who, <int> (begin_of(other + 1) - rest), <int> some)
             if status != 0:
                 rx_store(&job.status, status)
-            rx_add(&left[0], -some)
-            seen = rx_load(share)
+            rx_add(&pending[0], -some)
+            share_state = rx_load(share)
 
 
 cdef void wait_while(int64_t* count) noexcept nogil:
@@ -282,24 +282,24 @@ cdef void wait_while(int64_t* count) noexcept nogil:
 
 cdef void* worker(void* number) noexcept nogil:
     """A worker, which is the member of that number."""
-    cdef int64_t seen
+    cdef int64_t job_count
     while True:
-        seen = rx_load(&jobs[0])
+        job_count = rx_load(&jobs[0])
         take_part(<int> <intptr_t> number)
-        wait_for_more(seen)
+        wait_for_more(job_count)
 
 
-cdef void wait_for_more(int64_t seen) noexcept nogil:
-    """Wait until there have been more jobs than `seen`."""
+cdef void wait_for_more(int64_t job_count) noexcept nogil:
+    """Wait until there have been more jobs than `job_count`."""
     cdef int64_t until = rx_now() + PATIENCE_NS
     cdef int64_t waits = 0
-    while rx_load(&jobs[0]) == seen:
+    while rx_load(&jobs[0]) == job_count:
         rx_rest(waits)
         waits += 1
         if waits % LOOKS == 0 and rx_now() > until:
             pthread_mutex_lock(&rx_mutex)
             rx_add(&asleep[0], 1)
-            while rx_load(&jobs[0]) == seen:
+            while rx_load(&jobs[0]) == job_count:
                 pthread_cond_wait(&rx_wake, &rx_mutex)
             rx_add(&asleep[0], -1)
             pthread_mutex_unlock(&rx_mutex)

@@ -195,20 +195,20 @@ class AccessPattern:
         return symbol(f"{prefix}{self._symbols}", low, high)
 
     def _starts(self, starts: Sequence[Start]) -> Rule:
-        found = []
+        symbols = []
         for s in starts:
-            found.append((yield from self._start(s)))
-        return found
+            symbols.append((yield from self._start(s)))
+        return symbols
 
     def _start(self, s: Start) -> Rule:
         value = yield s.value, s.indices
         key = (value, s.value.shape.element_type.name, s.limit)
-        known = self._recall(key)
-        if known is None:
-            known = self.symbol("start", 0, max(0, s.limit))
-            self.starts |= dict.fromkeys(known.variables, s)
-            self._values[-1][key] = known
-        return known
+        start = self._recall(key)
+        if start is None:
+            start = self.symbol("start", 0, max(0, s.limit))
+            self.starts |= dict.fromkeys(start.variables, s)
+            self._values[-1][key] = start
+        return start
 
     @contextmanager
     def _scope(self, conditional: bool = False) -> Iterator[None]:
@@ -231,16 +231,16 @@ class AccessPattern:
     def _ask(self, conditions: Sequence[Condition]) -> bool | None:
         """Whether conditions hold, None if code has to test it."""
         self.tests += [(c.index, c.bound) for c in conditions if c.relation != "=="]
-        asked: dict[tuple[str, Index, int], int] = {}  # and how many divisions each takes
+        tests: dict[tuple[str, Index, int], int] = {}  # and how many divisions each takes
         for c in conditions:
-            found = c.simplified
-            if found is False:
+            test = c.simplified
+            if test is False:
                 return False
-            if found is not True:
-                index, bound = found
-                asked[c.relation, index, bound] = index.divisions
-        self.divisions += sum(asked.values())
-        return None if asked else True
+            if test is not True:
+                index, bound = test
+                tests[c.relation, index, bound] = index.divisions
+        self.divisions += sum(tests.values())
+        return None if tests else True
 
     def _guard(self, conditions: Sequence[Condition], scopes: ExitStack) -> None:
         if self._ask(conditions) is not True:
@@ -338,13 +338,13 @@ def _dynamic_update_slice(p: AccessPattern, i: Instruction, indices: Indices) ->
     if inside is not None:
         return (yield (update, source) if inside else (operand, indices))
     with p._scope(conditional=True):
-        known = []
+        positions = []
         for x, n in zip(source, update.shape.dimensions, strict=True):
             if x.low < 0 or x.high >= n:
                 p.divisions += x.divisions
                 x = p.symbol("inside", 0, n - 1)
-            known.append(x)
-        yield update, tuple(known)
+            positions.append(x)
+        yield update, tuple(positions)
     with p._scope(conditional=True):
         yield operand, indices
     return p._computed()

@@ -75,8 +75,8 @@ def _read_by(fusion: Fusion) -> int:
 
 def _read(i: Instruction, users: Sequence[Instruction]) -> int:
     """The bytes read of an input: if it is only sliced or gathered from, no more than is taken."""
-    taken = ("slice", "dynamic-slice", "gather")
-    if users and all(u.opcode in taken and u.operands[0] is i for u in users):
+    opcodes = ("slice", "dynamic-slice", "gather")
+    if users and all(u.opcode in opcodes and u.operands[0] is i for u in users):
         return min(i.shape.bytes, sum(u.shape.bytes for u in users))
     if any(u.opcode == "dynamic-update-slice" and u.operands[0] is i for u in users):
         return 0

@@ -43,12 +43,12 @@ def donate(module: Module, parameters: Sequence[int]) -> None:
     donors = []
     for n in parameters:
         shape = module.entry.parameters[n].shape.without_layout()
-        found = next((k for k, s in free.items() if s.is_array and s.without_layout() == shape), None)
-        if found is None:
+        result = next((k for k, s in free.items() if s.is_array and s.without_layout() == shape), None)
+        if result is None:
             donors.append(f"({n}, {{}})")
         else:
-            del free[found]
-            module.aliases = (*module.aliases, Alias((found,) if root.is_tuple else (), n))
+            del free[result]
+            module.aliases = (*module.aliases, Alias((result,) if root.is_tuple else (), n))
     if donors:
         module.attributes[DONORS] = "{ " + ", ".join(donors) + " }"
 
@@ -56,10 +56,10 @@ def donate(module: Module, parameters: Sequence[int]) -> None:
 def donated_parameters(module: Module) -> dict[int, int | None]:
     """The numbers of the parameters that are given away, of a module without tuple parameters; of each the number of
     the result that is to lie in its memory, or None."""
-    found: dict[int, int | None] = {place[0]: None for place in _donors(module.attributes.get(DONORS, ""))}
+    results: dict[int, int | None] = {place[0]: None for place in _donors(module.attributes.get(DONORS, ""))}
     for a in module.aliases:
-        found[a.parameter] = a.output_index[0] if a.output_index else 0
-    return found
+        results[a.parameter] = a.output_index[0] if a.output_index else 0
+    return results
 
 
 def _donors(text: str) -> list[tuple[int, ...]]:

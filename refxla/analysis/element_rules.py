@@ -32,14 +32,14 @@ def run_rule(
     while stack:
         request, rule = stack[-1]
         try:
-            wanted = rule.send(answer)
+            question = rule.send(answer)
         except StopIteration as stop:
             answer = stop.value
             if request is not None:
                 remember(request, answer)
             stack.pop()
             continue
-        answer = recall(wanted)
+        answer = recall(question)
         if answer is None:
-            stack.append((wanted, rule_of(*wanted)))
+            stack.append((question, rule_of(*question)))
     return answer

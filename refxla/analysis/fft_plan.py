@@ -88,20 +88,20 @@ def radices(n: int) -> tuple[int, ...]:
     twos = (n & -n).bit_length() - 1
     eights, rest = divmod(twos, 3)
     if rest == 1 and eights:
-        eights, found = eights - 1, [4, 4]
+        eights, factors = eights - 1, [4, 4]
     else:
-        found = [1 << rest] if rest else []
-    found = [8] * eights + found
+        factors = [1 << rest] if rest else []
+    factors = [8] * eights + factors
     n >>= twos
     r = 3
     while n > 1:
         if r * r > n:
-            return (*found, n)
+            return (*factors, n)
         while n % r == 0:
-            found.append(r)
+            factors.append(r)
             n //= r
         r += 2
-    return tuple(found)
+    return tuple(factors)
 
 
 def is_smooth(n: int) -> bool:
@@ -140,15 +140,15 @@ def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ..
     rows = prod(dimensions[:-1])
     row = n // 2 + 1 if real else n  # complex numbers of a row of the spectrum
     columns = [d for d in range(rank - len(fft_length), rank - 1) if dimensions[d] > 1]
-    found: list[Stage] = []
+    plan: list[Stage] = []
     if fft_type == "IRFFT":
         place = OPERAND
         for d in reversed(columns):
-            found.append(_columns(dimensions, d, row, place, BEFORE_ROWS, inverse))
+            plan.append(_columns(dimensions, d, row, place, BEFORE_ROWS, inverse))
             place = BEFORE_ROWS
-        return found + _rows(n // 2, rows, place, RESULT, lanes, inverse, "join")
-    found += _rows(n // 2 if real else n, rows, OPERAND, RESULT, lanes, inverse, "separate" if real else "")
-    return found + [_columns(dimensions, d, row, RESULT, RESULT, inverse) for d in reversed(columns)]
+        return plan + _rows(n // 2, rows, place, RESULT, lanes, inverse, "join")
+    plan += _rows(n // 2 if real else n, rows, OPERAND, RESULT, lanes, inverse, "separate" if real else "")
+    return plan + [_columns(dimensions, d, row, RESULT, RESULT, inverse) for d in reversed(columns)]
 
 
 def _columns(dimensions: tuple[int, ...], d: int, row: int, source: str, target: str, inverse: bool) -> Stage:
@@ -169,19 +169,19 @@ def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool
     b = n // a
     first = JOINED if real == "join" else source
     last = BEFORE_SEPARATION if real == "separate" else target
-    found: list[Stage] = []
+    plan: list[Stage] = []
     if real == "join":
-        found.append(Stage(n, 1, rows, source, first, spectrum, own, (False, inverse), real=real, passes=False))
+        plan.append(Stage(n, 1, rows, source, first, spectrum, own, (False, inverse), real=real, passes=False))
     swaps = inverse and real != "join"
-    found.append(
+    plan.append(
         Stage(a, rows, b, first, BETWEEN, Layout(n, 1, b), Layout(n, 1, b), (swaps, False), 1, n),
     )
-    found.append(
+    plan.append(
         Stage(b, rows, a, BETWEEN, last, Layout(n, b, 1), Layout(n, 1, a), (False, inverse), divisor),
     )
     if real == "separate":
-        found.append(Stage(n, 1, rows, last, target, own, spectrum, real=real, passes=False))
-    return found
+        plan.append(Stage(n, 1, rows, last, target, own, spectrum, real=real, passes=False))
+    return plan
 
 
 def _split(n: int, lanes: int) -> int:

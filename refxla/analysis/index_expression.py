@@ -257,14 +257,14 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
     and what a quotient leaves of its dividend:  k * x - k * c * (x / c) = k * (x % c), also with a remainder by d
     around the quotient and one by c * d around the dividend.
     """
-    made = [a for a in factors if a.operation]
-    for atom in made:
+    operations = [a for a in factors if a.operation]
+    for atom in operations:
         k, c, x = factors[atom], atom.divisor, atom.index
         if k == 0 or atom.operation != "%":
             continue
         quotient = x // c
         single = _single(quotient)
-        for other in made:
+        for other in operations:
             factor = factors[other]
             if other.operation == "%" and _parts(atom, k, other, factor):
                 joined = (x % (c // other.divisor)) * k
@@ -278,15 +278,15 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
                 continue
             others = {a: f for a, f in factors.items() if a is not atom and a is not other}
             return _sum(others, number) + joined
-    for atom in made:
+    for atom in operations:
         if atom.operation != "/":
             continue
         k, rest = divmod(-factors[atom], atom.divisor)
         if rest == 0 and k and all(factors.get(a) == k * c for a, c in atom.index.terms):
-            left = dict(factors)
+            others = dict(factors)
             for a in (atom, *(a for a, _ in atom.index.terms)):
-                del left[a]
-            return _sum(left, number - k * atom.index.constant) + (atom.index % atom.divisor) * k
+                del others[a]
+            return _sum(others, number - k * atom.index.constant) + (atom.index % atom.divisor) * k
     return Index(tuple((a, c) for a, c in factors.items() if c), number)
 
 
@@ -371,8 +371,8 @@ def decide(index: Index, bound: int) -> bool | tuple[Index, int]:
         return True
     if index.high < bound:
         return False
-    found = _dividend(index, bound)
-    return decide(*found) if found else (index, bound)
+    dividend = _dividend(index, bound)
+    return decide(*dividend) if dividend else (index, bound)
 
 
 def _dividend(index: Index, bound: int) -> tuple[Index, int] | None:

@@ -39,8 +39,8 @@ class Condition:
         """True, False, or the simplest (index, bound) for which the relation has to be tested."""
         if self.relation == "==":
             return self.index.low == self.bound if self.index.is_constant else (self.index, self.bound)
-        found = decide(self.index, self.bound)
-        return not found if isinstance(found, bool) and self.relation == "<" else found
+        answer = decide(self.index, self.bound)
+        return not answer if isinstance(answer, bool) and self.relation == "<" else answer
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def _same(i: Instruction, indices: Indices) -> Indices:
 
 
 def _broadcast(i: Instruction, indices: Indices) -> Indices:
-    taken = (indices[d] for d in i.attributes.get("dimensions", ()))
+    positions = (indices[d] for d in i.attributes.get("dimensions", ()))
     # An operand dimension of size 1 has index 0, whatever the result's.
     sizes = i.operands[0].shape.dimensions
-    return tuple(x if n != 1 else constant(0) for x, n in zip(taken, sizes, strict=True))
+    return tuple(x if n != 1 else constant(0) for x, n in zip(positions, sizes, strict=True))
 
 
 def _reshape(i: Instruction, indices: Indices) -> Indices:
@@ -198,14 +198,14 @@ def gather_starts(i: Instruction, indices: Indices) -> list[tuple[int, Start]]:
     operand, start_indices = i.operands
     a = i.attributes
     vector_dim, batch = a["index_vector_dim"], _batch(i, indices)
-    found = []
+    starts = []
     for n, d in enumerate(a["start_index_map"]):
         at = list(batch)
         if vector_dim < start_indices.shape.rank:
             at.insert(vector_dim, constant(n))
         limit = operand.shape.dimensions[d] - a["slice_sizes"][d]
-        found.append((d, Start(start_indices, tuple(at), limit)))
-    return found
+        starts.append((d, Start(start_indices, tuple(at), limit)))
+    return starts
 
 
 def gathered(i: Instruction, indices: Indices, starts: Sequence[tuple[int, Index]]) -> Indices:
@@ -318,10 +318,10 @@ def cumulative(i: Instruction) -> tuple[int, bool] | None:
     combined with one element more: where the window runs backward, that is from its last element to its first.
     """
     window, sizes = i.attributes.get("window", ()), i.operands[0].shape.dimensions
-    found = [d for d, w in enumerate(window) if w.size > 1 or w.padding_low or w.padding_high]
-    if len(found) != 1 or any(max(w.stride, w.base_dilation, w.window_dilation) > 1 for w in window):
+    dimensions = [d for d, w in enumerate(window) if w.size > 1 or w.padding_low or w.padding_high]
+    if len(dimensions) != 1 or any(max(w.stride, w.base_dilation, w.window_dilation) > 1 for w in window):
         return None
-    (d,) = found
+    (d,) = dimensions
     w = window[d]
     if sizes[d] == 0 or w.size < max(2, sizes[d]) or {w.padding_low, w.padding_high} != {0, w.size - 1}:
         return None

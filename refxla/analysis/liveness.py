@@ -49,13 +49,13 @@ class _Walk:
         self.ranges: dict[int, Range] = {}
         self.loops: list[tuple[int, int, Uses]] = []
 
-    def mention(self, found: Uses, buffers: Iterable[int], overwritten: bool) -> None:
-        """Note that buffers are used at this point, after those in `found`."""
+    def mention(self, uses: Uses, buffers: Iterable[int], overwritten: bool) -> None:
+        """Note that buffers are used at this point, after those in `uses`."""
         for b in buffers:
             begin, _ = self.ranges.get(b, (self.point, 0))
             self.ranges[b] = begin, self.point
-            first, count = found.get(b, (overwritten, 0))
-            found[b] = first, count + 1
+            first, count = uses.get(b, (overwritten, 0))
+            uses[b] = first, count + 1
 
     def next(self) -> None:
         """Go on to the next point, unless all of this is one point."""
@@ -200,11 +200,11 @@ def _overwrites(argument: p.Argument) -> bool:
     return argument.role == "scratch" or (argument.role == "output" and argument.updates is None)
 
 
-def _add(found: Uses, more: Uses) -> None:
-    """Add what is used after what was found."""
+def _add(uses: Uses, more: Uses) -> None:
+    """Add `more`, the uses after those in `uses`."""
     for buffer, (overwritten, count) in more.items():
-        first, before = found.get(buffer, (overwritten, 0))
-        found[buffer] = first, before + count
+        first, before = uses.get(buffer, (overwritten, 0))
+        uses[buffer] = first, before + count
 
 
 def _either(branches: Sequence[Uses]) -> Uses:

@@ -71,10 +71,10 @@ class ReductionOrder:
     @property
     def units(self) -> int:
         """Rows, or strips of columns, that can be reduced independently of each other."""
-        kept = [g.size for g in self.groups if not g.reduced]
+        sizes = [g.size for g in self.groups if not g.reduced]
         if self.is_row:
-            return prod(kept)
-        return prod(kept[:-1]) * -(-kept[-1] // self.strip)
+            return prod(sizes)
+        return prod(sizes[:-1]) * -(-sizes[-1] // self.strip)
 
     @property
     def reduced_size(self) -> int:
@@ -123,16 +123,16 @@ def panel_columns(order: ReductionOrder, element_bytes: int, caches: Caches) -> 
     return min(order.strip, _panel(order.reduced_size, order.groups[-1].size, element_bytes, caches))
 
 
-def columns_fit(dimensions: Sequence[int], kept: Sequence[int], element_bytes: int, caches: Caches) -> int:
+def columns_fit(dimensions: Sequence[int], result_dimensions: Sequence[int], element_bytes: int, caches: Caches) -> int:
     """Whether a kernel may read the operand of a column reduction more than once: whether panels of its columns fit
-    into a cache, and there are many such panels, or little to do. `kept` are the dimensions that are not reduced.
+    into a cache, and there are many such panels, or little to do. `result_dimensions` are those that are not reduced.
 
     0: no. 1: yes, but in pieces so short that they take about as long as reading all again. 2: yes.
     """
     inner = max((d for d, n in enumerate(dimensions) if n > 1), default=-1)
-    if inner not in kept:
+    if inner not in result_dimensions:
         return 0
-    total, results = prod(dimensions), prod(dimensions[d] for d in kept)
+    total, results = prod(dimensions), prod(dimensions[d] for d in result_dimensions)
     reduced = total // max(results, 1)
     columns = _panel(reduced, dimensions[inner], element_bytes, caches)
     if not columns or total > SPLIT_FROM and results < MIN_UNITS * columns:

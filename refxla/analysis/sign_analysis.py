@@ -39,8 +39,8 @@ def _is_plain(i: Instruction, role: str, members: Collection[Instruction]) -> bo
     if not element_type.is_integer or element_type.bits < 8:
         return False
     if role == "factor":
-        known = (_constant(i, x, members) for x in i.operands)
-        return any(v is not None and (v < 0 or int(v) >> (element_type.bits - 1) > 0) for v in known)
+        factors = (_constant(i, x, members) for x in i.operands)
+        return any(v is not None and (v < 0 or int(v) >> (element_type.bits - 1) > 0) for v in factors)
     value = _constant(i, i.operands[1], members)
     if value is None:
         return False
@@ -72,6 +72,6 @@ def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bo
         return False
     if not {i, spread, largest}.issubset(members) or largest.operands[0] is not x or len(largest.operands) != 2:
         return False
-    kept = tuple(d for d in range(x.shape.rank) if d not in largest.attributes["dimensions"])
-    same = tuple(spread.attributes.get("dimensions", ())) == kept
+    dimensions = tuple(d for d in range(x.shape.rank) if d not in largest.attributes["dimensions"])
+    same = tuple(spread.attributes.get("dimensions", ())) == dimensions
     return same and binary_opcode(largest.attributes["to_apply"]) == "maximum"

@@ -182,8 +182,8 @@ class TilingAnalysis:
                 if len(i.operands) != 2:
                     return False
                 o = i.operands[0]
-                kept = [d for d in range(o.shape.rank) if d not in i.dimensions]
-                for k, d in enumerate(kept):
+                result_dimensions = [d for d in range(o.shape.rank) if d not in i.dimensions]
+                for k, d in enumerate(result_dimensions):
                     self._join((o, d), (i, k))
                 self._fix(o, i.dimensions)
             case "dot":
@@ -223,15 +223,15 @@ class TilingAnalysis:
         all but the last axis that it cuts, is contiguous in memory."""
         common: list[Dimension] | None = None
         for i in results:
-            found = []
+            axes = []
             for c in self._axes(self.clones[i]):
                 if c not in self.free:
                     break
-                found.append(c)
+                axes.append(c)
             if common is None:
-                common = found
+                common = axes
             else:
-                same = [a == b for a, b in zip(common, found, strict=False)]
+                same = [a == b for a, b in zip(common, axes, strict=False)]
                 common = common[: same.index(False) if False in same else len(same)]
         return common or []
 
@@ -289,11 +289,11 @@ class TilingAnalysis:
     def _take(self, body: TileBody, leaf: Instruction, value: Instruction, of: list[int], axes: Sequence[Axis]) -> bool:
         """Turn a leaf into what a tile reads of a value: a parameter, or a slice of one, seen through MOVES."""
         source = self.sources.get(value, value)
-        found = strides_of(value, source)
+        layout = strides_of(value, source)
         dimensions = block_dimensions(leaf.shape.dimensions, of, axes)
-        if found is None or source.shape.bytes % max(1, source.shape.size):
+        if layout is None or source.shape.bytes % max(1, source.shape.size):
             return False
-        strides, offset = found
+        strides, offset = layout
         view = _view(source, of, axes, leaf.shape.dimensions, strides, offset)
         if view is None:
             return False
@@ -345,7 +345,7 @@ class TilingAnalysis:
 
 def runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """The shortest runs of dimensions of a reshape with equal numbers of elements, without dimensions of size 1."""
-    found, a, b = [], 0, 0
+    pairs, a, b = [], 0, 0
     left, right = ([d for d, n in enumerate(s) if n != 1] for s in (old, new))
     while a < len(left) and b < len(right):
         first, second = [left[a]], [right[b]]
@@ -359,9 +359,9 @@ def runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[i
                 b += 1
                 second.append(right[b])
                 n *= new[right[b]]
-        found.append((first, second))
+        pairs.append((first, second))
         a, b = a + 1, b + 1
-    return found
+    return pairs
 
 
 def row_major(dimensions: Sequence[int]) -> list[int]:
@@ -395,7 +395,7 @@ def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None
             strides = [s.stride * n for s, n in zip(cuts, strides, strict=True)]
         else:
             new = i.shape.dimensions
-            made: list[int | None] = [0] * len(new)
+            steps: list[int | None] = [0] * len(new)
             for first, second in runs(old, new):
                 even = all(
                     (inside := strides[b]) is not None and strides[a] == inside * old[b]
@@ -404,8 +404,8 @@ def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None
                 for n, d in enumerate(second):
                     step = strides[first[-1]]
                     inner = prod(new[e] for e in second[n + 1 :])
-                    made[d] = step * inner if even and step is not None else None
-            strides = made
+                    steps[d] = step * inner if even and step is not None else None
+            strides = steps
     return strides, offset
 
 

@@ -111,11 +111,11 @@ def _radix_two(x: Complex, size: int) -> Complex:
         parts = [Wide(p.high.reshape(pairs), p.low.reshape(pairs)) for p in (re, im)]
         even = (parts[0][:, 0], parts[1][:, 0])
         odd = _times((parts[0][:, 1], parts[1][:, 1]), _roots(-np.arange(half), 2 * half))
-        made = []
+        sums = []
         for e, o in zip(even, odd, strict=True):
             both = (e + o, e - o)
-            made.append(Wide(*(np.stack([getattr(b, name) for b in both], 1).ravel() for name in ("high", "low"))))
-        re, im = made
+            sums.append(Wide(*(np.stack([getattr(b, name) for b in both], 1).ravel() for name in ("high", "low"))))
+        re, im = sums
         half *= 2
     return re, im
 

@@ -65,8 +65,8 @@ def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     update = body.root.operands[k] if body.root.opcode == "tuple" else None
     if update is None or update.opcode != "dynamic-update-slice" or _element(body, update.operands[0]) != k:
         return False
-    read = [i for i in body.instructions if _element(body, i) == k]
-    users = [u for u in body.instructions for o in u.operands if o in read]
+    reads = [i for i in body.instructions if _element(body, i) == k]
+    users = [u for u in body.instructions for o in u.operands if o in reads]
     if len(users) != 1 or update.operands[0] in update.operands[1:]:
         return False
     if [u for u in body.instructions for o in u.operands if o is update] != [body.root]:
@@ -94,9 +94,9 @@ def iteration_values(loop: Instruction, counter: Counter, i: Instruction) -> np.
     dtype = np.dtype(i.shape.element_type.dtype)
     if _element(loop.body, i) == counter.index:
         return counter.values(dtype)[:-1]
-    known = _integer(loop, loop.body, i)
-    if known is not None:
-        return np.full(counter.trip_count, known, dtype)
+    value = _integer(loop, loop.body, i)
+    if value is not None:
+        return np.full(counter.trip_count, value, dtype)
     if i.opcode not in _INTEGER_OPERATIONS:
         return None
     values = [iteration_values(loop, counter, o) for o in i.operands]
@@ -108,8 +108,8 @@ def without_counting(body: Computation, counter: Counter) -> Computation:
     leaves = list(body.root.operands)
     leaves[counter.index] = state_values(body)[counter.index]
     root = Instruction(body.root.name, "tuple", body.root.shape, leaves)
-    kept = set(post_order(root, body.parameters))
-    return Computation(body.name, [*(i for i in body.instructions if i in kept), root], root)
+    members = set(post_order(root, body.parameters))
+    return Computation(body.name, [*(i for i in body.instructions if i in members), root], root)
 
 
 def state_values(computation: Computation) -> dict[int, Instruction]:
@@ -165,8 +165,8 @@ def _integer(loop: Instruction, computation: Computation, i: Instruction) -> int
     if index is None:
         return _constant(i)
     root = loop.body.root
-    kept = root.opcode == "tuple" and _element(loop.body, root.operands[index]) == index
-    return _constant(loop.operands[0].operands[index]) if kept else None
+    is_invariant = root.opcode == "tuple" and _element(loop.body, root.operands[index]) == index
+    return _constant(loop.operands[0].operands[index]) if is_invariant else None
 
 
 def _constant(i: Instruction) -> int | None:

@@ -39,11 +39,11 @@ def names(module: Module) -> list[tuple[str, str, Shape]]:
 
     Of a parameter that is a tuple the arrays are called `name.0`, `name.1`, and so on.
     """
-    found: list[tuple[str, Shape]] = []
+    arrays: list[tuple[str, Shape]] = []
     for p in module.entry.parameters:
         parts = leaves(p.shape)
-        found += [(f"{p.name}.{n}", s) for n, s in enumerate(parts)] if p.shape.is_tuple else [(p.name, parts[0])]
-    return [(f"arg{n}", name, shape) for n, (name, shape) in enumerate(found)]
+        arrays += [(f"{p.name}.{n}", s) for n, s in enumerate(parts)] if p.shape.is_tuple else [(p.name, parts[0])]
+    return [(f"arg{n}", name, shape) for n, (name, shape) in enumerate(arrays)]
 
 
 def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
@@ -97,38 +97,38 @@ def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
 def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list[np.ndarray]:
     """The arguments of a program, in order, out of an npz. Raises InputError for what is missing, given twice, unknown,
     or of the wrong type or shape."""
-    wanted = names(module)
+    parameters = names(module)
     remaining = dict(arrays)
-    found = []
-    for number, name, shape in wanted:
-        given = [n for n in dict.fromkeys((number, name)) if n in remaining]
+    arguments = []
+    for number, name, shape in parameters:
+        keys = [n for n in dict.fromkeys((number, name)) if n in remaining]
         if number != name and re.fullmatch(r"arg\d+", name):
-            given = [n for n in given if n != name]  # a parameter that is called as another one is numbered
-        if len(given) == 2:
+            keys = [n for n in keys if n != name]  # a parameter that is called as another one is numbered
+        if len(keys) == 2:
             raise InputError(f"{source} has both {number} and {name}, which are the same parameter; leave one out")
-        if not given:
-            listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in wanted[:6])
-            more = ", ..." if len(wanted) > 6 else ""
+        if not keys:
+            listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in parameters[:6])
+            more = ", ..." if len(parameters) > 6 else ""
             has = ", ".join(list(arrays)[:6]) + (", ..." if len(arrays) > 6 else "") or "nothing"
             raise InputError(f"{source} has no {number} ({name}); the program takes {listed}{more}, the file has {has}")
-        found.append(_fitting(remaining.pop(given[0]), shape, f"{source}: {given[0]}"))
+        arguments.append(_fitting(remaining.pop(keys[0]), shape, f"{source}: {keys[0]}"))
     if remaining:
-        more = f"the program takes arg0 to arg{len(wanted) - 1}" if wanted else "the program takes nothing"
+        more = f"the program takes arg0 to arg{len(parameters) - 1}" if parameters else "the program takes nothing"
         raise InputError(f"{source} has {next(iter(remaining))}, which is no parameter; {more}")
-    return found
+    return arguments
 
 
 def _fitting(array: np.ndarray, shape: Shape, where: str) -> np.ndarray:
     """The array, if it has that type and shape; elements of bytes without a type are given the type."""
     if not shape.is_array:
         raise InputError(f"{where}: the parameter is a {shape}, which no file can hold")
-    wanted = shape.element_type.array_dtype
-    if array.dtype.kind == "V" and array.dtype.fields is None and array.dtype.itemsize == wanted.itemsize:
-        array = np.ascontiguousarray(array).view(wanted).reshape(array.shape)
-    if array.dtype.newbyteorder("=") != wanted or array.shape != shape.dimensions:
-        given = Shape.of(array) if array.dtype in BY_DTYPE else f"{array.dtype}{list(array.shape)}"
-        raise InputError(f"{where} is {given}, and the program takes {shape.without_layout()}; convert or reshape it")
-    return array.astype(wanted, copy=False)
+    dtype = shape.element_type.array_dtype
+    if array.dtype.kind == "V" and array.dtype.fields is None and array.dtype.itemsize == dtype.itemsize:
+        array = np.ascontiguousarray(array).view(dtype).reshape(array.shape)
+    if array.dtype.newbyteorder("=") != dtype or array.shape != shape.dimensions:
+        form = Shape.of(array) if array.dtype in BY_DTYPE else f"{array.dtype}{list(array.shape)}"
+        raise InputError(f"{where} is {form}, and the program takes {shape.without_layout()}; convert or reshape it")
+    return array.astype(dtype, copy=False)
 
 
 # At random -----------------------------------------------------------------------------------------------------------
@@ -159,19 +159,19 @@ def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
     call_inliner.run(copy)
     inlined = copy.entry
     positive = _feeding_roots(inlined)
-    wanted = [(s, p in positive) for p in inlined.parameters for s in leaves(p.shape)]
-    found = [np.empty(s.dimensions, s.element_type.dtype) for s, _ in wanted]
-    total, done = sum(a.nbytes for a in found), 0
-    for array, (shape, is_positive) in zip(found, wanted, strict=True):
+    parameters = [(s, p in positive) for p in inlined.parameters for s in leaves(p.shape)]
+    arrays = [np.empty(s.dimensions, s.element_type.dtype) for s, _ in parameters]
+    total, progress = sum(a.nbytes for a in arrays), 0
+    for array, (shape, is_positive) in zip(arrays, parameters, strict=True):
         draw = partial(_drawn, shape.element_type, is_positive, 0 if shape.rank else 1)
         if array.size <= 4 * _BLOCK:
             array[...] = draw(rng, shape.dimensions)
-            done += array.nbytes
+            progress += array.nbytes
             continue
         for size in _draw_blocks(draw, rng, array.reshape(-1)):
-            done += size
-            stage(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB")
-    return found
+            progress += size
+            stage(f"{progress / 1e9:.1f} of {total / 1e9:.1f} GB")
+    return arrays
 
 
 def _drawn(t: ElementType, positive: bool, least: int, rng: np.random.Generator, dims: tuple[int, ...]) -> Any:

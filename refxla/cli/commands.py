@@ -24,7 +24,7 @@ from ..frontends.stablehlo import to_stablehlo
 from ..ir import proto
 from ..progress import show_progress
 from ..runtime import calibration
-from ..runtime import devices as found
+from ..runtime import devices as runtime_devices
 from ..runtime.disk_cache import cache as disk
 from ..scheduling.scheduler import PlanningResult
 from .console import read_bytes, write, write_bytes
@@ -50,13 +50,15 @@ def build(flags: argparse.Namespace, module: Module) -> int:
     if options.device == REFERENCE:
         raise InputError("the reference has no kernels to save; name an OpenCL device")
     with nullcontext() if options.tune else show_progress(f"compiling {module.name}"):
-        made = compile_module(module, options)
-    assert isinstance(made, Compiled)
-    data = pack(made.saved())
+        executable = compile_module(module, options)
+    assert isinstance(executable, Compiled)
+    data = pack(executable.saved())
     write_bytes(flags.output, data)
     if flags.output != "-":
-        kernels = len(made.plan.kernels)
-        write(f"{flags.output}: {kernels} kernel{'s' * (kernels != 1)} for {made.device}, {bytes_text(len(data))}")
+        kernels = len(executable.plan.kernels)
+        write(
+            f"{flags.output}: {kernels} kernel{'s' * (kernels != 1)} for {executable.device}, {bytes_text(len(data))}"
+        )
     return 0
 
 
@@ -67,7 +69,7 @@ def compiler_options(flags: argparse.Namespace) -> Options:
     return Options.of(flags.device, without, flags.tune, flags.winograd, flags.lenient, flags.linear_algebra)
 
 
-def planned(module: Module, options: Options) -> tuple[Module, PlanningResult, found.Device]:
+def planned(module: Module, options: Options) -> tuple[Module, PlanningResult, runtime_devices.Device]:
     """driver.plan_program, with a line for who waits; tuning has a progress bar of its own."""
     with nullcontext() if options.tune else show_progress(f"compiling {module.name}"):
         return plan_program(module, options)
@@ -77,8 +79,8 @@ def show(flags: argparse.Namespace, module: Module) -> int:
     """`refxla show`: the program in one of its forms."""
     options = compiler_options(flags)
     if flags.opencl or flags.plan:
-        _, made, device = planned(module, options)
-        text = program(made.plan.kernels, device.target).source if flags.opencl else str(made.plan)
+        _, result, device = planned(module, options)
+        text = program(result.plan.kernels, device.target).source if flags.opencl else str(result.plan)
     elif flags.optimized or flags.after:
         with show_progress(f"optimizing {module.name}"):
             text = str(optimized_module(module, options, flags.after))
@@ -121,8 +123,8 @@ def convert(options: argparse.Namespace, module: Module) -> int:
 
 def devices(options: argparse.Namespace) -> int:
     """`refxla devices`: every device with its properties, then the one that is used."""
-    listed = found.devices()
-    chosen, why = found.choose()  # raises DeviceError, which says what to install, when there is none
+    listed = runtime_devices.devices()
+    chosen, why = runtime_devices.choose()  # raises DeviceError, which says what to install, when there is none
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("name", "kind", "device", "driver", "units", "findings"):
         table.add_column(head, justify="right" if head == "units" else "left")
@@ -137,7 +139,7 @@ def devices(options: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(device: found.Device) -> Text:
+def _findings(device: runtime_devices.Device) -> Text:
     """What the probe found."""
     p = device.properties
     if not p.works:

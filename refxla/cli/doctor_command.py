@@ -32,7 +32,7 @@ from ..compiler.driver import Compiled, compile_module
 from ..compiler.options import Options
 from ..ir.library_calls import CHOICES
 from ..progress import show_progress
-from ..runtime import devices as found
+from ..runtime import devices as runtime_devices
 from ..runtime import disk_cache, private_directories
 from ..runtime.cores import cores
 from ..runtime.discovery import FIX
@@ -86,8 +86,8 @@ def doctor(options: argparse.Namespace) -> int:
 
 def system() -> Iterator[Finding]:
     """refxla, Python, the machine."""
-    made = version.commit()
-    where = f"{version.RELEASE}{f' ({made})' if made else ''} in {Path(__file__).parents[1]}"
+    commit = version.commit()
+    where = f"{version.RELEASE}{f' ({commit})' if commit else ''} in {Path(__file__).parents[1]}"
     yield Finding(FINE, "refxla", where)
     yield Finding(FINE, "Python", f"{platform.python_version()} in {sys.prefix}, {platform.platform()}")
     if sys.platform != "linux":
@@ -97,19 +97,19 @@ def system() -> Iterator[Finding]:
 def packages() -> Iterator[Finding]:
     """What refxla needs, and the frameworks, with the versions that it supports."""
     for line in importlib.metadata.requires("refxla") or ():
-        name, wanted, condition = _requirement(line)
+        name, minimum, condition = _requirement(line)
         extra = re.search(r'extra == "(\w+)"', condition)
         if extra and extra[1] not in ("jax", "tensorflow", "torch"):
             continue
         installed = _installed(name, *(("tensorflow",) if name == "tensorflow-cpu" else ()))
         title = "packages" if extra is None else "frameworks"
-        least = f", and refxla needs {wanted} or newer: pip install -U '{name}>={wanted}'"
+        least = f", and refxla needs {minimum} or newer: pip install -U '{name}>={minimum}'"
         if installed is None:
-            verdict, said = (
+            verdict, state = (
                 (FAULT, f"is missing: pip install '{line}'") if extra is None else (FINE, "is not installed")
             )
-            yield Finding(verdict, title, f"{name} {said}")
-        elif wanted and _parts(installed) < _parts(wanted):
+            yield Finding(verdict, title, f"{name} {state}")
+        elif minimum and _parts(installed) < _parts(minimum):
             yield Finding(FAULT if extra is None else NOTE, title, f"{name} {installed} is too old{least}")
         else:
             yield Finding(FINE, title, f"{name} {installed}")
@@ -141,8 +141,8 @@ def _parts(text: str) -> tuple[int, ...]:
 
 def environment() -> Iterator[Finding]:
     """The variables that refxla reads."""
-    said = {name: value for name, value in os.environ.items() if name.startswith("REFXLA_")}
-    for name, value in sorted(said.items()):
+    variables = {name: value for name, value in os.environ.items() if name.startswith("REFXLA_")}
+    for name, value in sorted(variables.items()):
         wrong = _wrong(name, value)
         yield Finding(NOTE if wrong else FINE, "environment", f"{name}={value}{wrong}")
     for name in ("OCL_ICD_VENDORS", "POCL_CACHE_DIR", "POCL_DEVICES", "LD_PRELOAD"):
@@ -166,8 +166,8 @@ def _wrong(name: str, value: str) -> str:
 
 def devices() -> Iterator[Finding]:
     """Every device, the one that is used and why, and those that the system has and OpenCL does not show."""
-    listed = found.devices()
-    chosen, why = found.choose()
+    listed = runtime_devices.devices()
+    chosen, why = runtime_devices.choose()
     yield Finding(FINE, "device", f"{chosen.name} is used: {why} ({chosen.label}; {chosen.platform}, {chosen.driver})")
     for device in listed:
         p = device.properties
@@ -265,16 +265,18 @@ def program() -> Iterator[Finding]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the cache, which has a check of its own
         begin = time.perf_counter()
-        made = compile_module(parse(_PROGRAM.replace("TWO", repr(factor))), Options())
+        executable = compile_module(parse(_PROGRAM.replace("TWO", repr(factor))), Options())
         compiled = time.perf_counter() - begin
-    assert isinstance(made, Compiled)  # a device was chosen
-    result, best = made(x), float("inf")
+    assert isinstance(executable, Compiled)  # a device was chosen
+    result, best = executable(x), float("inf")
     for _ in range(20):
         begin = time.perf_counter()
-        made(x)
+        executable(x)
         best = min(best, time.perf_counter() - begin)
     if not np.array_equal(result, x * np.float32(factor)):
-        yield Finding(FAULT, "program", f"a multiplication gives wrong values on {made.device.name}; please report it")
+        yield Finding(
+            FAULT, "program", f"a multiplication gives wrong values on {executable.device.name}; please report it"
+        )
     else:
         text = f"a multiplication is compiled in {duration(compiled)}, runs in {duration(best)}, and is right"
         yield Finding(FINE, "program", text)

@@ -27,8 +27,8 @@ SAVED = r"saves [\d.]+ \w+"
 
 def explain(options: argparse.Namespace, module: Module) -> int:
     """The command. Raises Error."""
-    _, made, device = planned(module, compiler_options(options))
-    explanation, where = Explanation(made), f"{device.name} ({device.label})"
+    _, result, device = planned(module, compiler_options(options))
+    explanation, where = Explanation(result), f"{device.name} ({device.label})"
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
@@ -54,11 +54,11 @@ def tree(explanation: Explanation, n: int) -> Tree:
     fusion, cost = explanation.fusions[n]
     colour = COLOURS.get(fusion.kind, "blue")
     head = Text(f"{n + 1} ", "dim").append(fusion.name, f"bold {colour}").append(f"  {fusion.kind}", colour)
-    found, last = Tree(head, guide_style="dim"), ""
+    root, last = Tree(head, guide_style="dim"), ""
     for label, text in explanation.rows(fusion, cost):
-        found.add(_row("" if label == last else label, _coloured(text, "yellow" if label == "not fused" else "")))
+        root.add(_row("" if label == last else label, _coloured(text, "yellow" if label == "not fused" else "")))
         last = label
-    return found
+    return root
 
 
 def _row(label: str, text: Text) -> Table:
@@ -72,7 +72,7 @@ def _row(label: str, text: Text) -> Table:
 
 def _coloured(text: str, style: str = "") -> Text:
     """A text in which shapes and savings stand out."""
-    found = Text(text, style)
-    found.highlight_regex(SHAPE, "cyan")
-    found.highlight_regex(SAVED, "green")
-    return found
+    line = Text(text, style)
+    line.highlight_regex(SHAPE, "cyan")
+    line.highlight_regex(SAVED, "green")
+    return line

@@ -39,8 +39,8 @@ def infeeds(arrays: dict[str, Any], source: str) -> list[Value]:
             values[number] = array
         else:
             values.setdefault(number, {})[int(part)] = array
-    made = _in_order(values, "infeed", source)
-    return [tuple(_in_order(v, f"infeed{n}.", source)) if isinstance(v, dict) else v for n, v in enumerate(made)]
+    sequence = _in_order(values, "infeed", source)
+    return [tuple(_in_order(v, f"infeed{n}.", source)) if isinstance(v, dict) else v for n, v in enumerate(sequence)]
 
 
 def _in_order(values: dict[int, Any], stem: str, source: str) -> list[Any]:
@@ -52,9 +52,9 @@ def _in_order(values: dict[int, Any], stem: str, source: str) -> list[Any]:
 
 def outfed(values: list[Value]) -> dict[str, Any]:
     """What outfeeds gave, by name."""
-    found = {}
+    arrays = {}
     for n, value in enumerate(values):
         parts = flatten(value)
         whole = not isinstance(value, tuple)
-        found.update({f"outfeed{n}" if whole else f"outfeed{n}.{k}": part for k, part in enumerate(parts)})
-    return found
+        arrays.update({f"outfeed{n}" if whole else f"outfeed{n}.{k}": part for k, part in enumerate(parts)})
+    return arrays

@@ -182,17 +182,17 @@ def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
     edges: list[Edge] = []
     maker: dict[Instruction, Box] = {}
     for number, (fusion, cost) in enumerate(explanation.fusions, 1):
-        read: dict[Box, list[Instruction]] = {}
-        given = 0
+        reads: dict[Box, list[Instruction]] = {}
+        outside_bytes = 0
         for i in fusion.inputs:
             source = _source(i, maker)
             if source is not None:
-                read.setdefault(source, []).append(i)
+                reads.setdefault(source, []).append(i)
             else:
-                given += i.shape.bytes
-        box = Box(f"{number}. {fusion.name}", fusion.kind, _lines(fusion, cost, given))
-        box.row = 1 + max((s.row for s in read), default=-1)
-        for source, instructions in read.items():
+                outside_bytes += i.shape.bytes
+        box = Box(f"{number}. {fusion.name}", fusion.kind, _lines(fusion, cost, outside_bytes))
+        box.row = 1 + max((s.row for s in reads), default=-1)
+        for source, instructions in reads.items():
             path = [source]
             for row in range(source.row + 1, box.row):
                 path.append(Box("", "", [], row, sources=[path[-1]]))
@@ -215,7 +215,7 @@ def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
     return maker[i]
 
 
-def _lines(fusion: Fusion, cost: Cost, given: int) -> list[str]:
+def _lines(fusion: Fusion, cost: Cost, outside_bytes: int) -> list[str]:
     """The text of a box: what it reads from outside, its instructions (`>` for those written), what it saves."""
     outputs = set(fusion.outputs)
     lines = []
@@ -225,8 +225,8 @@ def _lines(fusion: Fusion, cost: Cost, given: int) -> list[str]:
             lines.append(f"{mark} {i.opcode} {i.shape.without_layout()}"[:44])
     if len(lines) > LISTED:
         lines = [*lines[: LISTED // 2], f"  ... {len(lines) - LISTED} more", *lines[-LISTED // 2 :]]
-    if given:
-        lines.insert(0, f"reads {bytes_text(given)} of arguments and constants")
+    if outside_bytes:
+        lines.insert(0, f"reads {bytes_text(outside_bytes)} of arguments and constants")
     return [*lines, f"saves {bytes_text(cost.bytes_saved)}"] if cost.bytes_saved else lines
 
 
@@ -241,15 +241,15 @@ def _place(boxes: list[Box]) -> None:
     y = float(MARGIN)
     for n in sorted(rows):
         row = rows[n]
-        wanted = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
-        row.sort(key=lambda b: wanted[b])
+        middles = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
+        row.sort(key=lambda b: middles[b])
         x = float(MARGIN)
         for b in row:  # from the left, then back from the right where that was too far
-            b.x = max(x, wanted[b] - b.width / 2)
+            b.x = max(x, middles[b] - b.width / 2)
             x = b.x + b.width + GAP
         for left, b in zip(reversed(row[:-1]), reversed(row[1:]), strict=True):
             spare = b.x - GAP - left.width - left.x
-            ideal = max(MARGIN, wanted[left] - left.width / 2)
+            ideal = max(MARGIN, middles[left] - left.width / 2)
             left.x = min(left.x + max(0.0, spare), ideal) if ideal > left.x else left.x
         height = max(b.height for b in row)
         for b in row:

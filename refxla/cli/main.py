@@ -52,19 +52,19 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(name: str, text: str, file: bool = True) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        subparser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if file:
-            made.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
+            subparser.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
             passed = "ignore unknown attributes that have their default value, with a warning"
-            made.add_argument("--lenient", action="store_true", help=passed)
+            subparser.add_argument("--lenient", action="store_true", help=passed)
             filled = "what to take for constants that a dump shortens to {...}; else they are refused"
-            made.add_argument("--elided", choices=ELISIONS, help=filled)
-        return made
+            subparser.add_argument("--elided", choices=ELISIONS, help=filled)
+        return subparser
 
     run = command("run", "run a program, print its results, and check them")
-    given = run.add_mutually_exclusive_group()
-    given.add_argument("--inputs", metavar="NPZ", help="arguments: arrays arg0, arg1, ... or by the parameters' names")
-    given.add_argument("--random", metavar="SEED", type=int, help="arguments at random; the same for the same seed")
+    inputs = run.add_mutually_exclusive_group()
+    inputs.add_argument("--inputs", metavar="NPZ", help="arguments: arrays arg0, arg1, ... or by the parameters' names")
+    inputs.add_argument("--random", metavar="SEED", type=int, help="arguments at random; the same for the same seed")
     run.add_argument("--infeed", metavar="NPZ", help="what infeeds get: infeed0, infeed1, ... (on the reference)")
     run.add_argument("--output", metavar="NPZ", help="write the results there, as out0, out1, ...")
     run.add_argument("--check", action="store_true", help="compare with the reference; exit status 1 if it is wrong")
@@ -84,9 +84,9 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--html", metavar="OUT", help="write that as a page with a picture of the kernels")
 
     profile = command("profile", "how long each kernel takes, beside the cost model's time, and what it moves")
-    given = profile.add_mutually_exclusive_group()
-    given.add_argument("--inputs", metavar="NPZ", help="arguments, as for run")
-    given.add_argument("--random", metavar="SEED", type=int, help="arguments at random; 0 if nothing is said")
+    inputs = profile.add_mutually_exclusive_group()
+    inputs.add_argument("--inputs", metavar="NPZ", help="arguments, as for run")
+    inputs.add_argument("--random", metavar="SEED", type=int, help="arguments at random; 0 if nothing is said")
     profile.add_argument("--trace", metavar="OUT", help="write a call's steps for ui.perfetto.dev or Chrome's tracing")
     profile.add_argument("--seconds", metavar="S", type=float, default=1.0, help="how long to measure")
     profile.add_argument(
@@ -96,16 +96,20 @@ def parser() -> argparse.ArgumentParser:
     build = command("build", "compile a program into a file that runs without a compiler: refxla run OUT, refxla.load")
     build.add_argument("-o", "--output", metavar="OUT", required=True, help="the executable, step.refxla say")
 
-    for made in (run, show, explain, profile, build):
-        also = ", or reference" if made is run else ""
-        made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
-        made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
+    for subparser in (run, show, explain, profile, build):
+        also = ", or reference" if subparser is run else ""
+        subparser.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
+        subparser.add_argument(
+            "--tune", action="store_true", help="measure how matrix products are best cut; kept on disk"
+        )
         tiles = "compute convolutions of 3 x 3 in tiles where that is quicker: other bits, another bound"
-        made.add_argument("--winograd", action="store_true", help=tiles)
+        subparser.add_argument("--winograd", action="store_true", help=tiles)
         library = "who computes decompositions on a CPU: LAPACK, or kernels with the same bits on every device"
-        made.add_argument("--linear-algebra", choices=CHOICES, help=library)
-        left = "leave out a pass, such as fusion: see which one matters, with the same bits; may be given several times"
-        made.add_argument("--without", metavar="PASS", action="append", help=left)
+        subparser.add_argument("--linear-algebra", choices=CHOICES, help=library)
+        omission = (
+            "leave out a pass, such as fusion: see which one matters, with the same bits; may be given several times"
+        )
+        subparser.add_argument("--without", metavar="PASS", action="append", help=omission)
 
     command("verify", "check every rule of HLO; the first that is broken is shown with its line")
     convert = command("convert", "text to proto, proto to text, StableHLO to either and back")

@@ -35,11 +35,11 @@ def ops(options: argparse.Namespace) -> int:
     if options.type is not None and options.type not in TYPES:
         raise InputError(f"there is no element type {options.type!r}{suggestion(options.type, TYPES)}; there are: "
                          f"{', '.join(TYPES)}")  # fmt: skip
-    known = sorted(operations())
+    opcodes = sorted(operations())
     for name in options.names:
-        if not _matching([name], known):
-            raise InputError(f"{name!r} is not an operation of HLO{suggestion(name, known)}")
-    chosen = _matching(options.names, known)
+        if not _matching([name], opcodes):
+            raise InputError(f"{name!r} is not an operation of HLO{suggestion(name, opcodes)}")
+    chosen = _matching(options.names, opcodes)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("operation", "compiled as", "element types of operands"):
         table.add_column(head, overflow="fold")
@@ -63,7 +63,7 @@ def in_short(types: tuple[str, ...]) -> str:
     """Element types, families in one word: "all", "integers, f32"."""
     if not types:
         return "no arrays"
-    left, words = set(types), []
+    rest, words = set(types), []
     families = {"all": TYPES} | {
         name: tuple(t for t in TYPES if ELEMENT_TYPES[t].kind in kinds)
         for name, kinds in (
@@ -73,18 +73,18 @@ def in_short(types: tuple[str, ...]) -> str:
         )
     }  # fmt: skip
     for name, members in families.items():
-        if left.issuperset(members):
+        if rest.issuperset(members):
             words.append(name)
-            left -= set(members)
-    return ", ".join([*words, *(t for t in TYPES if t in left)])
+            rest -= set(members)
+    return ", ".join([*words, *(t for t in TYPES if t in rest)])
 
 
 def _listed(frontend: str, patterns: list[str]) -> int:
     """What of a framework has a form in HLO, by its own names."""
-    found = [(title, _matching(patterns, names)) for title, names in _frontend_names(frontend)]
-    if not any(names for _, names in found):
+    groups = [(title, _matching(patterns, names)) for title, names in _frontend_names(frontend)]
+    if not any(names for _, names in groups):
         raise InputError(f"{', '.join(patterns)}: {frontend} has nothing of that name with a compiled form")
-    for title, names in found:
+    for title, names in groups:
         if names:
             write(f"{title} ({len(names)}):")
             write(fill(", ".join(names), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))

@@ -20,10 +20,10 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As argparse's, but unknown options are an error here already, where those that there are are known: the
         parser of all commands, which argparse leaves it to, does not know the options of one."""
-        found, rest = super().parse_known_args(args, namespace)
+        result, rest = super().parse_known_args(args, namespace)
         unknown = next((word for word in rest if word.startswith("-") and word not in ("-", "--")), None)
         if unknown is not None:
             name = unknown.partition("=")[0]
             near = suggestion(name, [n for n in self._option_string_actions if n.startswith("--")])
             self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
-        return found, rest
+        return result, rest

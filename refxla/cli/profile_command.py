@@ -34,35 +34,35 @@ def profile(options: argparse.Namespace, module: Module) -> int:
     else:
         arguments = random_arguments(module, options.random or 0) if names(module) else []
     with show_progress(f"measuring {module.name}"):
-        made = executable.profile(*arguments, seconds=options.seconds)
+        report = executable.profile(*arguments, seconds=options.seconds)
     if options.trace is not None:
-        write_bytes(options.trace, json.dumps(made.trace()).encode())
+        write_bytes(options.trace, json.dumps(report.trace()).encode())
     if options.trace != "-":
-        shown(made, options.top)
+        shown(report, options.top)
     return 0
 
 
-def shown(made: Profile, top: int) -> None:
+def shown(report: Profile, top: int) -> None:
     """Print a profile as tables of at most `top` lines."""
-    first, second = made.titles()
-    show(Text(first, "bold"), _table(made, made.launches, top))
-    if made.is_merged:
-        show(Text(second, "bold"), _table(made, made.kernels, top))
-    cut = [t for t in (made.launches, made.kernels) if t.total > len(t.events)]
+    first, second = report.titles()
+    show(Text(first, "bold"), _table(report, report.launches, top))
+    if report.is_merged:
+        show(Text(second, "bold"), _table(report, report.kernels, top))
+    cut = [t for t in (report.launches, report.kernels) if t.total > len(t.events)]
     if cut:
         show(f"Of {cut[0].total:,} steps in a call the first {len(cut[0].events):,} were measured.")
     show("The model's time is that of one core, by which fusion and merging are decided; measured is on all that work.")
 
 
-def _table(made: Profile, timeline: Timeline, top: int) -> Table:
+def _table(report: Profile, timeline: Timeline, top: int) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for n, head in enumerate(made.HEAD):
+    for n, head in enumerate(report.HEAD):
         table.add_column(head, justify="right" if n else "left", overflow="fold", style="" if n else "cyan")
-    rows = list(made.rows(timeline))
+    rows = list(report.rows(timeline))
     for row in rows[:top]:
         table.add_row(*row)
     if len(rows) > top:
         rest = sum(step.seconds for step in timeline.steps[top:])
         more = f"{rest * 1e6:,.1f}", f"{rest / timeline.traced:.0%}"
-        table.add_row(f"{len(rows) - top} others", *more, *[""] * (len(made.HEAD) - 3))
+        table.add_row(f"{len(rows) - top} others", *more, *[""] * (len(report.HEAD) - 3))
     return table

@@ -58,19 +58,19 @@ def run(options: argparse.Namespace, module: Module) -> int:
         with show_progress("making arguments at random"):
             arguments = random_arguments(module, options.random)
     with show_progress(f"running {module.name}"):
-        left = _Left(executable, module, arguments) if options.check else None
+        invariants = _Left(executable, module, arguments) if options.check else None
         results, times = _timed(executable, arguments, options.repeat)
     if options.output is not None:
         write_bytes(options.output, write_npz(results))
 
     if options.output != "-":
         show(_header(executable, took, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
-    if left is None:
+    if invariants is None:
         return 0
     with show_progress("running the reference, with the errors that the contract allows"):
         tiled = (options.winograd or (options.saved and options.saved.winograd)) and options.device != REFERENCE
         report = check(apply_winograd(module)[0] if tiled else module, arguments, results)
-    changed = left.changed()
+    changed = invariants.changed()
     if options.output != "-":
         show("", *checked(report), *(Text(what, "bold red") for what in changed))
     return 1 if report.broken or changed else 0
@@ -90,9 +90,9 @@ def executable_of(flags: argparse.Namespace, module: Module) -> driver.Compiled 
     saved = flags.saved if options.device != REFERENCE else None
     if saved is None:
         return driver.compile_module(module, options)
-    given = [name for name in ("tune", "winograd", "linear_algebra", "without") if getattr(options, name)]
-    if given:
-        flag = given[0].replace("_", "-")
+    conflicts = [name for name in ("tune", "winograd", "linear_algebra", "without") if getattr(options, name)]
+    if conflicts:
+        flag = conflicts[0].replace("_", "-")
         raise InputError(f"{flags.file} is compiled already: give --{flag} to `refxla build`, which made it")
     where = "standard input" if flags.file == "-" else flags.file
     machine_code = not getattr(flags, "no_machine_code", False)
@@ -117,18 +117,18 @@ class _Left:
 
     def changed(self) -> list[str]:
         """A sentence for each of the two that are not what they were."""
-        said = ("A call has changed its arguments.", "A call has changed the results of the call before it.")
+        sentences = ("A call has changed its arguments.", "A call has changed the results of the call before it.")
         now = (_digest(values) for values in (self.arguments, self.results))
-        return [what for what, a, b in zip(said, self.digests, now, strict=True) if a != b]
+        return [what for what, a, b in zip(sentences, self.digests, now, strict=True) if a != b]
 
 
 def _digest(values: list[Any]) -> bytes:
     """A checksum of arrays' bytes."""
-    made = hashlib.blake2b()
+    checksum = hashlib.blake2b()
     for value in values:
         if value is not None:
-            made.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
-    return made.digest()
+            checksum.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return checksum.digest()
 
 
 def _timed(executable: Any, arguments: list[Any], repeat: int) -> tuple[list[Any], list[float]]:

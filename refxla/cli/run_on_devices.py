@@ -64,8 +64,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
             times.append(time.perf_counter() - start)
     results: dict[str, Any] = {}
     for n, (value, host) in enumerate(zip(values, hosts, strict=True)):
-        found = {f"out{k}": leaf for k, leaf in enumerate(flatten(value))} | feeds.outfed(host.outfed)
-        results |= {f"dev{n}.{name}" if count > 1 else name: leaf for name, leaf in found.items()}
+        arrays = {f"out{k}": leaf for k, leaf in enumerate(flatten(value))} | feeds.outfed(host.outfed)
+        results |= {f"dev{n}.{name}" if count > 1 else name: leaf for name, leaf in arrays.items()}
     if options.output is not None:
         write_bytes(options.output, write_npz(list(results.values()), list(results)))
     if options.output != "-":

@@ -65,12 +65,12 @@ class ElementBuilder:
         if s.limit <= 0:
             return constant(0)
         key = ("start", value, element_type, s.limit)
-        known = block.recall(key)
-        if known is None:
-            known = self.clamped(value, element_type, s.limit, block)
-            self.starts |= known.variables
-            block.remember(key, known)
-        return known
+        index = block.recall(key)
+        if index is None:
+            index = self.clamped(value, element_type, s.limit, block)
+            self.starts |= index.variables
+            block.remember(key, index)
+        return index
 
     def clamped(self, value: str, element_type: str, limit: int, block: Block) -> Index:
         """A C value of that type, clamped into 0..limit, as an index."""

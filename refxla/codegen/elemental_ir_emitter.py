@@ -151,27 +151,27 @@ class ElementalIrEmitter(ElementBuilder):
         finally:
             self._writes = True
 
-    def adopt(self, found: Record, pattern: AccessPattern, block: Block) -> Record:
+    def adopt(self, record: Record, pattern: AccessPattern, block: Block) -> Record:
         """What an analysis has found, in terms of variables of `block`: the start indices in it are read here.
 
         The indices that the analysis was given must be in scope.
         """
-        return found.mapped(lambda index: self.adopt_index(index, pattern, block))
+        return record.mapped(lambda index: self.adopt_index(index, pattern, block))
 
     def adopt_index(self, index: Index, pattern: AccessPattern, block: Block) -> Index:
         """An index that an analysis has come by, in terms of variables of `block`; see `adopt`."""
-        wanted, waiting = set(), list(index.variables)
+        names, waiting = set(), list(index.variables)
         while waiting:
             name = waiting.pop()
-            if name in pattern.starts and name not in wanted:
-                wanted.add(name)
+            if name in pattern.starts and name not in names:
+                names.add(name)
                 waiting += (v for x in pattern.starts[name].indices for v in x.variables)
-        known: dict[str, Index] = {}
-        for name, start in pattern.starts.items() if wanted else ():  # each after those that its indices are made of
-            if name in wanted:
-                indices = tuple(x.substitute(known) for x in start.indices)
-                known[name] = self.run(self.start(replace(start, indices=indices), block), block)
-        return index.substitute(known)
+        values: dict[str, Index] = {}
+        for name, start in pattern.starts.items() if names else ():  # each after those that its indices are made of
+            if name in names:
+                indices = tuple(x.substitute(values) for x in start.indices)
+                values[name] = self.run(self.start(replace(start, indices=indices), block), block)
+        return index.substitute(values)
 
     def output(self, instruction: Instruction) -> str:
         """The C pointer to that output."""

@@ -48,9 +48,9 @@ def rule(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> R
     source = index_maps.SOURCES.get(i.opcode)
     if source is not None:
         return _one(i.operands[0], source(i, indices))
-    found = _RULES.get(i.opcode)
-    if found is not None:
-        return found(e, i, indices, block)
+    function = _RULES.get(i.opcode)
+    if function is not None:
+        return function(e, i, indices, block)
     index_maps.require_elements(i)
     return _elementwise(e, i, indices, block)
 
@@ -132,10 +132,10 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
 
 def _starts(e: ElementBuilder, starts: Sequence[Start], block: Block) -> Rule:
     """Start indices that the program computes (a rule's part: use `yield from`)."""
-    found = []
+    indices = []
     for s in starts:
-        found.append((yield from e.start(s, block)))
-    return found
+        indices.append((yield from e.start(s, block)))
+    return indices
 
 
 @_enter
@@ -161,14 +161,14 @@ def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, b
         return (yield operand, indices)
     result = e.declare(type_name(i), block)
     with block.scope(f"if ({inside})"):
-        known = []
+        positions = []
         for x, n in zip(source, update.shape.dimensions, strict=True):
             if x.low < 0 or x.high >= n:  # a variable whose range says that it lies inside
                 name = e.names.fresh("d")
                 block.line(f"const int {name} = {c_of(x)};")
                 x = variable(name, 0, n - 1)
-            known.append(x)
-        value = yield update, tuple(known)
+            positions.append(x)
+        value = yield update, tuple(positions)
         block.line(f"{result} = {value};")
     with block.scope("else"):
         value = yield operand, indices

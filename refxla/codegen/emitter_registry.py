@@ -63,5 +63,5 @@ def place(kind: str, device: str = "cpu") -> tuple[str, str] | None:
 
 @cache
 def _of_kind(kind: str, device: str) -> Callable[[Fusion, Target], tuple[Kernel, ...]] | None:
-    found = place(kind, device)
-    return None if found is None else getattr(import_module(f"{__package__}.{found[0]}"), found[1])
+    location = place(kind, device)
+    return None if location is None else getattr(import_module(f"{__package__}.{location[0]}"), location[1])

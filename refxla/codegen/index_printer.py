@@ -38,10 +38,10 @@ def _atom(atom: Atom) -> str:
 
 def c_of_condition(condition: Condition) -> bool | str:
     """True or False where the range of the index decides, else the condition."""
-    found = condition.simplified
-    if isinstance(found, bool):
-        return found
-    index, bound = found
+    answer = condition.simplified
+    if isinstance(answer, bool):
+        return answer
+    index, bound = answer
     return (
         f"({c_of(index)}) == {bound}" if condition.relation == "==" else f"{c_of(index)} {condition.relation} {bound}"
     )

@@ -13,15 +13,15 @@ from .elemental_rules import type_name
 
 def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:
     """The inputs of which the roots read elements, in the fusion's order; `stop` and its operands are not visited."""
-    inputs, seen, waiting = set(fusion.inputs), set(), list(roots)
+    inputs, visited, waiting = set(fusion.inputs), set(), list(roots)
     while waiting:
         i = waiting.pop()
-        if i in seen or i is stop or i.shape.is_array and not i.shape.size:
+        if i in visited or i is stop or i.shape.is_array and not i.shape.size:
             continue
-        seen.add(i)
+        visited.add(i)
         if i not in inputs:
             waiting.extend(i.operands)
-    return [i for i in fusion.inputs if i in seen]
+    return [i for i in fusion.inputs if i in visited]
 
 
 def hero_of(fusion: Fusion) -> Instruction:

@@ -302,19 +302,19 @@ class _Functions:
         """The functions of the kernels that a kernel calls; those that take private memory are inlined."""
         if isinstance(kernel.body, m.FrameBody) and kernel.body.promoted:
             (inner,) = kernel.calls
-            taken = {n: private[k] for n, k in enumerate(kernel.body.call.arguments) if k in private}
-            taken |= {n: inner.arguments[n].ctype for n in kernel.body.promoted}
-            return [self.of(inner, _Inlining(taken, frozenset(), wide))]
+            types = {n: private[k] for n, k in enumerate(kernel.body.call.arguments) if k in private}
+            types |= {n: inner.arguments[n].ctype for n in kernel.body.promoted}
+            return [self.of(inner, _Inlining(types, frozenset(), wide))]
         if not private or isinstance(kernel.body, str):
             return [self.of(k) for k in kernel.calls]
         names = [""] * len(kernel.calls)
         for call in m.calls(kernel.body):
-            taken = {n: private[number] for n, number in enumerate(call.arguments) if number in private}
+            types = {n: private[number] for n, number in enumerate(call.arguments) if number in private}
             inlining = None
-            if taken:
+            if types:
                 counts = Counter(call.arguments)
                 repeated = frozenset(n for n, number in enumerate(call.arguments) if counts[number] > 1)
-                inlining = _Inlining(taken, repeated, wide)
+                inlining = _Inlining(types, repeated, wide)
             called = kernel.calls[call.kernel]
             names[call.kernel] = "" if inlining and isinstance(called.body, m.CopyBody) else self.of(called, inlining)
         return names
@@ -345,17 +345,17 @@ class _Functions:
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
         """(name, text) of these functions and of those that they call, which come before them."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
 
         def visit(name: str) -> None:
-            if name not in found:
+            if name not in texts:
                 for other in self.called[name]:
                     visit(other)
-                found[name] = self.texts[name]
+                texts[name] = self.texts[name]
 
         for name in names:
             visit(name)
-        return list(found.items())
+        return list(texts.items())
 
 
 def _pointer(argument: Argument) -> str:

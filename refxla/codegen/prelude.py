@@ -66,7 +66,7 @@ def functions(source: str, inlining: bool = False) -> str:
     """
     library = _library()
     own = set(_FUNCTION.findall(source))
-    done: dict[str, str] = {}
+    texts: dict[str, str] = {}
     inlined: set[str] = set()
     if inlining:
         called = Counter(_CALL.findall(source))
@@ -74,29 +74,29 @@ def functions(source: str, inlining: bool = False) -> str:
 
     def visit(text: str, inside: str = "") -> None:
         for name in _CALL.findall(text):
-            if name not in done and name not in own and name != inside:
+            if name not in texts and name not in own and name != inside:
                 visit(library[name], name)
-                done[name] = library[name]
+                texts[name] = library[name]
                 if name in inlined:
-                    done[name] = _HEAD.sub(r"\g<0>RX_INLINE ", library[name], count=1)
+                    texts[name] = _HEAD.sub(r"\g<0>RX_INLINE ", library[name], count=1)
 
     visit(source)
-    return "\n".join(done.values())
+    return "\n".join(texts.values())
 
 
 @cache
 def _straight(name: str) -> frozenset[str]:
     """A function and all that it calls, if none of them branches or is compiled by itself; else nothing."""
     library = _library()
-    found: set[str] = set()
+    closure: set[str] = set()
     pending = [name]
     while pending:
-        found.add(name := pending.pop())
+        closure.add(name := pending.pop())
         code = re.sub("//.*", "", library[name])
         if _BRANCH.search(code):
             return frozenset()
-        pending += {other for other in _CALL.findall(code) if other in library} - found
-    return frozenset(found)
+        pending += {other for other in _CALL.findall(code) if other in library} - closure
+    return frozenset(closure)
 
 
 @cache
@@ -234,8 +234,8 @@ def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
 @cache
 def _coefficients() -> dict[str, dict[str, Any]]:
     """For each type and name a number as text, or those of a polynomial."""
-    found: dict[str, dict[str, Any]] = json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
-    return found
+    coefficients: dict[str, dict[str, Any]] = json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
+    return coefficients
 
 
 def constant(real: str, name: str) -> str:

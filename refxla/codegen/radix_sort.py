@@ -175,8 +175,8 @@ class _Chunked:
 
     def __init__(self, rows: SortRows, digits: Digits) -> None:
         self.rows, self.digits = rows, digits
-        wanted = -(-4 * rows.target.compute_units // rows.rows)
-        self.chunks = max(1, min(MAX_CHUNKS, wanted, rows.length // CHUNK))
+        enough = -(-4 * rows.target.compute_units // rows.rows)
+        self.chunks = max(1, min(MAX_CHUNKS, enough, rows.length // CHUNK))
         self.chunk = -(-rows.length // self.chunks)
         self.items = rows.rows * self.chunks
         bins = max(key.bins for key, _ in digits)
@@ -233,7 +233,7 @@ class _Chunked:
         rows, block = self.rows, Block()
         key, _ = self.digits[number]
         last = number == len(self.digits) - 1
-        read = _moved(rows, (key for key, _ in self.digits[number:]))
+        reads = _moved(rows, (key for key, _ in self.digits[number:]))
         written = list(rows.outputs) if last else _moved(rows, (key for key, _ in self.digits[number + 1 :]))
         self._open(block)
         block.line(f"uint total[{key.bins}], start[{key.bins}];")
@@ -245,7 +245,7 @@ class _Chunked:
         _starts(block, "total", key.bins)
         block.line(f"for (int b = 0; b < {key.bins}; ++b) start[b] += total[b];")
         with block.scope("for (int i = begin; i < end; ++i)"):
-            for k in read:
+            for k in reads:
                 block.line(f"const {rows.storage[k]} t{k} = from{k}[{self._place(number == 0, 'i')}];")
             c = key.emit(f"t{key.number}", block)
             block.line(f"const int to = (int)start[{key.digit(c, 'shift')}]++;")
@@ -253,8 +253,8 @@ class _Chunked:
                 block.line(f"to{k}[{self._place(last, 'to')}] = t{k};")
         targets = [rows.output_argument(k) if last else rows.scratch("xy"[number % 2], k) for k in written]
         parameters = ["const int item", "const int shift"]
-        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in read]
+        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in reads]
         parameters += ["__global const uint* restrict counts"]
         parameters += [f"__global {rows.storage[k]}* restrict to{k}" for k in written]
         text = f"({', '.join(parameters)}) {{\n{block.text()}}}\n"
-        return self._call("move", number, (*self._source(number, read), self.counts, *targets), text)
+        return self._call("move", number, (*self._source(number, reads), self.counts, *targets), text)

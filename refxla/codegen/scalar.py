@@ -133,15 +133,15 @@ def expression(
     `exponent_bits` and `mantissa_bits` of reduce-precision.
     Raises UnsupportedError, naming opcode and types, if there is no such expression.
     """
-    types, given = tuple(operand_types), (tuple(args), attributes or {})
+    types, inputs = tuple(operand_types), (tuple(args), attributes or {})
     for name in (*types, result_type):
         _lookup(_STORAGE, name)
     if opcode == "bitcast-convert" and _BITS[types[0]] != _BITS[result_type]:
         text = None
     elif any(name in _SMALL for name in (*types, result_type)):
-        text = _small_expression(opcode, types, result_type, *given)
+        text = _small_expression(opcode, types, result_type, *inputs)
     else:
-        text = _expression(opcode, types, result_type, *given)
+        text = _expression(opcode, types, result_type, *inputs)
     if text is None:
         raise UnsupportedError(
             f"{opcode} of ({', '.join(types)}) to {result_type} has no scalar code; "

@@ -70,10 +70,10 @@ def kernels(fusion: Fusion, target: Target, combining: Combining) -> tuple[Kerne
 
 def inputs_of(fusion: Fusion, values: Iterable[Instruction]) -> list[Instruction]:
     """The inputs that the values, operands of the scatter, are computed from."""
-    read = AccessPattern(fusion)
+    pattern = AccessPattern(fusion)
     for i in values:
-        read.value(i, [variable(f"i{d}", 0, n - 1) for d, n in enumerate(i.shape.dimensions)])
-    accessed = {a.instruction for a in read.accesses}
+        pattern.value(i, [variable(f"i{d}", 0, n - 1) for d, n in enumerate(i.shape.dimensions)])
+    accessed = {a.instruction for a in pattern.accesses}
     return [i for i in fusion.inputs if i in accessed]
 
 
@@ -113,10 +113,10 @@ def _outputs(fusion: Fusion) -> list[Instruction]:
     hero = hero_of(fusion)
     if not hero.shape.is_tuple:
         return [hero]
-    found = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element" and i.operands[0] is hero}
-    if len(found) < len(hero.shape.elements):
+    results = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element" and i.operands[0] is hero}
+    if len(results) < len(hero.shape.elements):
         raise UnsupportedError(f"{hero.name}: a scatter of several operands of which only some results are used")
-    return [found[n] for n in range(len(found))]
+    return [results[n] for n in range(len(results))]
 
 
 class ScatterWalk:

@@ -26,9 +26,9 @@ BLOCK = 64  # elements of which it is asked at once whether one is to be selecte
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a sort of one or several operands along one dimension."""
     rows = SortRows(fusion, target)
-    found = keys_of(rows.hero.to_apply)
-    if found is not None and rows.items:
-        keys = [radix_sort.Key(rows, key) for key in found]
+    sort_keys = keys_of(rows.hero.to_apply)
+    if sort_keys is not None and rows.items:
+        keys = [radix_sort.Key(rows, key) for key in sort_keys]
         count = first_of(rows.hero)
         if count is not None and len(keys) == 1 and SELECTED_OF * count <= rows.length and count <= SELECTED:
             return (_selected(rows, keys[0], count),)

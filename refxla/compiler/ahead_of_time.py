@@ -45,22 +45,22 @@ def executable(
     if device == REFERENCE:
         raise InputError(f"{where} holds kernels, which the reference does not run; compile the program itself for it")
     source = source or Source(f"saved {hashlib.sha256(saved.program).hexdigest()}", lambda: module_of(saved))
-    found = _device(saved, device)
-    reason = "its machine code was not to be run" if not machine_code else _misfit(saved.device, found)
+    opencl_device = _device(saved, device)
+    reason = "its machine code was not to be run" if not machine_code else _misfit(saved.device, opencl_device)
     if not reason:
-        device_probe.adopt(found, saved.device.probe, Properties(**saved.device.properties))
+        device_probe.adopt(opencl_device, saved.device.probe, Properties(**saved.device.properties))
     linear_algebra = "library" if saved.library_calls else "expanded"
-    target = driver.target_of(found, Options(winograd=saved.winograd, linear_algebra=linear_algebra))
-    if not reason and driver.saved_device(found, target).target != saved.device.target:
-        reason = _difference(saved.device, driver.saved_device(found, target))
+    target = driver.target_of(opencl_device, Options(winograd=saved.winograd, linear_algebra=linear_algebra))
+    if not reason and driver.saved_device(opencl_device, target).target != saved.device.target:
+        reason = _difference(saved.device, driver.saved_device(opencl_device, target))
     if not reason:
-        made = compilation_cache.read(saved.compilation)
-        if made is not None:
+        compilation = compilation_cache.read(saved.compilation)
+        if compilation is not None:
             kernels = "its kernels are those" if saved.binaries else "its kernels were compiled from the OpenCL C"
-            known = replace(found, why=f"{found.why}; {kernels} in {where}")
-            return driver.restore_executable(Request(source, known, saved.without, target), made, saved.binaries)
+            here = replace(opencl_device, why=f"{opencl_device.why}; {kernels} in {where}")
+            return driver.restore_executable(Request(source, here, saved.without, target), compilation, saved.binaries)
         reason = f"refxla {saved.release} made it"
-    here = replace(found, why=f"{found.why}; {where} was compiled here: {reason}")
+    here = replace(opencl_device, why=f"{opencl_device.why}; {where} was compiled here: {reason}")
     return driver.compile_request(Request(source, here, saved.without, target))
 
 
@@ -74,8 +74,8 @@ def _device(saved: SavedExecutable, name: str | None) -> Device:
 
 
 def _is_same(saved: SavedDevice, device: Device) -> bool:
-    found = (device.name, device.label, device.platform, device.driver, device.kind)
-    return found == (saved.name, saved.label, saved.platform, saved.driver, saved.kind)
+    identity = (device.name, device.label, device.platform, device.driver, device.kind)
+    return identity == (saved.name, saved.label, saved.platform, saved.driver, saved.kind)
 
 
 def _misfit(saved: SavedDevice, device: Device) -> str:

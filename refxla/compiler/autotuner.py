@@ -64,45 +64,45 @@ def tune(
     device fails.
     """
     store = disk.cache()
-    found: dict[str, TileConfiguration] = {}
+    tiles: dict[str, TileConfiguration] = {}
     missing: dict[str, Fusion] = {}
     for name, fusion in products(fusions).items():
-        kept = store.get(_entry(name, device))
-        if kept is None:
+        content = store.get(_entry(name, device))
+        if content is None:
             missing[name] = fusion
         else:
-            found[name] = _decode(kept)
+            tiles[name] = _decode(content)
     steps = sum(len(values) for values in SPACE.values()) + 1
     with _progress(len(missing) * steps) as advance:
         for name, fusion in missing.items():
             measure = timer() if timer else _OnDevice(device)
             module = program_of(fusion)
             best = search(module, name, device.target, measure, partial(advance, fusion))
-            found[name] = (
+            tiles[name] = (
                 best if best == TileConfiguration() or measure.confirms(module, {name: best}) else TileConfiguration()
             )
-            store.put(_entry(name, device), json.dumps(dataclasses.asdict(found[name])).encode())
-    return {name: configuration for name, configuration in found.items() if configuration != TileConfiguration()}
+            store.put(_entry(name, device), json.dumps(dataclasses.asdict(tiles[name])).encode())
+    return {name: configuration for name, configuration in tiles.items() if configuration != TileConfiguration()}
 
 
 def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
     """By their signatures the fusions whose products are worth the search, one of each."""
-    found: dict[str, Fusion] = {}
+    by_signature: dict[str, Fusion] = {}
     for fusion in fusions:
         if fusion.hero is not None and ROWS[fusion.hero.opcode].tunable and _products(fusion) >= LEAST_PRODUCTS:
-            found.setdefault(signature(fusion), fusion)
-    return found
+            by_signature.setdefault(signature(fusion), fusion)
+    return by_signature
 
 
 def load_configurations(names: Iterable[str], device: Device) -> dict[str, TileConfiguration] | None:
     """What `tune` gives for products of these signatures; None where it would have to search."""
-    found: dict[str, TileConfiguration] = {}
+    tiles: dict[str, TileConfiguration] = {}
     for name in names:
         content = disk.cache().get(_entry(name, device))
         if content is None:
             return None
-        found[name] = _decode(content)
-    return {name: configuration for name, configuration in found.items() if configuration != TileConfiguration()}
+        tiles[name] = _decode(content)
+    return {name: configuration for name, configuration in tiles.items() if configuration != TileConfiguration()}
 
 
 def search(module: Module, name: str, target: Target, timer: Timer, advance: Callable[[], None]) -> TileConfiguration:
@@ -124,13 +124,13 @@ def search(module: Module, name: str, target: Target, timer: Timer, advance: Cal
 def program_of(fusion: Fusion) -> Module:
     """A program of the fusion's product alone: its inputs are the parameters, the hero is the result."""
     inputs, members = product_of(fusion)
-    made: dict[Instruction, Instruction] = {}
+    copies: dict[Instruction, Instruction] = {}
     for n, i in enumerate(inputs):
-        made[i] = Instruction(f"p{n}", "parameter", i.shape, [], {"number": n})
+        copies[i] = Instruction(f"p{n}", "parameter", i.shape, [], {"number": n})
     for i in members:
-        made[i] = Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], dict(i.attributes))
+        copies[i] = Instruction(i.name, i.opcode, i.shape, [copies[o] for o in i.operands], dict(i.attributes))
     hero = hero_of(fusion)
-    entry = Computation("main", list(made.values()), made[hero])
+    entry = Computation("main", list(copies.values()), copies[hero])
     return Module(f"tune.{hero.name}", [entry], entry)
 
 
@@ -159,9 +159,9 @@ class _OnDevice:
         """The kernels of a program as text, and what makes it an executable."""
 
         plan = plan_module(module, target)[1].plan
-        built = program(plan.kernels, target)
-        text = built.source + str([k.items for k in plan.kernels])
-        return text, lambda: Executable(plan, built, self.device, cost_of(plan).operations)
+        opencl = program(plan.kernels, target)
+        text = opencl.source + str([k.items for k in plan.kernels])
+        return text, lambda: Executable(plan, opencl, self.device, cost_of(plan).operations)
 
     def seconds(self, module: Module, executable: Executable) -> float:
         """The least time of several calls."""

@@ -105,16 +105,16 @@ def load(name: str | None) -> Compilation | None:
 def read(content: bytes) -> Compilation | None:
     """A compilation from its bytes; None for what is none of this version's."""
     try:
-        found = serialization.loads(content)
+        value = serialization.loads(content)
     except serialization.UnreadableError:
         return None
-    return found if isinstance(found, Compilation) else None
+    return value if isinstance(value, Compilation) else None
 
 
-def save(name: str | None, made: Compilation) -> None:
+def save(name: str | None, compilation: Compilation) -> None:
     """Keep a compilation under a key; None keeps nothing, nor does a process whose own sources were edited since."""
     if name is not None and _is_as_it_began():
-        disk.cache().put(name, serialization.dumps(made))
+        disk.cache().put(name, serialization.dumps(compilation))
 
 
 def _is_as_it_began() -> bool:
@@ -145,8 +145,8 @@ def build() -> str:
     was when this was first asked."""
     parts = [platform.python_version(), np.__version__, ml_dtypes.__version__]
     for package in ("refxla", "refxla_spec"):
-        found = find_spec(package)
-        for root in (found and found.submodule_search_locations) or ():
+        spec = find_spec(package)
+        for root in (spec and spec.submodule_search_locations) or ():
             for directory, inner, names in os.walk(root):
                 if "__pycache__" in inner:  # where another process that starts may just be writing what it compiled
                     inner.remove("__pycache__")

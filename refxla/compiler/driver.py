@@ -251,8 +251,8 @@ class Reference:
         parameters = self.hlo.entry.parameters
         shapes = [p.shape for p in parameters]
         values = unflatten_all(arguments, shapes) if any(s.is_tuple for s in shapes) else list(arguments)
-        given = [_as_array(v, s) for v, s in zip(values, shapes, strict=False)] + values[len(shapes) :]
-        result = interpreter.run(self.hlo, given)
+        inputs = [_as_array(v, s) for v, s in zip(values, shapes, strict=False)] + values[len(shapes) :]
+        result = interpreter.run(self.hlo, inputs)
         return tuple(flatten(result)) if self.hlo.entry.root.shape.is_tuple else result
 
     def __repr__(self) -> str:

@@ -103,19 +103,19 @@ class Explanation:
 
     def refusals_of(self, fusion: Fusion) -> list[Refusal]:
         """The edges into a fusion that were not fused, each once, with the first reason."""
-        found: dict[Instruction, Refusal] = {}
+        refusals: dict[Instruction, Refusal] = {}
         for r in self.refusals:
             if r.user == fusion.name:
-                found.setdefault(r.producer, r)
-        return list(found.values())
+                refusals.setdefault(r.producer, r)
+        return list(refusals.values())
 
     def _launches(self, fusion: Fusion) -> list[str]:
-        found, name = [], fusion.name
+        launches, name = [], fusion.name
         while name in self._sharing:
             m = self._sharing[name]
-            found.append(("in " if m.name in self._sharing else "in one launch, ") + _sharing(m, name))
+            launches.append(("in " if m.name in self._sharing else "in one launch, ") + _sharing(m, name))
             name = m.name
-        return found
+        return launches
 
     @cached_property
     def _fusions_by_name(self) -> dict[str, Fusion]:
@@ -127,12 +127,12 @@ class Explanation:
 
     @cached_property
     def _kernels_by_fusion(self) -> dict[str, list[Kernel]]:
-        found: dict[str, list[Kernel]] = {}
+        kernels: dict[str, list[Kernel]] = {}
         parts = (part for k in self.plan.kernels for part in k.parts())
         for kernel in {(part.fusion, part.name): part for part in parts}.values():
             if kernel.fusion:
-                found.setdefault(kernel.fusion, []).append(kernel)
-        return found
+                kernels.setdefault(kernel.fusion, []).append(kernel)
+        return kernels
 
     def kernels_of(self, fusion: Fusion) -> list[Kernel]:
         """The kernels of a fusion in the order of their launches: those that pack its operands, then its own."""

@@ -120,24 +120,24 @@ class Profile:
 
     def trace(self) -> dict[str, Any]:
         """The steps of a call in the format of Chrome's trace viewer, which Perfetto (ui.perfetto.dev) opens."""
-        found: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         threads = [("as compiled", self.launches)] + [("each kernel a launch", self.kernels)] * self.is_merged
         for thread, (title, timeline) in enumerate(threads, 1):
-            found.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": thread, "args": {"name": title}})
+            events.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": thread, "args": {"name": title}})
             first = timeline.events[0][1] if timeline.events else 0
             about = {s.name: s for s in timeline.steps}
             for name, begin, end in timeline.events:
                 s = about[name]
-                known = {"kind": s.kind, "items": s.items, "does": s.does, "bytes": s.bytes // s.count}
-                arguments = {k: v for k, v in known.items() if v}
+                details = {"kind": s.kind, "items": s.items, "does": s.does, "bytes": s.bytes // s.count}
+                arguments = {k: v for k, v in details.items() if v}
                 if s.model is not None:
                     arguments["model_us"] = round(s.model / s.count * 1e6, 3)
-                found.append(
+                events.append(
                     {"name": name, "cat": s.kind, "ph": "X", "pid": 1, "tid": thread, "ts": (begin - first) / 1e3,
                      "dur": (end - begin) / 1e3, "args": arguments}
                 )  # fmt: skip
         process = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": f"{self.name} on {self.device}"}}
-        return {"traceEvents": [process, *found], "displayTimeUnit": "ms"}
+        return {"traceEvents": [process, *events], "displayTimeUnit": "ms"}
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -171,9 +171,9 @@ def timeline(executable: Executable, explanation: Explanation, arguments: Sequen
         before = time.perf_counter()
         Executable.__call__(executable, *arguments)
         plain = min(plain, time.perf_counter() - before)
-    made = {key: _step(key, best[key] / 1e9, counts[key], executable.plan, explanation) for key in best}
-    steps = sorted(made.values(), key=lambda step: -step.seconds)
-    rows = [(made[kind, number].name, start, end) for kind, number, start, end in shortest.tolist()]
+    by_key = {key: _step(key, best[key] / 1e9, counts[key], executable.plan, explanation) for key in best}
+    steps = sorted(by_key.values(), key=lambda step: -step.seconds)
+    rows = [(by_key[kind, number].name, start, end) for kind, number, start, end in shortest.tolist()]
     return Timeline(tuple(steps), tuple(rows), total, plain)
 
 

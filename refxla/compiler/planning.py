@@ -21,10 +21,10 @@ def plan_module(
     module: Module,
     target: Target,
     without: Collection[str] = (),
-    made: Callable[[Kernel], object] | None = None,
+    on_kernel: Callable[[Kernel], object] | None = None,
 ) -> tuple[Module, PlanningResult]:
-    """The optimized module and its plan for a target; nothing is built yet. `made` is called with kernels that are sure
-    to be launched, when they are made.
+    """The optimized module and its plan for a target; nothing is built yet. `on_kernel` is called with kernels that are
+    sure to be launched, when they are made.
 
     Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
     """
@@ -37,7 +37,7 @@ def plan_module(
         cores = target.compute_units if merge and target.kind == "cpu" and target.clang else 0
         emitter = KernelDeduplicator(partial(emit, target=target))
         tiled_fusion = TILED_FUSION not in without
-        planned = make_plan(optimized, emitter, target.costs, fuse, cores, target.persistent, made, tiled_fusion)
+        planned = make_plan(optimized, emitter, target.costs, fuse, cores, target.persistent, on_kernel, tiled_fusion)
         planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:

@@ -80,13 +80,13 @@ class _Writer:
         self.place = 0
 
     def written(self, value: Any) -> bytes:
-        made = self.value(value)
+        root = self.value(value)
         content = {
             "classes": [[kind.__name__, _FIELDS[kind]] for kind in self.classes],
             "objects": self.objects,
             "arrays": self.arrays,
             "bytes": self.strings,
-            "value": made,
+            "value": root,
         }
         head = json.dumps(content, separators=(",", ":"), check_circular=False).encode()
         return b"".join([len(head).to_bytes(_HEAD, "little"), head, *self.blobs])
@@ -125,10 +125,10 @@ class _Writer:
 
     def blob(self, content: bytes) -> list[int]:
         """[place, bytes] of a new blob."""
-        found = [self.place, len(content)]
+        location = [self.place, len(content)]
         self.blobs.append(content)
         self.place += len(content)
-        return found
+        return location
 
 
 class _Reader:
@@ -143,17 +143,17 @@ class _Reader:
         self.objects: list[Any] = []
         for number, *values in content["objects"]:
             kind = kinds[number]
-            made = object.__new__(kind)
-            made.__dict__.update(zip(_FIELDS[kind], map(self.value, values), strict=True))
-            self.objects.append(made)
+            instance = object.__new__(kind)
+            instance.__dict__.update(zip(_FIELDS[kind], map(self.value, values), strict=True))
+            self.objects.append(instance)
 
-    def value(self, made: Any) -> Any:
-        kind = type(made)
+    def value(self, item: Any) -> Any:
+        kind = type(item)
         if kind is list:
-            return tuple(map(self.value, made))
+            return tuple(map(self.value, item))
         if kind is not dict:
-            return made
-        ((tag, inner),) = made.items()
+            return item
+        ((tag, inner),) = item.items()
         if tag == "o":
             return self.objects[inner]
         if tag == "a":

@@ -20,14 +20,14 @@ def compiled_as(opcode: str) -> str:
     """What becomes of an operation: how kernels compute it, or that a pass inlines or lowers it; REFERENCE_ONLY for one
     that the compiler refuses."""
     library = "LAPACK, or " if opcode in library_calls.NAMES else ""
-    known = ROWS.get(opcode)
+    entry = ROWS.get(opcode)
     if opcode in call_inliner.INLINED:
         return "inlined"
     if opcode in expanders.EXPANSIONS or opcode in collective_lowering.EXPANSIONS:
-        if library or known is None:
+        if library or entry is None:
             return f"{library}expanded"
-    if known is not None:
-        return f"a kernel of its own ({known.kind})" if known.op_class == HERO else known.op_class
+    if entry is not None:
+        return f"a kernel of its own ({entry.kind})" if entry.op_class == HERO else entry.op_class
     return "lowered by a pass" if _compiles(opcode) else REFERENCE_ONLY
 
 

@@ -126,15 +126,15 @@ class Build:
         count: int,
         iteration: Callable[..., Sequence[Instruction]],
         state: Sequence[Instruction],
-        given: Sequence[Instruction] = (),
+        invariants: Sequence[Instruction] = (),
         more: Callable[..., Instruction] | None = None,
     ) -> list[Instruction]:
-        """The last state of a loop: state = iteration(k, *state, *given) for k = 0, 1, ... count - 1 (an s32[]).
+        """The last state of a loop: state = iteration(k, *state, *invariants) for k = 0, 1, ... count - 1 (an s32[]).
 
-        With `more` it ends as soon as more(*state, *given), a pred[], is false. Neither may use other instructions than
-        those it is given and those it makes.
+        With `more` it ends as soon as more(*state, *invariants), a pred[], is false. Neither may use other instructions
+        than those it is given and those it makes.
         """
-        first = self.make("tuple", self.scalar(0, S32), *state, *given)
+        first = self.make("tuple", self.scalar(0, S32), *state, *invariants)
         places = range(len(first.operands))
 
         def parameter() -> tuple[Instruction, list[Instruction]]:

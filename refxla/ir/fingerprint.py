@@ -32,19 +32,19 @@ class Source:
     def of(module: Module) -> Source:
         """The source that a module is, as it stands now."""
         try:
-            known = fingerprint(module)
+            key = fingerprint(module)
         except (TypeError, ValueError, AttributeError, KeyError):  # put together wrongly: `verify` says how
-            known = None
-        source = Source(known, lambda: module, sum(len(c.instructions) for c in module.computations))
+            key = None
+        source = Source(key, lambda: module, sum(len(c.instructions) for c in module.computations))
         _ = source.module
         return source
 
     @cached_property
     def module(self) -> Module:
         """The program."""
-        made = self._make()
+        program = self._make()
         del self._make  # and what it holds
-        return made
+        return program
 
 
 def fingerprint(module: Module) -> str:

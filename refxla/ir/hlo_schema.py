@@ -485,8 +485,8 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
 def _classes() -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(_file())
-    found = (pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in MESSAGES)
-    return {d.name: message_factory.GetMessageClass(d) for d in found}
+    descriptors = (pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in MESSAGES)
+    return {d.name: message_factory.GetMessageClass(d) for d in descriptors}
 
 
 CLASSES = _classes()

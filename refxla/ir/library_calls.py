@@ -67,14 +67,14 @@ def library_call(i: Instruction) -> LibraryRoutine | None:
     """How a library computes an instruction; None where it does not: it is another operation, of a type that LAPACK
     does not have, on empty matrices, or with options that only an expansion knows."""
     name = i.custom_call_target if i.opcode == "custom-call" else i.opcode
-    made = _CALLS.get(name)
-    if made is None or any(not o.shape.is_array for o in i.operands):
+    maker = _CALLS.get(name)
+    if maker is None or any(not o.shape.is_array for o in i.operands):
         return None
     shapes = [o.shape for o in i.operands]
     kind = shapes[0].element_type.name
     if kind not in LETTERS or not all(s.size and max(s.dimensions) <= LARGEST for s in shapes):
         return None
-    return made(i, shapes)
+    return maker(i, shapes)
 
 
 _DIRECT = ("potrf", "trsm", "getrf")  # whose expansions do what the routine does, element by element
@@ -137,11 +137,11 @@ def _cholesky(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
 
 
 def _triangular_solve(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
-    given = i.attributes if i.opcode == "triangular-solve" else triangular_solve_attributes(i)
-    read = {"left_side": False, "lower": False, "unit_diagonal": False, "transpose_a": "NO_TRANSPOSE", **given}
+    attributes = i.attributes if i.opcode == "triangular-solve" else triangular_solve_attributes(i)
+    values = {"left_side": False, "lower": False, "unit_diagonal": False, "transpose_a": "NO_TRANSPOSE", **attributes}
     (k, _), (m, n) = map(_matrix, shapes)
-    side, triangle = "R" if read["left_side"] else "L", "U" if read["lower"] else "L"
-    flags = side + triangle + read["transpose_a"][0].replace("A", "C") + ("U" if read["unit_diagonal"] else "N")
+    side, triangle = "R" if values["left_side"] else "L", "U" if values["lower"] else "L"
+    flags = side + triangle + values["transpose_a"][0].replace("A", "C") + ("U" if values["unit_diagonal"] else "N")
     return LibraryRoutine("trsm", (m, n, k), flags, _scale(shapes[0]) * k * m * n, 1)
 
 
@@ -198,8 +198,8 @@ def _schur(i: Instruction, shapes: list[Shape]) -> LibraryRoutine | None:
 
 def _hessenberg(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     n = shapes[0].dimensions[-1]
-    given = options(i, low=1, high=n)
-    low, high = int(given["low"]), int(given["high"])
+    bounds = options(i, low=1, high=n)
+    low, high = int(bounds["low"]), int(bounds["high"])
     return LibraryRoutine("gehrd", (low, n, high), "", _scale(shapes[0]) * 10 / 3 * n**3, 3)
 
 
@@ -229,7 +229,7 @@ _BY_ROUTINE: dict[str, _Make] = {
     "sytrd": _tridiagonal, "hetrd": _tridiagonal, "gtsv": _tridiagonal_solve,
 }  # fmt: skip
 _CALLS: dict[str, _Make] = {
-    **{f"lapack_{kind}{routine}_ffi": made for routine, made in _BY_ROUTINE.items() for kind in LETTERS.values()},
+    **{f"lapack_{kind}{routine}_ffi": maker for routine, maker in _BY_ROUTINE.items() for kind in LETTERS.values()},
     "cholesky": _cholesky,
     "triangular-solve": _triangular_solve,
     "Eigh": _hermitian_eigen,

@@ -159,15 +159,15 @@ def _scattering(i: Instruction, number: int) -> str:
     it."""
     if number < len(i.operands) // 2:
         return IN_MEMORY
-    cone, found = [i.operands[number]], 0
+    cone, count = [i.operands[number]], 0
     while cone:
         x = cone.pop()
         op_class = ROWS[x.opcode].op_class if x.opcode in ROWS else CONTROL
         if op_class not in (ELEMENTWISE, MOVEMENT):
             continue
-        found += 1
+        count += 1
         cheap = x.opcode in ("broadcast", "reshape", "iota") or (op_class == ELEMENTWISE and ROWS[x.opcode].flops <= 1)
-        if not cheap or found > _CONE:
+        if not cheap or count > _CONE:
             return IN_MEMORY
         cone += x.operands
     return ANY_INDEX

@@ -109,39 +109,39 @@ def _decode(data: bytes) -> tuple[Any, Any]:
 
 
 # An attribute to look for: its name, what it is, the path of its field, and whether there is something to read.
-_Wanted = tuple[str, Attribute, str, bool]
+_Entry = tuple[str, Attribute, str, bool]
 
 
 @lru_cache(1024)
-def _look_for(opcode: str, present: frozenset[str]) -> tuple[tuple[_Wanted, ...], tuple[str, ...]]:
+def _look_for(opcode: str, present: frozenset[str]) -> tuple[tuple[_Entry, ...], tuple[str, ...]]:
     """The attributes that an instruction with these fields may have, and the fields that none of them reads."""
-    wanted: list[_Wanted] = []
-    read: set[str] = set(_LEFT_OUT)
+    entries: list[_Entry] = []
+    fields: set[str] = set(_LEFT_OUT)
     for name, attribute in _declared(opcode, present).items():
         path = field_of(opcode, name)
         if path is None:
             continue
         top = path.partition(".")[0]
-        read.add(top)
+        fields.add(top)
         if name == "replica_groups":  # in one of several fields
-            read.update(GROUP_FIELDS)
+            fields.update(GROUP_FIELDS)
             is_there = True
         else:
             is_there = top in present or not (name in SPECIAL or attribute.default is None)
         if is_there or attribute.default is not None:
-            wanted.append((name, attribute, path, is_there))
-    return tuple(wanted), tuple(sorted(present - read))
+            entries.append((name, attribute, path, is_there))
+    return tuple(entries), tuple(sorted(present - fields))
 
 
 def _declared(opcode: str, present: frozenset[str]) -> dict[str, Attribute]:
     """The attributes to look for: what the operation declares, else whatever the fields that are set may mean."""
-    known = operations().get(opcode)
-    result = dict(known.attributes) if known else {}
+    operation = operations().get(opcode)
+    result = dict(operation.attributes) if operation else {}
     for name, kind in grammar.ATTRIBUTE_KINDS.items():
         path = field_of(opcode, name)
         if name in result or path is None or path.partition(".")[0] not in present:
             continue
-        if known and any((field_of(opcode, n) or "").partition(".")[0] == path.partition(".")[0] for n in result):
+        if operation and any((field_of(opcode, n) or "").partition(".")[0] == path.partition(".")[0] for n in result):
             continue
         if name in SINGLE:
             continue
@@ -215,23 +215,23 @@ class _Reader:
             if sorted(sequence) != sorted(order):
                 raise ParseError(f"the schedule of computation {message.name} does not have each instruction once")
             order = sequence
-        made: dict[int, Instruction] = {}
+        instructions: dict[int, Instruction] = {}
         for number in order:
-            made[number] = self.instruction(by_id[number], made)
-        if message.root_id not in made:
+            instructions[number] = self.instruction(by_id[number], instructions)
+        if message.root_id not in instructions:
             raise ParseError(f"computation {message.name} has no root: no instruction has the id {message.root_id}")
-        computation.instructions = list(made.values())
-        computation.root = made[message.root_id]
+        computation.instructions = list(instructions.values())
+        computation.root = instructions[message.root_id]
 
-    def instruction(self, m: Any, made: dict[int, Instruction]) -> Instruction:
+    def instruction(self, m: Any, instructions: dict[int, Instruction]) -> Instruction:
         if not grammar.is_opcode(m.opcode):
             raise ParseError(f"{m.name}: HLO has no opcode {m.opcode!r}{suggestion(m.opcode, grammar.OPCODES)}")
         operands, before = list(m.operand_ids), list(m.control_predecessor_ids)
         for number in (*operands, *before):
-            if number not in made:
+            if number not in instructions:
                 raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
         try:
-            i = Instruction(_name(m.name), m.opcode, self.shape(m.shape), [made[n] for n in operands])
+            i = Instruction(_name(m.name), m.opcode, self.shape(m.shape), [instructions[n] for n in operands])
             i.attributes = self.attributes(m, i)
             i.metadata = self.metadata(m.metadata)
             i.sharding = sharding_from(m.sharding) if m.HasField("sharding") else None
@@ -239,7 +239,7 @@ class _Reader:
             raise type(problem)(f"{m.name}: {problem}") from None
         i.frontend_attributes = tuple((e.key, e.value) for e in m.frontend_attributes.map)
         i.backend_config = _config_text(m.backend_config) if m.backend_config else None
-        i.control_predecessors = [made[n] for n in before]
+        i.control_predecessors = [instructions[n] for n in before]
         return i
 
     def shape(self, m: Any) -> Shape:
@@ -263,8 +263,8 @@ class _Reader:
         result = self.called(m, i)
         if i.opcode == "constant":
             result["literal"] = literal_from(m.literal, i.shape)
-        wanted, unknown = _look_for(i.opcode, present)
-        for name, attribute, path, is_there in wanted:
+        entries, unknown = _look_for(i.opcode, present)
+        for name, attribute, path, is_there in entries:
             value = read(m, path, name, attribute.kind) if is_there else None
             if name in SINGLE and value is None:
                 continue
@@ -473,8 +473,8 @@ class _Writer:
         self.frontend_attributes(i.frontend_attributes, m.frontend_attributes)
         if i.backend_config is not None:
             m.backend_config = _config_bytes(i.backend_config)
-        known = self.operations.get(i.opcode)
-        declared = known.attributes if known else {}
+        operation = self.operations.get(i.opcode)
+        declared = operation.attributes if operation else {}
         # Of defaults those are written that the proto's own default, zero, would contradict.
         values = {n: a.default for n, a in declared.items() if a.default is not REQUIRED and a.default}
         values = {n: v for n, v in values.items() if field_of(i.opcode, n) and n not in SINGLE} | i.attributes

@@ -139,8 +139,8 @@ def _convolution_field(name: str) -> str:
 
 def _convolution_from(message: Any) -> ConvolutionDimensions:
     def value(name: str) -> Any:
-        found = getattr(message, _convolution_field(name))
-        return tuple(found) if name.endswith("spatial") else found
+        field = getattr(message, _convolution_field(name))
+        return tuple(field) if name.endswith("spatial") else field
 
     dims = ConvolutionDimensions(**{f.name: value(f.name) for f in fields(ConvolutionDimensions)})
     for first, second, spatial in (
@@ -293,9 +293,9 @@ def _groups_to(groups: ReplicaGroups, message: Any) -> None:
         else:
             mesh.device_ids.extend(groups.device_ids or ())
         for a in groups.along:
-            made = message.mesh_axes_replica_group_list.axes.add(mesh_axis_index=a.axis)
+            axis = message.mesh_axes_replica_group_list.axes.add(mesh_axis_index=a.axis)
             if a.size is not None:
-                made.sub_axis_info.pre_size, made.sub_axis_info.size = a.pre_size, a.size
+                axis.sub_axis_info.pre_size, axis.sub_axis_info.size = a.pre_size, a.size
     else:
         for group in groups.lists:
             message.collective_device_list.replica_groups.add(replica_ids=group)

@@ -46,8 +46,8 @@ def _has_unknown(message: Any) -> bool:
 
 def _check(where: str, value: Any) -> None:
     for message in _messages(value):
-        for number, found in _own(message):
-            _tell(where, message.DESCRIPTOR.name, number, found)
+        for number, content in _own(message):
+            _tell(where, message.DESCRIPTOR.name, number, content)
 
 
 def _messages(value: Any) -> Iterator[Any]:

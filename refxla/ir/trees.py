@@ -124,13 +124,13 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def number(made: Any, leaves: Sequence[Any]) -> Any:
+def number(source: Any, leaves: Sequence[Any]) -> Any:
     """The value of a leaf's number, a Fixed or a Computed in a call with these leaves."""
-    if isinstance(made, int):
-        return leaves[made]
-    if isinstance(made, Fixed):
-        return made.value
-    return NUMBER_FUNCTIONS[made.function](*(number(o, leaves) for o in made.operands))
+    if isinstance(source, int):
+        return leaves[source]
+    if isinstance(source, Fixed):
+        return source.value
+    return NUMBER_FUNCTIONS[source.function](*(number(o, leaves) for o in source.operands))
 
 
 def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
@@ -151,27 +151,27 @@ def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
 
 def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
     """Of each child the key as it is written, its tree and its value."""
-    wanted = f"a {tree.kind} of {len(tree.children)}"
+    form = f"a {tree.kind} of {len(tree.children)}"
     if tree.kind == "dict":
         if isinstance(value, dict) and set(value) == set(tree.keys):
             return [(f"[{k!r}]", child, value[k]) for k, child in zip(tree.keys, tree.children, strict=True)]
         listed = ", ".join(map(repr, tree.keys[:8])) + (", ..." if len(tree.keys) > 8 else "")
-        wanted = f"a dict with the keys {listed}" if tree.keys else "an empty dict"
+        form = f"a dict with the keys {listed}" if tree.keys else "an empty dict"
     elif isinstance(value, list if tree.kind == "list" else tuple) and len(value) == len(tree.children):
         return [(f"[{n}]", child, v) for n, (child, v) in enumerate(zip(tree.children, value, strict=True))]
-    raise InputError(f"{where} is {_shown(value)}, and the function was saved for {wanted}")
+    raise InputError(f"{where} is {_shown(value)}, and the function was saved for {form}")
 
 
-def _same(wanted: Any, given: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Whether a value makes the same program: 0.0 and -0.0 do not, nor do 1 and True."""
-    if isinstance(wanted, np.ndarray) and hasattr(given, "shape"):
-        other = np.asarray(given)
-        return (wanted.dtype, wanted.shape) == (other.dtype, other.shape) and wanted.tobytes() == other.tobytes()
-    if type(wanted) is not type(given):
+    if isinstance(first, np.ndarray) and hasattr(second, "shape"):
+        other = np.asarray(second)
+        return (first.dtype, first.shape) == (other.dtype, other.shape) and first.tobytes() == other.tobytes()
+    if type(first) is not type(second):
         return False
-    if isinstance(wanted, tuple):
-        return len(given) == len(wanted) and all(map(_same, wanted, given))
-    return repr(wanted) == repr(given) if isinstance(wanted, (float, complex)) else bool(wanted == given)
+    if isinstance(first, tuple):
+        return len(second) == len(first) and all(map(_same, first, second))
+    return repr(first) == repr(second) if isinstance(first, (float, complex)) else bool(first == second)
 
 
 def _shown(value: Any) -> str:

@@ -56,12 +56,12 @@ def _role(i: Instruction, attribute: str) -> str:
 
 def _name_apart(computations: list[Computation]) -> None:
     """Give what is called as an instruction of a computation before it a name of its own."""
-    taken: set[str] = set()
+    names: set[str] = set()
     for computation in computations:
         for i in computation.instructions:
-            while i.name in taken:
+            while i.name in names:
                 i.name = f"{computation.name}.{i.name}"
-            taken.add(i.name)
+            names.add(i.name)
 
 
 def _open_constants(computation: Computation) -> int:

@@ -42,14 +42,14 @@ def _inline(computation: Computation) -> int:
     for call in calls:
         callee = call.attributes[INLINED[call.opcode]]
         copies: dict[Instruction, Instruction] = {}
-        known = set(call.operands)
+        members = set(call.operands)
         for i in callee.instructions:
             if i.opcode == "parameter":
                 copies[i] = call.operands[i.attributes["number"]]
             else:
                 copies[i] = _copy(i, copies, call)
-                if copies[i] not in known:
-                    known.add(copies[i])
+                if copies[i] not in members:
+                    members.add(copies[i])
                     computation.instructions.append(copies[i])
         replacements[call] = copies[callee.root]
     if calls:

@@ -99,8 +99,8 @@ def _ragged(i: Instruction) -> Instruction:
     rows, rest = result.shape.dimensions[0], operand.shape.dimensions[1:]
     row = b.iota(S32, (rows,), 0)
     for n in range(offsets[0].shape.dimensions[0]):
-        taken = (b.reshape(b.slice(o, (n,), (n + 1,)), ()) for o in offsets[:3])
-        start, size, at = (b.spread(b.convert(t, S32), row.shape, ()) for t in taken)
+        scalars = (b.reshape(b.slice(o, (n,), (n + 1,)), ()) for o in offsets[:3])
+        start, size, at = (b.spread(b.convert(t, S32), row.shape, ()) for t in scalars)
         behind = b.subtract(row, at)
         inside = b.and_(b.compare(behind, 0, direction="GE"), b.compare(behind, size, direction="LT"))
         if not operand.shape.dimensions[0]:

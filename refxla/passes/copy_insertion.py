@@ -24,19 +24,19 @@ def _part(computation: Computation) -> int:
     for i in computation.instructions:
         for o in i.operands:
             uses[o] = uses.get(o, 0) + 1
-    made = 0
+    count = 0
     instructions: list[Instruction] = []
     for i in computation.instructions:
         for n in range(ROWS[i.opcode].in_place(i) if i.opcode in ROWS else 0):
             filling = i.operands[n]
             if filling.opcode == "broadcast" and filling.operands[0].shape.rank == 0 and uses[filling] > 1:
-                name, operands = f"{filling.name}.own.{made}", list(filling.operands)
+                name, operands = f"{filling.name}.own.{count}", list(filling.operands)
                 attributes = dict(filling.attributes)
                 own = Instruction(name, "broadcast", filling.shape, operands, attributes, filling.metadata)
                 uses[filling] -= 1
                 i.operands[n] = own
                 instructions.append(own)
-                made += 1
+                count += 1
         instructions.append(i)
     computation.instructions = instructions
-    return made
+    return count

@@ -20,7 +20,7 @@ def run(module: Module) -> int:
 
 
 def _merge(computation: Computation, same: dict[Computation, int]) -> int:
-    known: dict[Any, Instruction] = {}
+    by_key: dict[Any, Instruction] = {}
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
@@ -28,7 +28,7 @@ def _merge(computation: Computation, same: dict[Computation, int]) -> int:
             continue
         attributes = tuple(sorted((k, attribute_key(v, same)) for k, v in i.attributes.items()))
         key = (i.opcode, i.shape.without_layout(), tuple(id(o) for o in i.operands), attributes)
-        first = known.setdefault(key, i)
+        first = by_key.setdefault(key, i)
         if first is not i:
             replaced[i] = first
     if replaced:

@@ -19,14 +19,14 @@ def run(module: Module) -> int:
 def called_first(entry: Computation) -> list[Computation]:
     """The computations that the entry calls, directly or not, each after those it calls; the entry is the last."""
     order: list[Computation] = []
-    seen: set[Computation] = set()
+    visited: set[Computation] = set()
     stack: list[tuple[Computation, bool]] = [(entry, False)]
     while stack:
         computation, done = stack.pop()
         if done:
             order.append(computation)
-        elif computation not in seen:
-            seen.add(computation)
+        elif computation not in visited:
+            visited.add(computation)
             stack.append((computation, True))
             calling = (i for i in reversed(computation.instructions) if i.attributes)
             stack.extend((c, False) for i in calling for c in reversed(i.called))
@@ -44,9 +44,9 @@ def settle(computation: Computation, replaced: dict[Instruction, Instruction]) -
 def sort(computation: Computation, instructions: list[Instruction] | None = None) -> None:
     """Put instructions in an order where each follows its operands; dead ones go away, except parameters and calls with
     side effects, which nothing depends on before their order is a value."""
-    given = instructions or computation.instructions
-    parameters = [i for i in given if i.opcode == "parameter"]
-    acting = [i for i in given if _acts(i)]
+    members = instructions or computation.instructions
+    parameters = [i for i in members if i.opcode == "parameter"]
+    acting = [i for i in members if _acts(i)]
     if acting:
         order = list(dict.fromkeys([*post_order(acting[0], acting[1:]), *post_order(computation.root)]))
     else:

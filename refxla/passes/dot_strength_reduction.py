@@ -38,9 +38,9 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        made = (_reduced(i) or _outer(i) or _of_few_rows(i)) if i.opcode == "dot" else None
-        if made is not None:
-            replaced[i] = made
+        replacement = (_reduced(i) or _outer(i) or _of_few_rows(i)) if i.opcode == "dot" else None
+        if replacement is not None:
+            replaced[i] = replacement
     if replaced:
         settle(computation, replaced)
     return len(replaced)
@@ -53,8 +53,8 @@ def _reduced(dot: Instruction) -> Instruction | None:
     if element_type is None or len(dot.operands) != 2 or orders[0] is None or orders[0] != orders[1]:
         return None
     batch = dot.attributes.get("lhs_batch_dims", ())
-    kept = [d for d in orders[0] if d < len(batch)]
-    if kept != sorted(kept):
+    batch_order = [d for d in orders[0] if d < len(batch)]
+    if batch_order != sorted(batch_order):
         return None
     lhs = dot.operands[0].shape
     paired = (*batch, *dot.lhs_contracting_dims)
@@ -84,9 +84,9 @@ def _outer(dot: Instruction) -> Instruction | None:
         first = len(batch) + free
         free += len(own)
         places = {**{d: n for n, d in enumerate(batch)}, **{d: first + n for n, d in enumerate(own)}}
-        kept = sorted(places)
-        x = o if len(kept) == o.shape.rank else b.reshape(o, tuple(o.shape.dimensions[d] for d in kept))
-        sides.append(b.spread(b.convert(x, element_type), shape, tuple(places[d] for d in kept)))
+        order = sorted(places)
+        x = o if len(order) == o.shape.rank else b.reshape(o, tuple(o.shape.dimensions[d] for d in order))
+        sides.append(b.spread(b.convert(x, element_type), shape, tuple(places[d] for d in order)))
     return b.convert(_of_one_term(b, b.multiply(*sides)), shape.element_type)
 
 

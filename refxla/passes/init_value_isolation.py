@@ -52,11 +52,11 @@ def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> 
     for i in computation.instructions:
         dynamic = any(o.shape.is_dynamic for o in i.operands)  # what lies beyond a size becomes the initial value
         if i.opcode == "reduce" or (i.opcode == "reduce-window" and dynamic):
-            made = _of_one_type(i) if i.opcode == "reduce" else i
-            if not is_plain(made.to_apply) and not _counts_once(made):
-                made = _with_presence(made, once)
-            if made is not i:
-                replaced[i] = made
+            reduction = _of_one_type(i) if i.opcode == "reduce" else i
+            if not is_plain(reduction.to_apply) and not _counts_once(reduction):
+                reduction = _with_presence(reduction, once)
+            if reduction is not i:
+                replaced[i] = reduction
     if replaced:
         computation.replace(replaced)
         sort(computation)
@@ -109,20 +109,20 @@ def _of_one_type(i: Instruction) -> Instruction:
     if all(o.shape.element_type is v.shape.element_type for o, v in zip(operands, inits, strict=True)):
         return i
     b = Build(i.name)
-    taken = {p: inits[n - count].shape for n, p in enumerate(i.to_apply.parameters) if n >= count}
-    made: dict[Instruction, Instruction] = {}
+    shapes = {p: inits[n - count].shape for n, p in enumerate(i.to_apply.parameters) if n >= count}
+    copies: dict[Instruction, Instruction] = {}
     for j in i.to_apply.instructions:
-        if j in taken:
-            made[j] = Instruction(j.name, "parameter", taken[j], [], j.attributes)
-        elif j.opcode == "convert" and j.operands[0] in taken and j.shape.compatible(taken[j.operands[0]]):
-            made[j] = made[j.operands[0]]
+        if j in shapes:
+            copies[j] = Instruction(j.name, "parameter", shapes[j], [], j.attributes)
+        elif j.opcode == "convert" and j.operands[0] in shapes and j.shape.compatible(shapes[j.operands[0]]):
+            copies[j] = copies[j.operands[0]]
         else:
-            other = any(o in taken and o.shape.element_type is not taken[o].element_type for o in j.operands)
-            made[j] = _copy(j, made) if not other else j
+            other = any(o in shapes and o.shape.element_type is not shapes[o].element_type for o in j.operands)
+            copies[j] = _copy(j, copies) if not other else j
             if other:
                 break
     else:
-        reducer = _computation(f"{i.to_apply.name}.converted", list(made.values()), made[i.to_apply.root])
+        reducer = _computation(f"{i.to_apply.name}.converted", list(copies.values()), copies[i.to_apply.root])
         if is_plain(reducer) or _chooses(reducer):
             converted = [b.convert(o, v.shape.element_type) for o, v in zip(operands, inits, strict=True)]
             return b.make(i.opcode, *converted, *inits, dimensions=i.dimensions, to_apply=reducer)
@@ -143,12 +143,12 @@ def _with_presence(i: Instruction, once: dict[Computation, Computation]) -> Inst
     attributes = {k: v for k, v in i.attributes.items() if k in ("dimensions", "window")}
     absent = b.make("constant", shape=Shape(PRED), literal=np.array(False))
     pairs = b.make(i.opcode, *operands, there, *nothing, absent, to_apply=once[i.to_apply], **attributes)
-    *totals, found = (b.make("get-tuple-element", pairs, index=n) for n in range(count + 1))
-    starts = [b.spread(v, found.shape, ()) if found.shape.rank else v for v in inits]
-    results = mapped(i.to_apply, [*starts, *totals], found, i.name)
+    *totals, presence = (b.make("get-tuple-element", pairs, index=n) for n in range(count + 1))
+    starts = [b.spread(v, presence.shape, ()) if presence.shape.rank else v for v in inits]
+    results = mapped(i.to_apply, [*starts, *totals], presence, i.name)
     empty = i.opcode == "reduce-window" or not prod(operands[0].shape.dimensions[d] for d in i.dimensions)
     if empty or any(o.shape.is_dynamic for o in operands):
-        results = [b.make("select", found, r, s) for r, s in zip(results, starts, strict=True)]
+        results = [b.make("select", presence, r, s) for r, s in zip(results, starts, strict=True)]
     return b.tuple(*results) if i.shape.is_tuple else results[0]
 
 
@@ -165,11 +165,11 @@ def _aware_of_presence(reducer: Computation) -> Computation:
         ]
         for k, side in enumerate("ab")
     )
-    made = dict(zip(parameters, [*left[:-1], *right[:-1]], strict=True))
+    copies = dict(zip(parameters, [*left[:-1], *right[:-1]], strict=True))
     for j in reducer.instructions:
-        if j not in made:
-            made[j] = _copy(j, made)
-    root = made[reducer.root]
+        if j not in copies:
+            copies[j] = _copy(j, copies)
+    root = copies[reducer.root]
     both = root.operands if root.opcode == "tuple" else [root]
     results = [
         b.make("select", left[-1], b.make("select", right[-1], c, a), e)
@@ -179,8 +179,8 @@ def _aware_of_presence(reducer: Computation) -> Computation:
     return _computation(b.name, [*left, *right, end], end)
 
 
-def _copy(i: Instruction, made: dict[Instruction, Instruction]) -> Instruction:
-    return Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], dict(i.attributes), i.metadata)
+def _copy(i: Instruction, copies: dict[Instruction, Instruction]) -> Instruction:
+    return Instruction(i.name, i.opcode, i.shape, [copies[o] for o in i.operands], dict(i.attributes), i.metadata)
 
 
 def _computation(name: str, instructions: list[Instruction], root: Instruction) -> Computation:

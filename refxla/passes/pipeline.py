@@ -99,19 +99,19 @@ def optimize(
             f"{after!r} is no pass over HLO, but comes after all of them, when kernels are planned: refxla show --plan "
             "and refxla explain show what it did"
         )
-    for name, known in (*((name, [*names, *SCHEDULING]) for name in without), *([(after, names)] if after else [])):
-        if name not in known:
-            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(known)}{suggestion(name, known)}")
+    for name, passes in (*((name, [*names, *SCHEDULING]) for name in without), *([(after, names)] if after else [])):
+        if name not in passes:
+            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(passes)}{suggestion(name, passes)}")
     wrong = [name for name in without if name not in OPTIONAL]
     if wrong:
         raise InputError(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")
-    made = _apply(module, without, after, library_calls, each=False)
+    result = _apply(module, without, after, library_calls, each=False)
     try:
-        shapes.check(made)
+        shapes.check(result)
     except Error:
         _apply(module, without, after, library_calls, each=True)  # again, to find out which pass it was
         raise
-    return made
+    return result
 
 
 def _apply(module: Module, without: Collection[str], after: str | None, library_calls: bool, each: bool) -> Module:

@@ -75,16 +75,16 @@ class _Propagation:
     def is_made_of_pieces(self, i: Instruction, bounds: list[_Bounds]) -> bool:
         """Whether an elementwise value, of which only parts within `bounds` are read, is made of a concatenate whose
         operands no such part crosses."""
-        waiting, seen = [i], {i}
+        waiting, visited = [i], {i}
         while waiting:
             now = waiting.pop()
             for o in now.operands:
-                if o in seen or o.shape.dimensions != i.shape.dimensions:
+                if o in visited or o.shape.dimensions != i.shape.dimensions:
                     continue
                 if o.opcode == "concatenate" and all(_piece(o, b) is not None for b in bounds):
                     return True
-                if _is_elementwise(o) and all(u in seen for u in self.users[o]) and o is not self.computation.root:
-                    seen.add(o)
+                if _is_elementwise(o) and all(u in visited for u in self.users[o]) and o is not self.computation.root:
+                    visited.add(o)
                     waiting.append(o)
         return False
 
@@ -97,15 +97,15 @@ class _Propagation:
 
     def part(self, i: Instruction, bounds: _Bounds) -> Instruction:
         """A slice of a value; of a concatenate, one of its piece."""
-        found = _piece(i, bounds)
-        if found is not None:
-            i, bounds = found
+        piece = _piece(i, bounds)
+        if piece is not None:
+            i, bounds = piece
         if bounds == tuple((0, n) for n in i.shape.dimensions):
             return i
         if (i, bounds) not in self.slices:
-            made = make("slice", i, name=f"{i.name}.part", slice=tuple(SliceDimension(a, b, 1) for a, b in bounds))
-            self.slices[i, bounds] = made
-            self.users.setdefault(i, []).append(made)
+            part = make("slice", i, name=f"{i.name}.part", slice=tuple(SliceDimension(a, b, 1) for a, b in bounds))
+            self.slices[i, bounds] = part
+            self.users.setdefault(i, []).append(part)
         return self.slices[i, bounds]
 
 

@@ -61,11 +61,11 @@ def thread(module: Module, kind: State) -> tuple[int, Instruction | None]:
 
 def _users(computations: list[Computation], kind: State) -> set[Computation]:
     """The computations that use the state, or call one that does; callees stand first."""
-    found: set[Computation] = set()
+    users: set[Computation] = set()
     for c in computations:
-        if any(kind.is_user(i) or any(d in found for d in i.called) for i in c.instructions):
-            found.add(c)
-    return found
+        if any(kind.is_user(i) or any(d in users for d in i.called) for i in c.instructions):
+            users.add(c)
+    return users
 
 
 class _Threading:
@@ -108,9 +108,9 @@ class _Threading:
         whose result is the pair of what it was and the state."""
         parameters = self.computation.parameters
         shapes = [p.shape for p in parameters]
-        given = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
+        shape = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
         name = f"{self.computation.name}.{self.kind.word}"
-        whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(given, self.kind.shape), [], {"number": 0})
+        whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(shape, self.kind.shape), [], {"number": 0})
         self.add(whole)
         arguments = self.add(make("get-tuple-element", whole, name=f"{name}.given", index=0))
         self.state = self.add(make("get-tuple-element", whole, name=f"{name}.state", index=1))
@@ -136,10 +136,10 @@ class _Threading:
         if not any(c in self.threaded for c in i.called):
             return i
         if i.opcode in CALLS:
-            given = i.operands[0] if len(i.operands) == 1 else make("tuple", *i.operands, name=f"{i.name}.given")
+            value = i.operands[0] if len(i.operands) == 1 else make("tuple", *i.operands, name=f"{i.name}.given")
             callee = self.threaded[i.attributes[CALLS[i.opcode]]]
             return self.opened(
-                make("call", self.pair_with_state(i, given), name=f"{i.name}.{self.kind.word}", to_apply=callee)
+                make("call", self.pair_with_state(i, value), name=f"{i.name}.{self.kind.word}", to_apply=callee)
             )
         if i.opcode == "while":
             parts: dict[str, Any] = {
@@ -171,8 +171,8 @@ class _Threading:
         operands = [self.pair_with_state(i, o, n) for n, o in enumerate(i.operands[1:])]
         return make("conditional", i.operands[0], *operands, name=f"{i.name}.{self.kind.word}", **attributes)
 
-    def pair_with_state(self, i: Instruction, given: Instruction, number: int = 0) -> Instruction:
-        return make("tuple", given, self.state, name=f"{i.name}.in.{number}")
+    def pair_with_state(self, i: Instruction, value: Instruction, number: int = 0) -> Instruction:
+        return make("tuple", value, self.state, name=f"{i.name}.in.{number}")
 
     def opened(self, pair: Instruction) -> Instruction:
         """The result of what gives a pair; the state is the pair's other half."""
@@ -186,9 +186,9 @@ class _Threading:
         (p,) = computation.parameters
         name = f"{computation.name}.{self.kind.word}"
         whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(p.shape, self.kind.shape), [], {"number": 0})
-        given = make("get-tuple-element", whole, name=f"{name}.given", index=0)
-        called = make("call", given, name=f"{name}.call", to_apply=computation)
-        instructions = [whole, given, called]
+        value = make("get-tuple-element", whole, name=f"{name}.given", index=0)
+        called = make("call", value, name=f"{name}.call", to_apply=computation)
+        instructions = [whole, value, called]
         if gives_pair:
             state = make("get-tuple-element", whole, name=f"{name}.state", index=1)
             instructions += [state, make("tuple", called, state, name=f"{name}.out")]

@@ -32,9 +32,9 @@ def _rewrite_all(computation: Computation) -> int:
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
         if i.opcode == "transpose" and i.operands[0].opcode == "dot" and users[i.operands[0]] == 1:
-            made = exchanged(i, i.operands[0])
-            if made is not None and i.operands[0] is not computation.root:
-                replaced[i] = made
+            replacement = exchanged(i, i.operands[0])
+            if replacement is not None and i.operands[0] is not computation.root:
+                replaced[i] = replacement
     if replaced:
         settle(computation, replaced)
     return len(replaced)
@@ -65,5 +65,5 @@ def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:
         dimensions[d] = n
     moved = after != tuple(range(len(after)))
     name = dot.name if moved else transpose.name
-    made = make("dot", rhs, lhs, name=name, shape=dot.shape.with_dimensions(tuple(dimensions)), **attributes)
-    return make("transpose", made, name=transpose.name, dimensions=after) if moved else made
+    product = make("dot", rhs, lhs, name=name, shape=dot.shape.with_dimensions(tuple(dimensions)), **attributes)
+    return make("transpose", product, name=transpose.name, dimensions=after) if moved else product

@@ -81,12 +81,12 @@ def _stated(module: Module) -> list[str | None]:
     root = module.entry.root
     if root.sharding is not None:
         return _split(root.sharding, len(root.shape.elements)) if root.shape.is_tuple else [root.sharding]
-    found: dict[Instruction, Sharding] = {}
-    _propagate(module, module.entry, [p.sharding for p in module.entry.parameters], found)
+    shardings: dict[Instruction, Sharding] = {}
+    _propagate(module, module.entry, [p.sharding for p in module.entry.parameters], shardings)
     return (
-        [_element(found.get(root), n) for n in range(len(root.shape.elements))]
+        [_element(shardings.get(root), n) for n in range(len(root.shape.elements))]
         if root.shape.is_tuple
-        else [_element(found.get(root))]
+        else [_element(shardings.get(root))]
     )
 
 
@@ -117,30 +117,30 @@ def _text(cut: Tiling | None) -> str | None:
 
 
 def _propagate(
-    module: Module, computation: Computation, given: Sequence[Sharding], found: dict[Instruction, Sharding]
+    module: Module, computation: Computation, parameters: Sequence[Sharding], shardings: dict[Instruction, Sharding]
 ) -> Sharding:
     """Enter what is known of values' shardings; gives that of the root."""
     for i in computation.instructions:
-        operands = [found.get(o) for o in i.operands]
+        operands = [shardings.get(o) for o in i.operands]
         if i.opcode == "parameter":
-            found[i] = given[i.number]
+            shardings[i] = parameters[i.number]
         elif i.sharding is not None:
-            found[i] = i.sharding
+            shardings[i] = i.sharding
         elif i.opcode == "tuple":
-            found[i] = tuple(operands)
+            shardings[i] = tuple(operands)
         elif i.opcode == "get-tuple-element":
-            found[i] = operands[0][i.index] if isinstance(operands[0], tuple) else None
+            shardings[i] = operands[0][i.index] if isinstance(operands[0], tuple) else None
         elif i.opcode == "call":
-            found[i] = _propagate(module, i.to_apply, operands, {})
+            shardings[i] = _propagate(module, i.to_apply, operands, {})
         elif i.opcode == "custom-call" and i.custom_call_target == TO_WHOLE[1]:
             cuts = mesh_tilings(i, "out_shardings", len(operands), module)
-            found[i] = tuple(map(_text, cuts)) if i.shape.is_tuple else _text(cuts[0])
+            shardings[i] = tuple(map(_text, cuts)) if i.shape.is_tuple else _text(cuts[0])
         elif i.opcode == "custom-call" and MEANINGS.get(i.custom_call_target) is identity:
-            found[i] = operands[0]
+            shardings[i] = operands[0]
         elif i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE:
             alike = (s for s, o in zip(operands, i.operands, strict=True) if o.shape.dimensions == i.shape.dimensions)
-            found[i] = next((s for s in alike if isinstance(s, str)), None)
-    return found.get(computation.root)
+            shardings[i] = next((s for s in alike if isinstance(s, str)), None)
+    return shardings.get(computation.root)
 
 
 class _Rewrite:
@@ -153,8 +153,8 @@ class _Rewrite:
 
     def module(self) -> Module:
         entry = self.source.entry
-        given = [self._parameter(n, p, len(entry.parameters)) for n, p in enumerate(entry.parameters)]
-        root = self.walk(entry, given)
+        parameters = [self._parameter(n, p, len(entry.parameters)) for n, p in enumerate(entry.parameters)]
+        root = self.walk(entry, parameters)
         shapes = entry.root.shape.elements if entry.root.shape.is_tuple else (entry.root.shape,)
         shardings = result_shardings(self.source)
         b = Build("result")
@@ -239,10 +239,10 @@ class _Rewrite:
                 result = self.walk(source, [self.value_of(inside, per_device)])
                 if source is i.condition:
                     return self.part(result, 0)
-                made, became = self.parts(result, per_device)
+                results, became = self.parts(result, per_device)
                 if became != per_device:
                     raise _Differs
-                return self.add(make("tuple", *made))
+                return self.add(make("tuple", *results))
 
             return self.computation(source.name, shape, body)
 
@@ -250,15 +250,15 @@ class _Rewrite:
             called: dict[str, Any] = {"condition": computation(i.condition), "body": computation(i.body)}
         except _Differs:  # what was whole before it is each device's own after an iteration
             return self.loop(i, self.each(lambda d: self.part(state, d)))
-        made = self.add(make("while", self.add(make("tuple", *parts)), name=i.name, **called))
+        loop = self.add(make("while", self.add(make("tuple", *parts)), name=i.name, **called))
         return self.value_of(
-            [self.add(make("get-tuple-element", made, index=k)) for k in range(len(parts))], per_device
+            [self.add(make("get-tuple-element", loop, index=k)) for k in range(len(parts))], per_device
         )
 
     def branch(self, i: Instruction, operands: list[Value]) -> Value:
         """A conditional in whose branches devices meet: all of them take the branch of the first one."""
-        index, *given = operands
-        flat = [self.parts(o) for o in given]
+        index, *arguments = operands
+        flat = [self.parts(o) for o in arguments]
 
         def computation(source: Computation, n: int) -> Computation:
             parts, per_device = flat[n]
@@ -279,8 +279,8 @@ class _Rewrite:
         else:
             called = {"branch_computations": tuple(computation(c, n) for n, c in enumerate(i.branch_computations))}
         packed = [self.add(make("tuple", *parts)) for parts, _ in flat]
-        made = self.add(make("conditional", self.part(index, 0), *packed, name=i.name, **called))
-        return self.each(lambda d: make("get-tuple-element", made, index=d))
+        conditional = self.add(make("conditional", self.part(index, 0), *packed, name=i.name, **called))
+        return self.each(lambda d: make("get-tuple-element", conditional, index=d))
 
     def computation(self, name: str, shape: Shape, body: Callable[[Instruction], Instruction]) -> Computation:
         """A computation of one parameter, made apart from the one that is being made."""
@@ -291,9 +291,9 @@ class _Rewrite:
         finally:
             self.order = outside
 
-    def parts(self, value: Value, wanted: bool | None = None) -> tuple[list[Instruction], bool]:
-        """The instructions that a value consists of, and whether it is each device's own; as such if `wanted`."""
-        if isinstance(value, PerDevice) or wanted:
+    def parts(self, value: Value, per_device: bool | None = None) -> tuple[list[Instruction], bool]:
+        """The instructions that a value consists of, and whether it is each device's own; as such if `per_device`."""
+        if isinstance(value, PerDevice) or per_device:
             return [self.part(value, d) for d in range(self.count)], True
         return [value], False
 
@@ -421,15 +421,15 @@ def _split(sharding: str | None, count: int) -> list[str | None]:
     """The shardings of a tuple's elements, of {{...}, {...}}; one for all if it is not such a list."""
     if sharding is None or not re.match(r"\{\s*(/\*.*?\*/)?\s*\{", sharding):
         return [sharding] * count
-    found: list[str | None] = []
+    shardings: list[str | None] = []
     depth = start = 0
     for n, c in enumerate(sharding):
         depth += {"{": 1, "}": -1}.get(c, 0)
         if c == "{" and depth == 2:
             start = n
         if c == "}" and depth == 1:
-            found.append(sharding[start : n + 1])
-    return found
+            shardings.append(sharding[start : n + 1])
+    return shardings
 
 
 # -- collectives: (rewrite, instruction, operands of each device) -> result of each device ---------------------------
@@ -475,24 +475,24 @@ def _folded(b: Build, opcode: str | None, values: list[Instruction], reducer: Co
 
 
 def _all_reduce(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
-    made: dict[tuple[int, ...], Instruction] = {}
+    results: dict[tuple[int, ...], Instruction] = {}
     reducer = r.own(i.to_apply)
     for group in _groups(r, i).values():
-        if group not in made:
+        if group not in results:
             b = Build(i.name)
-            made[group] = _one(b, [_combined(b, reducer, [data[d][n] for d in group]) for n in range(len(data[0]))])
-    return [made[_groups(r, i)[d]] for d in range(r.count)]
+            results[group] = _one(b, [_combined(b, reducer, [data[d][n] for d in group]) for n in range(len(data[0]))])
+    return [results[_groups(r, i)[d]] for d in range(r.count)]
 
 
 def _all_gather(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
-    made: dict[tuple[int, ...], Instruction] = {}
+    results: dict[tuple[int, ...], Instruction] = {}
     groups = _groups(r, i)
     for group in groups.values():
-        if group not in made:
+        if group not in results:
             b = Build(i.name)
             rows = [[data[d][n] for d in group] for n in range(len(data[0]))]
-            made[group] = _one(b, [b.make("concatenate", *row, dimensions=i.dimensions) for row in rows])
-    return [made[groups[d]] for d in range(r.count)]
+            results[group] = _one(b, [b.make("concatenate", *row, dimensions=i.dimensions) for row in rows])
+    return [results[groups[d]] for d in range(r.count)]
 
 
 def _cut(b: Build, x: Instruction, dimension: int, parts: int, k: int) -> Instruction:

@@ -48,9 +48,9 @@ def _read_instead(computation: Computation, loop: Instruction, elements: set[int
     reads = [i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is loop]
     others = [i for i in reads if i.index in elements]
     if others:
-        found = next((i for i in reads if i.index == element), None)
-        found = found or make("get-tuple-element", loop, name=f"{loop.name}.{element}", index=element)
-        replaced = dict.fromkeys(others, found)
+        source = next((i for i in reads if i.index == element), None)
+        source = source or make("get-tuple-element", loop, name=f"{loop.name}.{element}", index=element)
+        replaced = dict.fromkeys(others, source)
         for i in computation.instructions:
             i.operands = [replaced.get(o, o) for o in i.operands]
         settle(computation, replaced)

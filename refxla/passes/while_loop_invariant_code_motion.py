@@ -65,11 +65,11 @@ class _Loop:
         counter = counter_of(self.loop)
         replaced: dict[Instruction, Instruction] = {}
         for i in self.body.instructions:
-            made = self.product(i, counter) if i.opcode == "dot" and counter is not None else None
-            if made is None and self.is_worth(i) and (before := self.before(i)) is not None:
-                made = self.element(before, i.name)
-            if made is not None:
-                replaced[i] = made
+            replacement = self.product(i, counter) if i.opcode == "dot" and counter is not None else None
+            if replacement is None and self.is_worth(i) and (before := self.before(i)) is not None:
+                replacement = self.element(before, i.name)
+            if replacement is not None:
+                replaced[i] = replacement
         if not replaced:
             return 0
         for i in self.body.instructions:
@@ -100,8 +100,8 @@ class _Loop:
         costly = ROWS[i.opcode].invariant or (
             ROWS[i.opcode].op_class == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE
         )
-        read = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
-        return costly and i.shape.bytes <= 2 * read
+        read_bytes = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
+        return costly and i.shape.bytes <= 2 * read_bytes
 
     # -- products of slices ----------------------------------------------------------------------------------------
 
@@ -111,10 +111,10 @@ class _Loop:
             return None
         for side in ("lhs", "rhs"):
             sliced, whole = dot.operands if side == "lhs" else dot.operands[::-1]
-            found = self.slice(sliced)
-            if found is None or (matrix := self.before(whole)) is None:
+            cut = self.slice(sliced)
+            if cut is None or (matrix := self.before(whole)) is None:
                 continue
-            source, index, d = found
+            source, index, d = cut
             free = _free(dot, side)
             rows = int(np.prod([sliced.shape.dimensions[f] for f in free], dtype=np.int64))
             count = source.shape.dimensions[d]
@@ -136,16 +136,16 @@ class _Loop:
         """(array before the loop, index, dimension) if the value is that slice of that array; else None."""
         if i.opcode != "reshape" or i.operands[0].opcode != "dynamic-slice":
             return None
-        taken = i.operands[0]
-        source = self.before(taken.operands[0])
+        cut = i.operands[0]
+        source = self.before(cut.operands[0])
         if source is None:
             return None
-        whole, part = source.shape.dimensions, taken.shape.dimensions
+        whole, part = source.shape.dimensions, cut.shape.dimensions
         along = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
         if len(along) != 1 or part[along[0]] != 1:
             return None
         d = along[0]
-        return (source, taken.operands[1 + d], d) if i.shape.dimensions == whole[:d] + whole[d + 1 :] else None
+        return (source, cut.operands[1 + d], d) if i.shape.dimensions == whole[:d] + whole[d + 1 :] else None
 
     def part(self, dot: Instruction, product: Instruction, index: Instruction, d: int) -> Instruction:
         """In the body: slice `index` of the product along dimension d, in the shape of the dot."""
@@ -153,8 +153,8 @@ class _Loop:
         rank = product.shape.rank
         sizes = tuple(1 if n == d else size for n, size in enumerate(product.shape.dimensions))
         starts = [index if n == d else zero for n in range(rank)]
-        taken = make("dynamic-slice", product, *starts, name=f"{dot.name}.slice", dynamic_slice_sizes=sizes)
-        return make("reshape", taken, name=dot.name, shape=dot.shape)
+        cut = make("dynamic-slice", product, *starts, name=f"{dot.name}.slice", dynamic_slice_sizes=sizes)
+        return make("reshape", cut, name=dot.name, shape=dot.shape)
 
     # -- the state ---------------------------------------------------------------------------------------------------
 
@@ -179,9 +179,9 @@ class _Loop:
 
 def _free(dot: Instruction, side: str) -> list[int]:
     """The dimensions of an operand that are neither batch nor contracting dimensions."""
-    taken = (*dot.attributes.get(f"{side}_batch_dims", ()), *dot.attributes.get(f"{side}_contracting_dims", ()))
+    others = (*dot.attributes.get(f"{side}_batch_dims", ()), *dot.attributes.get(f"{side}_contracting_dims", ()))
     rank = dot.operands[0 if side == "lhs" else 1].shape.rank
-    return [d for d in range(rank) if d not in taken]
+    return [d for d in range(rank) if d not in others]
 
 
 def _is_pure(i: Instruction) -> bool:

@@ -156,9 +156,9 @@ def _tiled(i: Instruction) -> Instruction:
     return b.make("transpose", y, dimensions=tuple(places.index(d) for d in range(4)))
 
 
-def _mark(made: Instruction, i: Instruction) -> None:
+def _mark(root: Instruction, i: Instruction) -> None:
     """All that was made for an instruction comes from where that comes from."""
-    waiting = [made]
+    waiting = [root]
     while waiting:
         n = waiting.pop()
         if n not in i.operands and n.metadata is not i.metadata:

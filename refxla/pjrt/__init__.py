@@ -11,8 +11,8 @@ def initialize() -> None:
     alone, nothing is loaded."""
     import jax
 
-    wanted = jax.config.jax_platforms
-    if not wanted or "refxla" in wanted.split(","):
+    platforms = jax.config.jax_platforms
+    if not platforms or "refxla" in platforms.split(","):
         from .plugin import register
 
         register()

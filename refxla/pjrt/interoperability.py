@@ -49,8 +49,8 @@ class _Jaxlib:
         **options: Any,
     ) -> Any:
         if not _is_ours(array):
-            known = {"max_version": max_version, "copied": copied} if max_version is not None or copied else {}
-            return _export(array, stream=stream, **known, **options)
+            keywords = {"max_version": max_version, "copied": copied} if max_version is not None or copied else {}
+            return _export(array, stream=stream, **keywords, **options)
         if stream is not None:
             raise BufferError("an array on refxla lies in the host's memory, which has no streams")
         return capsule_of(_view(array), max_version, copied)

@@ -59,21 +59,21 @@ def _refuse(problem: InputError) -> None:
     def refused() -> Any:
         raise InputError(text)
 
-    asked = PLATFORM in (jax.config.jax_platforms or "").split(",")
-    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not asked)
+    is_explicit = PLATFORM in (jax.config.jax_platforms or "").split(",")
+    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not is_explicit)
 
 
 def device_count() -> int:
     """How many devices there are: what REFXLA_DEVICES says, or else what the program asks JAX's CPU for (its option
     jax_num_cpu_devices, or XLA's flag), or 1. Raises InputError."""
-    said = os.environ.get("REFXLA_DEVICES")
-    if not said:
+    value = os.environ.get("REFXLA_DEVICES")
+    if not value:
         return _cpu_devices_asked_for()
-    if not said.isdecimal() or int(said) not in _COUNTS:
+    if not value.isdecimal() or int(value) not in _COUNTS:
         raise InputError(
-            f"REFXLA_DEVICES is {said!r}: say how many devices JAX is to see, from {_COUNTS[0]} to {_COUNTS[-1]}"
+            f"REFXLA_DEVICES is {value!r}: say how many devices JAX is to see, from {_COUNTS[0]} to {_COUNTS[-1]}"
         )
-    return int(said)
+    return int(value)
 
 
 def _cpu_devices_asked_for() -> int:

@@ -76,8 +76,8 @@ def costs(device: OpenClDevice) -> Costs:
         return Costs()
     entry = _entry(device)
     if entry not in _costs:
-        found = load_rates(device)
-        _costs[entry] = Costs() if found is None else found.costs()
+        rates = load_rates(device)
+        _costs[entry] = Costs() if rates is None else rates.costs()
     return _costs[entry]
 
 
@@ -128,10 +128,10 @@ _later: list[str] = []  # the names of the devices that are measured when this p
 
 def _is_asked() -> bool:
     """Whether rates are measured. Raises InputError if REFXLA_CALIBRATION is neither "off" nor unset."""
-    said = os.environ.get("REFXLA_CALIBRATION", "")
-    if said not in ("", "off"):
-        raise InputError(f"REFXLA_CALIBRATION is {said!r}: say off, for the default cost model, or leave it unset")
-    return not said
+    value = os.environ.get("REFXLA_CALIBRATION", "")
+    if value not in ("", "off"):
+        raise InputError(f"REFXLA_CALIBRATION is {value!r}: say off, for the default cost model, or leave it unset")
+    return not value
 
 
 @cache
@@ -192,11 +192,11 @@ def measure_rates(bench: Bench) -> MeasuredRates | None:
     items = 16 * units
     copied = 2 * BYTES / best("copy", BYTES // (32 * CHUNK))
     wall, used = time.perf_counter(), time.process_time()
-    done = items * SUMS * TERMS * 16 / best("sums", items)
+    flops = items * SUMS * TERMS * 16 / best("sums", items)
     wall, used = time.perf_counter() - wall, time.process_time() - used
     if bench.device.kind == "cpu" and used < SHARE * units * wall:
         return None
-    return MeasuredRates(copied / units / 1e9, done / units / 1e9, best("nothing", units, LAUNCHES) / LAUNCHES * 1e6)
+    return MeasuredRates(copied / units / 1e9, flops / units / 1e9, best("nothing", units, LAUNCHES) / LAUNCHES * 1e6)
 
 
 def _seconds(action: Callable[[], None]) -> float:
@@ -208,10 +208,10 @@ def _seconds(action: Callable[[], None]) -> float:
 def main(name: str) -> None:
     """`python -m refxla.runtime.calibration DEVICE`: measure the device and keep its rates on disk."""
     device = load()[name]
-    made = measure_rates(Bench(device))
-    if made is not None:
-        disk.cache().put(_entry(device), json.dumps(asdict(made)).encode())
-    print(made)
+    rates = measure_rates(Bench(device))
+    if rates is not None:
+        disk.cache().put(_entry(device), json.dumps(asdict(rates)).encode())
+    print(rates)
 
 
 if __name__ == "__main__":

@@ -27,18 +27,18 @@ def cores() -> Cores:
 
     Raises InputError where REFXLA_THREADS is no number above 0.
     """
-    found = Cores(os.cpu_count() or 1)
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else found.count
+    result = Cores(os.cpu_count() or 1)
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else result.count
     quota = _quota()
     limits = [(allowed, "affinity")]
     if quota is not None:
         limits.append((max(1, int(quota)), f"a control group's quota of {quota:g} cores"))
-    if (asked := _asked()) is not None:
-        limits.append((asked, VARIABLE))
+    if (threads := _asked()) is not None:
+        limits.append((threads, VARIABLE))
     for count, limit in limits:
-        if count < found.count:
-            found = Cores(count, limit)
-    return found
+        if count < result.count:
+            result = Cores(count, limit)
+    return result
 
 
 def _asked() -> int | None:

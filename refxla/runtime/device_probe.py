@@ -76,9 +76,9 @@ def properties(device: OpenClDevice) -> Properties:
     name = entry(device)
     if (store.directory, name) in _read:
         return _read[store.directory, name]
-    kept = store.get(name)
-    if kept is not None:
-        return _read.setdefault((store.directory, name), Properties(**json.loads(kept)))
+    content = store.get(name)
+    if content is not None:
+        return _read.setdefault((store.directory, name), Properties(**json.loads(content)))
     # PoCL 3 compiles vectors of 16 for minutes, or not at all, where the machine has AVX-512; nothing needs them there.
     skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
     answers = run_checks(device.name, [c for c in CHECKS if c not in skip])
@@ -88,12 +88,12 @@ def properties(device: OpenClDevice) -> Properties:
     return result
 
 
-def adopt(device: OpenClDevice, name: str, found: Properties) -> None:
+def adopt(device: OpenClDevice, name: str, record: Properties) -> None:
     """Take properties that another process found under the key `name`, if it is this device's (see `entry`) and
     nothing is known of it: for as long as this process lives."""
     store = disk.cache()
     if name == entry(device) and not store.has(name):
-        _read.setdefault((store.directory, name), found)
+        _read.setdefault((store.directory, name), record)
 
 
 _read: dict[tuple[Path, str], Properties] = {}  # by the directory of the cache, and the key
@@ -127,8 +127,8 @@ def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
     elif values.pop("shared", False):
         values["access"] = "svm"
     values.pop("shared", None)
-    known = {f.name for f in fields(Properties)}
-    return Properties(**{k: v for k, v in values.items() if k in known})
+    names = {f.name for f in fields(Properties)}
+    return Properties(**{k: v for k, v in values.items() if k in names})
 
 
 def run_checks(
@@ -142,26 +142,26 @@ def run_checks(
     Gives, for each, its answer, or a sentence on how it failed. `command` starts a child; device and names follow.
     """
     answers: dict[str, dict[str, Any] | str] = {}
-    left = list(names)
-    while left:
-        ended, lines, complaint = _child([*command, device, *left], limit)
+    queue = list(names)
+    while queue:
+        ended, lines, complaint = _child([*command, device, *queue], limit)
         begun = None
         for line in lines:
             word, _, rest = line.partition(" ")
-            if word == "begin" and rest in left:
+            if word == "begin" and rest in queue:
                 begun = rest
             elif word == "answer" and begun is not None:
                 answers[begun] = json.loads(rest)
-                left.remove(begun)
+                queue.remove(begun)
                 begun = None
-        if not left:
+        if not queue:
             break
         # The check that was under way ended the child; or the child ended before its first.
-        culprit = begun if begun is not None else left[0]
-        left.remove(culprit)
+        culprit = begun if begun is not None else queue[0]
+        queue.remove(culprit)
         answers[culprit] = f"the check ended with {ended}" + (f": {complaint}" if complaint else "")
         if answers[culprit] and culprit == "runs":
-            for other in left:
+            for other in queue:
                 answers[other] = "not tried, since no program runs"
             break
     return answers
@@ -305,13 +305,13 @@ def _memory(bench: Bench) -> dict[str, Any]:
         return {"host_pointers": right(a, np.zeros(8, np.float32)), "shared": True}
     fine = cl.svm_mem_flags.READ_WRITE
     # Freed by the host, after `finish`: PoCL 3's freeing through a queue was seen to corrupt the heap.
-    given = cl.SVMAllocation(bench.context, 32, 0, fine)
-    taken = cl.SVMAllocation(bench.context, 32, 0, fine)
+    source = cl.SVMAllocation(bench.context, 32, 0, fine)
+    target = cl.SVMAllocation(bench.context, 32, 0, fine)
     host, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    cl.enqueue_copy(bench.queue, given, host)
-    kernel.set_args(given, taken)
+    cl.enqueue_copy(bench.queue, source, host)
+    kernel.set_args(source, target)
     cl.enqueue_nd_range_kernel(bench.queue, kernel, (8,), (1,))
-    cl.enqueue_copy(bench.queue, out, taken)
+    cl.enqueue_copy(bench.queue, out, target)
     bench.queue.finish()
     return {"shared": bool(np.array_equal(out, 2 * host))}
 

@@ -44,7 +44,7 @@ class Device(OpenClDevice):
             text = f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}"
             hint = linker.is_missing() if self.platform == pocl.NAME else ""
             raise DeviceError(f"{text}; {hint}" if hint else text)
-        made = Target(
+        target = Target(
             kind="gpu" if self.kind == "gpu" else "cpu",
             clang=p.clang,
             vector_bytes=p.vector_bytes,
@@ -58,10 +58,10 @@ class Device(OpenClDevice):
             bare=p.bare and self.platform == pocl.NAME,
         )
         if self.kind != "gpu":
-            return made
+            return target
         return replace(
-            made,
-            sub_group=_sub_group(self.raw) or made.sub_group,
+            target,
+            sub_group=_sub_group(self.raw) or target.sub_group,
             group_size=self.raw.max_work_group_size,
             local_bytes=self.raw.local_mem_size,
         )
@@ -159,32 +159,32 @@ def find(name: str | None = None) -> Device:
 
 def choose(name: str | None = None) -> tuple[Device, str]:
     """(device, the reason for it); see `find`."""
-    found = _load()
-    if not found:
+    by_name = _load()
+    if not by_name:
         raise DeviceError(f"no OpenCL device was found{discovery.failure()}; {FIX}, which brings one for the CPU")
     if name is None and os.environ.get("REFXLA_DEVICE"):
         name, origin = os.environ["REFXLA_DEVICE"], "REFXLA_DEVICE names it"
     elif name is not None:
         origin = "it was asked for"
     else:
-        device = min(found.values(), key=_rank)
+        device = min(by_name.values(), key=_rank)
         if device.kind == "simulator":
             raise DeviceError(f"the only OpenCL device is a simulator, {device.name}: name it to use it, or {FIX}")
-        same = sum(d.kind == device.kind for d in found.values())
-        reason = "it is the only one" if len(found) == 1 else f"the best of {len(found)} devices"
+        same = sum(d.kind == device.kind for d in by_name.values())
+        reason = "it is the only one" if len(by_name) == 1 else f"the best of {len(by_name)} devices"
         if device.kind == "gpu":
             reason += ": a GPU comes before a CPU"
         elif same > 1:
             reason += ": no GPU is here, and PoCL comes first among CPU devices"
         return replace(device, why=reason), reason
-    if name in found:
-        matches = [found[name]]
-    elif (named := _named(name, found) or _of_kind(name, found)) is not None:
-        matches = [named]
+    if name in by_name:
+        matches = [by_name[name]]
+    elif (choice := _named(name, by_name) or _of_kind(name, by_name)) is not None:
+        matches = [choice]
     else:
-        matches = [d for n, d in found.items() if n.startswith(name)]
+        matches = [d for n, d in by_name.items() if n.startswith(name)]
     kind = name.partition(":")[0]
-    if not matches and kind in ("cpu", "gpu") and all(d.kind != kind for d in found.values()):
+    if not matches and kind in ("cpu", "gpu") and all(d.kind != kind for d in by_name.values()):
         there = ", ".join(d.name for d in devices())
         raise DeviceError(
             f"no {kind.upper()} was found, and {name!r} is one ({origin}); there are: {there}; refxla devices and "
@@ -196,22 +196,22 @@ def choose(name: str | None = None) -> tuple[Device, str]:
     return replace(matches[0], why=origin), origin
 
 
-def _named(name: str, found: dict[str, Device]) -> Device | None:
+def _named(name: str, by_name: dict[str, Device]) -> Device | None:
     """A device that is asked for by name alone."""
     if name in MODELS:
         model = MODELS[name]
         return DescribedGpu(name, "gpu", model.label, "described", model.architecture, model.target.compute_units, None)
-    base = found.get("pocl:pthread") or found.get("pocl")
+    base = by_name.get("pocl:pthread") or by_name.get("pocl")
     if name != EMULATED_NAME or base is None:
         return None
     platform = f"{base.platform} as a GPU"
     return EmulatedGpu(name, "cpu", base.label, platform, base.driver, base.compute_units, base.raw, of=base)
 
 
-def _of_kind(name: str, found: dict[str, Device]) -> Device | None:
+def _of_kind(name: str, by_name: dict[str, Device]) -> Device | None:
     """The device that is asked for as one of a kind: "gpu", the first of them, or "gpu:1", the second."""
     kind, colon, number = name.partition(":")
-    of_kind = sorted((d for d in found.values() if d.kind == kind), key=_rank)
+    of_kind = sorted((d for d in by_name.values() if d.kind == kind), key=_rank)
     if not of_kind or (colon and not (number.isdecimal() and int(number) < len(of_kind))):
         return None
     return of_kind[int(number or 0)]
@@ -227,5 +227,5 @@ def _load() -> dict[str, Device]:
 
 
 @cache
-def _described_device(found: OpenClDevice) -> Device:
-    return Device(**{f.name: getattr(found, f.name) for f in fields(found)})
+def _described_device(device: OpenClDevice) -> Device:
+    return Device(**{f.name: getattr(device, f.name) for f in fields(device)})

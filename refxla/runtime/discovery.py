@@ -110,7 +110,7 @@ def _discover() -> tuple[dict[str, OpenClDevice], str]:
             import pyopencl as cl
         except ImportError as error:
             raise DeviceError(f"pyopencl cannot be loaded ({error}); {FIX}") from error
-        found: dict[str, OpenClDevice] = {}
+        devices: dict[str, OpenClDevice] = {}
         try:
             with pocl.threads_apart():  # some loaders ask for the devices of a platform, too
                 platforms = cl.get_platforms()
@@ -125,8 +125,8 @@ def _discover() -> tuple[dict[str, OpenClDevice], str]:
                     continue
                 raise DeviceError(f"the OpenCL platform {platform.name} does not list its devices: {error}") from error
             for device in _of_platform(platform, raws):
-                found[_unused(device.name, found)] = replace(device, name=_unused(device.name, found))
-        return found, ""
+                devices[_unused(device.name, devices)] = replace(device, name=_unused(device.name, devices))
+        return devices, ""
     finally:
         for name in set(os.environ) - set(before):
             if not name.startswith("PYOPENCL") or name == _NO_CACHE:
@@ -250,12 +250,12 @@ def _kind(raw: Any) -> str:
     return "gpu" if raw.type & cl.device_type.GPU else "cpu" if raw.type & cl.device_type.CPU else "accelerator"
 
 
-def _unused(name: str, taken: dict[str, OpenClDevice]) -> str:
+def _unused(name: str, devices: dict[str, OpenClDevice]) -> str:
     """The name itself, or the name with the first number that makes it new."""
-    if name not in taken:
+    if name not in devices:
         return name
     number = 1
-    while f"{name}.{number}" in taken:
+    while f"{name}.{number}" in devices:
         number += 1
     return f"{name}.{number}"
 

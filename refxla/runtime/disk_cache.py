@@ -113,13 +113,13 @@ class Cache:
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         """(time of last use, size, path) of each entry, the least recently used first."""
-        found = []
+        entries = []
         with contextlib.suppress(OSError):
             for path in self.directory.glob(f"??/*{_SUFFIX}"):
                 with contextlib.suppress(OSError):  # another process may have removed it
                     status = path.stat()
-                    found.append((status.st_mtime_ns, status.st_size, path))
-        return sorted(found)
+                    entries.append((status.st_mtime_ns, status.st_size, path))
+        return sorted(entries)
 
     def _make_room(self, written: int, keep: Path) -> None:
         """Keep to the limit. What many small entries take together is counted once in a while: counting looks at each
@@ -180,8 +180,8 @@ _caches: dict[Path, Cache] = {}
 
 def cache() -> Cache:
     """The cache that the environment names now."""
-    named = os.environ.get("REFXLA_CACHE_DIR")
-    directory = Path(named).absolute() if named else Path(platformdirs.user_cache_dir("refxla"))
+    setting = os.environ.get("REFXLA_CACHE_DIR")
+    directory = Path(setting).absolute() if setting else Path(platformdirs.user_cache_dir("refxla"))
     return _caches.setdefault(directory, Cache(directory))
 
 

@@ -39,11 +39,11 @@ class Executable(Executor):
         self.device = device
         check_device_memory(plan, device)
         cores, self._cores_reason = choose_cores(plan, device, operations)
-        built = build(device, program, ahead, binaries)
+        programs = build(device, program, ahead, binaries)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]
         local = 0 if device.target.kind == "gpu" else 1
         pointers = program.pointers
-        super().__init__(plan, program.entries, built, queue, device.context, device.access, local, pointers, others)
+        super().__init__(plan, program.entries, programs, queue, device.context, device.access, local, pointers, others)
 
     @property
     def opencl(self) -> str:

@@ -32,13 +32,13 @@ _functions: weakref.WeakValueDictionary[int, HostFunction] = weakref.WeakValueDi
 def call(key: int, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
     """Call the function of a key and fill `results` with what it gives. What it raises is raised; Error for a key of no
     function, and for results of other shapes."""
-    found = _functions.get(key)
-    if found is None:
+    entry = _functions.get(key)
+    if entry is None:
         raise Error(f"the program calls host function {key} of another process, or of a function that is gone")
-    given = found.function(*operands)
-    if len(given) != len(results):
-        raise Error(f"host function {key} gave {len(given)} results, and the program takes {len(results)}")
-    for value, result in zip(given, results, strict=True):
+    values = entry.function(*operands)
+    if len(values) != len(results):
+        raise Error(f"host function {key} gave {len(values)} results, and the program takes {len(results)}")
+    for value, result in zip(values, results, strict=True):
         array = np.asarray(value)
         if array.shape != result.shape or array.dtype != result.dtype:
             raise Error(

@@ -26,11 +26,11 @@ def check(path: Path, last: int = 1) -> None:
     (0: it may be sticky itself, so that a new directory in it is safe); OSError if it is not there."""
     if not path.is_absolute():
         raise NotPrivateError(f"the user has no home directory in which {path} could be")
-    left = list(reversed(path.parts[1:]))
+    names = list(reversed(path.parts[1:]))
     here, links = "/", 0
-    _check_mode(here, os.lstat(here), len(left) < last)
-    while left:
-        name = left.pop()
+    _check_mode(here, os.lstat(here), len(names) < last)
+    while names:
+        name = names.pop()
         if name == "..":
             here = os.path.dirname(here)
             continue
@@ -43,11 +43,11 @@ def check(path: Path, last: int = 1) -> None:
             if links > _MOST_LINKS:
                 raise NotPrivateError(f"{path} leads through too many symbolic links")
             target = Path(os.readlink(place))
-            left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+            names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
             here = "/" if target.is_absolute() else here
         elif stat.S_ISDIR(status.st_mode):
             here = place
-            _check_mode(here, status, len(left) < last)
+            _check_mode(here, status, len(names) < last)
         else:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
 

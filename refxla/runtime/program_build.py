@@ -26,34 +26,34 @@ Binaries = Mapping[str, bytes]
 
 
 def build(
-    device: Device, program: Program, ahead: ParallelBuild | None = None, known: Binaries | None = None
+    device: Device, program: Program, ahead: ParallelBuild | None = None, archive: Binaries | None = None
 ) -> dict[str, Any]:
     """The parts of a program built for a device's `runner`: for each __kernel its pyopencl program.
 
-    `ahead` is what began to compile the program when its first parts were made; `known` are binaries that are looked
+    `ahead` is what began to compile the program when its first parts were made; `archive` has binaries that are looked
     at before the cache on disk. Raises DeviceError with the compiler's log.
     """
     if device.platform == pocl.NAME:
-        return _by_function(program, pocl_build.build(device, program.parts, ahead, known))
+        return _by_function(program, pocl_build.build(device, program.parts, ahead, archive))
     store = disk_cache.cache()
-    return _by_function(program, [_with_binary(device, part.source, store, known or {}) for part in program.parts])
+    return _by_function(program, [_with_binary(device, part.source, store, archive or {}) for part in program.parts])
 
 
 def binaries(device: Device, program: Program) -> dict[str, bytes]:
     """The binaries of a program that was built for a device: from the cache on disk, or made now. A part of which the
     device gives none is left out."""
-    found: dict[str, bytes | None] = {}
+    contents: dict[str, bytes | None] = {}
     for part in program.parts:
         if device.platform == pocl.NAME:
-            found[built_parts.key(device, part)] = built_parts.binary(device, part)
+            contents[built_parts.key(device, part)] = built_parts.binary(device, part)
         else:
-            found[program_key([part.source], device.build_options, device.runner)] = _binary(device, part.source)
-    return {name: content for name, content in found.items() if content is not None}
+            contents[program_key([part.source], device.build_options, device.runner)] = _binary(device, part.source)
+    return {name: content for name, content in contents.items() if content is not None}
 
 
 def _binary(device: Device, source: str) -> bytes | None:
-    kept = disk_cache.cache().get(program_key([source], device.build_options, device.runner))
-    return kept or _binary_of(compile_source(device.context, device.runner, source, device.build_options))
+    content = disk_cache.cache().get(program_key([source], device.build_options, device.runner))
+    return content or _binary_of(compile_source(device.context, device.runner, source, device.build_options))
 
 
 def _binary_of(program: Any) -> bytes | None:
@@ -61,14 +61,14 @@ def _binary_of(program: Any) -> bytes | None:
     import pyopencl as cl
 
     try:
-        made = [b for b in program.get_info(cl.program_info.BINARIES) if b]
+        contents = [b for b in program.get_info(cl.program_info.BINARIES) if b]
     except cl.Error:
         return None
-    return bytes(made[0]) if len(made) == 1 else None
+    return bytes(contents[0]) if len(contents) == 1 else None
 
 
-def _by_function(program: Program, built: Sequence[Any]) -> dict[str, Any]:
-    return {f: p for part, p in zip(program.parts, built, strict=True) for f in part.functions}
+def _by_function(program: Program, programs: Sequence[Any]) -> dict[str, Any]:
+    return {f: p for part, p in zip(program.parts, programs, strict=True) for f in part.functions}
 
 
 def part_size(device: Device) -> int | None:
@@ -76,22 +76,22 @@ def part_size(device: Device) -> int | None:
     return _PART if device.platform == pocl.NAME and cores().count > 1 else None
 
 
-def _with_binary(device: Device, source: str, store: disk_cache.Cache, known: Binaries) -> Any:
+def _with_binary(device: Device, source: str, store: disk_cache.Cache, archive: Binaries) -> Any:
     import pyopencl as cl
     from pyopencl import _cl
 
     raw, options = device.runner, device.build_options
     name = program_key([source], options, raw)
-    kept = known.get(name) or store.get(name)
-    if kept is not None:
+    content = archive.get(name) or store.get(name)
+    if content is not None:
         try:
-            program = _cl._Program(device.context, [raw], [kept])
+            program = _cl._Program(device.context, [raw], [content])
             program._build(options.encode(), [raw])
             return program
         except cl.Error:  # another version of the driver than it says, perhaps
             store.drop(name)
     program = compile_source(device.context, raw, source, options)
-    made = _binary_of(program)
-    if made is not None:
-        store.put(name, made)
+    binary = _binary_of(program)
+    if binary is not None:
+        store.put(name, binary)
     return program

@@ -51,11 +51,11 @@ class _Preheader:
         """Whether a block is the same in every iteration."""
         return block in self.invariant or block.space == p.CONSTANT
 
-    def hoist(self, step: p.Launch, read: Sequence[MemoryBlock]) -> None:
+    def hoist(self, step: p.Launch, reads: Sequence[MemoryBlock]) -> None:
         """Adds a step that reads these blocks before the outermost loop in which they are the same."""
-        if self.outer is not None and all(map(self.outer.is_invariant, read)):
+        if self.outer is not None and all(map(self.outer.is_invariant, reads)):
             self.passed.append(step)
-            self.outer.hoist(step, read)
+            self.outer.hoist(step, reads)
         else:
             self.steps.append(step)
 
@@ -105,8 +105,8 @@ class ComputationScheduler:
         told = set()
         for edge in unfused:
             told.add((edge.producer, edge.user))
-            made = self.graph.instructions[edge.producer][0]
-            yield Refusal(made, self.names[edge.user], edge.reason, edge.unfused, edge.fused)
+            value = self.graph.instructions[edge.producer][0]
+            yield Refusal(value, self.names[edge.user], edge.reason, edge.unfused, edge.fused)
         number = {i: n for n, instructions in enumerate(self.graph.instructions) for i in instructions}
         behind = {n: g.heroes for g in self.groups if g.kind != "control" for n in g.outputs if n not in g.heroes}
         for user, group in enumerate(self.groups):
@@ -122,10 +122,10 @@ class ComputationScheduler:
         """Make one of groups that are computed tile by tile."""
         us = lambda n: kernel_us(self.fusion(n, self.groups[n]), self.builder.costs)  # noqa: E731
         search = TilingSearch(self, self.builder.costs, self.builder.cores, us)
-        found = search.run()
+        fusions = search.run()
         self.builder.tiling_decisions += search.decisions
-        if found:
-            self.groups, self.names, self.tiled = search.joined(found)
+        if fusions:
+            self.groups, self.names, self.tiled = search.joined(fusions)
             self.aliases = self._aliases()
             self.last_use = self._last_uses()
 
@@ -136,28 +136,28 @@ class ComputationScheduler:
 
     def _aliases(self) -> dict[Instruction, Instruction]:
         """Values that are others: a reshape or copy alone in its group, and what a loop leaves as it was given."""
-        found: dict[Instruction, Instruction] = {}
+        aliases: dict[Instruction, Instruction] = {}
         for group in self.groups:
             i, *elements = self.graph.instructions[group.outputs[0]]
             alone = group.members == group.outputs and len(group.members) == 1
             if group.kind == "loop" and alone and i.opcode in ("reshape", "copy"):
                 if not self.is_inline(i.operands[0]):
-                    found[i] = i.operands[0]
+                    aliases[i] = i.operands[0]
             elif i.opcode == "while":
                 inside, roots = state_values(i.body), root_leaves(i.body)
-                kept = (e for e in elements if inside.get(e.index) is roots[e.index])
-                found.update({e: i.operands[0].operands[e.index] for e in kept})
-        return found
+                invariants = (e for e in elements if inside.get(e.index) is roots[e.index])
+                aliases.update({e: i.operands[0].operands[e.index] for e in invariants})
+        return aliases
 
     def _overwritten(self) -> dict[Instruction, set[int]]:
         """By loop, the elements of its state whose values before it nobody reads."""
-        found = {}
+        by_loop = {}
         for group in self.groups:
             i = self.graph.instructions[group.outputs[0]][0]
             counter = counter_of(i) if i.opcode == "while" else None
             if counter is not None and 0 < counter.trip_count <= TABLE:
-                found[i] = {k for k in range(len(i.operands[0].operands)) if covers(i, counter, k)}
-        return found
+                by_loop[i] = {k for k in range(len(i.operands[0].operands)) if covers(i, counter, k)}
+        return by_loop
 
     def base(self, i: Instruction) -> Instruction:
         while i in self.aliases:
@@ -177,12 +177,12 @@ class ComputationScheduler:
     def inputs(self, group: FusionGroup) -> list[Instruction]:
         """The values a group reads from memory, in order of first use."""
         inside = {i for m in group.members for i in self.graph.instructions[m]}
-        found: dict[Instruction, None] = {}
+        values: dict[Instruction, None] = {}
         for m in group.members:
             for leaf, in_memory in self.operands(m):
                 if leaf not in inside and (in_memory or not self.is_inline(leaf)):
-                    found[leaf] = None
-        return list(found)
+                    values[leaf] = None
+        return list(values)
 
     def operands(self, node: int) -> list[tuple[Instruction, bool]]:
         """The array values a node reads, and whether it must find them in memory."""
@@ -260,12 +260,12 @@ class ComputationScheduler:
         kernels = builder.emit(fusion)
         arguments = [a for k in kernels for a in k.arguments]
         updated = {a.instruction: a.updates for a in arguments if a.role == "output" and a.updates}
-        read = {self.base(_value(a)) for a in arguments if a.role == "input"}
+        bases = {self.base(_value(a)) for a in arguments if a.role == "input"}
         for i in fusion.outputs:
             source = updated.get(i)
-            self.values[i] = self.output(n, fusion, i, source, source is not None and self.base(source) in read)
+            self.values[i] = self.output(n, fusion, i, source, source is not None and self.base(source) in bases)
             if source is not None:
-                read.add(self.base(source))  # a second output that begins as the same value needs a copy
+                bases.add(self.base(source))  # a second output that begins as the same value needs a copy
         each_time: set[str] = set()  # scratch memory that is used anew in each iteration of the loop around
         for kernel in kernels:
             numbers = []
@@ -351,15 +351,17 @@ class ComputationScheduler:
         hero = self.graph.instructions[group.heroes[0]][0] if group.heroes else None
         if hero is not None and group.kind == "scatter" and hero.shape.is_tuple:
             # it updates all its operands, also where a result is not read
-            found = {i.index: i for i in written}
+            by_index = {i.index: i for i in written}
             for k, shape in enumerate(hero.shape.elements):
-                if k not in found:
-                    found[k] = Instruction(f"{hero.name}.{k}", "get-tuple-element", shape, [hero], {"index": k})
-                    inside[found[k]] = None
-            written = list(found.values())
+                if k not in by_index:
+                    by_index[k] = Instruction(f"{hero.name}.{k}", "get-tuple-element", shape, [hero], {"index": k})
+                    inside[by_index[k]] = None
+            written = list(by_index.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
-        kept = tuple(i for i in inputs if self.is_invariant(i))
-        return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
+        invariants = tuple(i for i in inputs if self.is_invariant(i))
+        return p.Fusion(
+            self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, invariants, self.trip_count
+        )
 
     def in_place(self, group: FusionGroup, value: Instruction) -> bool:
         """Whether a loop or product reads a value, under whichever names it has, only at the index that it writes."""
@@ -399,7 +401,7 @@ class ComputationScheduler:
         builder = self.builder
         assert builder.merging is not None  # or nothing is tiled
         results = [self.new_block(i) for i in body.results]
-        known = len(builder.blocks)
+        block_count = len(builder.blocks)
         tile = TileBuffers(builder)
         values: dict[Instruction, MemoryBlock] = {}
         bases: list[MemoryBlock] = []
@@ -421,7 +423,7 @@ class ComputationScheduler:
         once = [s for s in preheader.launches() if tile.has_part(s)]
         self.steps += first
         outside = {b for s in first for b in s.buffers}
-        own = [b for b in builder.blocks[known:] if b.space == p.ARENA and builder.number[b] not in outside]
+        own = [b for b in builder.blocks[block_count:] if b.space == p.ARENA and builder.number[b] not in outside]
         tile.assign(name, own, once, steps)
         self.steps.append(builder.merging.tiled(body.axes, tile.sub_buffers, once, steps))
 
@@ -437,9 +439,9 @@ class ComputationScheduler:
         state: list[MemoryBlock] = []
         owned: set[MemoryBlock] = set()
         unread = self.overwritten.get(i, ())
-        given = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
+        sources = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
         for k, value in enumerate(init):
-            source = given[k]
+            source = sources[k]
             if tabled is not None and k == tabled.index:
                 state.append(builder.block(f"{i.name}.{k}", value.shape))
                 continue
@@ -450,15 +452,15 @@ class ComputationScheduler:
             if inside.get(k) is roots[k]:  # the same in every iteration
                 state.append(source)
                 continue
-            if self.is_last_use(value, n) and given.count(source) == 1:
+            if self.is_last_use(value, n) and sources.count(source) == 1:
                 block = source
             else:
                 block = builder.block(f"{i.name}.{k}", value.shape)
                 builder.copy(self.steps, source, block)
             owned.add(block)
             state.append(block)
-        known, before = len(builder.blocks), len(self.steps)
-        same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
+        block_count, before = len(builder.blocks), len(self.steps)
+        same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is sources[k]}
         around = _Preheader(self.steps, same, self.preheader)
         if counter is None:
             test = ComputationScheduler(builder, i.condition, _bind(i.condition, state), set())
@@ -480,7 +482,7 @@ class ComputationScheduler:
         self.write_back(iteration, unmerged, state)
         body_steps = builder.merge(unmerged)
         merging = builder.merging
-        internal = builder.internal(known, [*self.steps[before:], *around.passed])
+        internal = builder.internal(block_count, [*self.steps[before:], *around.passed])
         steps: tuple[p.Step, ...]
         if counter is None:
             steps = (p.Loop(test_steps, predicate, body_steps),)
@@ -527,16 +529,16 @@ class ComputationScheduler:
         frame = ComputationScheduler(self.builder, body, _bind(body, state), owned)
         self.steps += frame.run()
         owned |= frame.owned
-        found: list[MemoryBlock] = []
+        blocks: list[MemoryBlock] = []
         for k, root in enumerate(frame.roots):
             block = frame.block_of(root)
-            if block in found:
+            if block in blocks:
                 again = self.builder.block(f"{i.name}.{k}", root.shape)
                 self.builder.copy(self.steps, block, again)
                 owned.add(again)
                 block = again
-            found.append(block)
-        return found
+            blocks.append(block)
+        return blocks
 
     def copies_much(self, state: Sequence[MemoryBlock]) -> bool:
         """Whether an iteration of a loop spends much of its time on copies to where the state lies, which two
@@ -549,11 +551,11 @@ class ComputationScheduler:
         kinds = {i: g.kind for g in self.groups for m in g.outputs for i in self.graph.instructions[m]}
         copied = 0
         bases = [self.base(root) for root in self.roots]
-        for made, block in zip(bases, state, strict=True):
-            if made in self.values:
-                moved = self.values[made] is not block and self.values[made] in state
+        for base, block in zip(bases, state, strict=True):
+            if base in self.values:
+                moved = self.values[base] is not block and self.values[base] in state
             else:
-                kind = kinds.get(made) if bases.count(made) == 1 and made not in self.targets else None
+                kind = kinds.get(base) if bases.count(base) == 1 and base not in self.targets else None
                 moved = kind not in ("update", "scatter", None)
             copied += block.bytes if moved else 0
         us = sum(kernel_us(self.fusion(n, group), self.builder.costs) for n, group in enumerate(self.groups))
@@ -563,26 +565,26 @@ class ComputationScheduler:
         """The get-tuple-element of index k, if anybody reads it."""
         return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
 
-    def assign_output_buffers(self, wanted: Mapping[int, tuple[MemoryBlock, Instruction | None]]) -> None:
-        """Let kernels write results where their old values lie, if no later kernel reads these. `wanted` has, by the
+    def assign_output_buffers(self, blocks: Mapping[int, tuple[MemoryBlock, Instruction | None]]) -> None:
+        """Let kernels write results where their old values lie, if no later kernel reads these. `blocks` has, by the
         number of a result, the block and its old value, or None if it is not read: the state of a loop, or a
         parameter that is donated."""
         outputs = ((i, n) for n, g in enumerate(self.groups) for m in g.outputs for i in self.graph.instructions[m])
         makers = {i: n for i, n in outputs if i not in self.aliases}
         bases = [self.base(root) for root in self.roots]
-        for k, (block, old) in wanted.items():
-            made = bases[k]
-            if made in self.targets or made not in makers or bases.count(made) > 1:
+        for k, (block, old) in blocks.items():
+            base = bases[k]
+            if base in self.targets or base not in makers or bases.count(base) > 1:
                 continue
-            n = makers[made]
-            if self.groups[n].kind in ("control", "update", "scatter") or made.shape.bytes != block.bytes:
+            n = makers[base]
+            if self.groups[n].kind in ("control", "update", "scatter") or base.shape.bytes != block.bytes:
                 continue
             last = -1 if old is None else self.last_use.get(old, -1)
-            if last < n or (last == n and old is not None and self.replaces(self.groups[n], made, old)):
-                self.targets[made] = block
+            if last < n or (last == n and old is not None and self.replaces(self.groups[n], base, old)):
+                self.targets[base] = block
                 self.owned.discard(block)
 
-    def replaces(self, group: FusionGroup, made: Instruction, old: Instruction) -> bool:
+    def replaces(self, group: FusionGroup, result: Instruction, old: Instruction) -> bool:
         """Whether a kernel may write a result over an input. Where it has several outputs, the result is computed from
         the input's element: it can be stored only when that has been read."""
         if not self.in_place(group, old):
@@ -590,21 +592,21 @@ class ComputationScheduler:
         if len(group.outputs) == 1:
             return True
         inside = {i for m in group.members for i in self.graph.instructions[m]}
-        waiting, seen = [made], {made}
+        waiting, visited = [result], {result}
         while waiting:
             i = waiting.pop()
             if self.base(i) is self.base(old):
                 return True
-            more = [o for o in i.operands if i in inside and o not in seen]
-            seen.update(more)
+            more = [o for o in i.operands if i in inside and o not in visited]
+            visited.update(more)
             waiting += more
         return False
 
     def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[MemoryBlock]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
         builder = self.builder
-        made = [iteration.block_of(r) for r in iteration.roots]
-        moves = [(source, target) for source, target in zip(made, state, strict=True) if source is not target]
+        results = [iteration.block_of(r) for r in iteration.roots]
+        moves = [(source, target) for source, target in zip(results, state, strict=True) if source is not target]
         safe = []
         for source, target in moves:
             if source in state and any(target is not source and t is source for _, t in moves):
@@ -620,7 +622,7 @@ class ComputationScheduler:
         builder = self.builder
         index = builder.number[self.block_of(i.operands[0])]
         results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
-        known, branches = len(builder.blocks), []
+        block_count, branches = len(builder.blocks), []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             frame = ComputationScheduler(
                 builder, called, _bind(called, [self.block_of(o) for o in operand.operands]), set()
@@ -636,7 +638,7 @@ class ComputationScheduler:
             self.steps.append(p.Branch(index, tuple(branches)))
         else:
             of_pred = i.operands[0].shape.element_type.kind == "pred"
-            self.steps += merging.branch(index, of_pred, branches, builder.internal(known))
+            self.steps += merging.branch(index, of_pred, branches, builder.internal(block_count))
         for k, block in enumerate(results):
             for gte in self.elements(i, k):
                 self.values[gte] = block
@@ -662,12 +664,12 @@ class ComputationScheduler:
 
     def assign_new_output_buffers(self, results: Sequence[MemoryBlock]) -> None:
         """Let the kernels of a branch write into the blocks of the conditional's results."""
-        made_here = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
-                     for i in self.graph.instructions[m]}  # fmt: skip
+        outputs = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
+                   for i in self.graph.instructions[m]}  # fmt: skip
         for root, block in zip(self.roots, results, strict=True):
-            made = self.base(root)
-            if made in made_here and made not in self.targets and made.shape.bytes == block.bytes:
-                self.targets[made] = block
+            base = self.base(root)
+            if base in outputs and base not in self.targets and base.shape.bytes == block.bytes:
+                self.targets[base] = block
 
 
 def root_leaves(computation: Computation) -> list[Instruction]:

@@ -190,10 +190,10 @@ class LaunchMerger:
 
         if section is not None and section.parts and self._pays(section, body):
             return serial() or (step,)
-        made = self._shared_counted_loop(step, counted)
-        if section is not None and section.parts and len(made) == 1:
-            self._note_serial_form(made[0], section, serial, body, trip_count)
-        return made
+        steps = self._shared_counted_loop(step, counted)
+        if section is not None and section.parts and len(steps) == 1:
+            self._note_serial_form(steps[0], section, serial, body, trip_count)
+        return steps
 
     def _serial_counted_loop(
         self, trip_count: int, section: Section, counted: SubBuffers, internal: Collection[int]
@@ -243,9 +243,9 @@ class LaunchMerger:
 
         if self._pays(test, condition) and self._pays(section, body):
             return serial() or (step,)
-        made = self._shared_while_loop(step)
-        self._note_serial_form(made, Section([*test.parts, *section.parts]), serial, (*condition, *body), 1)
-        return (made,)
+        loop = self._shared_while_loop(step)
+        self._note_serial_form(loop, Section([*test.parts, *section.parts]), serial, (*condition, *body), 1)
+        return (loop,)
 
     def _shared_while_loop(self, step: p.Loop) -> p.Step:
         """A loop whose iterations several cores share, as phases of a persistent kernel where that can be."""
@@ -296,9 +296,9 @@ class LaunchMerger:
     ) -> p.Launch | None:
         """The launch of a kernel of control flow; None if it has too many arguments."""
         parts = [part for section in sections for part in section.parts]
-        buffers, taken = arguments.arguments()
+        buffers, parameters = arguments.arguments()
         us = trip_count * sum(part.us for part in parts)
-        kernel = p.Kernel(f"merged.{len(self.merged)}", body, taken, 1, tuple(arguments.calls), us)
+        kernel = p.Kernel(f"merged.{len(self.merged)}", body, parameters, 1, tuple(arguments.calls), us)
         inner = BoundKernel(kernel, buffers)
         framed = with_frame(inner, internal, self.bytes_of, self.scratch)
         if len(framed.buffers) > MOST_ARGUMENTS:
@@ -501,9 +501,9 @@ class LaunchMerger:
         return None if phases is None or not shares_work(phases) or not self._fits(phases) else phases
 
     def _fits(self, phases: list[Phase]) -> bool:
-        known = len(arguments_of(phases)) + 1
+        count = len(arguments_of(phases)) + 1
         return (
-            known <= MOST_ARGUMENTS and sum(phase_us(x, self.cores, self.barrier_us) for x in phases) <= PERSISTENT_US
+            count <= MOST_ARGUMENTS and sum(phase_us(x, self.cores, self.barrier_us) for x in phases) <= PERSISTENT_US
         )
 
     def tiled(
@@ -516,13 +516,13 @@ class LaunchMerger:
         assert len(first) == len(once) and len(rest) == len(each)
         persistent.tiles(axes, first, rest)
         name, trip_count = f"merged.{len(self.merged)}", prod(a.count for a in axes)
-        made = persistent.kernel(name, 1, 1)
+        whole = persistent.kernel(name, 1, 1)
         names = tuple(x.kernel.name for x in (*first, *rest))
         self.merged.append(
-            MergedLaunch(name, (names,), trip_count, made.kernel.us, (len(rest) - 1) * self.launch_us, persistent=True)
+            MergedLaunch(name, (names,), trip_count, whole.kernel.us, (len(rest) - 1) * self.launch_us, persistent=True)
         )
-        self.kernels.append(made.kernel)
-        return p.Launch(len(self.kernels) - 1, made.buffers)
+        self.kernels.append(whole.kernel)
+        return p.Launch(len(self.kernels) - 1, whole.buffers)
 
     def _new_persistent(self, sub_buffers: SubBuffers | None = None) -> PersistentKernel:
         if self.sync is None:
@@ -556,7 +556,7 @@ class LaunchMerger:
     ) -> p.Launch:
         """Launch a persistent kernel, and note what it is; `counted` iterations are in its estimates."""
         name = f"merged.{len(self.merged)}"
-        made = persistent.kernel(name, trip_count, counted)
+        whole = persistent.kernel(name, trip_count, counted)
         names = []
         for n, sections in enumerate(phases):
             parts = sum(len(section.parts) for section in sections)
@@ -566,11 +566,11 @@ class LaunchMerger:
                 us = sum(section.us for section in sections)
                 self.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.launch_us))
         saved = (counted * len(phases) - 1) * self.launch_us
-        self.merged.append(MergedLaunch(name, (tuple(names),), counted, made.kernel.us, saved, persistent=True))
-        self.kernels.append(made.kernel)
+        self.merged.append(MergedLaunch(name, (tuple(names),), counted, whole.kernel.us, saved, persistent=True))
+        self.kernels.append(whole.kernel)
         if trip_count == 1:
             self.sections[len(self.kernels) - 1] = [section for sections in phases for section in sections]
-        return p.Launch(len(self.kernels) - 1, made.buffers)
+        return p.Launch(len(self.kernels) - 1, whole.buffers)
 
     # -- the kernels ----------------------------------------------------------------------------------------------
 
@@ -606,10 +606,10 @@ class LaunchMerger:
 _T = TypeVar("_T")
 
 
-def _all_or_none(found: Iterable[_T | None]) -> list[_T] | None:
+def _all_or_none(values: Iterable[_T | None]) -> list[_T] | None:
     """The elements as a list, or None if one of them is None."""
     whole = []
-    for x in found:
+    for x in values:
         if x is None:
             return None
         whole.append(x)

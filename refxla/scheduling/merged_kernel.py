@@ -122,11 +122,11 @@ class ArgumentList:
 
     def arguments(self) -> tuple[tuple[int, ...], tuple[p.Argument, ...]]:
         """The buffers, and the arguments for them."""
-        made = tuple(
+        arguments = tuple(
             p.Argument("output" if b in self.written else "input", "uchar", a.instruction, a.bytes)
             for b, a in self.first.items()
         )
-        return tuple(self.numbers), made
+        return tuple(self.numbers), arguments
 
 
 @dataclass(frozen=True)

@@ -107,11 +107,11 @@ class PlanBuilder:
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         key = (str(array.dtype), array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest())
         if key not in self.constants:
-            made = self.block(name, Shape.of(array), p.CONSTANT)
-            made.offset = self.constant_bytes
-            self.constant_values.append((made.offset, array))
-            self.constant_bytes += _aligned(made.bytes)
-            self.constants[key] = made
+            block = self.block(name, Shape.of(array), p.CONSTANT)
+            block.offset = self.constant_bytes
+            self.constant_values.append((block.offset, array))
+            self.constant_bytes += _aligned(block.bytes)
+            self.constants[key] = block
         return self.constants[key]
 
     def workspace(self, name: str, bytes: int) -> int:
@@ -137,11 +137,11 @@ class PlanBuilder:
         """The steps of a computation, with small launches made one."""
         return tuple(steps) if self.merging is None else self.merging.run(steps)
 
-    def internal(self, known: int, outside: Sequence[p.Step] = ()) -> set[int]:
-        """The buffers of the arena that were made since there were so many, without those of steps `outside`."""
+    def internal(self, block_count: int, outside: Sequence[p.Step] = ()) -> set[int]:
+        """The buffers of the arena that were made since there were `block_count`, without those of steps `outside`."""
         used = {b for step in outside for side in uses(step, self.kernels) for b in side}
-        made = range(known, len(self.blocks))
-        return {b for b in made if self.blocks[b].space == p.ARENA and b not in used}
+        numbers = range(block_count, len(self.blocks))
+        return {b for b in numbers if self.blocks[b].space == p.ARENA and b not in used}
 
     def us_of(self, fusion: p.Fusion, kernel: p.Kernel, last: bool) -> float:
         """The microseconds that a kernel takes on one core; the last of a fusion does the work, others move values."""

@@ -57,11 +57,11 @@ def with_frame(
         else:
             outer[b] = a
     numbers = {b: n for n, b in enumerate(outer)}
-    taken = tuple(numbers[frame if b in offsets else b] for b in inner.buffers)
+    positions = tuple(numbers[frame if b in offsets else b] for b in inner.buffers)
     parts = tuple((n, m.FrameOffset(offsets[b])) for n, b in enumerate(inner.buffers) if b in offsets)
     kernel = replace(
         inner.kernel,
-        body=m.FrameBody(m.KernelCall(0, taken, parts), tuple(sorted(promoted.types))),
+        body=m.FrameBody(m.KernelCall(0, positions, parts), tuple(sorted(promoted.types))),
         arguments=tuple(outer.values()),
         calls=(replace(inner.kernel, arguments=tuple(typed)),),
         wide_vectors=bool(promoted.types) and promoted.wide_vectors,

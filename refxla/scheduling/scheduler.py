@@ -75,19 +75,19 @@ def make_plan(
         }
     )
     steps = scheduler.run()
-    taken: set[MemoryBlock] = set()
+    outputs: set[MemoryBlock] = set()
     aliases: list[tuple[int, int]] = []
     for n, leaf in enumerate(results):
         block = scheduler.values[leaf]
-        if block in donated and block not in taken and block.shape.without_layout() == leaf.shape.without_layout():
+        if block in donated and block not in outputs and block.shape.without_layout() == leaf.shape.without_layout():
             aliases.append((n, block.index))
-        elif block.space == p.ARENA and block not in taken:
+        elif block.space == p.ARENA and block not in outputs:
             block.space, block.index = p.RESULT, n
         else:
             target = builder.block(f"result.{n}", leaf.shape, p.RESULT, index=n)
             builder.copy(steps, block, target)
             block = target
-        taken.add(block)
+        outputs.add(block)
     return PlanningResult(
         builder.finish(builder.merge(steps), results, single, aliases, [b.index for b in donated]),
         builder.refusals,

@@ -88,18 +88,18 @@ class TilingSearch:
     def run(self) -> list[TiledFusion]:
         """The tiled fusions, which share no group."""
         tiled_fusions: list[TiledFusion] = []
-        taken: set[int] = set()
+        others: set[int] = set()
         for value in self._seeds():
             groups = frozenset((self.maker[value], *self.readers[value]))
-            if groups & taken:
+            if groups & others:
                 continue
-            best = self._grown(groups, taken)
+            best = self._grown(groups, others)
             if best is None:
                 continue
             fused = self._fusion_of(best)
             if fused is not None:
                 tiled_fusions.append(fused)
-                taken |= set(fused.groups)
+                others |= set(fused.groups)
         return tiled_fusions
 
     def _seeds(self) -> list[Instruction]:
@@ -113,13 +113,13 @@ class TilingSearch:
         ]  # fmt: skip
         return sorted(seeds, key=lambda v: -v.shape.bytes)
 
-    def _grown(self, groups: frozenset[int], taken: set[int]) -> _Candidate | None:
+    def _grown(self, groups: frozenset[int], others: set[int]) -> _Candidate | None:
         """The best choice for groups and those around them that gain by being with them."""
         best = self._choice(groups)
         if best is None:
             return None
         while len(best.groups) < MOST_FUSIONS:
-            more = [self._choice(best.groups | {n}) for n in self._around(best.groups) if n not in taken]
+            more = [self._choice(best.groups | {n}) for n in self._around(best.groups) if n not in others]
             better = max((c for c in more if c is not None), key=lambda c: c.gain, default=None)
             if better is None or better.gain <= best.gain:
                 break
@@ -128,25 +128,25 @@ class TilingSearch:
 
     def _around(self, groups: frozenset[int]) -> set[int]:
         """Groups that a large value lies between and one of these."""
-        found = set()
+        neighbours = set()
         for n in groups:
-            made = [i for m in self.groups[n].outputs for i in self.graph.instructions[m]]
-            for i in (*made, *self.frame.inputs(self.groups[n])):
+            outputs = [i for m in self.groups[n].outputs for i in self.graph.instructions[m]]
+            for i in (*outputs, *self.frame.inputs(self.groups[n])):
                 if i.shape.is_array and i.shape.bytes >= self.least_bytes and i in self.maker:
-                    found |= {self.maker[i], *self.readers.get(i, ())}
-        return found - groups
+                    neighbours |= {self.maker[i], *self.readers.get(i, ())}
+        return neighbours - groups
 
-    def joined(self, found: Sequence[TiledFusion]) -> tuple[list[FusionGroup], list[str], dict[int, TiledFusion]]:
+    def joined(self, fusions: Sequence[TiledFusion]) -> tuple[list[FusionGroup], list[str], dict[int, TiledFusion]]:
         """The groups with those of each tiled fusion as one (of kind "tile"), in an order in which they can run, their
         names, and the tiled fusions by the numbers of their groups."""
-        unit = {n: fused.groups[-1] for fused in found for n in fused.groups}
-        tiled = {fused.groups[-1]: fused for fused in found}
+        unit = {n: fused.groups[-1] for fused in fusions for n in fused.groups}
+        tiled = {fused.groups[-1]: fused for fused in fusions}
         needs: dict[int, set[int]] = {unit.get(n, n): set() for n in range(len(self.groups))}
         for value, users in self.readers.items():
             if value in self.maker:
-                made = unit.get(self.maker[value], self.maker[value])
+                maker = unit.get(self.maker[value], self.maker[value])
                 for u in users:
-                    needs[unit.get(u, u)] |= {made} - {unit.get(u, u)}
+                    needs[unit.get(u, u)] |= {maker} - {unit.get(u, u)}
         order = in_order(needs, {n: n for n in needs})
         groups, names = [], []
         for n in order:
@@ -182,19 +182,19 @@ class TilingSearch:
     def _is_closed(self, groups: frozenset[int]) -> bool:
         """Whether nothing outside needs what these make and makes what they need."""
         waiting = [u for n in groups for u in self._users(n) if u not in groups]
-        seen = set(waiting)
+        visited = set(waiting)
         while waiting:
             for u in self._users(waiting.pop()):
                 if u in groups:
                     return False
-                if u not in seen:
-                    seen.add(u)
+                if u not in visited:
+                    visited.add(u)
                     waiting.append(u)
         return True
 
     def _users(self, n: int) -> set[int]:
-        made = (i for m in self.groups[n].outputs for i in self.graph.instructions[m])
-        return {u for i in made for u in self.readers.get(i, ())}
+        outputs = (i for m in self.groups[n].outputs for i in self.graph.instructions[m])
+        return {u for i in outputs for u in self.readers.get(i, ())}
 
     def _values(self, groups: frozenset[int]) -> tuple[list[Instruction], list[Instruction]]:
         """What these groups write that others read, and what only they read."""
@@ -211,12 +211,12 @@ class TilingSearch:
         """How often large values go through memory that would stay in the cache in tiles: reads of what was made or
         read before, and the write of what nobody else reads."""
         _, between = self._values(groups)
-        found = {}
+        times = {}
         for i, readers in self.readers.items():
             if i.shape.is_array and (i in between or i.shape.bytes >= self.least_bytes):
                 inside = len(readers & groups)
-                found[i] = inside + (i in between) - (self.maker.get(i) not in groups)
-        return {i: n for i, n in found.items() if n > 0}
+                times[i] = inside + (i in between) - (self.maker.get(i) not in groups)
+        return {i: n for i, n in times.items() if n > 0}
 
     def _rows(self, groups: frozenset[int]) -> TilingAnalysis | None:
         nodes = sorted({m for n in groups for m in self.groups[n].members})
@@ -254,17 +254,17 @@ class TilingSearch:
         """What it costs to cut so, and what not to."""
         classes = classes[: len(axes)]
         trip_count = prod(a.count for a in axes)
-        done = prod(a.count * a.block / a.size for a in axes)  # more than 1 where a last tile does some rows again
+        ratio = prod(a.count * a.block / a.size for a in axes)  # more than 1 where a last tile does some rows again
         tile_bytes = sum(i.shape.bytes * rows.share(rows.clones[i], classes, axes) for i in between)
-        taken = rows.reads(classes, axes)
-        again = sum(b for b, changes in taken if not changes)  # the same for the next tile
+        reads = rows.reads(classes, axes)
+        again = sum(b for b, changes in reads if not changes)  # the same for the next tile
         used = tile_bytes + again
         untiled = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
         untiled += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
         tiled = trip_count * (SEEN * (moved + again) * self.costs.reused_byte(used) + self.costs.tile) / self.cores
-        rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
+        rounds = -(-trip_count // self.cores) * self.cores / trip_count * ratio
         tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
         return _Candidate(
             groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(tile_bytes), untiled, tiled
@@ -281,9 +281,9 @@ class TilingSearch:
         names = tuple(self.frame.names[n] for n in order)
 
         def decide(axes: tuple[Axis, ...], reason: str = "") -> TilingDecision:
-            made = TilingDecision(names, axes, choice.bytes, choice.tile_bytes, choice.untiled, choice.tiled, reason)
-            self.decisions.append(made)
-            return made
+            verdict = TilingDecision(names, axes, choice.bytes, choice.tile_bytes, choice.untiled, choice.tiled, reason)
+            self.decisions.append(verdict)
+            return verdict
 
         if choice.gain <= 0:
             decide((), "they would take longer")

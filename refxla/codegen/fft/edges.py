@@ -26,13 +26,13 @@ def first(radix: int, p: Parts, swapped: bool) -> str:
         block.line(f"__global {p.vector}* const y = to + {2 * radix} * p;")
         block.line(f"__global const {p.scalar}* const u = w + {2 * (radix - 1)} * p;")
         b = Butterfly(p, block)
-        given = []
+        elements = []
         for j in range(radix):
             place = f"(__global const loose_vector*)(from + 2 * apart * (p + {j} * m))"
             block.line(f"const {p.vector} a{j} = ({place})[0], b{j} = ({place})[1];")
             parts = (f"({p.vector})(a{j}.{lanes}, b{j}.{lanes})" for lanes in ("even", "odd"))
-            given.append(b.let(*(reversed(list(parts)) if swapped else parts)))
-        for k, value in enumerate(b.transform(given)):
+            elements.append(b.let(*(reversed(list(parts)) if swapped else parts)))
+        for k, value in enumerate(b.transform(elements)):
             if k:
                 value = b.rotate(value, f"({p.vector})(u[{2 * k - 2}])", f"({p.vector})(u[{2 * k - 1}])")
             block.line(f"y[{2 * k}] = {value[0]};")
@@ -55,9 +55,9 @@ def final(radix: int, p: Parts, swapped: bool, divided: bool) -> str:
         block.line(f"typedef {p.vector} __attribute__((aligned(sizeof({p.scalar})))) loose_vector;")
         block.line(f"__global const {p.vector}* const x = from + 2 * q;")
         b = Butterfly(p, block)
-        made = b.transform([b.let(f"x[{2 * j} * s]", f"x[{2 * j} * s + 1]") for j in range(radix)])
+        results = b.transform([b.let(f"x[{2 * j} * s]", f"x[{2 * j} * s + 1]") for j in range(radix)])
         pairs = [f"{part}{{0}}.s{lane:x}" for lane in range(p.lanes) for part in "ab"]
-        for k, value in enumerate(made):
+        for k, value in enumerate(results):
             re, im = (f"{part}{' / divisor' * divided}" for part in (reversed(value) if swapped else value))
             block.line(f"const {p.vector} a{k} = {re}, b{k} = {im};")
             block.line(f"__global loose_vector* const y{k} = (__global loose_vector*)(to + 2 * apart * (q + {k} * s));")

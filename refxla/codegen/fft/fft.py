@@ -162,23 +162,23 @@ class _VectorStage(StageEmitter):
         if join:
             self._call(lanes.real_pass(p, True, True), "x", stage.length, self.real_table(), int(stage.swaps[0]))
 
-    def _store(self, direction: str, made: str, divided: list[str]) -> None:
+    def _store(self, direction: str, array: str, divided: list[str]) -> None:
         stage, p, layout = self.stage, self.parts, self.stage.writes
         n, swap = stage.length + (stage.real == "separate"), int(stage.swaps[1])
         if direction == COLUMNS:
-            self._call(lanes.store_columns(p, bool(divided)), made, n, "to", f"{layout.element}l", swap, *divided)
+            self._call(lanes.store_columns(p, bool(divided)), array, n, "to", f"{layout.element}l", swap, *divided)
         elif direction == ROWS and n >= p.lanes // 4:
-            self._call(lanes.store_rows(p, bool(divided)), made, n, "to", f"{layout.lane}l", swap, *divided)
+            self._call(lanes.store_rows(p, bool(divided)), array, n, "to", f"{layout.lane}l", swap, *divided)
         else:
             steps = f"{layout.lane}l", f"{layout.element}l"
-            source = f"(__global const {p.scalar}*){made}"
+            source = f"(__global const {p.scalar}*){array}"
             self._call(lanes.store_lanes(p, bool(divided)), source, n, "valid", "to", *steps, swap, *divided)
 
-    def _rotate(self, made: str) -> None:
+    def _rotate(self, array: str) -> None:
         length = self.stage.length
         first, each = self.lane_tables()
         each = f"(__global const {self.parts.vector}*){each}"
-        self._call(lanes.rotate(self.parts), made, length, f"{first} + 2 * vector * {length}", each)
+        self._call(lanes.rotate(self.parts), array, length, f"{first} + 2 * vector * {length}", each)
 
     # -- stages of real passes alone ---------------------------------------------------------------------------
 

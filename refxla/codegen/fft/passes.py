@@ -128,7 +128,7 @@ class Butterfly:
         first = a[0]
         for s in sums:
             first = self.add(first, s)
-        found = [first] * n
+        results = [first] * n
         for k in pairs:
             even, odd = a[0], None
             for j, s, d in zip(pairs, sums, differences, strict=True):
@@ -139,8 +139,8 @@ class Butterfly:
                 else:
                     odd = self.let(*(parts.multiply_add(v, imaginary, t) for v, t in zip(d, odd, strict=True)))
             assert odd is not None
-            found[k], found[n - k] = self.subtract_rotated(even, odd), self.add_rotated(even, odd)
-        return found
+            results[k], results[n - k] = self.subtract_rotated(even, odd), self.add_rotated(even, odd)
+        return results
 
     def rotate(self, a: Complex, re: str, im: str) -> Complex:
         """a (re + i im), of vectors."""
@@ -195,11 +195,11 @@ def _row(radix: int, parts: Parts, block: Block, x: str, y: str, step: str, twid
             _looped(radix, parts, block, x, y, twiddles)
             return
         b = Butterfly(parts, block)
-        given = [b.let(f"{x}[q + {j} * step]", f"{x}[q + {j} * step + 1]") for j in range(radix)]
-        made = b.transform(given)
+        elements = [b.let(f"{x}[q + {j} * step]", f"{x}[q + {j} * step + 1]") for j in range(radix)]
+        results = b.transform(elements)
         if twiddles:
-            made = [made[0], *(b.rotate(made[k], f"c{k}", f"s{k}") for k in range(1, radix))]
-        for k, (re, im) in enumerate(made):
+            results = [results[0], *(b.rotate(results[k], f"c{k}", f"s{k}") for k in range(1, radix))]
+        for k, (re, im) in enumerate(results):
             block.line(f"{y}[q + {2 * k} * s] = {re};")
             block.line(f"{y}[q + {2 * k} * s + 1] = {im};")
 
@@ -237,12 +237,12 @@ def _looped(radix: int, parts: Parts, block: Block, x: str, y: str, twiddles: bo
         b = Butterfly(parts, block)
         for n in "kl":
             even, odd = (f"er{n}", f"ei{n}"), (f"dr{n}", f"di{n}")
-            for place, made in (
+            for place, value in (
                 (n, b.subtract_rotated(even, odd)),
                 (f"({radix} - {n})", b.add_rotated(even, odd)),
             ):
                 if twiddles:
                     at = f"u[2 * {place} - 2]", f"u[2 * {place} - 1]"
-                    made = b.rotate(made, *(f"({v})({a})" for a in at))
-                block.line(f"{y}[q + 2 * {place} * s] = {made[0]};")
-                block.line(f"{y}[q + 2 * {place} * s + 1] = {made[1]};")
+                    value = b.rotate(value, *(f"({v})({a})" for a in at))
+                block.line(f"{y}[q + 2 * {place} * s] = {value[0]};")
+                block.line(f"{y}[q + 2 * {place} * s + 1] = {value[1]};")

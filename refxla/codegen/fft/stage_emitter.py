@@ -59,7 +59,7 @@ class StageEmitter(ABC):
 
     def pass_tables(self) -> list[tuple[str, str]]:
         """For each pass the C pointers of its rotations and of its roots, "" where it has none."""
-        found, n = [], self.stage.convolution or self.stage.length
+        tables, n = [], self.stage.convolution or self.stage.length
         for number, radix in enumerate(self.stage.radices):
             m, w, roots = n // radix, "", ""
             if m > 1:
@@ -67,9 +67,9 @@ class StageEmitter(ABC):
                 w = self.table(f"pass{number}", rotation(p * k, n, -1))
             if radix > UNROLLED:
                 roots = self.table(f"roots{radix}", rotation(np.arange(radix), radix, 1))
-            found.append((w, roots))
+            tables.append((w, roots))
             n = m
-        return found
+        return tables
 
     def convolution_tables(self) -> tuple[str, str]:
         """The C pointers of the factors before and after a convolution, and of the transform of what it is with."""

@@ -63,10 +63,10 @@ class ComparatorSort:
 
     def _local(self, block: Block, memory: LocalMemory) -> list[str]:
         """Declares, for each operand, two arrays of a block's elements, one after the other."""
-        found = zip(self.rows.storage, self.rows.operands, strict=True)
+        operands = zip(self.rows.storage, self.rows.operands, strict=True)
         return [
             memory.declare(block, f"x{k}", ctype, o.shape.element_type.bytes, 2 * self._block)
-            for k, (ctype, o) in enumerate(found)
+            for k, (ctype, o) in enumerate(operands)
         ]
 
     def _scratch(self, number: int) -> list[Argument]:
@@ -134,15 +134,15 @@ class ComparatorSort:
         rows, length = self.rows, self.rows.length
         rows.begin_function()
         block, memory, width, blocks = Block(), LocalMemory(), self._block << (number - 1), -(-length // self._block)
-        given = rows.inputs_and_outputs() if number == self._merges else []
-        arguments = [*given, *self._scratch(number - 1)]
+        values = rows.inputs_and_outputs() if number == self._merges else []
+        arguments = [*values, *self._scratch(number - 1)]
         written, results = self._written(number, len(arguments))
         local = self._local(block, memory)
         block.line(f"const int row = group / {blocks}, own = group % {blocks} * {self._block}, width = {width};")
         self._enter_pair(block, str(length), self._block)
         pointers = [f"run{k}" for k in range(len(local))]
         for k, (name, ctype) in enumerate(zip(pointers, rows.storage, strict=True)):
-            block.line(f"__global const {ctype}* const {name} = a{len(given) + k} + (long)row * {length} + pair;")
+            block.line(f"__global const {ctype}* const {name} = a{len(values) + k} + (long)row * {length} + pair;")
         block.line("int begin, end, left_begin, left_end;")
         with block.scope():
             self._partition(block, pointers, [f"{name} + width" for name in pointers], self._block)

@@ -41,8 +41,8 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
     Where the update itself reads the operand, the items could see each other's writes: then every element is written.
     """
-    found = update_of(fusion)
-    return emit(fusion, target) if found is None else _kernels(fusion, target, [found[1]], found[0])
+    pair = update_of(fusion)
+    return emit(fusion, target) if pair is None else _kernels(fusion, target, [pair[1]], pair[0])
 
 
 class KernelPart(Protocol):
@@ -70,8 +70,8 @@ def _kernels(fusion: Fusion, target: Target, boxes: Sequence[Segment], body: Bod
 
 
 def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[KernelPart], body: Body) -> Kernel:
-    read = {access.instruction for p in parts for access in p.space.accesses}
-    inputs = [i for i in fusion.inputs if i in read]
+    reads = {access.instruction for p in parts for access in p.space.accesses}
+    inputs = [i for i in fusion.inputs if i in reads]
     e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))})
     block, local, first = Block(), LocalMemory(), 0
     for n, part in enumerate(parts):

@@ -92,17 +92,17 @@ class _WorkGroupStage(StageEmitter):
         stage = self.stage
         whole = SECTOR // self.bytes if self._aside(stage.reads) or self._aside(stage.writes) else 1
         work = min((self._tasks(radix) for radix in stage.radices), default=1)
-        wanted = max(whole, -(-self.group // work))
-        if wanted > stage.lanes:
-            wanted = stage.lanes * min(stage.outer, wanted // stage.lanes)
-        while 2 * self._share_of(wanted).size * self.bytes > self.target.local_bytes:
-            if wanted == 1:
+        width = max(whole, -(-self.group // work))
+        if width > stage.lanes:
+            width = stage.lanes * min(stage.outer, width // stage.lanes)
+        while 2 * self._share_of(width).size * self.bytes > self.target.local_bytes:
+            if width == 1:
                 return None
-            wanted = wanted - stage.lanes if wanted > stage.lanes else 1 << (wanted - 1).bit_length() - 1
-        if wanted < stage.lanes:  # shares of about the same size
-            even = -(-stage.lanes // -(-stage.lanes // wanted))
-            wanted = min(wanted, -(-even // whole) * whole)
-        return self._share_of(wanted)
+            width = width - stage.lanes if width > stage.lanes else 1 << (width - 1).bit_length() - 1
+        if width < stage.lanes:  # shares of about the same size
+            even = -(-stage.lanes // -(-stage.lanes // width))
+            width = min(width, -(-even // whole) * whole)
+        return self._share_of(width)
 
     def _tasks(self, radix: int) -> int:
         """How many items a pass has work for, for each transform."""
@@ -137,8 +137,8 @@ class _WorkGroupStage(StageEmitter):
             unit = "unit" if groups < units else "group"
             block.line(f"const int outer = {f'{unit} * {several}' if several else f'{unit} / {parts}'};")
             block.line(f"const int lane = {'0' if several else f'{unit} % {parts} * {share.width}'};")
-            left = f"({stage.outer} - outer) * {stage.lanes}" if several else f"{stage.lanes} - lane"
-            block.line(f"const int left = {left}, valid = left < {share.width} ? left : {share.width};")
+            rest = f"({stage.outer} - outer) * {stage.lanes}" if several else f"{stage.lanes} - lane"
+            block.line(f"const int left = {rest}, valid = left < {share.width} ? left : {share.width};")
             for name, const, place, layout in (
                 ("from", "const ", source, stage.reads),
                 ("to", "", target, stage.writes),
@@ -281,8 +281,8 @@ class _WorkGroupStage(StageEmitter):
             if radix > UNROLLED:
                 self._large_radix(radix, b, lambda j: read(f"(n + {j} * {step})", t), put, roots)
                 return
-            given = [b.let(*read(f"({e} + {j * step})", t)) for j in range(radix)]
-            for k, value in enumerate(b.transform(given)):
+            elements = [b.let(*read(f"({e} + {j * step})", t)) for j in range(radix)]
+            for k, value in enumerate(b.transform(elements)):
                 put(str(k), value)
 
     def _large_radix(

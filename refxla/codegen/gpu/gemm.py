@@ -91,8 +91,8 @@ class _Gemm:
         ).chosen()
         self.masks = TermMasks.of(self.left)
         fusion = p.fusion
-        read = {*inputs_of(fusion, [p.left_operand, p.right_operand]), *inputs_of(fusion, fusion.outputs, fusion.hero)}
-        self.inputs = [i for i in fusion.inputs if i in read]
+        reads = {*inputs_of(fusion, [p.left_operand, p.right_operand]), *inputs_of(fusion, fusion.outputs, fusion.hero)}
+        self.inputs = [i for i in fusion.inputs if i in reads]
         pointers = {i: f"a{n}" for n, i in enumerate((*self.inputs, *fusion.outputs))}
         self.e = ElementalIrEmitter(fusion, p.target, pointers)
 

@@ -110,8 +110,8 @@ class MergeSort:
         block, width = Block(), self.group << (number - 1)
         use = self.use if number == self._merges else None
         last = use is not None
-        given, source, target = self.arguments if last else (), self._scratch(number - 1), self._scratch(number)
-        first = len(given)
+        values, source, target = self.arguments if last else (), self._scratch(number - 1), self._scratch(number)
+        first = len(values)
         arrays = [f"a{first + n}" for n in range(len(source))]
         with block.scope(f"if (unit < {self.rows * self.length})"):
             block.line(f"const int row = unit / {self.length}, own = unit % {self.length};")
@@ -123,7 +123,7 @@ class MergeSort:
             else:
                 for n, array in enumerate(arrays):
                     block.line(f"a{first + len(source) + n}[from + place] = {array}[from + own];")
-        arguments = (*given, *source) if last else (*source, *target)
+        arguments = (*values, *source) if last else (*source, *target)
         items = -(-self.rows * self.length // self.group) * self.group
         unit = f"group * {self.group} + item"
         if last:

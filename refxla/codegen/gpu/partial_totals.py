@@ -33,16 +33,16 @@ def scratch_arguments(schedule: Schedule) -> dict[Instruction, list[Argument]]:
     """The scratch memory for the partial results, by reduce: an argument for each of its accumulators."""
     flow, order = schedule.dataflow, schedule.order
     count = prod(flow.kept_sizes) * order.partials
-    found: dict[Instruction, list[Argument]] = {}
+    arguments: dict[Instruction, list[Argument]] = {}
     for step in schedule.passes:
         for r in step.reduces:
-            found[r] = []
+            arguments[r] = []
             for name in types(r):
-                number = sum(map(len, found.values()))
+                number = sum(map(len, arguments.values()))
                 ctype, bytes_each = scalar.register_type(name), register_bytes(name)
                 scratch = f"{flow.fusion.name}.partial{number}"
-                found[r].append(Argument("scratch", ctype, bytes=count * bytes_each, scratch=scratch))
-    return found
+                arguments[r].append(Argument("scratch", ctype, bytes=count * bytes_each, scratch=scratch))
+    return arguments
 
 
 class PartialTotals(UnitEmitter):

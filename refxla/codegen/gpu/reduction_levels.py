@@ -20,21 +20,21 @@ Emit = Callable[[Fusion], tuple[Kernel, ...]]
 def by_levels(flow: Dataflow, emit_reduces: Emit, emit_loop: Emit) -> tuple[Kernel, ...]:
     """The kernels of a fusion, made of those of its levels and of its outputs."""
     fusion = flow.fusion
-    known: list[Instruction] = []  # what earlier fusions have computed
+    results: list[Instruction] = []  # what earlier fusions have computed
     kernels: list[Kernel] = []
     for number, reduces in enumerate(flow.reduces):
         values = [v for r in reduces for v in _arrays(fusion, r)]
-        part = _part(fusion, f"{fusion.name}.level{number}", "reduction", values, known, reduces[0])
+        part = _part(fusion, f"{fusion.name}.level{number}", "reduction", values, results, reduces[0])
         kernels += emit_reduces(part)
-        known += values
+        results += values
     for suffix, outputs in (
         (".elements", (*flow.elementwise_outputs, *flow.epilogue_outputs)),
         (".results", flow.results),
     ):
-        left = [o for o in outputs if o not in known]
-        if left:
-            kernels += emit_loop(_part(fusion, fusion.name + suffix, "loop", left, known))
-    return tuple(replace(k, arguments=tuple(_argument(fusion, known, a) for a in k.arguments)) for k in kernels)
+        rest = [o for o in outputs if o not in results]
+        if rest:
+            kernels += emit_loop(_part(fusion, fusion.name + suffix, "loop", rest, results))
+    return tuple(replace(k, arguments=tuple(_argument(fusion, results, a) for a in k.arguments)) for k in kernels)
 
 
 def _arrays(fusion: Fusion, reduce: Instruction) -> list[Instruction]:
@@ -45,11 +45,11 @@ def _arrays(fusion: Fusion, reduce: Instruction) -> list[Instruction]:
 
 
 def _part(
-    fusion: Fusion, name: str, kind: str, outputs: Sequence[Instruction], known: Sequence[Instruction],
+    fusion: Fusion, name: str, kind: str, outputs: Sequence[Instruction], results: Sequence[Instruction],
     hero: Instruction | None = None,
 ) -> Fusion:  # fmt: skip
     """The fusion that computes these members, given the values of others."""
-    inputs = (*fusion.inputs, *known)
+    inputs = (*fusion.inputs, *results)
     needed, waiting = set(inputs), list(outputs)
     while waiting:
         i = waiting.pop()
@@ -60,11 +60,11 @@ def _part(
     return Fusion(name, kind, members, inputs, tuple(outputs), hero)
 
 
-def _argument(fusion: Fusion, known: Iterable[Instruction], a: Argument) -> Argument:
+def _argument(fusion: Fusion, results: Iterable[Instruction], a: Argument) -> Argument:
     """The argument of a part as one of the whole: what passes from part to part lies in scratch memory, or is an
     output."""
     i = a.instruction
-    if i is None or i not in known:
+    if i is None or i not in results:
         return a
     if i in fusion.outputs:
         return replace(a, role="output")

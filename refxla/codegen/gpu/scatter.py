@@ -128,6 +128,6 @@ def _indexed_sizes(walk: ScatterWalk) -> list[int]:
 def _place(walk: ScatterWalk, key: str, at: dict[int, Index]) -> list[Index]:
     """The indices of the element that is hit, given the C variable of its key and an element of the updates."""
     sizes = _indexed_sizes(walk)
-    found = delinearize(variable(key, 0, prod(sizes) - 1), sizes)
-    place = {d: at[u] for d, u in walk.along.items()} | dict(zip(_indexed_dimensions(walk), found, strict=True))
+    positions = delinearize(variable(key, 0, prod(sizes) - 1), sizes)
+    place = {d: at[u] for d, u in walk.along.items()} | dict(zip(_indexed_dimensions(walk), positions, strict=True))
     return [place.get(d, constant(0)) for d in range(walk.operands[0].shape.rank)]

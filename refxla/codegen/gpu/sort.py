@@ -25,13 +25,13 @@ from .work_groups import group_size
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a sort of one or several operands along one dimension."""
     rows = SortRows(fusion, target)
-    found = keys_of(rows.hero.to_apply)
+    sort_keys = keys_of(rows.hero.to_apply)
     if not rows.items:
         return sort.emit(fusion, target)
-    if found is None:
+    if sort_keys is None:
         merging = ComparatorSort.choose(rows)
         return sort.emit(fusion, target) if merging is None else merging.kernels()
-    ordering = [Key(rows, key) for key in found]
+    ordering = [Key(rows, key) for key in sort_keys]
 
     def keys(block: Block, row: str, i: str) -> Sequence[str]:
         rows.begin_function()

@@ -45,8 +45,8 @@ class TiledTranspose:
         for n in reversed(range(inner)):
             if min(space.sizes[n], space.sizes[inner]) < MIN_TILED_DIMENSION or space.iterations > 1:
                 continue
-            found = across(space.accesses, f"g{inner}", f"g{n}")
-            if found and sum(size_of(a.instruction) for a in found) * TILE * (TILE + 1) <= target.local_bytes - 64:
+            reads = across(space.accesses, f"g{inner}", f"g{n}")
+            if reads and sum(size_of(a.instruction) for a in reads) * TILE * (TILE + 1) <= target.local_bytes - 64:
                 return TiledTranspose(space, n, group_size(target))
         return None
 
@@ -78,16 +78,16 @@ class TiledTranspose:
         # Neighbours along memory of what is read.
         with self._each_line(e, block, down, y, per_pass), self._inside(block, (r, row, down), (c, column, x)):
             pattern = self.space.pattern(self._placed(at, r, c))
-            for name, found in zip(tiles, self._across(at, r, c), strict=True):
-                a = e.adopt(found, pattern, block)
+            for name, access in zip(tiles, self._across(at, r, c), strict=True):
+                a = e.adopt(access, pattern, block)
                 block.line(f"{name}[{down} * {TILE + 1} + {x}] = {e.input(a.instruction)}[{c_of(a.position)}];")
         block.line(BARRIER)
         # Neighbours along memory of what is written.
         down, r, c = fresh("i"), fresh("r"), fresh("c")
         with self._each_line(e, block, down, y, per_pass), self._inside(block, (r, row, x), (c, column, down)):
             pattern = self.space.pattern(self._placed(at, r, c))
-            for name, found in zip(tiles, self._across(at, r, c), strict=True):
-                a, of = e.adopt(found, pattern, block), type_name(found.instruction)
+            for name, access in zip(tiles, self._across(at, r, c), strict=True):
+                a, of = e.adopt(access, pattern, block), type_name(access.instruction)
                 value = e.assign(of, scalar.load(of, f"{name}[{x} * {TILE + 1} + {down}]"), block)
                 e.bind(a.instruction, a.indices, value)
             self.space.emit_body(e, block, self._placed(at, r, c))

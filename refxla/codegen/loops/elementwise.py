@@ -53,16 +53,16 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
     Where the update itself reads the operand, the items could see each other's writes: then every element is written.
     """
-    found = update_of(fusion)
-    return emit(fusion, target) if found is None else (_kernel(fusion, target, [found[1]], found[0]),)
+    pair = update_of(fusion)
+    return emit(fusion, target) if pair is None else (_kernel(fusion, target, [pair[1]], pair[0]),)
 
 
 def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body) -> Kernel:
     segments = [s for s in segments if s.size]
     written = sum(s.size for s in segments)
     nests = [_Nest(fusion, target, s, body, written) for s in segments]
-    read = {access.instruction for n in nests for access in n.accesses}
-    inputs = [i for i in fusion.inputs if i in read]
+    reads = {access.instruction for n in nests for access in n.accesses}
+    inputs = [i for i in fusion.inputs if i in reads]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
     elements = ElementalIrEmitter(fusion, target, pointers)
     block = Block()
@@ -251,15 +251,15 @@ class _Nest(IndexSpace):
     def _emit_fetch(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
         """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
         inner = f"g{len(self.sizes) - 1}"
-        taken = [
+        reads = [
             a for a in self.accesses
             if a.position.variables & self.starts.keys() and a.position.factor(inner) == 1
             and a.instruction.shape.bytes >= self.target.caches.second
         ]  # fmt: skip
         gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
-        if not taken or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
+        if not reads or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
             return
-        most = max(a.instruction.shape.element_type.bits for a in taken) // 8 * self.sizes[-1]
+        most = max(a.instruction.shape.element_type.bits for a in reads) // 8 * self.sizes[-1]
         with block.scope(), e.prefetching(min(most, MOST_PREFETCHED_BYTES) // 64 + 1):
             later = self._later(e, block, row)
             self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
@@ -280,8 +280,8 @@ class _Nest(IndexSpace):
             and a.position.variables == row.variables and a.position.factor(c_of(row)) is None
         ]  # fmt: skip
         if far:
-            read = accesses(self._later(e, block, row))
-            for a in (read[n] for n in far):
+            reads = accesses(self._later(e, block, row))
+            for a in (reads[n] for n in far):
                 lines = run * non_temporal_stores.size_of(a.instruction) // LINE + 1
                 block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({c_of(a.position)})), {LINE}, {lines});")
 
@@ -322,8 +322,8 @@ class _Nest(IndexSpace):
 
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
-            found = fast_path_math.pieces(pattern.calls, c_of(at))
-            return [e.adopt(call, pattern, block) for call in found] if adopted else found
+            parts = fast_path_math.pieces(pattern.calls, c_of(at))
+            return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
 
         def index(name: str) -> Index:
             return variable(name, low, high)
@@ -371,16 +371,16 @@ class _Nest(IndexSpace):
         """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
         ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
         *outer, inner = map(c_of, at)
-        pattern, seen = self.pattern(at), set()
+        pattern, visited = self.pattern(at), set()
         for a in pattern.accesses if outer and outer[-1].isidentifier() else ():
             step = a.position.factor(outer[-1])
-            found = {inner} if a.position.factor(inner) == -1 else pattern.starts
-            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in found), 0)
+            names = {inner} if a.position.factor(inner) == -1 else pattern.starts
+            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in names), 0)
             span, others = anywhere.high - anywhere.low + 1, a.position - anywhere
-            if not step or not anywhere.terms or inner in others.variables or a.instruction in seen:
+            if not step or not anywhere.terms or inner in others.variables or a.instruction in visited:
                 continue
             if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
-                seen.add(a.instruction)
+                visited.add(a.instruction)
                 size = non_temporal_stores.size_of(a.instruction)
                 others = e.adopt_index(others, pattern, block)
                 begin = f"{c_of(others + anywhere.low + step)} + (long){inner} * {span} / {self.sizes[-1]}"

@@ -34,12 +34,12 @@ def applies(instruction: Instruction) -> bool:
 
 def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
     """The calls that are worth an array in a loop over the variable `loop`: in an order in which they can be made."""
-    found: dict[tuple[Instruction, tuple[Index, ...]], FunctionCall] = {}
+    by_element: dict[tuple[Instruction, tuple[Index, ...]], FunctionCall] = {}
     for call in calls:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
         if not call.conditional and loop in used:
-            found.setdefault((call.instruction, call.indices), call)
-    return list(found.values())[:MAX_FUNCTIONS]
+            by_element.setdefault((call.instruction, call.indices), call)
+    return list(by_element.values())[:MAX_FUNCTIONS]
 
 
 def helper(instruction: Instruction) -> str:
@@ -78,8 +78,8 @@ def emit_pieces(
     start, end, count = fresh("b"), fresh("e"), fresh("n")
     arrays = [fresh("x") for _ in functions]
 
-    def bind(done: int, at: Index) -> None:
-        for call, array in list(zip(calls(at), arrays, strict=True))[:done]:
+    def bind(count: int, at: Index) -> None:
+        for call, array in list(zip(calls(at), arrays, strict=True))[:count]:
             e.bind(call.instruction, call.indices, f"{array}[{c_of(at)} - {start}]")
 
     for function, array in zip(functions, arrays, strict=True):

@@ -36,12 +36,12 @@ def cut(ranges: Sequence[Range], tests: Callable[[Sequence[Range]], Sequence[Tes
 
     `tests` gives what the code asks of its indices, where those of the loops are known to lie in some ranges.
     """
-    asked = tests(ranges)
-    if not asked:
+    questions = tests(ranges)
+    if not questions:
         return None
     for n, (low, high) in enumerate(ranges):
-        found = {v for index, bound in asked for v in breaks(index, bound, f"g{n}") if low < v <= high}
-        parts = _without_thin_neighbours(low, high, sorted(found))
+        points = {v for index, bound in questions for v in breaks(index, bound, f"g{n}") if low < v <= high}
+        parts = _without_thin_neighbours(low, high, sorted(points))
         if 1 < len(parts) <= MAX_RANGES:
             size = high - low + 1
             inside = [
@@ -59,11 +59,11 @@ def breaks(index: Index, bound: int, name: str) -> list[int]:
         return []
     ((atom, c),) = terms
     own = Index(((atom, c),), 0)
-    found = []
+    points = []
     for rest in {index.low - own.low, index.high - own.high}:
         at = -((rest - bound) // c) if c > 0 else (rest - bound) // -c + 1
-        found += breaks(atom.index, at * atom.divisor, name) if atom.operation else [at]
-    return found
+        points += breaks(atom.index, at * atom.divisor, name) if atom.operation else [at]
+    return points
 
 
 def _without_thin_neighbours(low: int, high: int, at: Sequence[int]) -> list[Range]:

@@ -68,13 +68,13 @@ class Outputs:
         self.updates: dict[Instruction, Instruction] = {}
 
     def _indices(self, indices: Indices) -> dict[Instruction, Indices]:
-        found = {}
+        by_output = {}
         for output in self.outputs:
             own = indices
             if output.shape.dimensions != self.dimensions:
                 own = delinearize(linearize(indices, self.dimensions), output.shape.dimensions)
-            found[output] = own
-        return found
+            by_output[output] = own
+        return by_output
 
     def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
         # All values before the first store: an output may lie in the memory of an input that is read at the same index.
@@ -117,8 +117,8 @@ def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
         return None
     body = Update(hero)
     segment = Segment((0,) * body.update.shape.rank, body.update.shape.dimensions)
-    read = IndexSpace(fusion, segment, body).accesses if segment.size else []
-    return None if any(a.instruction is body.operand for a in read) else (body, segment)
+    reads = IndexSpace(fusion, segment, body).accesses if segment.size else []
+    return None if any(a.instruction is body.operand for a in reads) else (body, segment)
 
 
 def is_written_out(fusion: Fusion, run: int) -> bool:
@@ -137,14 +137,14 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = Fals
     """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands, if
     its rows are not written out."""
     whole = Segment((0,) * len(dimensions), dimensions)
-    found = _root_concatenate(fusion, dimensions)
-    if found is None or len(found.operands) > MAX_SEGMENTS:
+    root = _root_concatenate(fusion, dimensions)
+    if root is None or len(root.operands) > MAX_SEGMENTS:
         return [whole]
-    (axis,) = found.attributes["dimensions"]
+    (axis,) = root.attributes["dimensions"]
     if write_out and is_written_out(fusion, prod(dimensions[axis:])):
         return [whole]  # which operand it is, is then known in each place of a row
     segments, offset = [], 0
-    for operand in found.operands:
+    for operand in root.operands:
         size = operand.shape.dimensions[axis]
         offsets = tuple(offset if d == axis else 0 for d in range(len(dimensions)))
         segments.append(Segment(offsets, operand.shape.dimensions))
@@ -153,13 +153,13 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = Fals
 
 
 def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
-    members, seen = set(fusion.instructions), set()
+    members, visited = set(fusion.instructions), set()
     waiting = [o for o in fusion.outputs if o.shape.dimensions == dimensions]
     while waiting:
         i = waiting.pop()
-        if i in seen or i not in members:
+        if i in visited or i not in members:
             continue
-        seen.add(i)
+        visited.add(i)
         if i.opcode == "concatenate":
             return i
         if is_elementwise(i):

@@ -76,13 +76,13 @@ def moved(pattern: AccessPattern, inner: str) -> Access | None:
     element, counted by the variable `inner`."""
     if len(pattern.stores) != 1 or pattern.stores[0].position.factor(inner) != 1:
         return None
-    found = None
+    source = None
     for access in pattern.accesses:
         if is_moved(access, pattern.stores[0]) and access.position.factor(inner) == 1 and not access.conditional:
-            found = access
+            source = access
         elif inner in access.position.variables:
             return None
-    return found
+    return source
 
 
 def is_moved(access: Access, store: Store) -> bool:
@@ -216,13 +216,13 @@ def words(i: Instruction, count: str) -> tuple[str, int]:
 
 
 def lines_of(
-    output: Instruction, to: str, step: int, gathered: str, left: str, columns: str, rows: str, height: int, first: str
+    output: Instruction, to: str, step: int, gathered: str, rest: str, columns: str, rows: str, height: int, first: str
 ) -> str:
     """The statement that writes a block of a result, whose first column begins at the place `to`; its elements, and a
     line before those of each column, lie at `gathered` (see rx_store_lines in prelude/non_temporal_stores.cl)."""
     (rows, bits), (strip, _), (stride, _) = words(output, rows), words(output, str(height)), words(output, f"{step}l")
-    to, gathered, left = f"(ulong)({to})", f"(ulong)({gathered})", f"(ulong)({left})"
-    return f"rx_store_lines_u{bits}({to}, {stride}, {gathered}, {left}, {columns}, {rows}, {strip}, {first});"
+    to, gathered, rest = f"(ulong)({to})", f"(ulong)({gathered})", f"(ulong)({rest})"
+    return f"rx_store_lines_u{bits}({to}, {stride}, {gathered}, {rest}, {columns}, {rows}, {strip}, {first});"
 
 
 def place(e: ElementalIrEmitter, store: Store) -> str:

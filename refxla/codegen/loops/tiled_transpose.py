@@ -61,14 +61,14 @@ class Nest(Protocol):
 
 def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
     """The accesses that run across memory with the variable `row` and along it with `column`, each once."""
-    found: dict[tuple[Instruction, tuple[Index, ...]], Access] = {}
+    by_element: dict[tuple[Instruction, tuple[Index, ...]], Access] = {}
     for a in accesses:
         step = a.position.factor(row)
         if a.conditional or step is None or abs(step) < REACH or a.position.factor(column) not in (1, -1):
             continue
-        if len(found) < MAX_INPUTS:
-            found[a.instruction, a.indices] = a
-    return list(found.values())
+        if len(by_element) < MAX_INPUTS:
+            by_element[a.instruction, a.indices] = a
+    return list(by_element.values())
 
 
 class _Block(NamedTuple):
@@ -94,20 +94,20 @@ class TiledTranspose:
         pattern = nest.pattern([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])
         inputs = across(pattern.accesses, f"g{self.inner}", f"g{columns}")
         self.inputs, self.outputs = [a.instruction for a in inputs], [s.instruction for s in pattern.stores]
-        read, written = list(map(size_of, self.inputs)), list(map(size_of, self.outputs))
-        self.height, self.width = LINE // min(*read, *written), max(4, LINE // max(read))
+        reads, writes = list(map(size_of, self.inputs)), list(map(size_of, self.outputs))
+        self.height, self.width = LINE // min(*reads, *writes), max(4, LINE // max(reads))
         along = all(s.position.factor(f"g{self.inner}") == 1 for s in pattern.stores)
-        self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in read)
+        self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in reads)
         single = self.in_registers and along and len(inputs) == len(pattern.stores) == 1
         self.moved = single and is_moved(inputs[0], pattern.stores[0])
         size = prod(nest.sizes)
         far = any(abs(a.position.stride(f"g{self.inner}")) >= FAR for a in inputs)
-        self.non_temporal = target.clang and along and sum(written) * size >= target.caches.last // NON_TEMPORAL_PART
+        self.non_temporal = target.clang and along and sum(writes) * size >= target.caches.last // NON_TEMPORAL_PART
         self.pays = far or self.non_temporal or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.non_temporal:
-            self.height = max(min(RUN // max(written), MOST_ROWS), LINE // min(written), 2 * AT_ONCE // min(read))
-            panel = PAGES // len(written)
+            self.height = max(min(RUN // max(writes), MOST_ROWS), LINE // min(writes), 2 * AT_ONCE // min(reads))
+            panel = PAGES // len(writes)
             chunk = max(chunk, size // (NON_TEMPORAL_ITEMS * target.compute_units))
         parts = -(-self.columns // max(panel, self.width))
         self.panel = -(-self.columns // (parts * self.width)) * self.width
@@ -148,9 +148,9 @@ class TiledTranspose:
             for name, i in zip(transposed, self.inputs, strict=True):
                 _declare(block, name, i, (self.width + _spare(i)) * self.height)
         lines = {o: (fresh("lines"), fresh("left")) for o in self.outputs if self.non_temporal}
-        for o, (name, left) in lines.items():
+        for o, (name, rest) in lines.items():
             _declare(block, name, o, (self.width + _spare(o)) * self._gathered(o))
-            _declare(block, left, o, self.panel * (LINE // size_of(o)))
+            _declare(block, rest, o, self.panel * (LINE // size_of(o)))
         with StripMinedLoop(e, block, number, self.per_item, self.units).loop() as unit:
             at = list(delinearize(unit, counts))
             first_row, last_row = self._bounds(e, block, at[self.inner], self.span, self.rows)
@@ -215,13 +215,13 @@ class TiledTranspose:
                 with block.scope("else"):
                     self._emit_strip(e, block, b, accesses, transposed, lines, None)
         for store in stores if lines else ():
-            output, (name, left) = store.instruction, lines[store.instruction]
+            output, (name, rest) = store.instruction, lines[store.instruction]
             to = f"{e.output(output)} + ({c_of(store.position)})"
-            kept = f"{left} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
+            tail = f"{rest} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
             own = f"{name} + {_spare(output) * self._gathered(output)}"
             first = f"{b.row} == {b.first_row}"
             step = store.position.stride(b.column)
-            block.line(lines_of(output, to, step, own, kept, b.columns, b.rows, self.height, first))
+            block.line(lines_of(output, to, step, own, tail, b.columns, b.rows, self.height, first))
 
     def _strip(self, output: Instruction, lines: dict[Instruction, tuple[str, str]]) -> str:
         """Where a block's elements begin among those that are gathered, after a line for those before."""
@@ -247,8 +247,8 @@ class TiledTranspose:
             block.scope(f"for (int {y} = {b.row}; {y} < {b.row} + {b.rows}; ++{y})"),
         ):
             pattern = self.nest.pattern(at)
-            for name, found in zip(transposed, across(pattern.accesses, y, x), strict=True):
-                access = e.adopt(found, pattern, block)
+            for name, source in zip(transposed, across(pattern.accesses, y, x), strict=True):
+                access = e.adopt(source, pattern, block)
                 i = access.instruction
                 place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
                 e.bind(i, access.indices, e.assign(type_name(i), scalar.load_in_loop(type_name(i), place), block))

@@ -152,12 +152,12 @@ def constants(type_: str) -> dict[str, str]:
     }  # fmt: skip
     # pi / 2 in three parts, of which the product of the second with an integer up to trig_limit 2 / pi is exact.
     short_bits = PRECISION[type_] - {"f32": 10, "f64": 20}[type_]
-    left = mp.pi / 2 - mpf(float.fromhex(pi_2[0]))
-    shift = short_bits - 1 - int(mp.floor(mp.log(abs(left), 2)))
-    short = mp.nint(mp.ldexp(left, shift)) * mpf(2) ** -shift
+    rest = mp.pi / 2 - mpf(float.fromhex(pi_2[0]))
+    shift = short_bits - 1 - int(mp.floor(mp.log(abs(rest), 2)))
+    short = mp.nint(mp.ldexp(rest, shift)) * mpf(2) ** -shift
     return {
         "pi_2_short": hexadecimal(short),
-        "pi_2_rest": hexadecimal(rounded(left - short, type_)),
+        "pi_2_rest": hexadecimal(rounded(rest - short, type_)),
         **dict(zip(("ln2_high", "ln2_low", "ln2_lowest"), ln2, strict=True)),
         **dict(zip(("pi_2_high", "pi_2_middle", "pi_2_low"), pi_2, strict=True)),
         **dict(zip(("third_high", "third_low"), third, strict=True)),

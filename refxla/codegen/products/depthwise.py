@@ -106,9 +106,9 @@ class _Depthwise:
         inputs = set(inputs_of(self.fusion, self.fusion.outputs, hero))
         accesses = [self.rows.access, self.access]
         inputs |= {a.instruction for a in accesses if a is not None}
-        read = [i for i in self.fusion.inputs if i in inputs]
-        values = [*read, *self.fusion.outputs]
-        arguments = [*map(input_argument, read), *map(output_argument, self.fusion.outputs)]
+        reads = [i for i in self.fusion.inputs if i in inputs]
+        values = [*reads, *self.fusion.outputs]
+        arguments = [*map(input_argument, reads), *map(output_argument, self.fusion.outputs)]
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(values)})
 
         def pointer(access: Access | None, copy: Callable[[], Argument]) -> str:

@@ -88,9 +88,9 @@ class _Main:
             inputs.add(self.access.instruction)
         elif self.b.panels == "local":
             inputs |= set(inputs_of(fusion, [p.right_operand]))
-        read = [i for i in fusion.inputs if i in inputs]
-        values = [*read, *fusion.outputs]
-        self.arguments = [*map(input_argument, read), *map(output_argument, fusion.outputs)]
+        reads = [i for i in fusion.inputs if i in inputs]
+        values = [*reads, *fusion.outputs]
+        self.arguments = [*map(input_argument, reads), *map(output_argument, fusion.outputs)]
         self.pointers = {i: f"a{n}" for n, i in enumerate(values)}
         self.e = ElementalIrEmitter(fusion, p.target, self.pointers)
         if left is None:

@@ -93,8 +93,8 @@ class MatrixVector:
             inputs |= set(inputs_of(self.fusion, [self.vector_operand]))
         else:
             inputs.add(factor.instruction)
-        read = [i for i in self.fusion.inputs if i in inputs]
-        values = [*read, *self.fusion.outputs]
+        reads = [i for i in self.fusion.inputs if i in inputs]
+        values = [*reads, *self.fusion.outputs]
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
         # The chains of several strips overlap: one alone would wait four cycles for each term. Rows that fall on the
         # same few sets of the first cache, as those a power of two apart do, would push each other out: there it is
@@ -117,8 +117,8 @@ class MatrixVector:
             block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({c_of(at)});")
         for s in range(strips):
             # Rows beyond the last: the strip begins early, and its own rows alone are stored.
-            wanted = f"first + {s * lanes}"
-            block.line(f"const int m{s} = {wanted} < {self.m - lanes} ? {wanted} : {self.m - lanes};")
+            start = f"first + {s * lanes}"
+            block.line(f"const int m{s} = {start} < {self.m - lanes} ? {start} : {self.m - lanes};")
             at = _required(self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0))).position
             block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({c_of(at)});")
             block.line(f"{vector} c{s} = ({vector})(0);")
@@ -168,7 +168,7 @@ class MatrixVector:
             indices = self.result(g, m)
             e.bind(hero_of(self.fusion), indices, value)
             store_outputs(self.fusion, e, indices, block)
-        arguments = (*map(input_argument, read), *map(output_argument, self.fusion.outputs))
+        arguments = (*map(input_argument, reads), *map(output_argument, self.fusion.outputs))
         items = self.groups * parts
         return Kernel(self.fusion.name, block.text(), arguments, items, wide_vectors=True, global_only=True)
 

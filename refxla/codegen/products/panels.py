@@ -155,8 +155,8 @@ class Panels:
             stride = 1
             if not (p.whole or p.words):
                 stride = distant_terms(p.fusion, p.right_operand, lambda k: p.right(g, k, n), p.terms)
-            if stride == 1 and (made := self._rows(block)):
-                return made
+            if stride == 1 and (texts := self._rows(block)):
+                return texts
             with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {PANELS_AT_ONCE})"):
                 with open_terms(block, stride, terms):
                     with block.scope(f"for (int j = j0; j < j0 + {PANELS_AT_ONCE} && j < {count}; ++j)"):

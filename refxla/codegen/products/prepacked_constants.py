@@ -56,8 +56,8 @@ def panels_of(matrix: np.ndarray, width: int) -> np.ndarray:
     panels = -(-n // width)
     wide = np.zeros((groups, k, panels * width), matrix.dtype)
     wide[:, :, :n] = matrix
-    made: np.ndarray = wide.reshape(groups, k, panels, width).transpose(0, 2, 1, 3)
-    return made
+    result: np.ndarray = wide.reshape(groups, k, panels, width).transpose(0, 2, 1, 3)
+    return result
 
 
 def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
@@ -65,8 +65,8 @@ def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
     groups, m, k = matrix.shape
     strips = -(-m // strip)
     rows = np.minimum(np.arange(strips * strip), m - 1)
-    made: np.ndarray = matrix[:, rows].reshape(groups, strips, strip, k).transpose(0, 1, 3, 2)
-    return made
+    result: np.ndarray = matrix[:, rows].reshape(groups, strips, strip, k).transpose(0, 1, 3, 2)
+    return result
 
 
 def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:

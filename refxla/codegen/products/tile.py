@@ -63,8 +63,8 @@ class Words:
         whole = np.zeros((groups, -(-k // self.count), self.count, n), np.uint32)
         whole.reshape(groups, -1, n)[:, :k] = matrix & np.uint32((1 << self.bits) - 1)
         shifts = np.arange(self.count, dtype=np.uint32)[:, None] * np.uint32(self.bits)
-        made: np.ndarray = (whole << shifts).sum(axis=2, dtype=np.uint32)
-        return made
+        words: np.ndarray = (whole << shifts).sum(axis=2, dtype=np.uint32)
+        return words
 
 
 @dataclass(frozen=True)

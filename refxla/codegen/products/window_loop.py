@@ -50,9 +50,9 @@ class WindowLoop:
         segmented, that is the number of all terms instead. C arrays `at` and o0, o1, ... have the positions of the
         rows' origins in memory and in each dimension."""
         origins = [f"o{d}" for d in range(len(self.bases))]
-        given = [str(numbers[name]) for name in self.numbers]
-        given += [str(self.loop.steps[0])] if self.loop.far else []
-        arguments = ", ".join([left, right, "at", *origins, *given, str(features), base, fresh])
+        values = [str(numbers[name]) for name in self.numbers]
+        values += [str(self.loop.steps[0])] if self.loop.far else []
+        arguments = ", ".join([left, right, "at", *origins, *values, str(features), base, fresh])
         return f"{self.function}({arguments}, tile{self.loop.rest});"
 
     def text(self) -> str:

@@ -28,9 +28,9 @@ _EXPENSIVE |= {o for o, row in ROWS.items() if row.costly}
 class Dataflow:
     """The reduces of a fusion by level, and its outputs by what they need.
 
-    `dimensions` are those of the reduces' operands, `reduced` and `kept` the numbers of those that are reduced and not.
-    `levels` gives for each member how many reduces, one after the other, come before its value; `reduces[n]` are those
-    of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some
+    `dimensions` are those of the reduces' operands, `reduced` and `kept_dimensions` the numbers of those that are
+    reduced and not. `levels` gives for each member how many reduces, one after the other, come before its value;
+    `reduces[n]` are those of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some
     (`epilogue_outputs`); `results` are outputs with one element for each result of a reduce.
     """
 
@@ -77,14 +77,14 @@ class Dataflow:
 
     def _computed_by(self, i: Instruction) -> set[Instruction]:
         """The members on the operand's space that one element of the instruction is computed by."""
-        members, seen, waiting = set(self.fusion.instructions), set(), [i]
+        members, visited, waiting = set(self.fusion.instructions), set(), [i]
         while waiting:
             m = waiting.pop()
-            if m in seen or m not in members or m.opcode == "reduce" or m.shape.size < self.size:
+            if m in visited or m not in members or m.opcode == "reduce" or m.shape.size < self.size:
                 continue
-            seen.add(m)
+            visited.add(m)
             waiting += m.operands
-        return seen
+        return visited
 
 
 def inputs_and_initial_values(reduce: Instruction) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...]]:
@@ -101,10 +101,10 @@ def dataflow(fusion: Fusion) -> Dataflow:
     for r in reduces:
         if (r.operands[0].shape.dimensions, _reduced(r)) != (dimensions, reduced):
             raise UnsupportedError(f"{r.name} and {first.name} reduce different dimensions; part them")
-    kept = tuple(d for d in range(len(dimensions)) if d not in reduced)
+    kept_dims = tuple(d for d in range(len(dimensions)) if d not in reduced)
     levels = _levels(fusion)
     by_level = tuple(tuple(r for r in reduces if levels[r] == n) for n in range(1, 1 + max(levels[r] for r in reduces)))
-    size, kept_size = prod(dimensions), prod(dimensions[d] for d in kept)
+    size, kept_size = prod(dimensions), prod(dimensions[d] for d in kept_dims)
     elementwise: list[Instruction] = []
     epilogue: list[Instruction] = []
     results: list[Instruction] = []
@@ -116,7 +116,7 @@ def dataflow(fusion: Fusion) -> Dataflow:
         else:
             raise UnsupportedError(f"{o.name} {o.shape} is neither as large as the reduce's operand nor its result")
     return Dataflow(
-        fusion, dimensions, reduced, kept, levels, by_level, tuple(elementwise), tuple(epilogue), tuple(results)
+        fusion, dimensions, reduced, kept_dims, levels, by_level, tuple(elementwise), tuple(epilogue), tuple(results)
     )
 
 

@@ -21,9 +21,9 @@ class InterleavedRowReduction(RowReduction):
 
     def emit_unit(self, unit: Index, partial: Index) -> None:
         s, count = self.schedule, self.schedule.interleaved_rows
-        (step,), kept, rows = s.passes, s.groups(reduced=False), self.order.groups[-2].size
+        (step,), groups, rows = s.passes, s.groups(reduced=False), self.order.groups[-2].size
         units = -(-rows // count)
-        outside = s.kept_position(unit // units, kept[:-1])
+        outside = s.kept_position(unit // units, groups[:-1])
         first, limit = self.body.fresh("first"), str(count)
         self.block.line(f"const int {first} = {c_of((unit % units) * count)};")
         if rows % count:

@@ -172,9 +172,9 @@ class Schedule:
         """The numbers of the groups that are reduced, or of those that are kept, the innermost group included."""
         return [n for n, g in enumerate(self.order.groups) if g.reduced == reduced]
 
-    def kept_position(self, number: Index, kept: Sequence[int]) -> Position:
-        """The position in some kept groups, the last of them innermost, given its number in row-major order."""
-        return dict(zip(kept, delinearize(number, [self.order.groups[n].size for n in kept]), strict=True))
+    def kept_position(self, number: Index, groups: Sequence[int]) -> Position:
+        """The position in groups that are not reduced, the last innermost, given its number in row-major order."""
+        return dict(zip(groups, delinearize(number, [self.order.groups[n].size for n in groups]), strict=True))
 
     def operand_indices(self, at: Position) -> tuple[Index, ...]:
         """The indices in the operand, given those in each group."""
@@ -316,11 +316,11 @@ def _units_per_item(
 def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
     """The size of the innermost dimension that is kept, where the rows are so short that clang makes vectors of several
     of them, and where indices would be divided for each row if all were numbered in one loop."""
-    kept = flow.kept_sizes
+    sizes = flow.kept_sizes
     short = order.is_row and order.lanes == 1 and order.partials == 1 and len(order.groups) == 2
-    if not short or order.groups[-1].size >= WRITTEN_OUT or len(kept) < 2 or kept[-1] < MIN_INNER_UNITS:
+    if not short or order.groups[-1].size >= WRITTEN_OUT or len(sizes) < 2 or sizes[-1] < MIN_INNER_UNITS:
         return 1
-    rows, columns = prod(kept[:-1]), kept[-1]
+    rows, columns = prod(sizes[:-1]), sizes[-1]
     one = variable("unit", 0, rows * columns - 1)
     two = variable("row", 0, rows - 1) * columns + variable("column", 0, columns - 1)
     return columns if _divisions(flow, order, one) > _divisions(flow, order, two) else 1
@@ -329,18 +329,18 @@ def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
 def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
     """Divisions of indices that the elements of a unit and its results take."""
     pattern = AccessPattern(flow.fusion)
-    kept = delinearize(unit, flow.kept_sizes)
+    indices = delinearize(unit, flow.kept_sizes)
     for reduce in (r for level in flow.reduces for r in level):
         for k in range(order.groups[-1].size):
-            at = dict(zip(flow.kept_dimensions, kept, strict=True))
+            at = dict(zip(flow.kept_dimensions, indices, strict=True))
             inside = delinearize(constant(k), [flow.dimensions[d] for d in order.groups[-1].dimensions])
             at |= dict(zip(order.groups[-1].dimensions, inside, strict=True))
             for operand in inputs_and_initial_values(reduce)[0]:
                 pattern.value(operand, tuple(at[d] for d in range(len(flow.dimensions))))
-        pattern.bind(reduce, kept)
+        pattern.bind(reduce, indices)
     for output in flow.results:
         same = output.shape.dimensions == flow.kept_sizes
-        pattern.store(output, kept if same else delinearize(unit, output.shape.dimensions))
+        pattern.store(output, indices if same else delinearize(unit, output.shape.dimensions))
     return pattern.divisions
 
 
@@ -454,17 +454,17 @@ def values_read_again(flow: Dataflow, also_inputs: bool = False) -> dict[Instruc
     computed: dict[Instruction, int] = {}
     again: dict[Instruction, int] = {}
     for number, waiting in enumerate([*roots, list(flow.epilogue_outputs)]):
-        seen: set[Instruction] = set()
+        visited: set[Instruction] = set()
         while waiting:
             i = waiting.pop()
-            if i in seen or i not in members and not also_inputs or i.shape.dimensions != flow.dimensions:
+            if i in visited or i not in members and not also_inputs or i.shape.dimensions != flow.dimensions:
                 continue
-            seen.add(i)
+            visited.add(i)
             if i in computed and (i not in members or flow.is_expensive(i)):
                 again[i] = computed[i]
             elif i in members and is_elementwise(i):
                 waiting += i.operands
-        for i in seen:
+        for i in visited:
             computed.setdefault(i, number)
     return again
 
@@ -497,7 +497,7 @@ def _prefetches(
     flow: Dataflow,
     order: ReductionOrder,
     target: Target,
-    read: Sequence[Instruction],
+    reads: Sequence[Instruction],
     interleaved_rows: int,
     non_temporal: bool,
 ) -> dict[int, tuple[Prefetch, ...]]:
@@ -510,7 +510,7 @@ def _prefetches(
     """
     if target.kind != "cpu" or not target.clang or flow.size < UNROLL_FROM:
         return {}
-    inputs = [i for i in read if i.shape.dimensions == flow.dimensions]
+    inputs = [i for i in reads if i.shape.dimensions == flow.dimensions]
 
     def prefetches(distance: int) -> tuple[Prefetch, ...]:
         return tuple(Prefetch(i, distance) for i in inputs)

@@ -133,10 +133,10 @@ class UnitEmitter(ABC):
             if self.dataflow.levels[i] != level:
                 continue
             operand = i.operands[0]
-            taken = [indices[d] for d in i.attributes.get("dimensions", ())]
-            taken = [x if n != 1 else constant(0) for x, n in zip(taken, operand.shape.dimensions, strict=True)]
-            if all(x.variables <= available for x in taken):
-                self.elements.value(operand, taken, self.block)
+            positions = [indices[d] for d in i.attributes.get("dimensions", ())]
+            positions = [x if n != 1 else constant(0) for x, n in zip(positions, operand.shape.dimensions, strict=True)]
+            if all(x.variables <= available for x in positions):
+                self.elements.value(operand, positions, self.block)
 
     def memory_place(self, output: Instruction, at: Position) -> str:
         """The C lvalue of an output's element in memory."""

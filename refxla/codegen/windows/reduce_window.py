@@ -171,9 +171,9 @@ class Cumulative(WindowKernel):
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
-        found = cumulative(self.hero)
-        assert found is not None, "another kind of window"
-        self.dimension, self.descending = found
+        scan = cumulative(self.hero)
+        assert scan is not None, "another kind of window"
+        self.dimension, self.descending = scan
         self.before, self.after = self.counts[: self.dimension], self.counts[self.dimension + 1 :]
         self.length = self.counts[self.dimension]
 
@@ -265,8 +265,8 @@ class Cumulative(WindowKernel):
 
     def _goes_by_blocks(self) -> bool:
         """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
-        known = binary_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
-        return known and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
+        is_running = binary_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
+        return is_running and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
 
     def _blocks(self, lanes: int) -> int:
         """The statements of an item that takes a few rows block by block, transposed in vector registers, so that a
@@ -285,7 +285,7 @@ class Cumulative(WindowKernel):
             (totals,) = self.declare([start], ROWS)
             c_type, lines = scalar.register_type(name), self._lines(here)
             source, result = e.names.fresh("x"), e.names.fresh("y")
-            room, done = BLOCK, result
+            room, output = BLOCK, result
             if self._is_direct(here):
                 address, step = e.address(self.operands[0], here), self.length
             else:
@@ -293,7 +293,7 @@ class Cumulative(WindowKernel):
                 block.line(f"{c_type} {source}[{ROWS * BLOCK}];")
             if lines and self.fusion.outputs == (self.hero,) and type_name(self.hero) == name:
                 ((array, room, _),) = lines.values()
-                done = f"{array} + {room - BLOCK}"
+                output = f"{array} + {room - BLOCK}"
             else:
                 block.line(f"{c_type} {result}[{ROWS * BLOCK}];")
             # Of lines past the caches a last block, which may be empty, writes what is left.
@@ -306,8 +306,8 @@ class Cumulative(WindowKernel):
                 product = int(binary_opcode(self.reducer) == "multiply")
                 kind, cast = RUNNING_TYPES[name]
                 block.line(f"rx_cumulative_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, "
-                           f"{cast}{totals}, {cast}({done}), {room}l);")  # fmt: skip
-                if done == result:
+                           f"{cast}{totals}, {cast}({output}), {room}l);")  # fmt: skip
+                if output == result:
                     with self._each(rows, first) as place:
                         for o, (array, wide, _) in lines.items():
                             e.gather(o, f"{array}[{wide} * u + k + {wide - BLOCK}]")
@@ -319,9 +319,9 @@ class Cumulative(WindowKernel):
                         block.line(f"const int lane = {c_of(first)} + u;")
                         for s in self._stores(self.placing(n, row, constant(0))):
                             o, to = s.instruction, non_temporal_stores.place(e, s)
-                            array, wide, left = lines[o]
-                            own, kept = f"{array} + {wide} * u", f"{left} + {wide - BLOCK} * u"
-                            block.line(non_temporal_stores.lines_of(o, to, 0, own, kept, "1", "count", BLOCK, "n == 0"))
+                            array, wide, rest = lines[o]
+                            own, tail = f"{array} + {wide} * u", f"{rest} + {wide - BLOCK} * u"
+                            block.line(non_temporal_stores.lines_of(o, to, 0, own, tail, "1", "count", BLOCK, "n == 0"))
                     block.line(f"if (count < {BLOCK}) break;")
             if lines:
                 block.line("RX_FENCE();")
@@ -347,12 +347,12 @@ class Cumulative(WindowKernel):
         array for what is left of each row's last line."""
         if self.descending or not self._streams(placing, "n", self.length):
             return {}
-        found = {}
+        lines = {}
         for output in self.fusion.outputs:
             room = LINE // non_temporal_stores.size_of(output) + BLOCK
-            found[output] = name, _, left = self.e.names.fresh("lines"), room, self.e.names.fresh("left")
-            for array, count in ((name, room), (left, room - BLOCK)):
+            lines[output] = name, _, rest = self.e.names.fresh("lines"), room, self.e.names.fresh("left")
+            for array, count in ((name, room), (rest, room - BLOCK)):
                 self.block.line(
                     f"{non_temporal_stores.storage(output)} {array}[{ROWS * count}] __attribute__((aligned({LINE})));"
                 )
-        return found
+        return lines

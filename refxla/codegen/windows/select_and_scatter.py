@@ -159,10 +159,10 @@ class _SelectAndScatter:
             value = e.value(self.operand, window.position(lane), block)
             selected = e.assign(name, f"selected[{u}]", block)
             (keep,) = e.apply(self.select, (selected, value), block)
-            taken = e.names.fresh("taken")
-            block.line(f"const int {taken} = (place[{u}] < 0) | !{keep};")
-            block.line(f"selected[{u}] = {taken} ? {value} : {selected};")
-            block.line(f"place[{u}] = {taken} ? ({self.bits})({c_of(window.number)}) : place[{u}];")
+            choice = e.names.fresh("taken")
+            block.line(f"const int {choice} = (place[{u}] < 0) | !{keep};")
+            block.line(f"selected[{u}] = {choice} ? {value} : {selected};")
+            block.line(f"place[{u}] = {choice} ? ({self.bits})({c_of(window.number)}) : place[{u}];")
 
     def _add(self, at: dict[int, Index]) -> None:
         """Combines each lane's value of source into the element of the result that its window selects."""

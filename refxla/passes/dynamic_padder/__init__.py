@@ -52,7 +52,7 @@ def run(module: Module) -> int:
     tuple_simplifier.run(module)
     entry = module.entry
     stated = leaves(entry.root.shape)  # while no parameter has lost its marks: the root may be one
-    given: dict[Instruction, Value] = {}
+    parameters: dict[Instruction, Value] = {}
     extra: list[Instruction] = []
     for p in entry.parameters:
         sizes: list[Size] = []
@@ -64,8 +64,8 @@ def run(module: Module) -> int:
                 extra.append(size)
             sizes.append(size)
         p.shape = p.shape.static()
-        given[p] = Sized(p, tuple(sizes))
-    result = _rewrite(entry, given)
+        parameters[p] = Sized(p, tuple(sizes))
+    result = _rewrite(entry, parameters)
     results = _elements(result)
     b = Build("results")
     arrays, counts = [r.array for r in results], []
@@ -82,20 +82,20 @@ def run(module: Module) -> int:
         entry.root = b.tuple(*arrays, *counts)
     else:
         entry.root = arrays[0]
-    entry.instructions = [*given, *extra]
+    entry.instructions = [*parameters, *extra]
     sort(entry, entry.instructions)
     module.entry_layout, module.aliases = None, () if counts else module.aliases
     module.computations = called_first(entry)
     return 1
 
 
-def _rewrite(computation: Computation, given: dict[Instruction, Value]) -> Value:
+def _rewrite(computation: Computation, parameters: dict[Instruction, Value]) -> Value:
     """The root of a computation, made static, with its sizes; its instructions are replaced or changed in place."""
-    known: dict[Instruction, Value] = dict(given)
+    values: dict[Instruction, Value] = dict(parameters)
     for i in computation.instructions:
-        if i not in known:
-            known[i] = _value(i, [known[o] for o in i.operands])
-    return known[computation.root]
+        if i not in values:
+            values[i] = _value(i, [values[o] for o in i.operands])
+    return values[computation.root]
 
 
 def _value(i: Instruction, operands: list[Value]) -> Value:
@@ -150,8 +150,8 @@ Places = tuple[tuple[int, int], ...]  # (element of a flat tuple, dimension) of 
 
 
 def _places(*each: list[Sized]) -> Places:
-    found = {(n, d) for values in each for n, v in enumerate(values) for d, s in enumerate(v.sizes) if s is not None}
-    return tuple(sorted(found))
+    places = {(n, d) for values in each for n, v in enumerate(values) for d, s in enumerate(v.sizes) if s is not None}
+    return tuple(sorted(places))
 
 
 def _carried(b: Build, values: list[Sized], places: Places) -> Instruction:
@@ -199,15 +199,15 @@ def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
     condition, verdict, _ = _entered(i.condition, shapes, places)
     condition.root = _array(verdict).array
     sort(condition, condition.instructions)
-    made = b.make("while", _carried(b, init, places), body=body, condition=condition)
-    return _opened(b, made, shapes, places)
+    loop = b.make("while", _carried(b, init, places), body=body, condition=condition)
+    return _opened(b, loop, shapes, places)
 
 
-def _conditional(b: Build, i: Instruction, index: Sized, taken: list[list[Sized]]) -> list[Sized]:
+def _conditional(b: Build, i: Instruction, index: Sized, operands: list[list[Sized]]) -> list[Sized]:
     from refxla_spec.ops.conditional import branches
 
     operands_made, entered = [], []
-    for branch, values in zip(branches(i), taken, strict=True):
+    for branch, values in zip(branches(i), operands, strict=True):
         places = _places(values)
         operands_made.append(_carried(b, values, places))
         entered.append(_entered(branch, [v.array.shape for v in values], places))
@@ -216,8 +216,8 @@ def _conditional(b: Build, i: Instruction, index: Sized, taken: list[list[Sized]
     for (computation, result, inner), _ in zip(entered, results, strict=True):
         _left(inner, computation, result, places)
     called = tuple(c for c, _, _ in entered)
-    made = b.make("conditional", index.array, *operands_made, branch_computations=called)
-    return _opened(b, made, [v.array.shape for v in results[0]], places)
+    conditional = b.make("conditional", index.array, *operands_made, branch_computations=called)
+    return _opened(b, conditional, [v.array.shape for v in results[0]], places)
 
 
 def sizes_of(shapes: list[Shape]) -> list[tuple[int, int]]:

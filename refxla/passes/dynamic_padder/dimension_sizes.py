@@ -40,20 +40,20 @@ Rule = Callable[..., Value]  # of an operation: (builder, instruction, an operan
 
 def unsupported(i: Instruction, what: str) -> UnsupportedError:
     """The error for an operation that cannot be compiled for the dynamic sizes that it is given."""
-    given = ", ".join(str(o.shape.without_layout()) for o in i.operands)
+    operands = ", ".join(str(o.shape.without_layout()) for o in i.operands)
     return UnsupportedError(
-        f"{i.name}: {i.opcode} of ({given}), {what}, is not compiled; run the program on the reference with "
+        f"{i.name}: {i.opcode} of ({operands}), {what}, is not compiled; run the program on the reference with "
         "device='reference', or give it static shapes"
     )
 
 
 def least(b: Build, *sizes: Size) -> Size:
     """The smallest of sizes that meet, each at most one bound."""
-    known = list(dict.fromkeys(s for s in sizes if s is not None))
-    if not known:
+    candidates = list(dict.fromkeys(s for s in sizes if s is not None))
+    if not candidates:
         return None
-    result = known[0]
-    for s in known[1:]:
+    result = candidates[0]
+    for s in candidates[1:]:
         result = b.minimum(result, s)
     return result
 

@@ -20,42 +20,42 @@ def broadcast(b: Build, i: Instruction, x: Sized) -> Sized:
 
 
 def transpose(b: Build, i: Instruction, x: Sized) -> Sized:
-    made = b.make("transpose", x.array, dimensions=i.dimensions)
-    return Sized(made, tuple(x.sizes[d] for d in i.dimensions))
+    result = b.make("transpose", x.array, dimensions=i.dimensions)
+    return Sized(result, tuple(x.sizes[d] for d in i.dimensions))
 
 
 def reverse(b: Build, i: Instruction, x: Sized) -> Sized:
     """What lies beyond the size comes first then, and is moved out of the way."""
-    made = b.make("reverse", x.array, dimensions=i.dimensions)
+    result = b.make("reverse", x.array, dimensions=i.dimensions)
     for d in i.dimensions:
         if x.sizes[d] is not None:
-            bound = b.scalar(made.shape.dimensions[d], S32)
-            made = shifted(b, made, d, b.subtract(bound, x.sizes[d]))
-    return Sized(made, x.sizes)
+            bound = b.scalar(result.shape.dimensions[d], S32)
+            result = shifted(b, result, d, b.subtract(bound, x.sizes[d]))
+    return Sized(result, x.sizes)
 
 
 def slice_(b: Build, i: Instruction, x: Sized) -> Sized:
-    made = b.make("slice", x.array, slice=i.slice)
+    result = b.make("slice", x.array, slice=i.slice)
     sizes: list[Size] = []
-    for part, size, count in zip(i.slice, x.sizes, made.shape.dimensions, strict=True):
+    for part, size, count in zip(i.slice, x.sizes, result.shape.dimensions, strict=True):
         if size is None or count <= 1:
             sizes.append(None if count else b.scalar(0, S32) if size is not None else None)
             continue
         there = b.maximum(b.subtract(b.minimum(size, part.limit), part.start), 0)
         sizes.append(b.divide(b.add(there, part.stride - 1), part.stride) if part.stride > 1 else there)
-    return Sized(made, tuple(sizes))
+    return Sized(result, tuple(sizes))
 
 
 def pad(b: Build, i: Instruction, x: Sized, value: Sized) -> Sized:
     """What lies beyond the size becomes padding, of which there may be more than the size then counts."""
-    made = b.make("pad", masked(b, x, value.array), value.array, padding=i.padding)
+    result = b.make("pad", masked(b, x, value.array), value.array, padding=i.padding)
     sizes: list[Size] = []
     for p, size in zip(i.padding, x.sizes, strict=True):
         if size is not None and p != PaddingDimension(0, 0, 0):
             between = b.multiply(b.maximum(b.subtract(size, 1), 0), p.interior) if p.interior else b.scalar(0, S32)
             size = b.maximum(b.add(b.add(size, between), p.low + p.high), 0)
         sizes.append(size)
-    return Sized(made, tuple(sizes))
+    return Sized(result, tuple(sizes))
 
 
 def concatenate(b: Build, i: Instruction, *xs: Sized) -> Sized:
@@ -65,13 +65,13 @@ def concatenate(b: Build, i: Instruction, *xs: Sized) -> Sized:
     if all(x.sizes[along] is None for x in xs):
         sizes[along] = None
         return Sized(b.make("concatenate", *(x.array for x in xs), dimensions=i.dimensions), tuple(sizes))
-    made = b.full(0, i.shape.static())
+    result = b.full(0, i.shape.static())
     start = b.scalar(0, S32)
     for x in xs:
-        made = b.put(made, x.array, along, start)
+        result = b.put(result, x.array, along, start)
         start = b.add(start, number(b, x, along))
     sizes[along] = start
-    return Sized(made, tuple(sizes))
+    return Sized(result, tuple(sizes))
 
 
 def get_dimension_size(b: Build, i: Instruction, x: Sized) -> Sized:
@@ -109,9 +109,9 @@ def reshape(b: Build, i: Instruction, x: Sized) -> Sized:
     return Sized(_gathered(b, x, shape, tuple(sizes)), tuple(sizes))
 
 
-def dynamic_reshape(b: Build, i: Instruction, x: Sized, *given: Sized) -> Sized:
+def dynamic_reshape(b: Build, i: Instruction, x: Sized, *lengths: Sized) -> Sized:
     shape = i.shape.static()
-    bounds = zip(given, i.shape.dimensions, i.shape.marks, strict=True)
+    bounds = zip(lengths, i.shape.dimensions, i.shape.marks, strict=True)
     sizes = tuple(b.minimum(b.maximum(s.array, 0), bound) if mark else None for s, bound, mark in bounds)
     if not x.is_dynamic and not any(i.shape.marks):
         return Sized(b.reshape(x.array, shape.dimensions), sizes)
@@ -157,8 +157,8 @@ def dynamic_slice(b: Build, i: Instruction, x: Sized, *starts: Sized) -> Sized:
                 raise unsupported(i, "a part of a dynamic dimension from a place in a vector")
             indices[d] = _at_most(b, indices[d], b.subtract(size, sizes[d]))
     indices = _of_one_type(b, indices, bounds, sizes)
-    made = b.make("dynamic-slice", x.array, *indices, dynamic_slice_sizes=sizes)
-    return Sized(made, tuple(s if w else None for s, w in zip(x.sizes, whole, strict=True)))
+    result = b.make("dynamic-slice", x.array, *indices, dynamic_slice_sizes=sizes)
+    return Sized(result, tuple(s if w else None for s, w in zip(x.sizes, whole, strict=True)))
 
 
 def _of_one_type(
@@ -209,10 +209,10 @@ def dynamic_update_slice(b: Build, i: Instruction, x: Sized, update: Sized, *sta
     if inside is not None:
         there = b.make("dynamic-slice", wide, *indices, dynamic_slice_sizes=extents)
         new = b.select(inside, new, there)
-    made = b.make("dynamic-update-slice", wide, new, *indices)
+    result = b.make("dynamic-update-slice", wide, new, *indices)
     if more:
-        made = b.slice(made, (0,) * len(bounds), bounds)
-    return Sized(made, tuple(sizes))
+        result = b.slice(result, (0,) * len(bounds), bounds)
+    return Sized(result, tuple(sizes))
 
 
 def pad_to_static(b: Build, i: Instruction, x: Sized) -> list[Sized]:
@@ -220,9 +220,9 @@ def pad_to_static(b: Build, i: Instruction, x: Sized) -> list[Sized]:
     return [Sized.whole(masked(b, x, zero(b, x))), *map(Sized.whole, sizes)]
 
 
-def slice_to_dynamic(b: Build, i: Instruction, x: Sized, *given: Sized) -> Sized:
+def slice_to_dynamic(b: Build, i: Instruction, x: Sized, *lengths: Sized) -> Sized:
     inside = masked(b, x, zero(b, x))
-    bounds = zip(given, i.shape.dimensions, i.shape.marks, strict=True)
+    bounds = zip(lengths, i.shape.dimensions, i.shape.marks, strict=True)
     return Sized(inside, tuple(b.minimum(b.maximum(s.array, 0), n) if m else None for s, n, m in bounds))
 
 

@@ -17,16 +17,16 @@ from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, neutra
 
 
 def elementwise(b: Build, i: Instruction, *xs: Sized) -> Sized:
-    made = b.make(i.opcode, *(x.array for x in xs), shape=i.shape.static(), **i.attributes)
-    return Sized(made, met(b, xs))
+    result = b.make(i.opcode, *(x.array for x in xs), shape=i.shape.static(), **i.attributes)
+    return Sized(result, met(b, xs))
 
 
 def bitcast_convert(b: Build, i: Instruction, x: Sized) -> Sized:
-    made = b.make(i.opcode, x.array, shape=i.shape.static())
-    sizes = (*x.sizes, None)[: made.shape.rank]
-    if x.sizes[made.shape.rank :] != (None,) * max(0, len(x.sizes) - made.shape.rank):
+    result = b.make(i.opcode, x.array, shape=i.shape.static())
+    sizes = (*x.sizes, None)[: result.shape.rank]
+    if x.sizes[result.shape.rank :] != (None,) * max(0, len(x.sizes) - result.shape.rank):
         raise unsupported(i, "joined along a dynamic dimension")
-    return Sized(made, sizes)
+    return Sized(result, sizes)
 
 
 def reduce(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
@@ -38,9 +38,9 @@ def reduce(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
         else x.array
         for x, init in zip(xs, inits, strict=True)
     ]
-    made = b.make("reduce", *arrays, *(v.array for v in inits), dimensions=i.dimensions, to_apply=i.to_apply)
+    result = b.make("reduce", *arrays, *(v.array for v in inits), dimensions=i.dimensions, to_apply=i.to_apply)
     remaining = tuple(s for d, s in enumerate(sizes) if d not in i.dimensions)
-    return _results(b, made, remaining)
+    return _results(b, result, remaining)
 
 
 def reduce_window(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
@@ -53,14 +53,14 @@ def reduce_window(b: Build, i: Instruction, *values: Sized) -> Sized | list[Size
         else x.array
         for x, init in zip(xs, inits, strict=True)
     ]
-    made = b.make("reduce-window", *arrays, *(v.array for v in inits), window=i.window, to_apply=i.to_apply)
-    return _results(b, made, tuple(placings(b, s, w) for s, w in zip(sizes, i.window, strict=True)))
+    result = b.make("reduce-window", *arrays, *(v.array for v in inits), window=i.window, to_apply=i.to_apply)
+    return _results(b, result, tuple(placings(b, s, w) for s, w in zip(sizes, i.window, strict=True)))
 
 
-def _results(b: Build, made: Instruction, sizes: tuple[Size, ...]) -> Sized | list[Sized]:
-    if not made.shape.is_tuple:
-        return Sized(made, sizes)
-    return [Sized(b.make("get-tuple-element", made, index=n), sizes) for n in range(len(made.shape.elements))]
+def _results(b: Build, result: Instruction, sizes: tuple[Size, ...]) -> Sized | list[Sized]:
+    if not result.shape.is_tuple:
+        return Sized(result, sizes)
+    return [Sized(b.make("get-tuple-element", result, index=n), sizes) for n in range(len(result.shape.elements))]
 
 
 def dot(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
@@ -110,8 +110,8 @@ def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: 
     if not is_plain(i.scatter) and any(s is not None for s in counts):
         raise unsupported(i, "with a scatter of which no neutral element is known")
     added = masked(b, Sized(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
-    made = b.make("select-and-scatter", lowest, added, init.array, **i.attributes)
-    return Sized(made, x.sizes)
+    result = b.make("select-and-scatter", lowest, added, init.array, **i.attributes)
+    return Sized(result, x.sizes)
 
 
 def _loser(b: Build, i: Instruction, shape: Shape) -> Instruction:
@@ -148,8 +148,8 @@ def sort(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
         inside = live(b, shape.dimensions, tuple(s if d == along else None for d, s in enumerate(sizes)))
         arrays.append(b.convert(b.not_(inside), S32))
         comparator = _dead_last(b, comparator)
-    made = b.make("sort", *arrays, dimensions=i.dimensions, is_stable=i.is_stable, to_apply=comparator)
-    results = _results(b, made, sizes)
+    result = b.make("sort", *arrays, dimensions=i.dimensions, is_stable=i.is_stable, to_apply=comparator)
+    results = _results(b, result, sizes)
     if not isinstance(results, list):
         return results
     return results[: len(xs)] if len(xs) > 1 else results[0]
@@ -177,11 +177,11 @@ def gather(b: Build, i: Instruction, x: Sized, start: Sized) -> Sized:
         limits.append(b.maximum(b.subtract(x.sizes[d], i.slice_sizes[d]), 0) if cut else None)
     if any(limit is not None for limit in limits):
         indices = b.minimum(_as_s32(b, i, indices), _along(b, indices, i.index_vector_dim, limits, (1 << 31) - 1))
-    made = b.make("gather", x.array, indices, **i.attributes)
+    result = b.make("gather", x.array, indices, **i.attributes)
     left_out = i.collapsed_slice_dims + i.operand_batching_dims
     block = iter([x.sizes[d] if whole[d] else None for d in range(len(whole)) if d not in left_out])
     batch = iter([s for d, s in enumerate(start.sizes) if d != i.index_vector_dim])
-    return Sized(made, tuple(next(block) if d in i.offset_dims else next(batch) for d in range(made.shape.rank)))
+    return Sized(result, tuple(next(block) if d in i.offset_dims else next(batch) for d in range(result.shape.rank)))
 
 
 def _as_s32(b: Build, i: Instruction, indices: Instruction) -> Instruction:
@@ -213,19 +213,19 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
     if i.input_batching_dims:
         raise unsupported(i, "with batching dimensions")
     sizes, shape = met(b, xs), xs[0].array.shape
-    given, window = met(b, updates), i.update_window_dims
+    update_sizes, window = met(b, updates), i.update_window_dims
     extents = [d for d in range(shape.rank) if d not in i.inserted_window_dims]
     for d, w in zip(extents, window, strict=True):
         whole = shape.dimensions[d] == updates[0].array.shape.dimensions[w]
-        if given[w] is not None and (not whole or given[w] is not sizes[d]):
+        if update_sizes[w] is not None and (not whole or update_sizes[w] is not sizes[d]):
             raise unsupported(i, "blocks of dynamic size")
         if sizes[d] is not None and not whole and d not in i.scatter_dims_to_operand_dims:
             raise unsupported(i, "blocks that are a part of a dynamic dimension without an index")
     rows = [d for d in range(len(indices.sizes)) if d != i.index_vector_dim]
-    columns = [d for d in range(len(given)) if d not in window]
+    columns = [d for d in range(len(update_sizes)) if d not in window]
     count = list(indices.sizes)
     for d, c in zip(rows, columns, strict=True):
-        count[d] = least(b, count[d], given[c])
+        count[d] = least(b, count[d], update_sizes[c])
     at = _as_s32(b, i, indices.array)
     limits: list[Instruction | None] = []
     for d in i.scatter_dims_to_operand_dims:
@@ -242,8 +242,8 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
         if not i.scatter_dims_to_operand_dims:
             raise unsupported(i, "a dynamic number of updates of one place")
         at = b.select(live(b, at.shape.dimensions, tuple(count)), at, outside)
-    made = b.make("scatter", *(x.array for x in xs), at, *(u.array for u in updates), **i.attributes)
-    return _results(b, made, sizes)
+    result = b.make("scatter", *(x.array for x in xs), at, *(u.array for u in updates), **i.attributes)
+    return _results(b, result, sizes)
 
 
 def batch(fixed: int) -> Rule:
@@ -253,9 +253,9 @@ def batch(fixed: int) -> Rule:
         last = len(i.fft_length) if i.opcode == "fft" else fixed
         if any(s is not None for x in xs for s in x.sizes[len(x.sizes) - last :]):
             raise unsupported(i, "a dynamic size of what it works on as a whole")
-        made = b.make(i.opcode, *(x.array for x in xs), shape=i.shape.static(), **i.attributes)
+        result = b.make(i.opcode, *(x.array for x in xs), shape=i.shape.static(), **i.attributes)
         sizes = (*met(b, [Sized(x.array, x.sizes[: len(x.sizes) - last]) for x in xs]), *(None,) * last)
-        return _results(b, made, sizes)
+        return _results(b, result, sizes)
 
     return rule
 
@@ -263,8 +263,8 @@ def batch(fixed: int) -> Rule:
 def batch_norm_inference(b: Build, i: Instruction, x: Sized, *features: Sized) -> Sized:
     if x.sizes[i.feature_index] is not None or any(f.is_dynamic for f in features):
         raise unsupported(i, "a dynamic number of features")
-    made = b.make(i.opcode, x.array, *(f.array for f in features), **i.attributes)
-    return Sized(made, x.sizes)
+    result = b.make(i.opcode, x.array, *(f.array for f in features), **i.attributes)
+    return Sized(result, x.sizes)
 
 
 RULES: dict[str, Rule] = {

@@ -71,15 +71,15 @@ def _expand(computation: Computation, expansions: Expansions, library_calls: boo
         call = library_call(i) if library_calls and expansion is not None else None
         if call is not None and (not looped or pays_in_loop(i, call)):
             continue
-        made = expansion(i) if expansion else None
-        if made is None:
+        root = expansion(i) if expansion else None
+        if root is None:
             if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple":
                 replaced[i] = i.operands[0].operands[i.index]
             continue
         count += 1
-        for n in post_order(made):
+        for n in post_order(root):
             n.metadata = n.metadata or i.metadata
-        replaced[i] = made
+        replaced[i] = root
     if not replaced:
         return None
     computation.root = replaced.get(computation.root, computation.root)

@@ -32,10 +32,10 @@ BLOCKS = range(64, 129, 8)  # sizes of a block, the first that divides the dimen
 
 
 def _expand(i: Instruction) -> Instruction | None:
-    found, opcode = cumulative(i), binary_opcode(i.to_apply)
-    if found is None or len(i.operands) != 2 or opcode is None:
+    direction, opcode = cumulative(i), binary_opcode(i.to_apply)
+    if direction is None or len(i.operands) != 2 or opcode is None:
         return None
-    (x, init), (dimension, backward) = i.operands, found
+    (x, init), (dimension, backward) = i.operands, direction
     length, others = x.shape.dimensions[dimension], x.shape.dimensions[:dimension]
     kind = i.shape.element_type if not i.shape.is_tuple else None
     if kind is None or any(o.shape.element_type is not kind for o in i.operands):

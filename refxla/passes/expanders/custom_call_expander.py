@@ -58,8 +58,8 @@ def _approximate_top_k(i: Instruction) -> Instruction:
     count = shapes[0].dimensions[axis]
     if count > arrays[0].shape.dimensions[axis]:
         raise UnsupportedError(f"{i.name}: {count} elements of {arrays[0].shape} are asked for")
-    made = b.make("sort", *arrays, dimensions=(axis,), to_apply=comparator, is_stable=True)
-    parts = [b.make("get-tuple-element", made, index=n) for n in range(len(arrays))] if len(arrays) > 1 else [made]
+    order = b.make("sort", *arrays, dimensions=(axis,), to_apply=comparator, is_stable=True)
+    parts = [b.make("get-tuple-element", order, index=n) for n in range(len(arrays))] if len(arrays) > 1 else [order]
     zeros = (0,) * arrays[0].shape.rank
     first = [b.slice(p, zeros, s.dimensions) for p, s in zip(parts, shapes, strict=True)]
     return b.tuple(*first) if i.shape.is_tuple else first[0]
@@ -81,8 +81,8 @@ TARGETS = {
 def _similar(target: str) -> str:
     """The targets that have a name like this one, for a message."""
     short = {name.lower().rpartition(".")[2]: name for name in TARGETS}
-    found = get_close_matches(target.lower().rpartition(".")[2], short, 3)
-    return f", {', '.join(short[name] for name in found)} among them" if found else ""
+    names = get_close_matches(target.lower().rpartition(".")[2], short, 3)
+    return f", {', '.join(short[name] for name in names)} among them" if names else ""
 
 
 def _expand(i: Instruction) -> Instruction | None:

@@ -24,15 +24,15 @@ def _scaled(i: Instruction) -> Instruction:
 
 
 def _scaled_operand(b: Build, x: Instruction, scale: Instruction) -> Instruction:
-    made = scaled_type(x.shape.element_type, scale.shape.element_type)
-    x, scale = b.convert(x, made), b.convert(scale, made)
+    element_type = scaled_type(x.shape.element_type, scale.shape.element_type)
+    x, scale = b.convert(x, element_type), b.convert(scale, element_type)
     if scale.shape.is_scalar:
         return b.multiply(x, b.spread(scale, x.shape, ()))
     sizes, counts = x.shape.dimensions, scale.shape.dimensions
     if not x.shape.size:
         return x
     blocks = [n for size, count in zip(sizes, counts, strict=True) for n in (count, size // count)]
-    wide = b.spread(scale, Shape(made, tuple(blocks)), tuple(range(0, len(blocks), 2)))
+    wide = b.spread(scale, Shape(element_type, tuple(blocks)), tuple(range(0, len(blocks), 2)))
     return b.multiply(x, b.reshape(wide, sizes))
 
 

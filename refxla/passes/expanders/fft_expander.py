@@ -78,8 +78,8 @@ def _by_chirps(b: Build, x: Instruction, inverse: bool) -> Instruction:
     chirps = b.spread(_constant(b, x, chirp), x.shape, (1,))
     wide = _fft(b, b.pad(b.multiply(x, chirps), 0, size - n), inverse=False)
     filtered = b.multiply(wide, b.spread(_constant(b, x, response), wide.shape, (1,)))
-    made = b.multiply(b.slice(_fft(b, filtered, inverse=True), (0, 0), (rows, n)), chirps)
-    return b.complex(b.divide(b.real(made), n), b.divide(b.imag(made), n)) if inverse else made
+    result = b.multiply(b.slice(_fft(b, filtered, inverse=True), (0, 0), (rows, n)), chirps)
+    return b.complex(b.divide(b.real(result), n), b.divide(b.imag(result), n)) if inverse else result
 
 
 def _constant(b: Build, like: Instruction, values: np.ndarray) -> Instruction:

@@ -283,8 +283,8 @@ def _symmetric(b: Build, a: Instruction, lower: bool) -> Instruction:
     """The whole matrix from one triangle; the diagonal's imaginary part is not read."""
     row, column = (b.iota(S32, a.shape.dimensions, a.shape.rank - n) for n in (2, 1))
     other = b.conjugate(b.transpose(a))
-    read = b.compare(row, column, direction="GT" if lower else "LT")
-    off = b.make("select", read, a, other)
+    triangle = b.compare(row, column, direction="GT" if lower else "LT")
+    off = b.make("select", triangle, a, other)
     on = _typed(b, b.real(a), a) if a.shape.element_type.is_complex else a
     return b.make("select", b.compare(row, column, direction="EQ"), on, off)
 
@@ -339,6 +339,6 @@ def _call(b: Build, target: str, x: Instruction, shape: Shape, *more: Instructio
     return Instruction(f"{b.name}.{b.count}", "custom-call", shape, [x, *more], attributes)
 
 
-def _parts(made: Instruction) -> list[Instruction]:
+def _parts(expansion: Instruction) -> list[Instruction]:
     """The elements of a tuple that an expansion made."""
-    return list(made.operands)
+    return list(expansion.operands)

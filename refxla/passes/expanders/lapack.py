@@ -73,14 +73,14 @@ def potrf(i: Instruction) -> Instruction:
     factor = _expanded(cholesky_expander.factor_of, make("cholesky", a, name=f"{i.name}.factor", lower=lower))
     wrong = cholesky_expander.wrong_pivots(b, factor)
     row, column = (b.iota(S32, a.shape.dimensions, a.shape.rank - n) for n in (2, 1))
-    read = b.compare(row, column, direction="GE" if lower else "LE")
-    return b.tuple(b.make("select", read, factor, a), _first(b, wrong))
+    triangle = b.compare(row, column, direction="GE" if lower else "LE")
+    return b.tuple(b.make("select", triangle, factor, a), _first(b, wrong))
 
 
 def trsm(i: Instruction) -> Instruction:
     """triangular-solve."""
-    made = make("triangular-solve", *i.operands, name=i.name, **triangular_solve_attributes(i))
-    return _expanded(triangular_solve_expander.EXPANSIONS["triangular-solve"], made)
+    solve = make("triangular-solve", *i.operands, name=i.name, **triangular_solve_attributes(i))
+    return _expanded(triangular_solve_expander.EXPANSIONS["triangular-solve"], solve)
 
 
 def getrf(i: Instruction) -> Instruction:
@@ -220,9 +220,9 @@ def _typed(b: Build, values: tuple[Instruction, ...], shapes: tuple[Shape, ...])
     return [b.convert(v, s.element_type) for v, s in zip(values, shapes, strict=False)]
 
 
-def _expanded(expansion: Callable[[Instruction], Instruction | None], made: Instruction) -> Instruction:
+def _expanded(expansion: Callable[[Instruction], Instruction | None], instruction: Instruction) -> Instruction:
     """The expansion of an instruction, or itself where it needs none."""
-    return expansion(made) or made
+    return expansion(instruction) or instruction
 
 
 _LAPACK = {

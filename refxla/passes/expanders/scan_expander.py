@@ -16,16 +16,16 @@ def _expand(i: Instruction) -> Instruction:
     size = inputs[0].shape.dimensions[d]
 
     def iteration(k: Instruction, *values: Instruction) -> list[Instruction]:
-        made, carried, given = values[: len(outputs)], values[len(outputs) : len(results)], values[len(results) :]
+        stacks, carried, inputs = values[: len(outputs)], values[len(outputs) : len(results)], values[len(results) :]
         at = b.subtract(b.scalar(size - 1, k.shape.element_type), k) if i.is_reverse else k
-        slices = [_without(b, b.part(x, d, at, 1), d) for x in given]
+        slices = [_without(b, b.part(x, d, at, 1), d) for x in inputs]
         root = applied(b, i.to_apply, [*slices, *carried])
         parts = root.operands if root.opcode == "tuple" else [root]
         if root.shape.is_tuple and root.opcode != "tuple":
             parts = [b.make("get-tuple-element", root, index=n) for n in range(len(root.shape.elements))]
         new = [
             b.put(x, b.reshape(p, (*p.shape.dimensions[:d], 1, *p.shape.dimensions[d:])), d, at)
-            for x, p in zip(made, parts, strict=False)
+            for x, p in zip(stacks, parts, strict=False)
         ]
         return [*new, *parts[len(outputs) :]]
 

@@ -162,9 +162,9 @@ def _first(b: Build, keys: Instruction, index: Instruction, k: int) -> tuple[Ins
             after = b.compare(packed, b.spread(columns[-1], packed.shape, (0,)), direction="LT")
             rest = b.select(after, packed, b.full(least, packed.shape))
         columns.append(b.reduce(rest, least, (1,), reducer("maximum", packed.shape.element_type)))
-    found = b.make("concatenate", *(b.reshape(c, (rows, 1)) for c in columns), dimensions=(1,))
-    places = b.subtract(last, b.convert(b.and_(found, low), "s32"))
-    return b.convert(b.shift_right_arithmetic(found, 32), kind), places
+    top = b.make("concatenate", *(b.reshape(c, (rows, 1)) for c in columns), dimensions=(1,))
+    places = b.subtract(last, b.convert(b.and_(top, low), "s32"))
+    return b.convert(b.shift_right_arithmetic(top, 32), kind), places
 
 
 def _sorted(b: Build, values: Instruction, index: Instruction, k: int, largest: bool) -> list[Instruction]:

@@ -61,8 +61,8 @@ def _lower(b: Build, a: Instruction, x: Instruction, unit: bool) -> Instruction:
         left = b.part(strict, rows, start, block)
         earlier = b.product(columns_below(b, left, start), solved)
         right = b.subtract(b.part(right, rows, start, block), earlier)
-        made = _rows(b, b.part(left, rows + 1, start, block), right, [b.part(d, rows, start, block) for d in divisors])
-        return [b.put(solved, made, rows, start)]
+        piece = _rows(b, b.part(left, rows + 1, start, block), right, [b.part(d, rows, start, block) for d in divisors])
+        return [b.put(solved, piece, rows, start)]
 
     (x,) = b.repeat(a.shape.dimensions[-1] // block, iteration, [zeros], [strict, x, *divisors])
     return b.slice(x, (0,) * x.shape.rank, (*batch, n, m))

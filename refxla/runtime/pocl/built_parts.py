@@ -28,27 +28,27 @@ def is_stored(device: Device, part: ProgramPart) -> bool:
     return platform.directory() is not None and disk_cache.cache().has(key(device, part))
 
 
-def load(device: Device, part: ProgramPart, known: Mapping[str, bytes] | None = None) -> Any | None:
+def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None = None) -> Any | None:
     """A part that was kept, its kernels ready, as a KernelLibrary or a pyopencl program; None if there is none that
-    PoCL takes. What is `known`, by the parts' keys, comes before what is on disk."""
+    PoCL takes. What is in `binaries`, by the parts' keys, comes before what is on disk."""
     directory = platform.directory()
     if directory is None:
         return None
     name = key(device, part)
-    content = (known or {}).get(name) or disk_cache.cache().get(name)
+    content = (binaries or {}).get(name) or disk_cache.cache().get(name)
     return None if content is None else _opened(device, part, content, directory)
 
 
 def binary(device: Device, part: ProgramPart) -> bytes | None:
-    """What PoCL has compiled of a part, as `kept` takes it; compiled anew where the cache on disk has nothing. None
+    """What PoCL has compiled of a part, as `load` takes it; compiled anew where the cache on disk has nothing. None
     where PoCL's directory is not ours."""
     if platform.directory() is None:
         return None
-    found = disk_cache.cache().get(key(device, part)) or keep(device, part)
-    if found is None:
+    content = disk_cache.cache().get(key(device, part)) or keep(device, part)
+    if content is None:
         compiled(device, device.runner, part)
-        found = keep(device, part)
-    return found
+        content = keep(device, part)
+    return content
 
 
 def keep(device: Device, part: ProgramPart) -> bytes | None:

@@ -34,8 +34,8 @@ def made_by(build: Callable[[str], object], directory: Path) -> str:
     bitcode there."""
     before = set(directory.glob("*/*/program.bc"))
     build(SOURCE)
-    made = set(directory.glob("*/*/program.bc")) - before
-    return base64.b64encode(zlib.compress(made.pop().read_bytes())).decode() if len(made) == 1 else ""
+    files = set(directory.glob("*/*/program.bc")) - before
+    return base64.b64encode(zlib.compress(files.pop().read_bytes())).decode() if len(files) == 1 else ""
 
 
 def folder(place: Path, pocl: Path, library: str) -> Path | None:
@@ -53,8 +53,8 @@ def folder(place: Path, pocl: Path, library: str) -> Path | None:
     if not place.exists():
         data = place / _FILES.parts[2] / _FILES.parts[3] / _DATA
         include = data / "include"
-        for made in (loaded.parent, include):
-            made.mkdir(parents=True)
+        for directory in (loaded.parent, include):
+            directory.mkdir(parents=True)
         loaded.symlink_to(pocl)
         for beside in files.glob("*.so*"):
             (data.parents[1] / beside.name).symlink_to(beside)

@@ -73,20 +73,20 @@ class ParallelBuild:
         for part in {p.source: p for p in parts if p.source not in self._asked}.values():
             self._put(part)
         self._parts.close()
-        made: dict[str, Any] = {}
+        programs: dict[str, Any] = {}
         moved = time.monotonic()
         while busy := [h for h in self._helpers if h.busy]:
             stage(f"{len(self._parts.done)} of {len(parts)} parts of the OpenCL C compiled")
-            ready = [p for p in parts if p.source in self._parts.done and p.source not in made]
+            ready = [p for p in parts if p.source in self._parts.done and p.source not in programs]
             for part in ready:
-                made[part.source] = self._built(part)
+                programs[part.source] = self._built(part)
             busy[0].wait(_LOOK_S)
             if ready or any([h.moves() for h in busy]):
                 moved = time.monotonic()
             elif time.monotonic() > moved + _PATIENCE_S:
                 break
         self.end()
-        return [made.get(p.source) or self._built(p) for p in parts]
+        return [programs.get(p.source) or self._built(p) for p in parts]
 
     def end(self) -> None:
         """Let the helpers go; those that are at work are ended."""

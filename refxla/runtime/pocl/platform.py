@@ -41,8 +41,8 @@ def prepare() -> None:
 
 def cpus(raws: Sequence[Any]) -> tuple[Any, Any]:
     """Among its pyopencl devices for a CPU: (the one with threads, the one without), None for what is not there."""
-    named = {r.name.split("-")[0]: r for r in raws}
-    return named.get("pthread") or named.get("cpu"), named.get("basic")  # "cpu" is its name from PoCL 5 on
+    by_name = {r.name.split("-")[0]: r for r in raws}
+    return by_name.get("pthread") or by_name.get("cpu"), by_name.get("basic")  # "cpu" is its name from PoCL 5 on
 
 
 def plain(text: str) -> str:

@@ -28,21 +28,21 @@ def build(
     device: Device,
     parts: Sequence[ProgramPart],
     ahead: ParallelBuild | None = None,
-    known: Mapping[str, bytes] | None = None,
+    binaries: Mapping[str, bytes] | None = None,
 ) -> list[Any]:
     """The pyopencl programs of the parts of a program, built for a device's `runner`; `ahead` is what began to compile
-    the program when its first parts were made, `known` binaries of parts by their keys. Raises DeviceError with the
+    the program when its first parts were made, `binaries` has those of parts by their keys. Raises DeviceError with the
     compiler's log."""
     directory = platform.directory()
     with _lock:
         if directory is not None:
             _check_space(directory)
-        found = {part.source: built_parts.load(device, part, known) for part in parts}
-        left = [part for part in parts if found[part.source] is None]
-        if left:
+        programs = {part.source: built_parts.load(device, part, binaries) for part in parts}
+        rest = [part for part in parts if programs[part.source] is None]
+        if rest:
             with ahead or ParallelBuild(device) as work:
-                found.update(zip((part.source for part in left), work.finish(left), strict=True))
-    return [found[part.source] for part in parts]
+                programs.update(zip((part.source for part in rest), work.finish(rest), strict=True))
+    return [programs[part.source] for part in parts]
 
 
 def _check_space(directory: Path) -> None:
