@@ -183,9 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     if options.json:
         with open(options.json, "w") as file:
-            found = [{**asdict(r), "share": r.share, "share_of_memcpy": r.share_of_memcpy} for r in rows]
+            records = [{**asdict(r), "share": r.share, "share_of_memcpy": r.share_of_memcpy} for r in rows]
             line = command("bench.bandwidth", arguments)
-            json.dump({"kind": "bandwidth", "command": line, "machine": describe(), "rows": found}, file, indent=1)
+            json.dump({"kind": "bandwidth", "command": line, "machine": describe(), "rows": records}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ def measured(
                 steps = speeds(processes, entry, Path(folder), options.seconds, options.turns, options.small)
                 for doing, cells in steps:  # noqa: B007
                     status.update(f"{number + 1} of {len(programs)}: {entry.name}: {doing}")
-                kept = {**figures["entries"], entry.name: {"group": entry.group, "load": load, "cells": cells}}
-                figures["entries"] = dict(sorted(kept.items(), key=lambda item: places.get(item[0], len(places))))
+                entries = {**figures["entries"], entry.name: {"group": entry.group, "load": load, "cells": cells}}
+                figures["entries"] = dict(sorted(entries.items(), key=lambda item: places.get(item[0], len(places))))
                 figures["versions"], figures["absent"] = processes.versions, processes.absent
                 for file in Path(folder).iterdir():
                     file.unlink()

@@ -95,27 +95,27 @@ def changes(before: Canonical, after: Canonical) -> list[Change]:
     sides = [
         [Canonical(c.tokens[i:j], _renumbered(c.forms[i:j])) for i, j in _chunks(c.tokens)] for c in (before, after)
     ]
-    nothing, found = Canonical((), ()), []
+    nothing, result = Canonical((), ()), []
     for mine, theirs in _differing(*([c.forms for c in side] for side in sides)):
         for n in range(max(len(mine), len(theirs))):
             old = sides[0][mine[n]] if n < len(mine) else nothing
             new = sides[1][theirs[n]] if n < len(theirs) else nothing
-            found += _changed_lines(old, new)
-    return found
+            result += _changed_lines(old, new)
+    return result
 
 
 def _changed_lines(old: Canonical, new: Canonical) -> list[Change]:
     """The changes of two parts that are not equal: lines, or a name that stands for another one in one of them."""
     lines = [_lines(part) for part in (old, new)]
-    found = []
+    result = []
     for mine, theirs in _differing(*([forms for forms, _ in side] for side in lines)):
         blocks = (
             tuple(t for n in block for t in side[n][1]) for side, block in zip(lines, (mine, theirs), strict=True)
         )
-        found.append(Change(*blocks))
-    if not found and (tokens := old.first_difference(new)) is not None:
-        found.append(Change(tokens[:1], tokens[1:]))
-    return found
+        result.append(Change(*blocks))
+    if not result and (tokens := old.first_difference(new)) is not None:
+        result.append(Change(tokens[:1], tokens[1:]))
+    return result
 
 
 def _differing(before: list[tuple[str, ...]], after: list[tuple[str, ...]]) -> Iterator[tuple[range, range]]:

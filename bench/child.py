@@ -38,13 +38,13 @@ class Absent(Exception):
 
 def entry(name: str) -> Entry:
     """The entry of exactly this name, of the suite or else of the list of programs or of the sweeps."""
-    found = next((e for e in ENTRIES if e.name == name), None)
-    if found is None:
+    match = next((e for e in ENTRIES if e.name == name), None)
+    if match is None:
         from .cliffs import POINTS  # these import JAX, which the children of other frameworks do without
         from .programs import PROGRAMS
 
-        found = next(e for e in (*PROGRAMS, *POINTS) if e.name == name)
-    return found
+        match = next(e for e in (*PROGRAMS, *POINTS) if e.name == name)
+    return match
 
 
 class Prepared:
@@ -88,12 +88,12 @@ class Prepared:
                 return samples, time.process_time() - processor
 
 
-def distance(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
+def distance(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
     """The largest difference of any result, relative to that result's largest number; infinite for other shapes."""
-    if [a.shape for a in found] != [a.shape for a in expected]:
+    if [a.shape for a in actual] != [a.shape for a in expected]:
         return float("inf")
     worst = 0.0
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         if a.size:
             wide = np.complex128 if np.iscomplexobj(a) else np.float64
             difference = np.abs(a.astype(wide) - b.astype(wide)).max()
@@ -104,13 +104,13 @@ def distance(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Those that are installed."""
-    found = {}
+    by_package = {}
     for package in packages:
         try:
-            found[package] = importlib.metadata.version(package)
+            by_package[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return by_package
 
 
 def _serve(connection: Connection, framework: str) -> None:
@@ -149,14 +149,14 @@ def _serve(connection: Connection, framework: str) -> None:
             )
 
 
-def _compare(found: list[np.ndarray], folder: str, name: str) -> float:
+def _compare(actual: list[np.ndarray], folder: str, name: str) -> float:
     """How far the results lie from those of the framework that came first, which are kept in the folder."""
     file = Path(folder) / (name.replace("/", " ") + ".npz")
     if not file.exists():
-        np.savez(file, **{str(n): a for n, a in enumerate(found)})
+        np.savez(file, **{str(n): a for n, a in enumerate(actual)})
         return 0.0
-    with np.load(file) as kept:
-        return distance(found, [kept[str(n)] for n in range(len(kept.files))])
+    with np.load(file) as archive:
+        return distance(actual, [archive[str(n)] for n in range(len(archive.files))])
 
 
 def _peak() -> int:
@@ -169,12 +169,12 @@ def _peak() -> int:
 def _once() -> None:
     """What a process of `alone` does: FRAMEWORK, ENTRY, SMALL are its arguments."""
     framework, name, small = sys.argv[1:4]
-    found: dict[str, Any] = {"versions": versions(load(framework).packages), "loaded": _peak()}
+    record: dict[str, Any] = {"versions": versions(load(framework).packages), "loaded": _peak()}
     prepared = Prepared(framework, name, small == "small")
-    found["first"] = prepared.first
+    record["first"] = prepared.first
     for _ in range(WARM):
         prepared()
-    print(json.dumps({**found, "peak": _peak()}))
+    print(json.dumps({**record, "peak": _peak()}))
 
 
 @functools.cache
@@ -207,12 +207,14 @@ def alone(
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
     command = [sys.executable, "-c", code, framework, name, "small" if small else "full"]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         raise Absent(f"no result within {limit:.0f} s") from None
-    if done.returncode:
-        raise Absent((done.stderr.strip().split("\n") or [""])[-1][:300] or f"the process ended with {done.returncode}")
-    return json.loads(done.stdout.strip().split("\n")[-1])
+    if process.returncode:
+        raise Absent(
+            (process.stderr.strip().split("\n") or [""])[-1][:300] or f"the process ended with {process.returncode}"
+        )
+    return json.loads(process.stdout.strip().split("\n")[-1])
 
 
 class Child:

@@ -29,7 +29,7 @@ class Finding:
 def findings(figures: dict[str, Any]) -> list[Finding]:
     """Of all sweeps, the lowest ratio first; points that were not measured are passed over."""
     run = beside_jax(figures)
-    found = []
+    result = []
     for sweep, names in groupby(run, key=lambda name: name.rpartition(": ")[0]):
         points = [(name, name.rpartition(": ")[2], run[name]) for name in names]
         for n, (name, place, ratio) in enumerate(points):
@@ -38,5 +38,5 @@ def findings(figures: dict[str, Any]) -> list[Finding]:
             falls = best is not None and ratio * FALL < best[1] and ratio < AHEAD
             what = [word for word, holds in (("behind", ratio < BEHIND), ("falls", falls)) if holds]
             if what:
-                found.append(Finding(name, sweep, place, ratio, " and ".join(what), best if falls else None))
-    return sorted(found, key=lambda finding: finding.ratio)
+                result.append(Finding(name, sweep, place, ratio, " and ".join(what), best if falls else None))
+    return sorted(result, key=lambda finding: finding.ratio)

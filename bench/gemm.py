@@ -135,9 +135,9 @@ def measure(case: Case, name: str, seconds: float, turns: int) -> Row:
             np.maximum(out, 0, out=out)
 
     numpy_call()
-    found = np.asarray(program(*arguments)).reshape(out.shape)
-    if not np.allclose(found, out, rtol=1e-3, atol=1e-3):
-        raise AssertionError(f"{case.name}: the results differ by {np.max(np.abs(found - out))}")
+    actual = np.asarray(program(*arguments)).reshape(out.shape)
+    if not np.allclose(actual, out, rtol=1e-3, atol=1e-3):
+        raise AssertionError(f"{case.name}: the results differ by {np.max(np.abs(actual - out))}")
     calls: dict[str, Callable[[], object]] = {"refxla": lambda: program(*arguments), "numpy": numpy_call}
     samples = in_turns(calls, seconds, turns, PAUSE_S)
     return Row(case, *(statistics.median(samples[key]) for key in calls))
@@ -158,9 +158,9 @@ def main() -> None:
         speeds = (case.operations / s / 1e9 for s in (row.refxla, row.numpy))
         print(f"{case.name:45}" + "".join(f"{s:8.1f}" for s in speeds) + f"{row.ratio:8.2f}", flush=True)
     if options.json:
-        found = [{**asdict(row), "operations": row.case.operations, "ratio": row.ratio} for row in rows]
+        records = [{**asdict(row), "operations": row.case.operations, "ratio": row.ratio} for row in rows]
         head = {"kind": "gemm", "command": command("bench.gemm", None), "type": options.type, "machine": describe()}
-        options.json.write_text(json.dumps({**head, "rows": found}, indent=1) + "\n")
+        options.json.write_text(json.dumps({**head, "rows": records}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -80,10 +80,10 @@ def find(names: tuple[str, ...]) -> str | None:
 
 def missing(vendor: str) -> list[str]:
     """What would have to be installed to examine kernels for a vendor's GPUs ("nvidia", "amd")."""
-    wanted = {"clang-16 or newer": tuple(_CLANGS)}
+    tools = {"clang-16 or newer": tuple(_CLANGS)}
     if vendor == "nvidia":
-        wanted |= {"ptxas (nvidia-cuda-nvcc)": ("ptxas",), "nvdisasm (nvidia-cuda-nvdisasm)": ("nvdisasm",)}
-    return [what for what, names in wanted.items() if find(names) is None]
+        tools |= {"ptxas (nvidia-cuda-nvcc)": ("ptxas",), "nvdisasm (nvidia-cuda-nvdisasm)": ("nvdisasm",)}
+    return [what for what, names in tools.items() if find(names) is None]
 
 
 def clang() -> str:
@@ -101,10 +101,10 @@ def compiled(source: str, model: GpuModel) -> MachineCode:
 
 
 def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise Refused(f"{Path(command[0]).name}: {(done.stderr or done.stdout).strip()[-1500:]}")
-    return done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise Refused(f"{Path(command[0]).name}: {(process.stderr or process.stdout).strip()[-1500:]}")
+    return process.stdout + process.stderr
 
 
 def _clang(source: str, header: str, folder: Path, options: Sequence[str]) -> Path:
@@ -122,10 +122,10 @@ def _nvidia(source: str, architecture: str, folder: Path) -> MachineCode:
     ptxas, nvdisasm = find(("ptxas",)), find(("nvdisasm",))
     assert ptxas is not None and nvdisasm is not None, "look at missing() first"
     binary = folder / "kernel.cubin"
-    said = _run([ptxas, f"-arch={architecture}", "-v", str(ptx), "-o", str(binary)])
-    stack, stores, loads = _numbers(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
-    (registers,) = _numbers(r"Used (\d+) registers", said)
-    local = re.search(r"(\d+) bytes smem", said)
+    log = _run([ptxas, f"-arch={architecture}", "-v", str(ptx), "-o", str(binary)])
+    stack, stores, loads = _numbers(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    (registers,) = _numbers(r"Used (\d+) registers", log)
+    local = re.search(r"(\d+) bytes smem", log)
     loop = _loop(_run([nvdisasm, "-c", str(binary)]), r"\s*(\.L_x_\d+):", r"BRA.*`\((\.L_x_\d+)\)", _SASS)
     return MachineCode(registers, stores + loads, stack, int(local[1]) if local else 0, loop)
 
@@ -147,10 +147,10 @@ _GCN = re.compile(r"\t([a-z]+_\w+)(.*)")
 
 
 def _numbers(pattern: str, text: str) -> tuple[int, ...]:
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise Refused(f"no line of the compiler's says {pattern!r}")
-    return tuple(map(int, found.groups()))
+    return tuple(map(int, match.groups()))
 
 
 def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> dict[str, int]:
@@ -160,10 +160,10 @@ def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> d
     names: list[str] = []
     backward: list[tuple[int, int]] = []
     for line in text.splitlines():
-        if found := re.match(label, line):
-            labels[found[1]] = len(names)
-        elif found := instruction.match(line):
-            names.append(found[1])
+        if match := re.match(label, line):
+            labels[match[1]] = len(names)
+        elif match := instruction.match(line):
+            names.append(match[1])
             if (to := re.search(branch, line)) and labels.get(to[1], len(names)) < len(names) - 1:
                 backward.append((labels[to[1]], len(names)))
     dense = {(a, b): sum(map(_is_multiply_add, names[a:b])) for a, b in backward}

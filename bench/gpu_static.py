@@ -88,25 +88,25 @@ class Row:
         return ("memory" if moved > computed else "arithmetic"), best / max(slow_moved, slow_computed, 1e-30)
 
 
-def rows(entry: Entry, model: GpuModel, known: dict[str, Transactions | None]) -> list[Row]:
-    """The kernels of an entry at the sizes that are measured. `known` holds the transactions of texts traced before."""
+def rows(entry: Entry, model: GpuModel, cache: dict[str, Transactions | None]) -> list[Row]:
+    """The kernels of an entry at the sizes that are measured. `cache` holds the transactions of texts traced before."""
     from .kernel_text import traced as hlo
 
     target = replace(model.target, clang=True)  # the compilers here are clang, whose builtins need no library
     plan = plan_module(parse(hlo(entry, entry.sizes)), target)[1].plan
-    return joined([_row(entry, plan, kernel, model, known) for kernel in plan.kernels if kernel.items])
+    return joined([_row(entry, plan, kernel, model, cache) for kernel in plan.kernels if kernel.items])
 
 
-def joined(found: Sequence[Row]) -> list[Row]:
+def joined(results: Sequence[Row]) -> list[Row]:
     """The rows of an entry on a GPU, those that differ in the kernel's name alone as one."""
     first: dict[str, Row] = {}
-    for row in found:
+    for row in results:
         key = repr(replace(row, kernel="", count=1))
         first[key] = replace(first[key], count=first[key].count + row.count) if key in first else row
     return list(first.values())
 
 
-def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, known: dict[str, Transactions | None]) -> Row:
+def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, cache: dict[str, Transactions | None]) -> Row:
     fusion = _fusion(plan, kernel)
     sizes = [a.bytes if a.instruction is None else a.instruction.shape.bytes for a in kernel.arguments]
     group = kernel.work_group or 64
@@ -116,15 +116,17 @@ def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, known: dict[
     row = Row(
         entry.name, kernel.name, kind, model.name, kernel.work_group, -(-kernel.items // group), sum(sizes), operations
     )
-    made = program([kernel], replace(model.target, clang=True))
+    opencl = program([kernel], replace(model.target, clang=True))
     try:
-        code = compiled(made.source, model)
+        code = compiled(opencl.source, model)
         transactions = None
         if kernel.work_group and sum(sizes) < MEMORY_LIMIT:
-            if made.source not in known:
+            if opencl.source not in cache:
                 middle = row.groups // 2
-                known[made.source] = traced(made.source, made.entries[0][0], sizes, middle, model.target.sub_group)
-            transactions = known[made.source]
+                cache[opencl.source] = traced(
+                    opencl.source, opencl.entries[0][0], sizes, middle, model.target.sub_group
+                )
+            transactions = cache[opencl.source]
     except Refused as problem:
         return replace(row, refused=str(problem))
     return replace(row, code=code, occupancy=occupancy(code, model, group), transactions=transactions)
@@ -132,17 +134,17 @@ def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, known: dict[
 
 def _fusion(plan: Plan, kernel: Kernel) -> Fusion | None:
     """The fusion that a kernel belongs to: its name begins with the fusion's."""
-    found = [f for f in plan.fusions if kernel.name == f.name or kernel.name.startswith(f"{f.name}.")]
-    return max(found, key=lambda f: len(f.name), default=None)
+    fusions = [f for f in plan.fusions if kernel.name == f.name or kernel.name.startswith(f"{f.name}.")]
+    return max(fusions, key=lambda f: len(f.name), default=None)
 
 
-def table(found: Sequence[Row]) -> list[str]:
+def table(results: Sequence[Row]) -> list[str]:
     """The rows as lines of a table in Markdown."""
     lines = [
         "| entry | kernel | GPU | registers | spilled | local | occupancy | FMA | sectors | asked | limit | estimate |",
         "|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|",
     ]
-    for r in found:
+    for r in results:
         model = MODELS[r.device]
         times = f" and {r.count - 1} more" if r.count > 1 else ""
         start = f"| {r.entry} | {r.kernel}{times} | {model.architecture} |"
@@ -152,21 +154,21 @@ def table(found: Sequence[Row]) -> list[str]:
         dense = f"{r.code.multiply_adds:.0%}" if r.kind in ("dot", "convolution") else ""
         sectors = f"{r.transactions.excess:.2f}" if r.transactions and r.transactions.accesses else ""
         limit, reached = r.estimate(model)
-        estimate, asked = (f"{reached:.0%}", f"{r.asked:.1f}") if sectors else ("", "")
+        estimate, demand = (f"{reached:.0%}", f"{r.asked:.1f}") if sectors else ("", "")
         limit = limit if r.group else "the CPU's loops"
         lines.append(
             f"{start} {r.code.registers} | {r.code.spilled} | {r.code.local} | {r.occupancy:.0%} | {dense} | {sectors} "
-            f"| {asked} | {limit} | {estimate} |"
+            f"| {demand} | {limit} | {estimate} |"
         )
     return lines
 
 
-def page(found: Sequence[Row]) -> str:
+def page(results: Sequence[Row]) -> str:
     """docs/gpu.md with the table between its two marks."""
     text = PAGE.read_text("utf-8")
     before, begin, rest = text.partition("<!-- begin of the table -->\n")
     _, end, after = rest.partition("<!-- end of the table -->")
-    return "\n".join([before + begin.rstrip("\n"), *table(found), end + after])
+    return "\n".join([before + begin.rstrip("\n"), *table(results), end + after])
 
 
 def load(file: Path) -> list[Row]:
@@ -179,11 +181,11 @@ def load(file: Path) -> list[Row]:
     return rows
 
 
-def save(file: Path, found: Sequence[Row]) -> None:
+def save(file: Path, results: Sequence[Row]) -> None:
     """Write the rows, in the order of the suite, with the commit that they are of."""
     git = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     names = [e.name for e in ENTRIES]
-    ordered = sorted(joined(found), key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
+    ordered = sorted(joined(results), key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
     content = {"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "rows": [asdict(r) for r in ordered]}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
@@ -207,17 +209,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if lacking:
             print(f"{name}: install {', '.join(lacking)}", file=sys.stderr)
             return 2
-    found: list[Row] = []
-    known: dict[str, Transactions | None] = {}
+    results: list[Row] = []
+    cache: dict[str, Transactions | None] = {}
     for name in options.device:
         for entry in entries:
             print(f"{name}: {entry.name}", file=sys.stderr, flush=True)
-            new = rows(entry, MODELS[name], known)
-            found += new
+            new = rows(entry, MODELS[name], cache)
+            results += new
             if options.json:
-                old = load(options.json) if options.json.exists() and (options.keep or found != new) else []
+                old = load(options.json) if options.json.exists() and (options.keep or results != new) else []
                 save(options.json, [*(r for r in old if (r.entry, r.device) != (entry.name, name)), *new])
-    print("\n".join(table(found)))
+    print("\n".join(table(results)))
     return 0
 
 

@@ -85,7 +85,7 @@ def traced(source: str, function: str, sizes: list[int], group: int, items: int,
 
 
 def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
-    accesses = sectors = least = asked = 0
+    accesses = sectors = least = demand = 0
     for n in range(max(map(len, traces), default=0)):
         at = np.array([t[n] for t in traces if len(t) > n])
         touched: set[int] = set()
@@ -93,9 +93,9 @@ def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
         for place, size in at.tolist():
             touched.update(range(place // sector, (place + size - 1) // sector + 1))
             addresses.update(range(place, place + size))
-        accesses, sectors, asked = accesses + 1, sectors + len(touched), asked + int(at[:, 1].sum())
+        accesses, sectors, demand = accesses + 1, sectors + len(touched), demand + int(at[:, 1].sum())
         least += -(-len(addresses) // sector)
-    return Transactions(len(traces), accesses, sectors, least, asked)
+    return Transactions(len(traces), accesses, sectors, least, demand)
 
 
 def _built(source: str, folder: Path) -> str:
@@ -108,12 +108,12 @@ def _built(source: str, folder: Path) -> str:
     language = ("-x", "cl", "-cl-std=CL2.0", "-fno-vectorize", "-fno-slp-vectorize")
     for name, options in (("kernel.cl", (*language, *traces, "-include", str(folder / "device.h"))), ("runtime.c", ())):
         command = [clang(), *plain, *options, str(folder / name), "-o", str(folder / f"{name}.o")]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise Refused(f"clang: {done.stderr.strip()[-1500:]}")
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode:
+            raise Refused(f"clang: {process.stderr.strip()[-1500:]}")
     to = folder / "kernel.so"
     link = ["cc", "-shared", str(folder / "kernel.cl.o"), str(folder / "runtime.c.o"), "-o", str(to)]
-    done = subprocess.run(link, capture_output=True, text=True)
-    if done.returncode:
-        raise Refused(f"cc: {done.stderr.strip()[-1500:]}")
+    process = subprocess.run(link, capture_output=True, text=True)
+    if process.returncode:
+        raise Refused(f"cc: {process.stderr.strip()[-1500:]}")
     return str(to)

@@ -105,13 +105,13 @@ class Kept:
     def load(folder: Path) -> Kept:
         """What `save` wrote."""
         with gzip.open(folder / FILE, "rt", encoding="utf-8") as file:
-            made = Kept(**json.loads(file.readline()))
+            collection = Kept(**json.loads(file.readline()))
             for line in file:
                 row = json.loads(line)
                 program = Program(row["name"], row["hlo"], tuple(row["options"]))
-                made.programs[program.name] = program
-                made.texts[program.name] = Text(row["plan"], row["opencl"], row["refused"])
-        return made
+                collection.programs[program.name] = program
+                collection.texts[program.name] = Text(row["plan"], row["opencl"], row["refused"])
+        return collection
 
 
 # The programs --------------------------------------------------------------------------------------------------------
@@ -128,8 +128,8 @@ def sample(names: Sequence[str], count: int) -> list[str]:
     for name in names:
         groups.setdefault(group(name), []).append(name)
     chosen: list[str] = []
-    for left, members in zip(range(len(groups), 0, -1), sorted(groups.values(), key=len), strict=True):
-        chosen += evenly(members, (count - len(chosen)) // left)
+    for rest, members in zip(range(len(groups), 0, -1), sorted(groups.values(), key=len), strict=True):
+        chosen += evenly(members, (count - len(chosen)) // rest)
     return chosen
 
 
@@ -183,7 +183,7 @@ def _cases() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def collect(checkout: Path, version: str, programs: Sequence[Program], device: str, jobs: int) -> Kept:
     """What the checkout, whose core is built, makes of the programs for a device. Raises Impossible."""
-    found = Kept(version, describe(device), {p.name: p for p in programs})
+    collection = Kept(version, describe(device), {p.name: p for p in programs})
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
         packages = Path(folder) / "packages"
         packages.mkdir()
@@ -204,41 +204,41 @@ def collect(checkout: Path, version: str, programs: Sequence[Program], device: s
             first.close()
             raise Impossible(f"{version} compiles nothing for {device}: {tried.refused}")
         children = [first, *(_Child(packages, environment) for _ in range(jobs - 1))]
-        _share_out(children, programs, found, f"{version} for {device}")
-    found.texts = {p.name: found.texts[p.name] for p in programs}
-    return found
+        _share_out(children, programs, collection, f"{version} for {device}")
+    collection.texts = {p.name: collection.texts[p.name] for p in programs}
+    return collection
 
 
-def _share_out(children: Sequence[_Child], programs: Sequence[Program], found: Kept, what: str) -> None:
+def _share_out(children: Sequence[_Child], programs: Sequence[Program], collection: Kept, what: str) -> None:
     """Ask the children about all programs, each child one after another, and end them."""
-    left: queue.SimpleQueue[Program] = queue.SimpleQueue()
+    tasks: queue.SimpleQueue[Program] = queue.SimpleQueue()
     for program in sorted(programs, key=lambda p: -len(p.hlo)):  # the longest first: the end is reached together
-        left.put(program)
+        tasks.put(program)
     stop = threading.Event()
 
     def work(child: _Child) -> None:
         while not stop.is_set():
             try:
-                program = left.get_nowait()
+                program = tasks.get_nowait()
             except queue.Empty:
                 return
-            found.texts[program.name] = child.ask(program)
+            collection.texts[program.name] = child.ask(program)
 
     threads = [threading.Thread(target=work, args=(child,)) for child in children]
     for thread in threads:
         thread.start()
-    said = begin = time.monotonic()
+    last = begin = time.monotonic()
     try:
         while any(thread.is_alive() for thread in threads):
             threads[0].join(0.1) if threads[0].is_alive() else time.sleep(0.1)
-            if time.monotonic() > said + _SAY_S:
-                said = time.monotonic()
-                say(f"{what}: {len(found.texts)} of {len(programs)} programs, {said - begin:.0f} s")
+            if time.monotonic() > last + _SAY_S:
+                last = time.monotonic()
+                say(f"{what}: {len(collection.texts)} of {len(programs)} programs, {last - begin:.0f} s")
     finally:
         stop.set()
         for child in children:
             child.close()
-    say(f"{what}: {len(found.texts)} programs in {time.monotonic() - begin:.0f} s")
+    say(f"{what}: {len(collection.texts)} programs in {time.monotonic() - begin:.0f} s")
 
 
 class _Child:
@@ -325,32 +325,32 @@ def _build(place: Path, commit: str) -> None:
     sources = _core_sources(ROOT)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     newest = max(f.stat().st_mtime for f in sources.values())
-    built = {p: ROOT / p.with_suffix(suffix) for p in sources if p.suffix == ".pyx"}
+    libraries = {p: ROOT / p.with_suffix(suffix) for p in sources if p.suffix == ".pyx"}
     theirs = {p: f.read_bytes() for p, f in _core_sources(place).items()}
     if theirs == {p: f.read_bytes() for p, f in sources.items()} and all(
-        b.exists() and b.stat().st_mtime >= newest for b in built.values()
+        b.exists() and b.stat().st_mtime >= newest for b in libraries.values()
     ):
-        for path, file in built.items():
+        for path, file in libraries.items():
             shutil.copy2(file, place / path.parent)
         return
     say(f"building the core of {commit}")
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
-    if done.returncode:
-        raise Impossible(f"the core of {commit} cannot be built: {(done.stderr or done.stdout).strip()[-2000:]}")
+    process = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    if process.returncode:
+        raise Impossible(f"the core of {commit} cannot be built: {(process.stderr or process.stdout).strip()[-2000:]}")
 
 
 def _core_sources(root: Path) -> dict[Path, Path]:
     """What the core is built of: its files by their paths in a checkout."""
-    found = [f for f in (root / "refxla").rglob("*") if f.suffix in (".pyx", ".pxd")]
-    return {f.relative_to(root): f for f in sorted(found)}
+    files = [f for f in (root / "refxla").rglob("*") if f.suffix in (".pyx", ".pxd")]
+    return {f.relative_to(root): f for f in sorted(files)}
 
 
 def _git(*arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
-    if done.returncode:
-        raise Impossible(f"git {' '.join(arguments)}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout
+    process = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
+    if process.returncode:
+        raise Impossible(f"git {' '.join(arguments)}: {process.stderr.decode(errors='replace').strip()}")
+    return process.stdout
 
 
 # The comparison ------------------------------------------------------------------------------------------------------
@@ -456,20 +456,20 @@ def exceptions(file: Path) -> dict[str, str]:
 
     A line is "pattern: reason"; empty lines, and those that begin with #, say nothing.
     """
-    found = {}
+    reasons = {}
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             pattern, _, reason = line.partition(": ")
             if not reason.strip():
                 raise Impossible(f"{file}:{number}: an exception is `pattern: reason`, and the reason is missing")
-            found[pattern.strip()] = reason.strip()
-    return found
+            reasons[pattern.strip()] = reason.strip()
+    return reasons
 
 
 def report(before: Kept, after: Kept, accepted: dict[str, str], shown: int) -> int:
     """Print how two collections of the same programs differ; the exit status."""
-    found = [compared(n, before.texts[n], after.texts[n]) for n in before.programs]
-    bad = [d for d in found if not d.is_equal]
+    comparisons = [compared(n, before.texts[n], after.texts[n]) for n in before.programs]
+    bad = [d for d in comparisons if not d.is_equal]
     reasons = {d.program: next((r for p, r in accepted.items() if fnmatchcase(d.program, p)), "") for d in bad}
     open_ = [d for d in bad if not reasons[d.program]]
     for kind in kinds_of_changes(before, after, [d.program for d in open_])[:shown]:
@@ -484,13 +484,13 @@ def report(before: Kept, after: Kept, accepted: dict[str, str], shown: int) -> i
     for pattern in accepted:
         if not any(fnmatchcase(d.program, pattern) for d in bad):
             print(f"the exception {pattern} excuses nothing")
-    words = sorted({d.detail for d in found if d.kind == "refused" and d.detail})
+    words = sorted({d.detail for d in comparisons if d.kind == "refused" and d.detail})
     if words:
         print(f"{len(words)} messages of refused programs have other words, such as:\n{words[0]}\n")
     print(f"before: {before.version}, after: {after.version}, for {before.device['device']}")
     kinds = ("identical", "renamed", "refused", "different", "refused now", "compiled now")
-    counts = {kind: sum(d.kind == kind for d in found) for kind in kinds}
-    print(f"{len(found)} programs:", ", ".join(f"{count} {kind}" for kind, count in counts.items() if count))
+    counts = {kind: sum(d.kind == kind for d in comparisons) for kind in kinds}
+    print(f"{len(comparisons)} programs:", ", ".join(f"{count} {kind}" for kind, count in counts.items() if count))
     old, new = (Size.of(list(c.texts.values())) for c in (before, after))
     for name in ("kernels", "tokens", "characters"):
         a, b = getattr(old, name), getattr(new, name)
@@ -508,10 +508,10 @@ def say(text: str) -> None:
 def _chosen(names: Collection[str], options: argparse.Namespace) -> list[str]:
     """The programs that the command asks for."""
     only = options.only or []
-    found = [n for n in names if not only or any(o == group(n) or o.lower() in n.lower() for o in only)]
-    if not found:
+    matches = [n for n in names if not only or any(o == group(n) or o.lower() in n.lower() for o in only)]
+    if not matches:
         raise Impossible(f"no program's name holds {' or '.join(map(repr, only))}")
-    return found if options.sample is None else sample(found, options.sample)
+    return matches if options.sample is None else sample(matches, options.sample)
 
 
 def _made(options: argparse.Namespace) -> list[Program]:
@@ -531,24 +531,24 @@ def _collected(version: str | None, programs: Sequence[Program], options: argpar
 
 def _compare(options: argparse.Namespace) -> int:
     sides = (options.before, options.after)
-    kept = [Kept.load(Path(s)) if s is not None and (Path(s) / FILE).exists() else None for s in sides]
+    archives = [Kept.load(Path(s)) if s is not None and (Path(s) / FILE).exists() else None for s in sides]
     accepted = exceptions(options.accept) if options.accept else {}
-    first = next((k for k in kept if k is not None), None)
+    first = next((k for k in archives if k is not None), None)
     if first is None:
         programs = _made(options)
     else:
         programs = [first.programs[name] for name in _chosen(list(first.programs), options)]
         options.device = first.device["device"]
-    made = [_collected(s, programs, options) if k is None else k for k, s in zip(kept, sides, strict=True)]
-    if made[0].device != made[1].device:
-        raise Impossible(f"the two are of different machines: {made[0].device} and {made[1].device}")
-    for k in made:
+    collections = [_collected(s, programs, options) if k is None else k for k, s in zip(archives, sides, strict=True)]
+    if collections[0].device != collections[1].device:
+        raise Impossible(f"the two are of different machines: {collections[0].device} and {collections[1].device}")
+    for k in collections:
         changed = [p.name for p in programs if k.programs.get(p.name) != p]
         if changed:
             raise Impossible(f"{k.version}: {len(changed)} programs are others or missing, such as {changed[0]}")
         k.programs = {p.name: p for p in programs}
         k.texts = {p.name: k.texts[p.name] for p in programs}
-    return report(made[0], made[1], accepted, options.show)
+    return report(collections[0], collections[1], accepted, options.show)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,9 +33,9 @@ def check_packages(folder: str) -> None:
     """End this process if the packages that are imported are not those of the folder: a checkout whose core is not
     built lets another refxla, which is installed, stand in its place."""
     for name in os.listdir(folder):
-        found = os.path.dirname(importlib.import_module(name).__file__)
-        if not os.path.samefile(found, os.path.join(folder, name)):
-            sys.exit(f"its core is not built (setup.py build_ext --inplace), and {name} would be that of {found}")
+        location = os.path.dirname(importlib.import_module(name).__file__)
+        if not os.path.samefile(location, os.path.join(folder, name)):
+            sys.exit(f"its core is not built (setup.py build_ext --inplace), and {name} would be that of {location}")
 
 
 def main() -> None:
@@ -46,12 +46,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
         os.chdir(folder)  # so that messages name the file alike everywhere
         for line in sys.stdin:
-            asked = json.loads(line)
+            request = json.loads(line)
             with open("program.hlo", "w", encoding="utf-8") as file:
-                file.write(asked["hlo"])
+                file.write(request["hlo"])
             answer: dict[str, str] = {}
             for form in ("plan", "opencl"):
-                status, out, err = shown("program.hlo", f"--{form}", asked["options"])
+                status, out, err = shown("program.hlo", f"--{form}", request["options"])
                 if status:
                     answer = {"refused": err.strip()}
                     break

@@ -50,9 +50,9 @@ def command(module: str, arguments: Sequence[str] | None) -> str:
 
 def vectors() -> str:
     """The widest vector registers of an x86 processor by their usual name; "" of another."""
-    found = flags()
+    features = flags()
     kinds = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
-    return next((name for flag, name in kinds.items() if flag in found), "")
+    return next((name for flag, name in kinds.items() if flag in features), "")
 
 
 def flags() -> set[str]:

@@ -144,13 +144,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="show the kernels that lose most")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the raw figures")
     options = parser.parse_args(arguments)
-    found: dict[str, dict[int, float]] = {}
+    losses: dict[str, dict[int, float]] = {}
     print(f"{'loss on':24}" + "".join(f"{cores:>5} cores" for cores in options.cores))
     for entry in chosen(options.names):
         text = traced(entry, entry.sizes)
         works = {cores: planned(text, cores) for cores in options.cores}
-        found[entry.name] = {cores: loss(works[cores], cores) for cores in options.cores}
-        print(f"{entry.name:24}" + "".join(f"{value:11.0%}" for value in found[entry.name].values()), flush=True)
+        losses[entry.name] = {cores: loss(works[cores], cores) for cores in options.cores}
+        print(f"{entry.name:24}" + "".join(f"{value:11.0%}" for value in losses[entry.name].values()), flush=True)
         if options.verbose:
             for cores in options.cores:
                 for work in sorted(works[cores], key=lambda w: -w.lost(cores))[:_SHOWN]:
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         items = ", ".join(f"{n} of {us:.1f} us" for n, us in work.items)
                         print(f"    {cores} cores lose {work.lost(cores):.0f} us in {work.kernel}: {items}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(losses, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -67,8 +67,8 @@ class Machine:
 
 def machines() -> list[Machine]:
     """The newest first; of one day, those whose commit is known."""
-    found = [Machine(folder) for folder in sorted(FIGURES.iterdir()) if folder.is_dir()]
-    return sorted(found, key=lambda machine: (machine.date, bool(machine.about.get("commit"))), reverse=True)
+    result = [Machine(folder) for folder in sorted(FIGURES.iterdir()) if folder.is_dir()]
+    return sorted(result, key=lambda machine: (machine.date, bool(machine.about.get("commit"))), reverse=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -112,11 +112,11 @@ def speed(runs: Sequence[Figures]) -> Iterator[str]:
     yield from table(
         head, [(name, *(f"{t[s]:.2f}" for s in SUMMARY), f"{t['below 1']} of {t['entries']}") for name, t in rows]
     )
-    found = [ratios(figures) for figures in runs]
+    by_run = [ratios(figures) for figures in runs]
     body = []
     for name, row in runs[-1]["entries"].items():
         times = [duration(c["median"]) if "median" in c else "" for c in (row["cells"][OURS], row["cells"][JAX])]
-        each = [f"{r[name][JAX]:.2f}" if JAX in r.get(name, {}) else "" for r in found]
+        each = [f"{r[name][JAX]:.2f}" if JAX in r.get(name, {}) else "" for r in by_run]
         body.append((name, *times, *each))
     numbered = (f"run {n}" for n in range(1, len(runs) + 1))
     yield from table(("", f"{OURS}, last run", f"{JAX}, last run", *numbered), body)
@@ -149,13 +149,13 @@ def programs(files: Sequence[Figures]) -> Iterator[str]:
 def cliffs(files: Sequence[Figures]) -> Iterator[str]:
     """Where the sweeps found refxla behind JAX, or suddenly losing."""
     for figures in files:
-        total, found = summary(list(beside_jax(figures).values())), findings(figures)
+        total, cases = summary(list(beside_jax(figures).values())), findings(figures)
         yield from ("### Sweeps of operations", "", source(figures), "")
         means = f"geometric mean {total['geometric mean']:.2f}, median {total['median']:.2f}"
         yield f"Of {total['entries']} points over sizes, types, shapes and trip counts, {total['below 1']} are below 1"
         yield from (f"({means}). Those below 0.8, and those where the ratio falls beside a neighbour's:", "")
         body = []
-        for each in found:
+        for each in cases:
             cells = figures["entries"][each.name]["cells"]
             times = (duration(cells[peer]["median"]) for peer in (OURS, JAX))
             beside = f"{each.beside[1]:.2f} ({each.beside[0]})" if each.beside else ""
@@ -255,9 +255,9 @@ SECTIONS = {
 
 def many_cores() -> Iterator[str]:
     """What the plans for many cores lose."""
-    found = json.loads((FIGURES / "many-cores.json").read_text())
-    cores = list(next(iter(found.values())))
-    rows = [(name, *(f"{loss[n]:.0%}" for n in cores)) for name, loss in found.items()]
+    losses = json.loads((FIGURES / "many-cores.json").read_text())
+    cores = list(next(iter(losses.values())))
+    rows = [(name, *(f"{loss[n]:.0%}" for n in cores)) for name, loss in losses.items()]
     yield from table(("", *(f"{n} cores" for n in cores)), rows)
 
 
@@ -294,17 +294,17 @@ def headline_of_programs(machine: Machine) -> str:
 
 def page() -> str:
     """The page as Markdown."""
-    found = machines()
+    computers = machines()
     parts: list[str] = []
-    for machine in found:
+    for machine in computers:
         parts += [f"## {machine.title}", ""]
         for kind, section in SECTIONS.items():
             if kind in machine.kinds:
                 parts += section(machine.kinds[kind])
     text = string.Template((FIGURES / "page.txt").read_text())
     filled = text.substitute(
-        headline=headline(found[0]),
-        headline_of_programs=headline_of_programs(found[0]),
+        headline=headline(computers[0]),
+        headline_of_programs=headline_of_programs(computers[0]),
         machines="\n".join(parts),
         many_cores="\n".join(many_cores()),
         reported="\n".join(reported()),

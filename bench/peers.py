@@ -88,9 +88,9 @@ def speeds(
         for name, child in list(ready.items()):
             yield f"{name}: turn {turn + 1} of {turns}", None
             try:
-                found, used = child.measure(share)
-                samples[name] += found
-                cells[name].setdefault("turns", []).append(median(found))
+                times, used = child.measure(share)
+                samples[name] += times
+                cells[name].setdefault("turns", []).append(median(times))
                 processor[name] += used
             except Absent as problem:
                 cells[name]["absent"] = str(problem)
@@ -114,9 +114,9 @@ def compile_times(processes: Processes, entry: Entry, turns: int, small: bool) -
             with tempfile.TemporaryDirectory() as caches:
                 try:
                     for kind in samples[name] if FRAMEWORKS[name].keeps else ("cold",):
-                        found = alone(name, entry.name, caches, small, processes.threads, processes.limit)
-                        samples[name][kind].append(found["first"])
-                    processes.versions.update(found["versions"])
+                        record = alone(name, entry.name, caches, small, processes.threads, processes.limit)
+                        samples[name][kind].append(record["first"])
+                    processes.versions.update(record["versions"])
                 except Absent as problem:
                     cells[name] = {"absent": str(problem)}
         if any(max(s["cold"], default=0.0) > LONG_S for s in samples.values()):
@@ -133,9 +133,9 @@ def memories(processes: Processes, entry: Entry, small: bool) -> Iterator[tuple[
     for name in processes.names:
         yield f"{name}: memory", None
         try:
-            found = alone(name, entry.name, None, small, processes.threads, processes.limit)
-            processes.versions.update(found["versions"])
-            cells[name] = {"median": found["peak"], "best": found["peak"], "loaded": found["loaded"]}
+            record = alone(name, entry.name, None, small, processes.threads, processes.limit)
+            processes.versions.update(record["versions"])
+            cells[name] = {"median": record["peak"], "best": record["peak"], "loaded": record["loaded"]}
         except Absent as problem:
             cells[name] = {"absent": str(problem)}
     yield "", cells

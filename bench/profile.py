@@ -37,26 +37,26 @@ def main() -> None:
     except refxla.Error as error:
         parser.error(f"{error}\n(entries of the suite: {', '.join(entry.name for entry in ENTRIES)})")
     if options.kernel:
-        found = [k for p in program.plan.kernels for k in (p, *p.parts()) if k.name == options.kernel]
-        if not found:
+        kernels = [k for p in program.plan.kernels for k in (p, *p.parts()) if k.name == options.kernel]
+        if not kernels:
             names = [part.name for k in program.plan.kernels for part in k.parts()]
             parser.error(f"no kernel is called {options.kernel}; there are: " + ", ".join(names))
-        print(body_text(found[0]))
+        print(body_text(kernels[0]))
         return
-    made = program.profile(*arguments, seconds=options.seconds)
+    profile = program.profile(*arguments, seconds=options.seconds)
     if options.json:
-        print(json.dumps({"machine": describe(), **figures(made)}, indent=1))
+        print(json.dumps({"machine": describe(), **figures(profile)}, indent=1))
         return
-    shown(made, options.top)
+    shown(profile, options.top)
     print("load", *describe()["load"])
 
 
-def figures(made: Profile) -> dict[str, object]:
+def figures(profile: Profile) -> dict[str, object]:
     """A profile as JSON: the seconds of a call, and its launches and kernels."""
     return {
-        "seconds": made.launches.seconds,
-        "launches": [asdict(step) for step in made.launches.steps],
-        "kernels": [asdict(step) for step in made.kernels.steps],
+        "seconds": profile.launches.seconds,
+        "launches": [asdict(step) for step in profile.launches.steps],
+        "kernels": [asdict(step) for step in profile.kernels.steps],
     }
 
 
@@ -70,10 +70,10 @@ def _compiled(name: str, device: str | None) -> tuple[Compiled, list[object]]:
     from .child import entry
     from .frameworks import load
 
-    framework, found = load("refxla"), entry(name)
-    given = found.arguments(**found.sizes)
-    function = refxla.compile(jax.jit(functools.partial(found.function, framework)), *given, device=device)
-    return function.executable.program, function.executable.parameters(jax.tree.leaves(given))
+    framework, suite_entry = load("refxla"), entry(name)
+    arguments = suite_entry.arguments(**suite_entry.sizes)
+    function = refxla.compile(jax.jit(functools.partial(suite_entry.function, framework)), *arguments, device=device)
+    return function.executable.program, function.executable.parameters(jax.tree.leaves(arguments))
 
 
 if __name__ == "__main__":

@@ -37,12 +37,12 @@ def megabytes(count: float) -> str:
 
 def ratios(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict[str, float]]:
     """entry -> {framework: its figure over refxla's}, for every framework that has one beside refxla's."""
-    found = {}
+    by_entry = {}
     for name, row in figures["entries"].items():
         cells = {peer: cell[statistic] for peer, cell in row["cells"].items() if "absent" not in cell}
         if OURS in cells:
-            found[name] = {peer: value / cells[OURS] for peer, value in cells.items() if peer != OURS}
-    return found
+            by_entry[name] = {peer: value / cells[OURS] for peer, value in cells.items() if peer != OURS}
+    return by_entry
 
 
 def beside_jax(figures: dict[str, Any], statistic: str = "median") -> dict[str, float]:
@@ -92,12 +92,12 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 def compile_ratios(figures: dict[str, Any]) -> dict[str, float]:
     """program -> JAX's seconds to the first result over refxla's, where both have one."""
-    found = {}
+    by_program = {}
     for name, row in figures["entries"].items():
         first = [row["cells"].get(peer, {}).get("first") for peer in (BESIDE, OURS)]
         if None not in first:
-            found[name] = first[0] / first[1]
-    return found
+            by_program[name] = first[0] / first[1]
+    return by_program
 
 
 def left_out(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -112,13 +112,13 @@ def left_out(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def lowest_of_runs(runs: Sequence[dict[str, Any]], statistic: str = "median") -> dict[str, dict[str, float]]:
     """entry -> {framework: the least of its ratios in all runs that have one}."""
-    found: dict[str, dict[str, float]] = {}
+    by_entry: dict[str, dict[str, float]] = {}
     for figures in runs:
         for name, row in ratios(figures, statistic).items():
-            kept = found.setdefault(name, {})
+            least = by_entry.setdefault(name, {})
             for peer, value in row.items():
-                kept[peer] = min(value, kept.get(peer, math.inf))
-    return found
+                least[peer] = min(value, least.get(peer, math.inf))
+    return by_entry
 
 
 def totals(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict[str, float]]:
@@ -154,14 +154,14 @@ def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str
         table.add_column(name, justify="right", overflow="fold")
     table.add_column(f"/ {BESIDE}", justify="right")
     table.add_column("/ best", justify="right")
-    found = ratios(figures, statistic)
+    by_entry = ratios(figures, statistic)
     for name, row in rows.items():
         cells = []
         for peer in shown:
             cell = row["cells"].get(peer, {"absent": ""})
             text = "-" if "absent" in cell else unit(cell[statistic])
             cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
-        beside = found.get(name, {})
+        beside = by_entry.get(name, {})
         table.add_row(name, *cells, _ratio(beside.get(BESIDE)), _ratio(best(beside)))
     console.print(table)
     for peer, total in totals(figures, statistic).items():
@@ -195,9 +195,9 @@ def _ratio(value: float | None) -> str:
 
 def picture(figures: dict[str, Any], statistic: str = "median") -> str:
     """A bar chart of the ratios beside JAX, as SVG."""
-    found = ratios(figures, statistic)
-    beside = {name: row[BESIDE] for name, row in found.items() if BESIDE in row}
-    others = {name: best(row) for name, row in found.items() if len(row) > 1 and name in beside}
+    by_entry = ratios(figures, statistic)
+    beside = {name: row[BESIDE] for name, row in by_entry.items() if BESIDE in row}
+    others = {name: best(row) for name, row in by_entry.items() if len(row) > 1 and name in beside}
     total = geometric_mean(beside.values())
     below = sum(value < 1 for value in beside.values())
     title = f"refxla beside JAX: {total:.2f}x (geometric mean of {len(beside)}, {below} below 1)"
@@ -210,14 +210,14 @@ def markdown(figures: dict[str, Any], names: list[str], statistic: str = "median
     """The table of `show` for a page, without those that are absent."""
     unit = megabytes if figures["what"] == "bytes" else duration
     lines = ["| | " + " | ".join(names) + f" | / {BESIDE} | / best |", "|---" + "|--:" * (len(names) + 2) + "|"]
-    found = ratios(figures, statistic)
+    by_entry = ratios(figures, statistic)
     for name, row in figures["entries"].items():
         cells = []
         for peer in names:
             cell = row["cells"].get(peer, {"absent": ""})
             text = "" if "absent" in cell else unit(cell[statistic])
             cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
-        beside = found.get(name, {})
+        beside = by_entry.get(name, {})
         both = (beside.get(BESIDE), best(beside))
         cells += ["" if value is None else f"{value:.2f}" for value in both]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")

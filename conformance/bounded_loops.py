@@ -20,8 +20,8 @@ class EndlessLoop(EvaluationError):
 @contextmanager
 def bounded_loops(iterations: int) -> Iterator[None]:
     """For a while no loop of the reference makes more iterations: EndlessLoop is raised instead."""
-    known = operations()
-    with patch.dict(known, {"while": replace(known["while"], evaluate=bounded_while(iterations))}):
+    registry = operations()
+    with patch.dict(registry, {"while": replace(registry["while"], evaluate=bounded_while(iterations))}):
         yield
 
 

@@ -89,22 +89,22 @@ class Expectation:
         pairs = enumerate(zip(self.values, self.bounds, strict=True))
         return sum(int(np.count_nonzero(~(b < _largest(v)))) for k, (v, b) in pairs if k not in together)
 
-    def wrong(self, got: Sequence[Array]) -> list[Array]:
+    def wrong(self, actual: Sequence[Array]) -> list[Array]:
         """For each leaf which elements break the contract. The results have the types and dimensions of the values."""
         with np.errstate(all="ignore"):
             wrong = [
                 ~same_bits(g, v) & ~(np.maximum(distance(g, v), TINY) <= b)
-                for g, v, b in zip(got, self.values, self.bounds, strict=True)
+                for g, v, b in zip(actual, self.values, self.bounds, strict=True)
             ]
         for d in self.decompositions:
-            matrices, _ = d.broken(got)
+            matrices, _ = d.broken(actual)
             for k in d.decides:
                 wrong[k] = wrong[k] | matrices.reshape(matrices.shape + (1,) * (wrong[k].ndim - matrices.ndim))
         return wrong
 
-    def explains(self, got: Sequence[Array], other: Expectation) -> list[Array]:
+    def explains(self, actual: Sequence[Array], other: Expectation) -> list[Array]:
         """For each leaf which elements are right by this expectation, where it is decided and not the other one."""
-        pairs = zip(self.wrong(got), self.values, self.bounds, other.values, strict=True)
+        pairs = zip(self.wrong(actual), self.values, self.bounds, other.values, strict=True)
         return [~w & np.isfinite(b) & ~same_bits(v, o) for w, v, b, o in pairs]
 
 
@@ -117,15 +117,15 @@ def _largest(value: Array) -> float:
 @lru_cache(maxsize=8)
 def expectation(case: Case) -> Expectation:
     """What is to come of a value case, by the reference and the contract; raises what the reference raises."""
-    given = None if case.expected is None else arrays(case.expected)
+    own = None if case.expected is None else arrays(case.expected)
     if case.devices > 1 or case.infeed is not None:  # these cases are exact
-        values = given if given is not None else asked(Reference(), case)
+        values = own if own is not None else asked(Reference(), case)
         return Expectation(tuple(values), tuple(np.zeros(v.shape) for v in values))
     value, bound = run_with_bounds(case.module, case.inputs)
     values, bounds, decompositions = arrays(value), arrays(bound), decided(case.module, case.inputs)
-    if given is not None:
+    if own is not None:
         bounds = [np.where(np.isfinite(b), b, 0.0) for b in bounds]
-        values = given
+        values = own
     return Expectation(tuple(values), tuple(bounds), tuple(decompositions))
 
 
@@ -138,8 +138,8 @@ def wanted_of(case: Case, target: Target) -> Expectation:
 def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """Puts the case to the target. UnsupportedError is an outcome; every other exception is a fail, as is whatever the
     contract forbids, unless a known difference of this target explains it."""
-    known = [d for d in differences if d.touches(case, target.name)]
-    return _refusal(case, target, known) if case.is_negative else _value(case, target, known)
+    relevant = [d for d in differences if d.touches(case, target.name)]
+    return _refusal(case, target, relevant) if case.is_negative else _value(case, target, relevant)
 
 
 def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more) -> Verdict:
@@ -151,7 +151,7 @@ def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more)
     return Verdict(case.name, target, outcome, reason, case.kind, case.opcode, element_type, **more)
 
 
-def _refusal(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
+def _refusal(case: Case, target: Target, differences: Sequence[Difference]) -> Verdict:
     try:
         target.verify(case.hlo)
     except UnsupportedError as error:
@@ -160,50 +160,56 @@ def _refusal(case: Case, target: Target, known: Sequence[Difference]) -> Verdict
         label = getattr(error, "constraint", None)
         if label in (None, case.constraint):
             return verdict(case, target.name, Outcome.PASS)
-        return _fail(case, target, known, f"refused by rule {label}, and {case.constraint} is the one that is broken")
+        return _fail(
+            case, target, differences, f"refused by rule {label}, and {case.constraint} is the one that is broken"
+        )
     except Exception as error:
-        return _fail(case, target, known, _raised(error))
+        return _fail(case, target, differences, _raised(error))
     rule = f" ({case.note})" if case.note else ""
-    return _fail(case, target, known, f"accepts a program that breaks {case.constraint}{rule}")
+    return _fail(case, target, differences, f"accepts a program that breaks {case.constraint}{rule}")
 
 
-def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
+def _value(case: Case, target: Target, differences: Sequence[Difference]) -> Verdict:
     if case.devices > target.devices:
         reason = f"the program runs on {case.devices} devices, and {target.name} takes {target.devices}"
         return verdict(case, target.name, Outcome.UNSUPPORTED, reason)
-    wanted = wanted_of(case, target)
+    expected = wanted_of(case, target)
     try:
         _accepted(case, target)
-        got: list[Array] | Exception = asked(target, case)
+        actual: list[Array] | Exception = asked(target, case)
     except Exception as error:  # whatever an implementation does, the other cases are still to be checked
-        got = error
-    return _judged(case, target, known, wanted, got)
+        actual = error
+    return _judged(case, target, differences, expected, actual)
 
 
 def _judged(
-    case: Case, target: Target, known: Sequence[Difference], wanted: Expectation, got: list[Array] | Exception
+    case: Case,
+    target: Target,
+    differences: Sequence[Difference],
+    expected: Expectation,
+    actual: list[Array] | Exception,
 ) -> Verdict:
     """The verdict on what a target gave or raised."""
-    if isinstance(got, UnsupportedError):
-        return verdict(case, target.name, Outcome.UNSUPPORTED, str(got))
-    if isinstance(got, Exception):
-        return _fail(case, target, known, _raised(got), expected=wanted.values)
-    shown = {"expected": wanted.values, "got": got}
-    if len(got) != len(wanted.values):
-        return _fail(case, target, known, f"{len(got)} results instead of {len(wanted.values)}", **shown)
-    for n, (g, v) in enumerate(zip(got, wanted.values, strict=True)):
+    if isinstance(actual, UnsupportedError):
+        return verdict(case, target.name, Outcome.UNSUPPORTED, str(actual))
+    if isinstance(actual, Exception):
+        return _fail(case, target, differences, _raised(actual), expected=expected.values)
+    shown = {"expected": expected.values, "got": actual}
+    if len(actual) != len(expected.values):
+        return _fail(case, target, differences, f"{len(actual)} results instead of {len(expected.values)}", **shown)
+    for n, (g, v) in enumerate(zip(actual, expected.values, strict=True)):
         if (g.dtype, g.shape) != (v.dtype, v.shape):
             is_, instead = f"{g.dtype}{list(g.shape)}", f"{v.dtype}{list(v.shape)}"
-            return _fail(case, target, known, f"result {n} is {is_} instead of {instead}", **shown)
-    wrong = wanted.wrong(got)
-    undecided, elements = wanted.undecided, sum(v.size for v in wanted.values)
+            return _fail(case, target, differences, f"result {n} is {is_} instead of {instead}", **shown)
+    wrong = expected.wrong(actual)
+    undecided, elements = expected.undecided, sum(v.size for v in expected.values)
     if not any(w.any() for w in wrong):
         if 2 * undecided > elements:
             reason = f"the contract decides {elements - undecided} of {elements} elements"
             return verdict(case, target.name, Outcome.UNDECIDED, reason, undecided=undecided)
         return verdict(case, target.name, Outcome.PASS, undecided=undecided)
-    reason = describe(wanted, got, wrong, case.inputs)
-    names = _excuses(case, target, known, wanted, got, wrong)
+    reason = describe(expected, actual, wrong, case.inputs)
+    names = _excuses(case, target, differences, expected, actual, wrong)
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
     return verdict(case, target.name, outcome, reason, undecided=undecided, differences=names, **_texts(case, **shown))
 
@@ -217,27 +223,29 @@ def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Diff
         c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None and not c.before
         and c.kind != "example"
     ]  # fmt: skip
-    taken = [copied(c.inputs) for c in together]
-    results = target.run_many([(c.module, inputs) for c, inputs in zip(together, taken, strict=True)])
-    given = {
+    arguments = [copied(c.inputs) for c in together]
+    results = target.run_many([(c.module, inputs) for c, inputs in zip(together, arguments, strict=True)])
+    by_name = {
         c.name: [r if bits_equal(inputs, c.inputs) else Misconduct(CHANGES_ARGUMENTS)]
-        for c, inputs, r in zip(together, taken, results, strict=True)
+        for c, inputs, r in zip(together, arguments, results, strict=True)
     }
-    return [_in_company(case, target, given.get(case.name), differences) for case in cases]
+    return [_in_company(case, target, by_name.get(case.name), differences) for case in cases]
 
 
-def _in_company(case: Case, target: Target, given: list | None, differences: Sequence[Difference]) -> Verdict:
-    if given is None:
+def _in_company(case: Case, target: Target, results: list | None, differences: Sequence[Difference]) -> Verdict:
+    if results is None:
         return check(case, target, differences)
-    known = [d for d in differences if d.touches(case, target.name)]
-    got = given[0] if isinstance(given[0], Exception) else arrays(given[0])
-    found = _judged(case, target, known, wanted_of(case, target), got)
-    if found.outcome is not Outcome.FAIL:
-        return found
+    relevant = [d for d in differences if d.touches(case, target.name)]
+    actual = results[0] if isinstance(results[0], Exception) else arrays(results[0])
+    judgement = _judged(case, target, relevant, wanted_of(case, target), actual)
+    if judgement.outcome is not Outcome.FAIL:
+        return judgement
     alone = check(case, target, differences)
     if alone.outcome is Outcome.FAIL:
         return alone
-    return replace(found, reason=f"right alone, and wrong when it is run together with other cases: {found.reason}")
+    return replace(
+        judgement, reason=f"right alone, and wrong when it is run together with other cases: {judgement.reason}"
+    )
 
 
 class Misconduct(Exception):
@@ -252,19 +260,19 @@ def asked(target: Target, case: Case) -> list[Array]:
     """What the target gives for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
     inputs = copied(case.inputs)
     if case.infeed is not None:
-        got = arrays(target.run_fed(case.module, inputs, copied(case.infeed)))
+        actual = arrays(target.run_fed(case.module, inputs, copied(case.infeed)))
     elif case.before:
         call = target.load(case.module)
         earlier = [arrays(call(copied(arguments))) for arguments in case.before]
-        kept = copied(earlier)
-        got = arrays(call(inputs))
-        if not bits_equal(tuple(map(tuple, earlier)), kept):
+        copies = copied(earlier)
+        actual = arrays(call(inputs))
+        if not bits_equal(tuple(map(tuple, earlier)), copies):
             raise Misconduct(CHANGES_RESULTS)
     else:
-        got = arrays(target.run(case.module, inputs))
+        actual = arrays(target.run(case.module, inputs))
     if not bits_equal(inputs, case.inputs):
         raise Misconduct(CHANGES_ARGUMENTS)
-    return got
+    return actual
 
 
 def copied(value: Any) -> Value:
@@ -286,9 +294,9 @@ def _accepted(case: Case, target: Target) -> None:
 
 def died(case: Case, target: str, reason: str, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """The verdict of a case that took the target's process with it, or its time."""
-    known = [d for d in differences if d.touches(case, target) and d.excuses(reason)]
-    outcome = Outcome.EXCUSED if known else Outcome.FAIL
-    return verdict(case, target, outcome, reason, differences=tuple(d.name for d in known), **_texts(case, (), ()))
+    relevant = [d for d in differences if d.touches(case, target) and d.excuses(reason)]
+    outcome = Outcome.EXCUSED if relevant else Outcome.FAIL
+    return verdict(case, target, outcome, reason, differences=tuple(d.name for d in relevant), **_texts(case, (), ()))
 
 
 def _raised(error: Exception) -> str:
@@ -299,39 +307,44 @@ def _raised(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def _fail(case: Case, target: Target, known: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
+def _fail(case: Case, target: Target, differences: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
     """A fail of a whole case, where there is no result to compare."""
-    names = tuple(d.name for d in known if d.excuses(reason))
+    names = tuple(d.name for d in differences if d.excuses(reason))
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
     return verdict(case, target.name, outcome, reason, differences=names, **_texts(case, expected, got))
 
 
 def _texts(case: Case, expected: Sequence[Array], got: Sequence[Array]) -> dict[str, tuple[str, ...]]:
     values = {"inputs": leaves(list(case.inputs)), "expected": expected, "got": got}
-    return {name: tuple(shown(v) for v in given) for name, given in values.items()}
+    return {name: tuple(shown(v) for v in group) for name, group in values.items()}
 
 
 def _excuses(
-    case: Case, target: Target, known: Sequence[Difference], wanted: Expectation, got: list[Array], wrong: list[Array]
+    case: Case,
+    target: Target,
+    differences: Sequence[Difference],
+    expected: Expectation,
+    actual: list[Array],
+    wrong: list[Array],
 ) -> tuple[str, ...]:
     """The names of the differences that together explain every wrong element; () if some are left."""
-    left, names = [w.copy() for w in wrong], []
-    pairs = list(zip(got, wanted.values, strict=True))
-    candidates = [(d.name, [_explained(d, case, n, g, v) for n, (g, v) in enumerate(pairs)]) for d in known]
+    rest, names = [w.copy() for w in wrong], []
+    pairs = list(zip(actual, expected.values, strict=True))
+    candidates = [(d.name, [_explained(d, case, n, g, v) for n, (g, v) in enumerate(pairs)]) for d in differences]
     if target.flushes_subnormals and case.devices == 1 and case.infeed is None:
-        candidates.append((FLUSHED, flushed(case).explains(got, wanted)))
+        candidates.append((FLUSHED, flushed(case).explains(actual, expected)))
         candidates.append((FLUSHED, [(g == 0) & _subnormal(v) for g, v in pairs]))
     for name, explained in candidates:
-        if any((w & e).any() for w, e in zip(left, explained, strict=True)):
+        if any((w & e).any() for w, e in zip(rest, explained, strict=True)):
             names.append(name)
-            left = [w & ~e for w, e in zip(left, explained, strict=True)]
-    return () if any(w.any() for w in left) else tuple(dict.fromkeys(names))
+            rest = [w & ~e for w, e in zip(rest, explained, strict=True)]
+    return () if any(w.any() for w in rest) else tuple(dict.fromkeys(names))
 
 
-def _explained(difference: Difference, case: Case, leaf: int, got: Array, expected: Array) -> Array:
+def _explained(difference: Difference, case: Case, leaf: int, actual: Array, expected: Array) -> Array:
     if difference.explains is None:
-        return np.zeros(got.shape, bool)
-    return np.broadcast_to(difference.explains(case, leaf, got, expected), got.shape)
+        return np.zeros(actual.shape, bool)
+    return np.broadcast_to(difference.explains(case, leaf, actual, expected), actual.shape)
 
 
 @lru_cache(maxsize=8)
@@ -358,27 +371,29 @@ def _subnormal(value: Array) -> Array:
     return (value != 0) & (np.abs(value) < ml_dtypes.finfo(value.dtype).smallest_normal)
 
 
-def describe(wanted: Expectation, got: Sequence[Array], wrong: Sequence[Array], arguments: Sequence[Value] = ()) -> str:
+def describe(
+    expected: Expectation, actual: Sequence[Array], wrong: Sequence[Array], arguments: Sequence[Value] = ()
+) -> str:
     """The first element that is wrong: where, what it is, what it should be, and how far it may lie from that; of a
     decomposition, what does not hold. Where the arguments have the result's dimensions, with their elements there."""
-    for d in wanted.decompositions:
-        if told := d.broken(got)[1]:
+    for d in expected.decompositions:
+        if told := d.broken(actual)[1]:
             return f"{d.instruction.custom_call_target}: {told}"
-    for n, (g, v, b, w) in enumerate(zip(got, wanted.values, wanted.bounds, wrong, strict=True)):
+    for n, (g, v, b, w) in enumerate(zip(actual, expected.values, expected.bounds, wrong, strict=True)):
         if not w.any():
             continue
         at = tuple(int(k) for k in np.argwhere(w)[0])
         count = int(np.count_nonzero(w))
-        place = f"result {n}" if len(got) > 1 else "the result"
+        place = f"result {n}" if len(actual) > 1 else "the result"
         element = f"element {list(at)} of {place}" if at else place
         apart = float(ulp_distance(g[at][...], v[at][...]))
         allowed = "it has to be the same bits" if b[at] == 0 else f"it may be off by {b[at]:.3g}"
-        found = f"{_number(g[at])} instead of {_number(v[at])}"
+        comparison = f"{_number(g[at])} instead of {_number(v[at])}"
         more = f"; {count} of {w.size} elements are wrong" if w.size > 1 else ""
         distance_ = f"{apart:g} {'ULP' if type_of(v).is_float else ''}".strip()
         of = [_number(a[at]) for a in arguments if isinstance(a, np.ndarray) and a.shape == g.shape]
         operands = f" (of {', '.join(of)})" if of and len(of) == len(arguments) <= MOST_OPERANDS else ""
-        return f"{element} is {found}{operands}: {distance_} apart, and {allowed}{more}"
+        return f"{element} is {comparison}{operands}: {distance_} apart, and {allowed}{more}"
     return ""
 
 

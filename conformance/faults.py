@@ -136,31 +136,33 @@ def truncated(module: Module, args: Sequence[Value], results: Results) -> Result
 
 
 class Faulty(Interpreter):
-    """An interpreter that computes the instructions that `wanted` picks otherwise."""
+    """An interpreter that computes the instructions that `predicate` picks otherwise."""
 
-    def __init__(self, wanted: Callable[[Instruction], bool], change: Callable[..., Value]) -> None:
+    def __init__(self, predicate: Callable[[Instruction], bool], change: Callable[..., Value]) -> None:
         super().__init__()
-        self._wanted, self._change = wanted, change
+        self._predicate, self._change = predicate, change
         self.changed = False
 
     def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
         """The value of one instruction, or what the fault makes of it."""
-        if not self._wanted(instruction):
+        if not self._predicate(instruction):
             return super().evaluate(instruction, operands)
         self.changed = True
         return self._change(super().evaluate, instruction, operands)
 
 
-def _faulty(module: Module, args: Sequence[Value], wanted: Any, change: Any) -> Results | None:
-    faulty = Faulty(wanted, change)
+def _faulty(module: Module, args: Sequence[Value], predicate: Any, change: Any) -> Results | None:
+    faulty = Faulty(predicate, change)
     with np.errstate(all="ignore"):
         results = flat(faulty.run(module.entry, *args))
     return results if faulty.changed else None
 
 
 def _first(module: Module, *opcodes: str) -> Callable[[Instruction], bool]:
-    found = next((i for c in module.computations for i in c.instructions if i.opcode in opcodes and _is_array(i)), None)
-    return lambda i: i is found
+    instruction = next(
+        (i for c in module.computations for i in c.instructions if i.opcode in opcodes and _is_array(i)), None
+    )
+    return lambda i: i is instruction
 
 
 def _is_array(i: Instruction) -> bool:
@@ -196,8 +198,8 @@ def dropped_summand(module: Module, args: Sequence[Value], results: Results) -> 
     def adds(i: Instruction) -> bool:
         return i.opcode == "reduce" and not i.shape.is_tuple and i.to_apply.root.opcode == "add"
 
-    found = next((i for c in module.computations for i in c.instructions if adds(i)), None)
-    return _faulty(module, args, lambda i: i is found, change)
+    instruction = next((i for c in module.computations for i in c.instructions if adds(i)), None)
+    return _faulty(module, args, lambda i: i is instruction, change)
 
 
 @_fault("operands of a subtraction or division swapped")
@@ -219,8 +221,8 @@ def short_loop(module: Module, args: Sequence[Value], results: Results) -> Resul
 
     faulty = Short(lambda i: False, None)
     with np.errstate(all="ignore"):
-        found = flat(faulty.run(module.entry, *args))
-    return found if faulty.changed else None
+        outputs = flat(faulty.run(module.entry, *args))
+    return outputs if faulty.changed else None
 
 
 # The table.

@@ -51,10 +51,10 @@ class Runner:
     def collect(self, file: str, expression: str) -> tuple[list[str], str]:
         """The names of a file's tests; or none, and why not."""
         arguments = ["--collect-only", "-q", *(["-k", expression] if expression else []), file]
-        done = subprocess.run(self._command(arguments), **self._where(), capture_output=True, text=True)
-        names = [line for line in done.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", "E "))]
-        if done.returncode not in (0, 5) or not names:
-            words = [line for line in done.stdout.splitlines() if line.startswith("E ")] or ["no test"]
+        process = subprocess.run(self._command(arguments), **self._where(), capture_output=True, text=True)
+        names = [line for line in process.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", "E "))]
+        if process.returncode not in (0, 5) or not names:
+            words = [line for line in process.stdout.splitlines() if line.startswith("E ")] or ["no test"]
             return [], words[-1].removeprefix("E").strip()
         return names, ""
 
@@ -74,15 +74,15 @@ class Runner:
         with tempfile.TemporaryDirectory() as directory:
             listed = Path(directory, "tests.txt")
             listed.write_text("\n".join(names))
-            said = Path(directory, "said.txt")
-            with said.open("wb") as out:
+            log = Path(directory, "said.txt")
+            with log.open("wb") as out:
                 child = subprocess.Popen(
                     self._command(["-v", f"@{listed}"]), **self._where(), stdout=out, stderr=subprocess.STDOUT
                 )
-                hung = not self._ends(child, said)
-            return self._outcomes(said.read_text(errors="replace"), set(names), hung)
+                hung = not self._ends(child, log)
+            return self._outcomes(log.read_text(errors="replace"), set(names), hung)
 
-    def _ends(self, child: subprocess.Popen, said: Path) -> bool:
+    def _ends(self, child: subprocess.Popen, log: Path) -> bool:
         """Wait for a child; one that says nothing for too long is ended."""
         size = -1
         while True:
@@ -90,11 +90,11 @@ class Runner:
                 child.wait(self.limit)
                 return True
             except subprocess.TimeoutExpired:
-                if said.stat().st_size == size:
+                if log.stat().st_size == size:
                     child.kill()
                     child.wait()
                     return False
-                size = said.stat().st_size
+                size = log.stat().st_size
             except BaseException:
                 child.kill()
                 child.wait()
@@ -102,19 +102,19 @@ class Runner:
 
     @staticmethod
     def _outcomes(text: str, names: set[str], hung: bool) -> dict[str, str]:
-        found: dict[str, str] = {}
+        outcomes: dict[str, str] = {}
         begun = None
         for line in text.splitlines():
             word = _VERDICT.search(line)
             name = (line[: word.start()] if word else line).rstrip()
-            if name in names and name not in found:
+            if name in names and name not in outcomes:
                 begun = name
             if begun is not None and word:
-                found[begun] = _MEANING.get(word[1], "failed")
+                outcomes[begun] = _MEANING.get(word[1], "failed")
                 begun = None
         if begun is not None:
-            found[begun] = "hung" if hung else "crashed"
-        return found
+            outcomes[begun] = "hung" if hung else "crashed"
+        return outcomes
 
     def _command(self, arguments: Sequence[str]) -> list[str]:
         return [sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--tb=line", *arguments]

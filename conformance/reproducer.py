@@ -95,14 +95,14 @@ def script(case: Case, verdict: Verdict, file: str = "reproducer.py") -> str:
     if case.is_negative:
         note = f" ({case.note})" if case.note else ""
         return head + _NEGATIVE.format(constraint=case.constraint, note=note, hlo=hlo, target=verdict.target)
-    wanted = expectation(case)
+    expected = expectation(case)
     contract = "They come from the accuracy contract, through refxla_spec.bounds."
     return head + _VALUE.format(
         hlo=hlo,
         inputs=_list(case.inputs),
-        expected=_list(wanted.values),
+        expected=_list(expected.values),
         contract=contract,
-        bounds=_list([np.asarray(b, np.float64) for b in wanted.bounds]),
+        bounds=_list([np.asarray(b, np.float64) for b in expected.bounds]),
         target=verdict.target,
         call=_call(case),
     )
@@ -135,12 +135,12 @@ def asked_for(arguments: Sequence[str], name: str) -> Target:
     """In a script: the target that its first argument names, or the one of that name. Ends the process with status 2,
     and a line on stderr, where there is none that can be asked."""
     try:
-        made = make_target(arguments[1] if len(arguments) > 1 else name)
-        made.versions()
+        target = make_target(arguments[1] if len(arguments) > 1 else name)
+        target.versions()
     except Error as problem:
         print(f"{Path(arguments[0]).name}: {problem}", file=sys.stderr)
         sys.exit(2)
-    return made
+    return target
 
 
 def _list(values) -> str:

@@ -81,15 +81,15 @@ def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[s
 def versions(targets: Sequence[str]) -> dict[str, dict[str, str]]:
     """For each target the versions that it reports. Raises InputError for a name that is no target, and for a target
     that cannot be made or says no versions: without a device, say."""
-    child, found = Child(WORKER), {}
+    child, by_target = Child(WORKER), {}
     try:
         for target in targets:
             try:
-                found[target] = child.ask("versions", target, limit=LIMIT)
+                by_target[target] = child.ask("versions", target, limit=LIMIT)
             except InputError:
                 raise
             except (Error, ChildDied, ChildError) as problem:
                 raise InputError(f"target {target} cannot be asked: {problem}") from None
-        return found
+        return by_target
     finally:
         child.close()

@@ -62,10 +62,10 @@ def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
     moving = [n for n, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
 
     def results(*chosen):
-        given = list(tensors)
+        arguments = list(tensors)
         for n, tensor in zip(moving, chosen, strict=True):
-            given[n] = tensor
-        return tuple(t for t in function(*given) if t.is_floating_point() or t.is_complex())
+            arguments[n] = tensor
+        return tuple(t for t in function(*arguments) if t.is_floating_point() or t.is_complex())
 
     generator = torch.Generator().manual_seed(0)
     expected = function(*(t.clone() for t in tensors))
@@ -75,10 +75,10 @@ def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
         if t.is_floating_point() or t.is_complex()
     ]
 
-    def both(*given):
-        tensors[:] = given[: len(tensors)]
+    def both(*arguments):
+        tensors[:] = arguments[: len(tensors)]
         values, pull = torch.func.vjp(results, *(tensors[n] for n in moving))
-        return [*values, *pull(tuple(given[len(tensors) :]))]
+        return [*values, *pull(tuple(arguments[len(tensors) :]))]
 
     return both, [*tensors, *seeds]
 
@@ -92,10 +92,10 @@ def outcomes(info, dtype, samples: int, options: Options, gradients: bool = Fals
         places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
         def of_tensors(*tensors, leaves=leaves, places=places, structure=structure):
-            given = list(leaves)
+            arguments = list(leaves)
             for n, tensor in zip(places, tensors, strict=True):
-                given[n] = tensor
-            x, args, kwargs = tree_unflatten(given, structure)
+                arguments[n] = tensor
+            x, args, kwargs = tree_unflatten(arguments, structure)
             return [t for t in tree_leaves(info.op(x, *args, **kwargs)) if isinstance(t, torch.Tensor)]
 
         tensors = [leaves[n].clone() for n in places]
@@ -138,27 +138,27 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=1000, help="how many samples of each operation at most")
     parser.add_argument("--device", default=None)
     parser.add_argument("--dtype", default="float32")
-    given = parser.parse_args()
-    dtype, options = getattr(torch, given.dtype), Options.of(device=given.device)
+    arguments = parser.parse_args()
+    dtype, options = getattr(torch, arguments.dtype), Options.of(device=arguments.device)
     print("core operations:", ", ".join(f"{n} {how}" for how, n in coverage().most_common()))
     core = {str(o).split(".")[1] for o in core_operations()}
     total: Counter = Counter()
     for info in op_db:
-        if given.names and info.name not in given.names:
+        if arguments.names and info.name not in arguments.names:
             continue
-        if given.core and not ({info.name.rpartition(".")[2], info.aten_name} & core):
+        if arguments.core and not ({info.name.rpartition(".")[2], info.aten_name} & core):
             continue
-        if given.gradients and not (info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")):
+        if arguments.gradients and not (info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")):
             continue
         if not info.supports_dtype(dtype, "cpu") or info.name in _UNDEFINED or info.name.startswith("sparse."):
             continue
-        found = list(outcomes(info, dtype, given.samples, options, given.gradients))
-        counts = Counter(outcome for outcome, _ in found)
+        results = list(outcomes(info, dtype, arguments.samples, options, arguments.gradients))
+        counts = Counter(outcome for outcome, _ in results)
         total += counts
         if set(counts) - {"passed"}:
             name = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
             print(f"{name}: " + ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common()))
-            for text in sorted({text for outcome, text in found if outcome != "passed"})[:3]:
+            for text in sorted({text for outcome, text in results if outcome != "passed"})[:3]:
                 print(f"    {text}", flush=True)
     print(", ".join(f"{n} {outcome}" for outcome, n in total.most_common()))
     return 1 if total["failed"] else 0

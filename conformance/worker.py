@@ -43,9 +43,9 @@ def _alone(case: Case, target: Target) -> Verdict:
 
 def _target(name: str) -> Target:
     if name not in _targets:
-        made = make_target(name)
-        made.versions()  # opens what it needs, such as a device
-        _targets[name] = made
+        target = make_target(name)
+        target.versions()  # opens what it needs, such as a device
+        _targets[name] = target
     return _targets[name]
 
 

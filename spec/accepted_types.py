@@ -20,18 +20,18 @@ def accepted(opcode: str) -> tuple[str, ...]:
     has. Of an operation without
     array operands it is the type of the result; it is () where no example has arrays.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for example in operations()[opcode].examples:
         own = _data_type(_instruction(parse(example.hlo), opcode))
         if own is not None:
-            found.add(own)
+            names.add(own)
             places = [re.compile(rf"\b({types})(?=\[)") for types in (own, "|".join(_ARRAYS))]
             for t in _ARRAYS:
-                if t not in found and (
+                if t not in names and (
                     any(_takes(opcode, p.sub(t, example.hlo)) for p in places) or _first_takes(opcode, example.hlo, t)
                 ):
-                    found.add(t)
-    return tuple(t for t in _ARRAYS if t in found)
+                    names.add(t)
+    return tuple(t for t in _ARRAYS if t in names)
 
 
 _ARRAYS = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)

@@ -61,8 +61,8 @@ def lengthen(written: Instruction, suffix: str, computations: dict[str, Computat
         )
     if written.opcode == "call" and ALIASING in written.attributes:  # a call has no such attribute, its start has
         instruction.attributes[ALIASING] = written.attributes.pop(ALIASING)
-    taken = [o.shape for o in written.operands]
-    parameters = [Instruction(f"param_{n}", "parameter", s, [], {"number": n}) for n, s in enumerate(taken)]
+    shapes = [o.shape for o in written.operands]
+    parameters = [Instruction(f"param_{n}", "parameter", s, [], {"number": n}) for n, s in enumerate(shapes)]
     written.name, written.shape, written.operands = f"{written.opcode}.wrapped", parts[1], list(parameters)
     written.metadata = written.sharding = written.backend_config = None
     written.frontend_attributes, written.control_predecessors = (), []

@@ -72,17 +72,17 @@ class Bounds:
         if self._depth >= MAX_DEPTH:
             raise EvaluationError(f"{computation.name}: computations call each other {MAX_DEPTH} deep; inline some")
         self._depth += 1
-        known: dict[Instruction, tuple[Value, Error]] = {}
+        results: dict[Instruction, tuple[Value, Error]] = {}
         for i, dead in zip(computation.instructions, last_uses(computation), strict=True):
             if i.opcode == "parameter":
-                known[i] = values[i.attributes["number"]], errors[i.attributes["number"]]
+                results[i] = values[i.attributes["number"]], errors[i.attributes["number"]]
             else:
-                operands = [known[o] for o in i.operands]
-                known[i] = self.step(i, [v for v, _ in operands], [e for _, e in operands])
+                operands = [results[o] for o in i.operands]
+                results[i] = self.step(i, [v for v, _ in operands], [e for _, e in operands])
             for d in dead:
-                del known[d]
+                del results[d]
         self._depth -= 1
-        return known[computation.root]
+        return results[computation.root]
 
     def step(self, i: Instruction, values: list[Value], errors: list[Error]) -> tuple[Value, Error]:
         """The value of one instruction on operands with errors, and its error."""

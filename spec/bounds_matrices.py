@@ -150,12 +150,12 @@ def _triangular_solve(self: Bounds, i: Instruction, values: list[Array], errors:
     n = a.value.shape[-1]
     x = Running(np.zeros_like(b.value), np.zeros(b.error.shape), b.u)
     for row in range(n) if lower else reversed(range(n)):
-        done = slice(0, row) if lower else slice(row + 1, n)
+        rows = slice(0, row) if lower else slice(row + 1, n)
         here = slice(row, row + 1)
-        found = b[..., here, :] - a[..., here, done].dot(x[..., done, :])
+        solution = b[..., here, :] - a[..., here, rows].dot(x[..., rows, :])
         if not i.unit_diagonal:
-            found = found / a[..., here, here]
-        x.value[..., here, :], x.error[..., here, :] = found.value, found.error
+            solution = solution / a[..., here, here]
+        x.value[..., here, :], x.error[..., here, :] = solution.value, solution.error
     return _bound(result, x if i.left_side else _transposed(x), _exactly(errors))
 
 

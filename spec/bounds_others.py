@@ -29,16 +29,16 @@ def _scan(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
     size = values[0].shape[d]
     for turn in reversed(range(size)) if i.is_reverse else range(size):
         at = (slice(None),) * d + (turn,)
-        given = [np.asarray(v[at]) for v in values[:count]]
-        given_errors = [None if e is None else np.asarray(e[at]) for e in errors[:count]]
-        value, error = self.run(body, [*given, *carried], [*given_errors, *doubt])
+        inputs = [np.asarray(v[at]) for v in values[:count]]
+        input_errors = [None if e is None else np.asarray(e[at]) for e in errors[:count]]
+        value, error = self.run(body, [*inputs, *carried], [*input_errors, *doubt])
         if not body.root.shape.is_tuple:
             value, error = (value,), (error,)
         for k in range(slices):
             outputs[k][at], spread[k][at] = value[k], filled(value[k], error[k])
         carried, doubt = list(value[slices:]), list(error[slices:])
-    made = (*outputs, *carried), (*spread, *doubt)
-    return made if i.shape.is_tuple else (made[0][0], made[1][0])
+    pair = (*outputs, *carried), (*spread, *doubt)
+    return pair if i.shape.is_tuple else (pair[0][0], pair[1][0])
 
 
 def _rng(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:

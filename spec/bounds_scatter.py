@@ -126,12 +126,12 @@ def _scattered_once(self: Bounds, i: Instruction, values: list[Value], errors: l
     ]
     spread = [None if e is None else e.reshape(-1)[np.maximum(source, 0)] for e in errors[n + 1 :]]
     _, changed = self.run(lifted, [*values[:n], *updates], [*errors[:n], *spread])
-    made = changed if isinstance(changed, tuple) else (changed,)
-    found = []
-    for r, e, before in zip(parts, made, errors[:n], strict=True):
+    changes = changed if isinstance(changed, tuple) else (changed,)
+    bounds = []
+    for r, e, before in zip(parts, changes, errors[:n], strict=True):
         once = np.where(hits == 1, filled(r, e), np.inf)
-        found.append(np.where(hits == 0, filled(r, before), once))
-    return tuple(found) if isinstance(result, tuple) else found[0]
+        bounds.append(np.where(hits == 0, filled(r, before), once))
+    return tuple(bounds) if isinstance(result, tuple) else bounds[0]
 
 
 def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
@@ -167,19 +167,19 @@ def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], error
         value = sign * operand.astype(np.float64)
         placings = list(_placings(i.window, operand.shape, source.shape))
         leader = np.full(source.shape, -np.inf)
-        for placed, taken in placings:
-            leader[placed] = np.maximum(leader[placed], (value - e)[taken])
+        for placed, elements in placings:
+            leader[placed] = np.maximum(leader[placed], (value - e)[elements])
         rivals, doubt = np.zeros(source.shape), np.zeros(source.shape)
-        for placed, taken in placings:
-            rival = (value + e)[taken] >= leader[placed]
+        for placed, elements in placings:
+            rival = (value + e)[elements] >= leader[placed]
             rivals[placed] += rival
-            doubt[placed] = np.maximum(doubt[placed], np.where(rival, e[taken], 0))
+            doubt[placed] = np.maximum(doubt[placed], np.where(rival, e[elements], 0))
         open_ = (rivals > 1) & (doubt > 0)
         extra = np.zeros(operand.shape)
-        for placed, taken in placings:
-            rival = open_[placed] & ((value + e)[taken] >= leader[placed])
-            extra[taken] += np.where(rival, amount[placed] + spread_source[placed], 0)
-            count[taken] += rival
+        for placed, elements in placings:
+            rival = open_[placed] & ((value + e)[elements] >= leader[placed])
+            extra[elements] += np.where(rival, amount[placed] + spread_source[placed], 0)
+            count[elements] += rival
         spread = spread + extra
     center = scattered(in_f64(source), in_f64(np.asarray(init))) if is_narrow(result) else None
     return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)

@@ -179,22 +179,22 @@ def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Erro
     if wider := widening(i.to_apply):
         opcodes, values = [wider[0]], [values[0].astype(values[1].dtype), values[1]]
     if not values[0].size:
-        found = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
+        bounds = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
     elif any(
         opcode is None or opcode not in (_REDUCED if is_rounded(r) else _ORDERLESS)
         for opcode, r in zip(opcodes, results, strict=True)
     ):
         return _reduce_in_pairs(self, i, values, errors, result)
     else:
-        found = []
+        bounds = []
         for k, (opcode, r) in enumerate(zip(opcodes, results, strict=True)):
             pair, known = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
             if is_rounded(r):
                 es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])
-                found.append(_REDUCED[opcode](pair, es, axes, r, known))
+                bounds.append(_REDUCED[opcode](pair, es, axes, r, known))
             else:
-                found.append(None if known else undecided(r))
-    return tuple(found) if isinstance(result, tuple) else found[0]
+                bounds.append(None if known else undecided(r))
+    return tuple(bounds) if isinstance(result, tuple) else bounds[0]
 
 
 def _spread(error: Error, result: Array) -> Error:
@@ -269,15 +269,15 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
     if exact(errors) and (not floats or all(j.opcode in _CHOOSING for j in reducer.instructions)):
         return no_error(result) if is_orderless(reducer) else _where_orders_agree(self, i, values, result)
     axes = tuple(sorted(i.dimensions))
-    kept = tuple(d for d in range(values[0].ndim) if d not in axes)
-    sizes = tuple(values[0].shape[d] for d in kept)
+    others = tuple(d for d in range(values[0].ndim) if d not in axes)
+    sizes = tuple(values[0].shape[d] for d in others)
     if any(j.opcode not in _CHOOSING for j in reducer.instructions) or lift(reducer, ()) is None:
         return undecided(result)
 
     def rows(a: Array) -> Array:
-        return a.transpose(axes + kept).reshape(-1, *sizes)
+        return a.transpose(axes + others).reshape(-1, *sizes)
 
-    def taken(side: Pairs, part: slice | int) -> Pairs:
+    def select(side: Pairs, part: slice | int) -> Pairs:
         return [v[part] for v in side[0]], [e[part] for e in side[1]]
 
     def combine(left: Pairs, right: Pairs) -> Pairs:
@@ -294,12 +294,12 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
     current = [rows(v) for v in values[:n]], [rows(filled(v, e)) for v, e in zip(values[:n], errors[:n], strict=True)]
     while (count := len(current[0][0])) > 1:
         even = count // 2 * 2
-        pairs = combine(taken(current, slice(0, even, 2)), taken(current, slice(1, even, 2)))
-        rest = taken(current, slice(even, None))
+        pairs = combine(select(current, slice(0, even, 2)), select(current, slice(1, even, 2)))
+        rest = select(current, slice(even, None))
         current = joined(pairs[0], rest[0]), joined(pairs[1], rest[1])
     inits = [np.broadcast_to(v, sizes) for v in values[n:]]
     init_errors = [np.broadcast_to(filled(v, e), sizes) for v, e in zip(values[n:], errors[n:], strict=True)]
-    _, error = combine((inits, init_errors), taken(current, 0))
+    _, error = combine((inits, init_errors), select(current, 0))
     return tuple(error) if isinstance(result, tuple) else error[0]
 
 
@@ -383,10 +383,10 @@ def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
     swapped = ([side for pair in part for side in pair[::-1]] for part in pairs)
     _, back = self.run(lifted, *swapped)
     open_ = (filled(used[0], forth) > 0) | (filled(used[0], back) > 0)
-    found = [_group_error(a, e, open_) for a, e in zip(flat, es, strict=True)]
+    bounds = [_group_error(a, e, open_) for a, e in zip(flat, es, strict=True)]
     shape = np.moveaxis(values[0], axis, -1).shape
-    found = [np.moveaxis(f.reshape(shape), -1, axis) for f in found]
-    return tuple(found) if isinstance(result, tuple) else found[0]
+    bounds = [np.moveaxis(f.reshape(shape), -1, axis) for f in bounds]
+    return tuple(bounds) if isinstance(result, tuple) else bounds[0]
 
 
 def _group_error(sorted_values: Array, errors: Array, open_: Array) -> Array:

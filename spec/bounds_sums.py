@@ -106,11 +106,11 @@ def combiners(computation: Computation) -> list[str | None]:
         return [binary_opcode(computation)]
     if root.opcode != "tuple":
         return [None] * n
-    found: list[str | None] = []
+    opcodes: list[str | None] = []
     for k, part in enumerate(root.operands):
         pair = [computation.parameters[k], computation.parameters[n + k]]
-        found.append(part.opcode if part.operands == pair and not part.called else None)
-    return found
+        opcodes.append(part.opcode if part.operands == pair and not part.called else None)
+    return opcodes
 
 
 def above_one(x: Array) -> Array:

@@ -43,8 +43,8 @@ REDUCER_RULE = (
 def check_groups(instruction: Instruction, label: str, equal: bool = True) -> None:
     """GROUPS_RULE, or with `equal` EQUAL_GROUPS_RULE."""
     groups = instruction.replica_groups.groups
-    named = sorted(n for g in groups for n in g)
-    fits = all(groups) and named == list(range(len(named))) and (not equal or len({len(g) for g in groups}) < 2)
+    numbers = sorted(n for g in groups for n in g)
+    fits = all(groups) and numbers == list(range(len(numbers))) and (not equal or len({len(g) for g in groups}) < 2)
     require(fits, label, f"replica_groups is {instruction.replica_groups}")
 
 
@@ -67,11 +67,11 @@ def check_all_named(instruction: Instruction, replicas: Count, partitions: Count
 
 
 def check_inside(
-    instruction: Instruction, named: Iterable[int], replicas: Count, partitions: Count, label: str
+    instruction: Instruction, numbers: Iterable[int], replicas: Count, partitions: Count, label: str
 ) -> None:
     """The numbers are below their count, where it is known."""
     count, what = numbered(instruction, replicas, partitions)
-    outside = next((n for n in named if count is not None and n >= count), None)
+    outside = next((n for n in numbers if count is not None and n >= count), None)
     require(outside is None, label, f"{what} {outside} is named, and there {counted(count, what)}")
 
 
@@ -126,8 +126,8 @@ def check_reducer(instruction: Instruction, operands: tuple[Shape, ...], label: 
     fits = len(shapes) == 3 and all(s.is_scalar and s.element_type is shapes[0].element_type for s in shapes)
     for o in operands:
         fits = fits and _holds(shapes[0].element_type, o.element_type)
-        taken = f"({', '.join(map(str, shapes[:-1]))}) and gives {shapes[-1]}"
-        require(fits, label, f"{reducer.name} takes {taken}, an operand is {o}")
+        signature = f"({', '.join(map(str, shapes[:-1]))}) and gives {shapes[-1]}"
+        require(fits, label, f"{reducer.name} takes {signature}, an operand is {o}")
 
 
 def combined(reducer: Computation, values: list[Array], run: Run) -> Array:
@@ -142,8 +142,8 @@ def combined(reducer: Computation, values: list[Array], run: Run) -> Array:
             for v in wide[1:]:
                 result = result + v if opcode == "add" else result * v
         return narrow(result, element_type)
-    taken = reducer.parameters[0].shape.element_type
-    result, *rest = (convert(v, taken) for v in values)
+    parameter_type = reducer.parameters[0].shape.element_type
+    result, *rest = (convert(v, parameter_type) for v in values)
     for v in rest:
         result = run_vectorized(reducer, result, v, run=run)
     return convert(result, type_of(values[0]))
@@ -161,10 +161,10 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 def contexts(instruction: Instruction, first: int, label: str) -> tuple[Shape, ...]:
     """The shapes of what an implementation keeps in the tuple of a start, after its `first` elements, as stated."""
-    found = instruction.shape.elements[first:]
-    fits = all(s.is_scalar and s.element_type.is_integer for s in found)
+    shapes = instruction.shape.elements[first:]
+    fits = all(s.is_scalar and s.element_type.is_integer for s in shapes)
     require(fits, label, f"the result is stated as {instruction.shape}")
-    return found
+    return shapes
 
 
 def started(instruction: Instruction, *parts: Value) -> Value:

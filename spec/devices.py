@@ -57,11 +57,11 @@ def device_counts(module: Module) -> tuple[int, int]:
     """
     counts = []
     for name in ("replica_count", "num_partitions"):
-        given = str(module.attributes.get(name, 1))
-        if not re.fullmatch(r"0*[1-9]\d{0,8}", given):
-            said = f"the header of {module.name} says {name}={given[:40]!r}: it is a number from 1 to 999999999"
-            raise in_file(InvalidProgramError(said), module.file)
-        counts.append(int(given))
+        text = str(module.attributes.get(name, 1))
+        if not re.fullmatch(r"0*[1-9]\d{0,8}", text):
+            message = f"the header of {module.name} says {name}={text[:40]!r}: it is a number from 1 to 999999999"
+            raise in_file(InvalidProgramError(message), module.file)
+        counts.append(int(text))
     return counts[0], counts[1]
 
 
@@ -72,29 +72,29 @@ def misfit(module: Module, replicas: int, partitions: int) -> str | None:
     the header does not say it (`all-gather` without groups gives as many times its operand as there are replicas).
     """
     rules = operations()
-    known = ((i, rules[i.opcode].check_devices) for i in module.instructions() if i.opcode in rules)
-    checked = [(i, check) for i, check in known if check is not None]
+    pairs = ((i, rules[i.opcode].check_devices) for i in module.instructions() if i.opcode in rules)
+    checked = [(i, check) for i, check in pairs if check is not None]
 
     def problem(replicas: int, partitions: int) -> str | None:
         for n, (i, check) in enumerate(checked):
             try:
                 check(i, replicas, partitions)
-            except Violation as found:
+            except Violation as violation:
                 checked.insert(0, checked.pop(n))  # what refuses one number is likely to refuse the next
-                return f"{i.name}: {i.opcode} does not fit {devices_text(replicas, partitions)}: {found}"
+                return f"{i.name}: {i.opcode} does not fit {devices_text(replicas, partitions)}: {violation}"
         return None
 
-    found = problem(replicas, partitions)
-    if found is None:
+    reason = problem(replicas, partitions)
+    if reason is None:
         return None
     fits = next((pair for pair in _by_size() if problem(*pair) is None), None)
     if fits is None:
-        return f"{found}; nor does the program fit any other number of devices up to {MOST_GUESSED}"
+        return f"{reason}; nor does the program fit any other number of devices up to {MOST_GUESSED}"
     swapped = fits[0] != fits[1] and problem(fits[1], fits[0]) is None
     guess = (
         f"{fits[0] * fits[1]} devices" if swapped else devices_text(*fits)
     )  # where replicas and partitions do as well
-    return f"{found}. The program seems to be written for {guess}"
+    return f"{reason}. The program seems to be written for {guess}"
 
 
 def _by_size() -> Iterator[tuple[int, int]]:
@@ -126,10 +126,10 @@ def run_devices(
     stated = device_counts(module)
     replicas, partitions = replicas or stated[0], partitions or stated[1]
     count = replicas * partitions
-    for name, given in (("arguments", args_per_device), ("hosts", hosts)):
-        if given is not None and len(given) != count:
+    for name, per_device in (("arguments", args_per_device), ("hosts", hosts)):
+        if per_device is not None and len(per_device) != count:
             raise InputError(
-                f"{name} for {len(given)} device(s), and the program runs on {devices_text(replicas, partitions)}"
+                f"{name} for {len(per_device)} device(s), and the program runs on {devices_text(replicas, partitions)}"
             )
     arguments = []
     for n, args in enumerate(args_per_device):

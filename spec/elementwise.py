@@ -55,8 +55,8 @@ def _words(kinds: tuple[str, ...]) -> str:
 def _vector(kinds: tuple[str, ...], among: bool) -> Shape:
     """An array of two elements of a type that is among the kinds; or that is not, or else a token."""
     types = (ELEMENT_TYPES[t] for t in ("f32", "s32", "c64", "pred", "u32", "token"))
-    found = next(t for t in types if (t.kind in kinds) is among)
-    return Shape(found, (2,) if found.is_array else ())
+    element_type = next(t for t in types if (t.kind in kinds) is among)
+    return Shape(element_type, (2,) if element_type.is_array else ())
 
 
 def same_dimensions(a: Shape, b: Shape) -> bool:
@@ -82,11 +82,11 @@ def unary(*kinds: str | tuple[str, ...], result: Callable[[ElementType], Element
         shape = operand.without_layout()
         return shape if result is None else shape.with_element_type(result(shape.element_type))
 
-    taken, other = _vector(flat, True), _vector(flat, False)
-    longer = Shape(result(taken.element_type) if result else taken.element_type, (3,))
+    vector, other = _vector(flat, True), _vector(flat, False)
+    longer = Shape(result(vector.element_type) if result else vector.element_type, (3,))
     counterexamples = {
         "C1": f"x = {other} parameter(0)\nROOT y = {other} OPCODE(x)",
-        "C2": f"x = {taken} parameter(0)\nROOT y = {longer} OPCODE(x)",
+        "C2": f"x = {vector} parameter(0)\nROOT y = {longer} OPCODE(x)",
     }
     return inputs, constraints, infer, counterexamples
 
@@ -113,12 +113,12 @@ def binary(*kinds: str | tuple[str, ...], result: ElementType | None = None) -> 
         shape = Shape(result or lhs.element_type, (size,)) if lhs.is_array else lhs
         return f"x = {lhs} parameter(0)\ny = {rhs} parameter(1)\nROOT z = {shape} OPCODE(x, y)"
 
-    taken, other = _vector(flat, True), _vector(flat, False)
+    vector, other = _vector(flat, True), _vector(flat, False)
     counterexamples = {
         "C1": applied(other, other),
-        "C2": applied(taken, Shape.array("s8", (2,))),
-        "C3": applied(taken, Shape(taken.element_type)),
-        "C4": applied(taken, taken, size=3),
+        "C2": applied(vector, Shape.array("s8", (2,))),
+        "C3": applied(vector, Shape(vector.element_type)),
+        "C4": applied(vector, vector, size=3),
     }
     return inputs, constraints, infer, counterexamples
 

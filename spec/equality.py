@@ -43,9 +43,9 @@ class _Difference:
         if left != right or self.left(a.entry) != self.right(b.entry):
             return f"the computations: {left}, entry {self.left(a.entry)}, and {right}, entry {self.right(b.entry)}"
         for c, d in zip(a.computations, b.computations, strict=True):
-            found = self._of_computations(c, d)
-            if found:
-                return f"{self.left(c)}{found}"
+            reason = self._of_computations(c, d)
+            if reason:
+                return f"{self.left(c)}{reason}"
         return None
 
     def _of_computations(self, c: Computation, d: Computation) -> str | None:
@@ -56,9 +56,9 @@ class _Difference:
         if c.backend_config != d.backend_config:
             return ": its backend_config"
         for i, j in zip(c.instructions, d.instructions, strict=True):
-            found = self._of_instructions(i, j)
-            if found:
-                return f", {self.left(i)}: {found}"
+            reason = self._of_instructions(i, j)
+            if reason:
+                return f", {self.left(i)}: {reason}"
         return None
 
     def _of_instructions(self, i: Instruction, j: Instruction) -> str | None:
@@ -88,8 +88,8 @@ class _Difference:
 
 def _attributes(i: Instruction) -> dict[str, Any]:
     """The attributes without those that have their default."""
-    known = operations().get(i.opcode)
-    defaults = {n: a.default for n, a in known.attributes.items()} if known else {}
+    operation = operations().get(i.opcode)
+    defaults = {n: a.default for n, a in operation.attributes.items()} if operation else {}
     return {n: v for n, v in i.attributes.items() if n not in defaults or not _same(v, defaults[n])}
 
 

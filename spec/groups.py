@@ -110,16 +110,16 @@ class MeshGroups:
         parts: list[tuple[int, int]] = []  # (number of the axis, size), from the major one on
         chosen: dict[MeshAxis, int] = {}  # the place of each of `along` in it
         for n, (_, whole) in enumerate(self.axes):
-            done = 1
+            product = 1
             for a in sorted((a for a in self.along if a.axis == n), key=lambda a: a.pre_size):
-                if a.pre_size > done:
-                    parts.append((n, a.pre_size // done))
+                if a.pre_size > product:
+                    parts.append((n, a.pre_size // product))
                 chosen[a] = len(parts)
                 size = whole // a.pre_size if a.size is None else a.size
                 parts.append((n, size))
-                done = a.pre_size * size
-            if done < whole:
-                parts.append((n, whole // done))
+                product = a.pre_size * size
+            if product < whole:
+                parts.append((n, whole // product))
         sizes = tuple(size for _, size in parts)
         inside = [chosen[a] for a in self.along]
         order = Iota(sizes, (*(d for d in range(len(sizes)) if d not in inside), *inside)).numbers
@@ -226,21 +226,23 @@ def mesh_groups(
 ) -> MeshGroups:
     """MeshGroups; ParseError where the axes chosen are not of the mesh, overlap, or device_ids are not as many."""
     total = prod(size for _, size in axes)
-    made = MeshGroups(axes, along, device_ids)
+    groups = MeshGroups(axes, along, device_ids)
     if not axes or not 1 <= total <= MOST or len({name for name, _ in axes}) < len(axes):
-        raise ParseError(f"{made}: a mesh has named axes, of a size of at least 1 each")
-    given = total if device_ids is None else len(device_ids.numbers if isinstance(device_ids, Iota) else device_ids)
-    if given != total:
-        raise ParseError(f"{made}: {given} device_ids for a mesh of {total} devices")
+        raise ParseError(f"{groups}: a mesh has named axes, of a size of at least 1 each")
+    count = total if device_ids is None else len(device_ids.numbers if isinstance(device_ids, Iota) else device_ids)
+    if count != total:
+        raise ParseError(f"{groups}: {count} device_ids for a mesh of {total} devices")
     for n, (name, whole) in enumerate(axes):
-        done = 1
+        product = 1
         for a in sorted((a for a in along if a.axis == n), key=lambda a: a.pre_size):
             size = whole // max(a.pre_size, 1) if a.size is None else a.size
-            fits = size >= 1 and a.pre_size >= done and a.pre_size % done == 0 and whole % (a.pre_size * size) == 0
+            fits = (
+                size >= 1 and a.pre_size >= product and a.pre_size % product == 0 and whole % (a.pre_size * size) == 0
+            )
             if not fits:
-                raise ParseError(f"{made}: the parts of axis '{name}', of size {whole}, overlap or do not divide it")
-            done = a.pre_size * size
-    return made
+                raise ParseError(f"{groups}: the parts of axis '{name}', of size {whole}, overlap or do not divide it")
+            product = a.pre_size * size
+    return groups
 
 
 # -- who takes part
@@ -287,8 +289,8 @@ def meeting(instruction: Instruction, replicas: Count = None, partitions: Count 
     """
     groups, kind = instruction.replica_groups.groups, mode(instruction)
     if kind == "cross_replica_and_partition":
-        known = _devices(replicas, partitions)
-        return known if known is None or not groups else len(groups[0]) * (partitions or 1)
+        count = _devices(replicas, partitions)
+        return count if count is None or not groups else len(groups[0]) * (partitions or 1)
     return len(groups[0]) if groups else numbered(instruction, replicas, partitions)[0]
 
 
@@ -304,8 +306,8 @@ def member_groups(instruction: Instruction, replicas: int, partitions: int) -> l
     kind = mode(instruction)
     here, what = numbered(instruction, replicas, partitions)
     groups = instruction.replica_groups.groups or (tuple(range(here)),)
-    named = [n for g in groups for n in g]
-    if any(n >= here for n in named) or len(set(named)) < len(named):
+    numbers = [n for g in groups for n in g]
+    if any(n >= here for n in numbers) or len(set(numbers)) < len(numbers):
         raise EvaluationError(
             f"{instruction.name}: replica_groups={instruction.replica_groups} name a {what} that is not there, or one "
             f"twice; the program runs on {devices_text(replicas, partitions)}. Run it on as many as it is written for"

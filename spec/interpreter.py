@@ -52,8 +52,10 @@ def check_arguments(computation: Computation, args: Sequence[Value]) -> tuple[Va
     """The arguments as arrays; InputError unless they fit the computation's parameters in number, type and shape."""
     parameters = computation.parameters
     if len(args) != len(parameters):
-        wanted = ", ".join(f"{p.name} {p.shape.without_layout()}" for p in parameters)
-        raise InputError(f"{len(args)} arguments for {len(parameters)} parameters; {computation.name} takes ({wanted})")
+        signature = ", ".join(f"{p.name} {p.shape.without_layout()}" for p in parameters)
+        raise InputError(
+            f"{len(args)} arguments for {len(parameters)} parameters; {computation.name} takes ({signature})"
+        )
     return tuple(
         conform(a, p.shape, f"parameter {p.attributes['number']} ({p.name})")
         for a, p in zip(args, parameters, strict=True)
@@ -150,8 +152,8 @@ class Interpreter:
         self._depth += 1
         try:
             if rule.takes_device:
-                given = {"run": self.run} if rule.takes_run else {}
-                value = rule.evaluate(instruction, *operands, device=self._device, **given)
+                keywords = {"run": self.run} if rule.takes_run else {}
+                value = rule.evaluate(instruction, *operands, device=self._device, **keywords)
             elif rule.takes_run:
                 value = rule.evaluate(instruction, *operands, run=self.run)
             elif rule.takes_state:

@@ -39,9 +39,9 @@ def excerpt(text: str, position: Position) -> str:
     return f"    {before}{shown}{after}\n    {' ' * len(before)}{lead}^"
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, words: Iterable[str]) -> str:
     """'; did you mean ...?' for the nearest known word, or nothing."""
-    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    near = get_close_matches(word, list(words), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -90,10 +90,10 @@ class Scanner:
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Match a pattern after blanks and comments, and step over it; None (and no step over it) if it does not."""
         self.skip()
-        found = pattern.match(self.text, self.at)
-        if found:
-            self.at = found.end()
-        return found
+        match = pattern.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return match
 
     def accept(self, literal: str) -> bool:
         """Step over `literal` if it stands here."""
@@ -133,17 +133,17 @@ class Scanner:
         if self.text[start : start + 1] not in _CLOSING or start == len(self.text):
             raise self.expected("'{'")
         waiting: list[str] = []
-        for found in _BRACKETS.finditer(self.text, start):
-            bracket = found.group()
+        for match in _BRACKETS.finditer(self.text, start):
+            bracket = match.group()
             if bracket in _CLOSING:
                 waiting.append(_CLOSING[bracket])
             elif len(bracket) == 1:
                 if bracket != waiting.pop():
-                    raise self.error(f"{bracket!r} closes nothing that is open here", found.start())
+                    raise self.error(f"{bracket!r} closes nothing that is open here", match.start())
                 if not waiting:
-                    if without and without.search(self.text, start, found.end()):
+                    if without and without.search(self.text, start, match.end()):
                         break
-                    self.at = found.end()
+                    self.at = match.end()
                     return self.text[start : self.at]
         raise self.error(f"{self.text[start]!r} is never closed", start)
 
@@ -159,8 +159,8 @@ class Scanner:
         while self.at < len(self.text):
             if self.text[self.at] in _CLOSING:
                 self.balanced()
-            elif found := STRING.match(self.text, self.at) or self._BARE.match(self.text, self.at):
-                self.at = found.end()
+            elif match := STRING.match(self.text, self.at) or self._BARE.match(self.text, self.at):
+                self.at = match.end()
             elif self.text.startswith("mesh[", start) and self.text.startswith(" {", self.at):
                 self.balanced()
             else:
@@ -180,8 +180,8 @@ def unescape(quoted: str) -> str:
     if "\\" not in inner:
         return inner
 
-    def byte(found: re.Match[bytes]) -> bytes:
-        octal, hexadecimal, letter = found.groups()
+    def byte(match: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, letter = match.groups()
         if octal:
             return bytes([int(octal, 8) & 255])
         if hexadecimal:
@@ -193,13 +193,13 @@ def unescape(quoted: str) -> str:
 
 def escape(string: str) -> str:
     """A string as quoted text with C's escapes; what is not printable ASCII is written as octal bytes."""
-    named = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
+    escapes = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
     if string.isascii() and string.isprintable() and not any(c in string for c in "\"'\\"):
         return f'"{string}"'
     return (
         '"'
         + "".join(
-            named.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}")
+            escapes.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}")
             for b in string.encode("utf-8", "surrogateescape")
         )
         + '"'

@@ -226,11 +226,11 @@ def _misfit(message: str) -> InvalidProgramError:
 def _split(text: str) -> list[str]:
     """The parts of a tuple's text at the commas outside of all brackets."""
     parts, depth, start = [], 0, 0
-    for found in re.finditer(r"[(){},]", text):
-        bracket = found.group()
+    for match in re.finditer(r"[(){},]", text):
+        bracket = match.group()
         if bracket == "," and depth == 0:
-            parts.append(text[start : found.start()])
-            start = found.end()
+            parts.append(text[start : match.start()])
+            start = match.end()
         elif bracket != ",":
             depth += 1 if bracket in "({" else -1
     return [*parts, text[start:]]
@@ -258,8 +258,8 @@ def _small_float_texts(values: Array) -> list[str]:
     waiting = np.nonzero(np.isfinite(doubles) & (doubles != 0))[0]
     for digits in range(1, 9):
         tried = [f"{doubles[i]:.{digits}g}" for i in waiting]
-        read = round_to(np.array([float(t) for t in tried]), BY_DTYPE[values.dtype])
-        fits = read == values[waiting]
+        numbers = round_to(np.array([float(t) for t in tried]), BY_DTYPE[values.dtype])
+        fits = numbers == values[waiting]
         for i, text in zip(waiting[fits], np.array(tried)[fits].tolist(), strict=True):
             texts[i] = text
         waiting = waiting[~fits]
@@ -280,8 +280,8 @@ def _float_texts(values: Array) -> list[str]:
     else:
         distinct, where = np.unique(values.view(_bits_type(dtype)), return_inverse=True)
         with np.errstate(invalid="ignore"):  # (casting a signaling NaN)
-            known = _small_float_texts(distinct.view(dtype))
-        texts = [known[i] for i in where.tolist()]
+            distinct_texts = _small_float_texts(distinct.view(dtype))
+        texts = [distinct_texts[i] for i in where.tolist()]
     with np.errstate(invalid="ignore"):  # (casting a signaling NaN)
         nans = np.nonzero(np.isnan(values.astype(np.float64)))[0]
     if len(nans):

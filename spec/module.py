@@ -241,13 +241,13 @@ class Module:
 
     def clone(self) -> Module:
         """A deep copy of computations and instructions; shapes, literals and other immutable values are shared."""
-        made: dict[Computation, Computation] = {}
+        copies: dict[Computation, Computation] = {}
         for computation in self.computations:
-            made[computation] = clone_computation(computation, made.__getitem__)
+            copies[computation] = clone_computation(computation, copies.__getitem__)
         return Module(
             self.name,
-            list(made.values()),
-            made[self.entry],
+            list(copies.values()),
+            copies[self.entry],
             dict(self.attributes),
             self.aliases,
             self.entry_layout,
@@ -337,25 +337,25 @@ def clone_computation(
             return tuple(map_called(c) for c in value)
         return value
 
-    made: dict[Instruction, Instruction] = {}
+    copies: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
-        made[i] = Instruction(
+        copies[i] = Instruction(
             i.name,
             i.opcode,
             i.shape,
-            [made[o] for o in i.operands],
+            [copies[o] for o in i.operands],
             {k: mapped(v) for k, v in i.attributes.items()},
             i.metadata,
             i.sharding,
             i.frontend_attributes,
             i.backend_config,
-            [made[o] for o in i.control_predecessors],
+            [copies[o] for o in i.control_predecessors],
             i.position,
         )
     return Computation(
         name or computation.name,
-        list(made.values()),
-        made[computation.root],
+        list(copies.values()),
+        copies[computation.root],
         computation.execution_thread,
         computation.position,
         computation.backend_config,
@@ -369,15 +369,15 @@ def post_order(root: Instruction, more: Iterable[Instruction] = ()) -> list[Inst
     """
     from .errors import InvalidProgramError
 
-    done: dict[Instruction, None] = {}
+    order: dict[Instruction, None] = {}
     begun: set[Instruction] = set()
     for start in (root, *more):
-        stack = [] if start in done else [(start, iter((*start.operands, *start.control_predecessors)))]
+        stack = [] if start in order else [(start, iter((*start.operands, *start.control_predecessors)))]
         begun.add(start)
         while stack:
             i, waiting = stack[-1]
             for o in waiting:
-                if o in done:
+                if o in order:
                     continue
                 if o in begun:
                     raise InvalidProgramError(f"{o.name} depends on itself (through {i.name}); break the cycle")
@@ -385,6 +385,6 @@ def post_order(root: Instruction, more: Iterable[Instruction] = ()) -> list[Inst
                 stack.append((o, iter((*o.operands, *o.control_predecessors))))
                 break
             else:
-                done[i] = None
+                order[i] = None
                 stack.pop()
-    return list(done)
+    return list(order)

@@ -52,37 +52,37 @@ class Names:
         for computation in module.computations:
             self.changed |= _changed(computation.instructions)
 
-    def __call__(self, named: Computation | Instruction) -> str:
-        return self.changed.get(named, named.name)
+    def __call__(self, item: Computation | Instruction) -> str:
+        return self.changed.get(item, item.name)
 
 
 def _changed(scope: Iterable[Computation | Instruction]) -> dict[Computation | Instruction, str]:
     """Those of a scope that cannot be printed by their names, with what is printed instead."""
-    taken: set[str] = set()
+    names: set[str] = set()
     others: list[Computation | Instruction] = []
-    for named in scope:
-        if named.name in taken or not is_legal(named.name):
-            others.append(named)
+    for item in scope:
+        if item.name in names or not is_legal(item.name):
+            others.append(item)
         else:
-            taken.add(named.name)
-    found = {}
-    for named in others:
-        stem = name = legal(named.name)
+            names.add(item.name)
+    changes = {}
+    for item in others:
+        stem = name = legal(item.name)
         n = 0
-        while name in taken:
+        while name in names:
             n += 1
             name = f"{stem}.{n}"
-        taken.add(name)
-        found[named] = name
-    return found
+        names.add(name)
+        changes[item] = name
+    return changes
 
 
-def as_printed(named: Computation | Instruction) -> str:
+def as_printed(item: Computation | Instruction) -> str:
     """The name that is printed for what is printed alone."""
-    return legal(named.name)
+    return legal(item.name)
 
 
 def make_unique(module: Module) -> None:
     """Give the computations and instructions of a module the names under which they are printed."""
-    for named, name in Names(module).changed.items():
-        named.name = name
+    for item, name in Names(module).changed.items():
+        item.name = name

@@ -242,10 +242,10 @@ def power_integers(base: Array, exponent: Array) -> Array:
     """
     base, exponent = np.broadcast_arrays(base, exponent)
     result = np.ones_like(base)
-    square, left = base.copy(), np.where(exponent < 0, 0, exponent).astype(exponent.dtype)
-    while left.any():
-        result = np.where(left & 1, result * square, result)
-        square, left = square * square, left >> 1
+    square, rest = base.copy(), np.where(exponent < 0, 0, exponent).astype(exponent.dtype)
+    while rest.any():
+        result = np.where(rest & 1, result * square, result)
+        square, rest = square * square, rest >> 1
     odd = (exponent & 1).astype(bool)
     ones = np.where(base == 1, 1, np.where((base == -1) & odd, -1, (base == -1).astype(np.int8)))
     return np.where(exponent < 0, ones, result).astype(base.dtype) if base.dtype.kind == "i" else result

@@ -143,8 +143,8 @@ def operations() -> dict[str, Operation]:
     from . import ops
 
     files = (importlib.import_module(f"{ops.__name__}.{m.name}") for m in pkgutil.iter_modules(ops.__path__))
-    found = {o.opcode: o for o in (_operation(f) for f in files)}
-    return dict(sorted(found.items()))
+    by_opcode = {o.opcode: o for o in (_operation(f) for f in files)}
+    return dict(sorted(by_opcode.items()))
 
 
 def operation(opcode: str) -> Operation:

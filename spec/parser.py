@@ -330,15 +330,15 @@ class Parser(Values):
     def _infer(self, i: Instruction, at: int, calls: list[tuple[Instruction, str, list[str], int]]) -> None:
         """Give an instruction the shape that its operation infers from its operands."""
         for instruction, attribute, names, place in calls:
-            known = [self.computations.get(name) for name in names]
-            if any(c is None or c.root is None for c in known):
+            computations = [self.computations.get(name) for name in names]
+            if any(c is None or c.root is None for c in computations):
                 raise self.scanner.error(
                     f"the shape of {i.name} follows from {names[0]}, which is not written before it: "
                     "write it first, or the shape in front of the opcode",
                     place,
                 )
             single = self._kind(instruction.opcode, attribute) == kinds.COMPUTATION
-            instruction.attributes[attribute] = known[0] if single else tuple(known)
+            instruction.attributes[attribute] = computations[0] if single else tuple(computations)
         try:
             i.shape = inferred(i)
         except InvalidProgramError as problem:
@@ -374,12 +374,12 @@ class Parser(Values):
         if plain:
             if not plain[1]:
                 return []
-            found = _OPERAND_SEPARATOR.split(plain[1])
+            words = _OPERAND_SEPARATOR.split(plain[1])
             try:
-                return [names[n[1:] if n[0] == "%" else n] for n in found]
+                return [names[n[1:] if n[0] == "%" else n] for n in words]
             except KeyError:
                 at = plain.start(1)
-                for n in found:
+                for n in words:
                     at = s.text.index(n, at)
                     if n.lstrip("%") not in names:
                         raise self._undefined(n.lstrip("%"), at, names) from None
@@ -499,8 +499,8 @@ class Parser(Values):
     def _unknown(self, i: Instruction, name: str, start: int) -> None:
         """An attribute that is not known here: an error, or where it says nothing a warning; see leniency.py."""
         s = self.scanner
-        known = self.operations[i.opcode].attributes if i.opcode in self.operations else grammar.ATTRIBUTE_KINDS
-        hint = suggestion(name, [*known, *grammar.COMMON])
+        attributes = self.operations[i.opcode].attributes if i.opcode in self.operations else grammar.ATTRIBUTE_KINDS
+        hint = suggestion(name, [*attributes, *grammar.COMMON])
         says_nothing = s.verbatim() in DEFAULTS
         unknown(s.error(f"{i.name}: {i.opcode} has no attribute {name!r}{hint}", start), says_nothing)
 

@@ -73,8 +73,8 @@ def format_instruction(
     i: Instruction, *, elide: int | None = None, release: str = NEWEST, names: Naming = as_printed
 ) -> str:
     """The text of one instruction, without ROOT and without a line's end."""
-    said = i.attributes if release == NEWEST else attributes_for(i, release)
-    attributes = {n: () for n in grammar.ALWAYS_WRITTEN.get(i.opcode, ())} | said
+    values = i.attributes if release == NEWEST else attributes_for(i, release)
+    attributes = {n: () for n in grammar.ALWAYS_WRITTEN.get(i.opcode, ())} | values
     if i.opcode == "parameter":
         inside = str(attributes.pop("number"))
     elif i.opcode == "constant":
@@ -82,8 +82,8 @@ def format_instruction(
     else:
         inside = ", ".join(f"%{names(o)}" for o in i.operands)
     parts = [f"%{names(i)} = {i.shape} {i.opcode}({inside})"]
-    given = sorted((n for n, v in attributes.items() if v is not None), key=lambda n: _ORDER.get(n, 0))
-    parts += [f"{name}={_value(i, name, attributes[name], names)}" for name in given]
+    order = sorted((n for n, v in attributes.items() if v is not None), key=lambda n: _ORDER.get(n, 0))
+    parts += [f"{name}={_value(i, name, attributes[name], names)}" for name in order]
     if i.sharding is not None:
         parts.append(f"sharding={i.sharding}")
     if i.frontend_attributes:
@@ -138,8 +138,8 @@ _FORMATS: dict[str | None, Callable[[Any], str]] = {
 
 
 def _value(i: Instruction, name: str, value: Any, names: Naming) -> str:
-    known = operations().get(i.opcode)
-    declared = known.attributes.get(name) if known else None
+    operation = operations().get(i.opcode)
+    declared = operation.attributes.get(name) if operation else None
     kind = declared.kind if declared else grammar.ATTRIBUTE_KINDS.get(name)
     if kind == kinds.COMPUTATION:
         return f"%{names(value)}"

@@ -54,11 +54,11 @@ class Decomposition:
     def broken(self, results: Sequence[Array]) -> tuple[Array, str]:
         """(for each matrix of the batch whether a rule is broken, a sentence about the first). The results are the
         program's, with the types and dimensions that they should have."""
-        given = tuple(results[k] if k >= 0 else np.zeros(()) for k in self.places)
+        outputs = tuple(results[k] if k >= 0 else np.zeros(()) for k in self.places)
         batch = self.batch
         wrong, told = np.zeros(batch, bool), ""
         with np.errstate(all="ignore"):
-            for what, apart, allowed in RULES[TARGETS[self.instruction.custom_call_target]](self, given):
+            for what, apart, allowed in RULES[TARGETS[self.instruction.custom_call_target]](self, outputs):
                 outside = np.broadcast_to(~(apart <= allowed), batch)
                 if outside.any() and not told:
                     at = tuple(int(k) for k in np.argwhere(outside)[0])
@@ -83,7 +83,7 @@ def decided(module: Module, arguments: Sequence[Value]) -> list[Decomposition]:
             for k in range(count):
                 places.setdefault(call, {})[k if index is None else index] = at + k
         at += count
-    found = []
+    decompositions = []
     for call, where in places.items():
         known = all(o.opcode in ("parameter", "constant") for o in call.operands)
         every = range(len(leaves(call.shape)))
@@ -96,8 +96,8 @@ def decided(module: Module, arguments: Sequence[Value]) -> list[Decomposition]:
         if all(np.isfinite(np.abs(o)).all() for o in operands if type_of(o).is_float or type_of(o).is_complex):
             value = Interpreter().evaluate(call, list(operands))
             expected = value if isinstance(value, tuple) else (value,)
-            found.append(Decomposition(call, operands, expected, tuple(where.get(k, -1) for k in every)))
-    return found
+            decompositions.append(Decomposition(call, operands, expected, tuple(where.get(k, -1) for k in every)))
+    return decompositions
 
 
 # What the rules are made of. Matrices are the last two dimensions; sizes are Frobenius norms.
@@ -140,9 +140,9 @@ def _info(d: Decomposition, info: Array) -> Rule:
     return _none("info is right", info != d.expected[-1])
 
 
-def _near(what: str, got: Array, expected: Array, a: Array) -> Rule:
+def _near(what: str, actual: Array, expected: Array, a: Array) -> Rule:
     """Values in vectors that move no more than the matrix a does (Weyl)."""
-    apart = np.abs(got.astype(np.float64) - expected.astype(np.float64))
+    apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
     return f"{what} are near", apart.max(-1, initial=0), _allowed(a) * _norm(a)
 
 
@@ -188,13 +188,13 @@ def _pivoted_qr(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
 
 def _product(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     """Each reflector moves a column by no more than 1 + |tau| |v|^2 times its size."""
-    (packed, tau), (got,) = d.operands, results
+    (packed, tau), (actual,) = d.operands, results
     expected = householder.product_of_householder_reflectors(d.instruction, _wide(packed), _wide(tau))
     k = tau.shape[-1]
     lengths = 1 + (np.abs(np.tril(_wide(packed), -1)) ** 2).sum(-2)[..., :k]
     growth = np.prod(np.maximum(np.abs(1 - _wide(tau) * lengths), 1), axis=-1)
     size = growth * np.sqrt(max(1, packed.shape[-1]))
-    yield "the product of the reflectors", _norm(_wide(got) - expected), _allowed(packed) * max(1, k) * size
+    yield "the product of the reflectors", _norm(_wide(actual) - expected), _allowed(packed) * max(1, k) * size
 
 
 def _lu(a: Array, packed: Array, pivots: Array) -> Iterator[Rule]:
@@ -241,14 +241,14 @@ def _potrf(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     (a,), (factor, info) = d.operands, results
     yield _info(d, info)
     lower = letter(d.instruction, "uplo", "L") == "L"
-    read = np.tril(_wide(a)) if lower else _adjoint(np.triu(_wide(a)))
-    strict = np.tril(read, -1)
-    whole = strict + _adjoint(strict) + np.eye(a.shape[-1]) * np.einsum("...ii->...i", read).real[..., None]
+    triangle = np.tril(_wide(a)) if lower else _adjoint(np.triu(_wide(a)))
+    strict = np.tril(triangle, -1)
+    whole = strict + _adjoint(strict) + np.eye(a.shape[-1]) * np.einsum("...ii->...i", triangle).real[..., None]
     part = np.tril(_wide(factor)) if lower else _adjoint(np.triu(_wide(factor)))
-    made, definite = part @ _adjoint(part), d.expected[1] == 0
+    square, definite = part @ _adjoint(part), d.expected[1] == 0
     yield (
         "the factor's square is the matrix",
-        _norm(whole - made),
+        _norm(whole - square),
         np.where(definite, _allowed(a) * _norm(whole), np.inf),
     )
     least = np.einsum("...ii->...i", part).real.min(-1, initial=np.inf)
@@ -260,17 +260,17 @@ def _potrf(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
 def _trsm(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     """Each element of op(A) x is as near b's as its own sum of products has it."""
     (a, b), (x,) = d.operands, map(_wide, results)
-    given = factors.triangular_solve_attributes(d.instruction)
-    part = np.tril(_wide(a)) if given["lower"] else np.triu(_wide(a))
-    if given["unit_diagonal"]:
+    attributes = factors.triangular_solve_attributes(d.instruction)
+    part = np.tril(_wide(a)) if attributes["lower"] else np.triu(_wide(a))
+    if attributes["unit_diagonal"]:
         part = part - np.eye(a.shape[-1]) * part + np.eye(a.shape[-1])
-    if given["transpose_a"] != "NO_TRANSPOSE":
+    if attributes["transpose_a"] != "NO_TRANSPOSE":
         part = part.swapaxes(-1, -2)
-    if given["transpose_a"] == "ADJOINT":
+    if attributes["transpose_a"] == "ADJOINT":
         part = part.conj()
-    left = given["left_side"]
-    made, size = ((p @ y if left else y @ p) for p, y in ((part, x), (np.abs(part), np.abs(x))))
-    outside = ~(np.abs(made - _wide(b)) <= _allowed(a) * (size + np.abs(_wide(b))))
+    left = attributes["left_side"]
+    product, size = ((p @ y if left else y @ p) for p, y in ((part, x), (np.abs(part), np.abs(x))))
+    outside = ~(np.abs(product - _wide(b)) <= _allowed(a) * (size + np.abs(_wide(b))))
     yield _none("the solution solves the equations", outside, (-1, -2))
 
 
@@ -299,9 +299,9 @@ def _eigh(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
 
 def _syevd(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     (a,), (vectors, values, info) = d.operands, results
-    asked = letter(d.instruction, "mode", "V") == "V"
+    with_vectors = letter(d.instruction, "mode", "V") == "V"
     lower = letter(d.instruction, "uplo", "L") == "L"
-    yield from _eigen(a, lower, vectors if asked else None, values, d.expected[1])
+    yield from _eigen(a, lower, vectors if with_vectors else None, values, d.expected[1])
     yield _info(d, info)
 
 
@@ -329,11 +329,11 @@ def _geev(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
         trace = np.einsum("...ii->...", wide if power == 1 else wide @ wide)
         most = size * n * np.maximum(_norm(wide), 1e-300) ** (power - 1)
         yield "the eigenvalues add up to the trace", np.abs((values**power).sum(-1) - trace), most
-    for asked, vectors, matrix, diagonal in (
+    for job, vectors, matrix, diagonal in (
         (letter(d.instruction, "compute_right", "V"), right, wide, values),
         (letter(d.instruction, "compute_left", "N"), left, _adjoint(wide), values.conj()),
     ):
-        if asked == "V":
+        if job == "V":
             v = _wide(vectors)
             yield "A V is V diag(w)", _norm(matrix @ v - v * diagonal[..., None, :]), size * np.sqrt(n)
             length = np.sqrt((np.abs(v) ** 2).sum(-2))
@@ -438,7 +438,7 @@ def _open(i: Instruction) -> tuple[int, ...]:
     if function is eigen.syevd and letter(i, "mode", "V") == "N":
         return (0,)
     if function is eigen.geev:
-        left = len(i.shape.elements) - 3
-        asked = letter(i, "compute_left", "N"), letter(i, "compute_right", "V")
-        return tuple(left + k for k, a in enumerate(asked) if a != "V")
+        first = len(i.shape.elements) - 3
+        jobs = letter(i, "compute_left", "N"), letter(i, "compute_right", "V")
+        return tuple(first + k for k, a in enumerate(jobs) if a != "V")
     return ()

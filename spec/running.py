@@ -84,9 +84,9 @@ class Running:
     def dot(self, other: Running) -> Running:
         """The product of matrices, in the last two dimensions."""
         value, size = self.value @ other.value, self.size @ other.size
-        known = np.abs(self.value).astype(np.float64) @ np.abs(other.value).astype(np.float64)
+        magnitude = np.abs(self.value).astype(np.float64) @ np.abs(other.value).astype(np.float64)
         terms = (self.value.shape[-1] + 2) * (4 if np.iscomplexobj(value) else 1)
-        return Running(value, np.maximum(size - known, 0) + terms * self.u * size, self.u).unless_overflow(size)
+        return Running(value, np.maximum(size - magnitude, 0) + terms * self.u * size, self.u).unless_overflow(size)
 
     def _of_product(self, other: Running) -> Array:
         return np.abs(self.value) * other.error + self.error * np.abs(other.value) + self.error * other.error

@@ -101,15 +101,15 @@ class Ensemble:
 
     def run(self, computation: Computation, arguments: Sequence[Members]) -> Members:
         """The values of a computation on arguments that fit its parameters, all shared or each member's own."""
-        known: dict[Instruction, Members] = {}
+        values: dict[Instruction, Members] = {}
         for i, dead in zip(computation.instructions, last_uses(computation), strict=True):
             if i.opcode == "parameter":
-                known[i] = arguments[i.attributes["number"]]
+                values[i] = arguments[i.attributes["number"]]
             else:
-                known[i] = self.step(i, [known[o] for o in i.operands])
+                values[i] = self.step(i, [values[o] for o in i.operands])
             for d in dead:
-                del known[d]
-        return known[computation.root]
+                del values[d]
+        return values[computation.root]
 
     def shared(self, value: Value) -> Members:
         """A value on which all agree."""
@@ -147,20 +147,20 @@ class Ensemble:
 
     def _while(self, i: Instruction, operands: list[Members]) -> Members:
         state, turns = list(operands[0]), 0
-        left: dict[int, Value] = {}  # of members that do not turn with the reference: how they end
+        ends: dict[int, Value] = {}  # of members that do not turn with the reference: how they end
         while True:
             again = [bool(p) for p in self.run(i.condition, [state])]
             for m, more in enumerate(again):
-                if m not in left and more != again[0]:
-                    self.unknown["a loop ends at another turn by rounding alone"] += not left
-                    left[m] = (
+                if m not in ends and more != again[0]:
+                    self.unknown["a loop ends at another turn by rounding alone"] += not ends
+                    ends[m] = (
                         self._tried(m, state[0], partial(self._turning, m, i, state[m], turns)) if more else state[m]
                     )
                     state[m] = state[0]
             if not again[0]:
-                return [left.get(m, v) for m, v in enumerate(state)]
+                return [ends.get(m, v) for m, v in enumerate(state)]
             state, turns = self.run(i.body, [state]), turns + 1
-            for m in left:
+            for m in ends:
                 state[m] = state[0]
 
     def _turning(self, m: int, i: Instruction, value: Value, turns: int) -> Value:
@@ -189,15 +189,15 @@ class Ensemble:
                 return 0 if index else 1
             return int(index) if 0 <= index < len(called) else len(called) - 1
 
-        taken = [chosen(index) for index in operands[0]]
-        given = operands[1 + taken[0]]
-        along = [v if t == taken[0] else given[0] for v, t in zip(given, taken, strict=True)]
-        values = self.run(called[taken[0]], [along])
-        astray = [m for m, t in enumerate(taken) if t != taken[0]]
+        numbers = [chosen(index) for index in operands[0]]
+        operand = operands[1 + numbers[0]]
+        along = [v if t == numbers[0] else operand[0] for v, t in zip(operand, numbers, strict=True)]
+        values = self.run(called[numbers[0]], [along])
+        astray = [m for m, t in enumerate(numbers) if t != numbers[0]]
         self.unknown["a branch is taken or not by rounding alone"] += bool(astray)
         for m in astray:
             values[m] = self._tried(
-                m, values[0], partial(self.runs[m].run, called[taken[m]], operands[1 + taken[m]][m])
+                m, values[0], partial(self.runs[m].run, called[numbers[m]], operands[1 + numbers[m]][m])
             )
         self.unknown += Counter()  # without what is zero
         return values
@@ -226,15 +226,15 @@ class Ensemble:
             edges = [_scaled(self.spread(o), self.window) for o in operands]
         values = [center]
         for m, run in enumerate(members, 1):
-            given, errs = [o[m] for o in operands], m <= self.members or noise.narrow
+            inputs, errs = [o[m] for o in operands], m <= self.members or noise.narrow
             if agreed[m] and not (errs and noise.errs) and edges is None and not operation(i.opcode).takes_state:
                 values.append(center)
                 continue
-            value = self._tried(m, center, partial(run.erring, i, given, noise if errs else None))
+            value = self._tried(m, center, partial(run.erring, i, inputs, noise if errs else None))
             if errs and noise.errs and not noise.narrow or i.opcode in ROUNDING and not agreed[m]:
-                value = run.beside(value, center, noise.deviation if errs else None, given, first)
+                value = run.beside(value, center, noise.deviation if errs else None, inputs, first)
             if edges is not None and m > self.members:
-                value = self._tried(m, center, partial(run.either_way, i, given, value, edges, first))
+                value = self._tried(m, center, partial(run.either_way, i, inputs, value, edges, first))
             values.append(_as_center(value, center))
         return values
 
@@ -319,9 +319,9 @@ class Noise:
             allowed = max_ulp(i.opcode, type_of(operands[-1]).name)
             return np.where(np.isfinite(value), allowed / sqrt(3) * ulp(value), 0) if allowed else None
         if i.opcode in _SUMS and not isinstance(value, tuple):
-            found = _SUMS[i.opcode](i, operands, value)
-            if found is not None:
-                terms, squares = found
+            sums = _SUMS[i.opcode](i, operands, value)
+            if sums is not None:
+                terms, squares = sums
                 size = np.abs(value).astype(np.float64) ** 2 / 9
                 u = unit_roundoff(type_of(value)) * (2 if type_of(value).is_complex else 1)
                 of_terms = np.sqrt(terms * (size + squares / 18))
@@ -521,16 +521,16 @@ class Sampler(Interpreter):
             return value
         if isinstance(value, tuple):
             return tuple(self.moved(v, d) for v, d in zip(value, deviation, strict=True))
-        element_type, known = type_of(value), np.isfinite(deviation)
+        element_type, finite = type_of(value), np.isfinite(deviation)
         if not (element_type.is_float or element_type.is_complex):
-            return np.where(known, value, self._any(value))
+            return np.where(finite, value, self._any(value))
         parts = [value.real, value.imag] if element_type.is_complex else [value]
-        size = np.where(known, deviation, 0) / sqrt(len(parts))
+        size = np.where(finite, deviation, 0) / sqrt(len(parts))
         wide = np.longdouble if component_type(element_type).bits == 64 else np.float64
         sums = [np.where(size > 0, p.astype(wide) + size * self._uniform(value.shape), p) for p in parts]
-        made = round_to(make_complex(*sums) if element_type.is_complex else sums[0], element_type)
-        made = np.where((value == 0) | ~np.isfinite(made), value, made)
-        return made if known.all() else np.where(known, made, made.dtype.type(np.nan))
+        result = round_to(make_complex(*sums) if element_type.is_complex else sums[0], element_type)
+        result = np.where((value == 0) | ~np.isfinite(result), value, result)
+        return result if finite.all() else np.where(finite, result, result.dtype.type(np.nan))
 
     def _uniform(self, dimensions: tuple[int, ...]) -> Array:
         """Numbers of mean 0 and deviation 1, each at most sqrt(3)."""

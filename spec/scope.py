@@ -49,13 +49,13 @@ class Scope:
 
     def name_the_rest(self) -> None:
         """Give instructions without names such that nobody has."""
-        taken = set(self.names)
+        names = set(self.names)
         for i in self._unnamed:
             name, n = i.name, 0
-            while i.name in taken:
+            while i.name in names:
                 n += 1
                 i.name = f"{name}.{n}"
-            taken.add(i.name)
+            names.add(i.name)
 
 
 def inferred(i: Instruction) -> Shape:

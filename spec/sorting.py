@@ -51,14 +51,14 @@ def keys_of(comparator: Computation) -> list[SortKey] | None:
         if both.opcode != "and" or both.operands[0].opcode != "compare":
             return None
         same, rest = both.operands
-        found = _key_of(comparator, less)
-        if found is None or same.operands != less.operands:
+        key = _key_of(comparator, less)
+        if key is None or same.operands != less.operands:
             return None
         if same.attributes != less.attributes | {"direction": "EQ"}:
             return None
-        keys.append(found)
-    found = _key_of(comparator, rest)
-    return None if found is None else [*keys, found]
+        keys.append(key)
+    key = _key_of(comparator, rest)
+    return None if key is None else [*keys, key]
 
 
 def _key_of(comparator: Computation, before: Instruction) -> SortKey | None:
@@ -94,8 +94,8 @@ def _ranks_nans(before: Instruction) -> bool:
 def _nan_test(test: Instruction) -> tuple[Instruction, bool] | None:
     """What a comparison of a value with itself, or `not` of it, tests, and whether a NaN passes."""
     if test.opcode == "not":
-        found = _nan_test(test.operands[0])
-        return None if found is None else (found[0], not found[1])
+        inner = _nan_test(test.operands[0])
+        return None if inner is None else (inner[0], not inner[1])
     if test.opcode != "compare" or test.direction not in ("EQ", "NE") or is_total(test.attributes):
         return None
     left, right = test.operands
@@ -126,12 +126,12 @@ def _keys(comparator: Computation, rows: list[Array], run: Run) -> Array | None:
 def _same_function(left: Instruction, right: Instruction) -> int | None:
     """The number of the one parameter p that left is a function of, if right is that function of p + 1; else None."""
     numbers = set()
-    stack, seen = [(left, right)], set()
+    stack, visited = [(left, right)], set()
     while stack:
         a, b = stack.pop()
-        if (a, b) in seen:
+        if (a, b) in visited:
             continue
-        seen.add((a, b))
+        visited.add((a, b))
         if a.opcode == b.opcode == "parameter":
             numbers.add(a.number)
             if a.number % 2 or b.number != a.number + 1:
@@ -148,11 +148,11 @@ def _same_function(left: Instruction, right: Instruction) -> int | None:
 
 def _function(root: Instruction, old: Instruction, new: Instruction) -> Computation:
     """The computation of `root`, a function of the parameter `old`, with the parameter `new` in its place."""
-    made: dict[Instruction, Instruction] = {old: new}
+    copies: dict[Instruction, Instruction] = {old: new}
     for i in post_order(root):
         if i is not old:
-            made[i] = replace(i, operands=[made[o] for o in i.operands], control_predecessors=[])
-    return Computation("key", [new, *(i for i in made.values() if i is not new)], made[root])
+            copies[i] = replace(i, operands=[copies[o] for o in i.operands], control_predecessors=[])
+    return Computation("key", [new, *(i for i in copies.values() if i is not new)], copies[root])
 
 
 def _network(comparator: Computation, rows: list[Array], run: Run) -> Array:

@@ -117,8 +117,8 @@ class Values:
         rank = len(match[1].replace("?", "")) - 2
 
         def find(labels: str, first: str, second: str) -> tuple[int, int, tuple[int, ...]]:
-            wanted = sorted(first + second + "".join(map(str, range(rank))))
-            if rank < 0 or rank > 10 or sorted(labels.replace("?", "")) != wanted:
+            letters = sorted(first + second + "".join(map(str, range(rank))))
+            if rank < 0 or rank > 10 or sorted(labels.replace("?", "")) != letters:
                 raise s.error(
                     f"{labels} does not have each of {first}, {second} and the {rank} spatial ones once", start
                 )
@@ -150,7 +150,7 @@ class Values:
 
     def _metadata(self) -> Metadata:
         s = self.scanner
-        named: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         other: list[tuple[str, str]] = []
         s.expect("{")
         while not s.accept("}"):
@@ -158,12 +158,12 @@ class Values:
             name = s.need(WORD, "a field of metadata, or '}'")
             s.expect("=", f"after {name}")
             if name in ("op_type", "op_name", "source_file"):
-                named[name] = s.string()
+                fields[name] = s.string()
             elif name == "source_line":
-                named[name] = s.integer()
+                fields[name] = s.integer()
             else:
                 other.append((name, s.verbatim()))
-        return Metadata(**named, other=tuple(other))
+        return Metadata(**fields, other=tuple(other))
 
     def frontend_attributes(self) -> tuple[tuple[str, str], ...]:
         """`{name="value",name={json}}`, as pairs."""
@@ -211,22 +211,22 @@ class Values:
             if s.match(_BUFFER):
                 raise s.error(f"buffers are not specified here: {reason('buffer')}", kind=UnsupportedError)
             raise s.expected("a shape, such as f32[2,3]")
-        known = self.shapes.get(match[0])
-        if known is None:
-            known = self.shapes[match[0]] = self._array_shape(match)
+        shape = self.shapes.get(match[0])
+        if shape is None:
+            shape = self.shapes[match[0]] = self._array_shape(match)
         if not match[3] and not self.literal_follows and (apart := s.match(_LAYOUT_APART)):
-            return replace(known, layout=self._layout(apart[0], known.rank, apart.start()))
-        return known
+            return replace(shape, layout=self._layout(apart[0], shape.rank, apart.start()))
+        return shape
 
-    def _array_shape(self, found: re.Match[str]) -> Shape:
+    def _array_shape(self, match: re.Match[str]) -> Shape:
         s = self.scanner
-        at = found.start()
-        element_type = ELEMENT_TYPES.get(found[1])
+        at = match.start()
+        element_type = ELEMENT_TYPES.get(match[1])
         if element_type is None or element_type is TUPLE:
-            raise s.error(f"{found[1]!r} is no element type{suggestion(found[1], ELEMENT_TYPES)}", at)
+            raise s.error(f"{match[1]!r} is no element type{suggestion(match[1], ELEMENT_TYPES)}", at)
         dimensions: list[int] = []
         dynamic: list[bool] = []
-        sizes = _COMMENT.sub("", found[2])
+        sizes = _COMMENT.sub("", match[2])
         for part in sizes.split(",") if sizes.strip() else ():
             number = _DIMENSION.fullmatch(part)
             if number is None:
@@ -237,7 +237,7 @@ class Values:
             dynamic.append(bool(number[1]))
         if dimensions and not element_type.is_array:
             raise s.error(f"{element_type} has no dimensions", at)
-        layout = self._layout(found[3], len(dimensions), found.start(3)) if found[3] else None
+        layout = self._layout(match[3], len(dimensions), match.start(3)) if match[3] else None
         return Shape(element_type, tuple(dimensions), layout, tuple(dynamic) if any(dynamic) else ())
 
     def _layout(self, text: str, rank: int, at: int) -> Layout | None:

@@ -45,16 +45,16 @@ def run_vectorized(computation: Computation, *arrays: Array, run: Run) -> Value:
 
 def lift(computation: Computation, dimensions: tuple[int, ...]) -> Computation | None:
     """The computation on arrays of these dimensions instead of scalars, or None if it is not elementwise."""
-    made: dict[Instruction, Instruction] = {}
+    copies: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
-        lifted = _lift(i, dimensions, made)
+        lifted = _lift(i, dimensions, copies)
         if lifted is None:
             return None
-        made[i] = lifted
-    return Computation(computation.name, list(made.values()), made[computation.root])
+        copies[i] = lifted
+    return Computation(computation.name, list(copies.values()), copies[computation.root])
 
 
-def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, Instruction]) -> Instruction | None:
+def _lift(i: Instruction, dimensions: tuple[int, ...], copies: dict[Instruction, Instruction]) -> Instruction | None:
     opcode, attributes = i.opcode, i.attributes
     shape = _lift_shape(i.shape, dimensions)
     if shape is None:  # an array in it already
@@ -77,9 +77,9 @@ def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, I
         i,
         opcode=opcode,
         shape=shape,
-        operands=[made[o] for o in i.operands],
+        operands=[copies[o] for o in i.operands],
         attributes=attributes,
-        control_predecessors=[made[o] for o in i.control_predecessors],
+        control_predecessors=[copies[o] for o in i.control_predecessors],
     )
 
 

@@ -162,9 +162,9 @@ class Judge:
         """The verdicts on results, as `verdicts` gives them."""
         if len(self.references) != len(results):
             raise InputError(f"the reference has {len(self.references)} results, not {len(results)}")
-        known = zip(results, self.references, self._bounds, self._chances, strict=True)
+        cases = zip(results, self.references, self._bounds, self._chances, strict=True)
         with np.errstate(all="ignore"):
-            judged = [_judged(np.asarray(r), of, bound, chance, self._ratio) for r, of, bound, chance in known]
+            judged = [_judged(np.asarray(r), of, bound, chance, self._ratio) for r, of, bound, chance in cases]
         told = []
         for decomposition in self._decompositions:
             wrong, sentence = decomposition.broken([v.result for v in judged])

@@ -51,21 +51,21 @@ class _Verifier:
         source = self.module.source
         if where is not None and source is not None:
             message = f"line {where.line}, column {where.column}: {message}\n{excerpt(source, where)}"
-        made = InvalidProgramError(message, label) if kind is InvalidProgramError else kind(message)
-        return in_file(made, self.module.file)
+        error = InvalidProgramError(message, label) if kind is InvalidProgramError else kind(message)
+        return in_file(error, self.module.file)
 
     def module_rules(self) -> None:
         module = self.module
         if module.entry is None or module.entry not in module.computations:
             raise self.fail(f"module {module.name} has no entry computation", None, "S1")
-        seen: dict[str, Computation] = {}
-        done: set[Computation] = set()
+        by_name: dict[str, Computation] = {}
+        before: set[Computation] = set()
         for computation in module.computations:
-            if computation.name in seen:
+            if computation.name in by_name:
                 raise self.fail(f"two computations are called {computation.name}", computation.position, "S2")
-            seen[computation.name] = computation
-            self.computation_rules(computation, done)
-            done.add(computation)
+            by_name[computation.name] = computation
+            self.computation_rules(computation, before)
+            before.add(computation)
         self.alias_rules(module.entry)
 
     def computation_rules(self, computation: Computation, callable_: set[Computation]) -> None:
@@ -109,10 +109,10 @@ class _Verifier:
     def instruction_rules(self, i: Instruction) -> None:
         operation = self.operations.get(i.opcode)
         if operation is None:
-            known = "" if grammar.is_opcode(i.opcode) else suggestion(i.opcode, self.operations)
-            known = known or "; rewrite the program without it"
+            hint = "" if grammar.is_opcode(i.opcode) else suggestion(i.opcode, self.operations)
+            hint = hint or "; rewrite the program without it"
             raise self.fail(
-                f"{i.name}: the operation {i.opcode} is not in the specification{known}",
+                f"{i.name}: the operation {i.opcode} is not in the specification{hint}",
                 i.position,
                 None,
                 UnsupportedError,
@@ -127,16 +127,16 @@ class _Verifier:
             raise self.fail(str(problem), i.position, getattr(problem, "constraint", None), type(problem)) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
             # An operand or attribute so far from the rules that the shape rule itself cannot be applied to it.
-            given = ", ".join(str(s.without_layout()) for s in shapes)
+            text = ", ".join(str(s.without_layout()) for s in shapes)
             self.broken(
-                i, None, f"the shape rule does not apply to ({given}): {type(problem).__name__}: {problem}", problem
+                i, None, f"the shape rule does not apply to ({text}): {type(problem).__name__}: {problem}", problem
             )
         if not inferred.compatible(i.shape):
-            given = ", ".join(str(s.without_layout()) for s in shapes)
+            text = ", ".join(str(s.without_layout()) for s in shapes)
             self.broken(
                 i,
                 operation.result_label,
-                f"the shape is stated as {i.shape.without_layout()}, and {i.opcode} of ({given}) "
+                f"the shape is stated as {i.shape.without_layout()}, and {i.opcode} of ({text}) "
                 f"gives {inferred.without_layout()}",
             )
         if operation.check_devices is not None and any(self.counts):
@@ -148,8 +148,8 @@ class _Verifier:
     def declared_rules(self, i: Instruction, operation: Operation) -> None:
         """S8: the number of operands and the attributes."""
         if operation.arity is not None and len(i.operands) != operation.arity:
-            wanted = ", ".join(operation.inputs) or "none"
-            message = f"takes {operation.arity} operand(s) ({wanted}), and here are {len(i.operands)}"
+            inputs = ", ".join(operation.inputs) or "none"
+            message = f"takes {operation.arity} operand(s) ({inputs}), and here are {len(i.operands)}"
             raise self.fail(f"{i.name}: {i.opcode} {message}", i.position, "S8")
         if len(i.operands) < len(operation.fixed):
             fixed = f"{len(operation.fixed)} operand(s) ({', '.join(operation.fixed)})"

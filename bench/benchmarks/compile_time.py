@@ -22,8 +22,8 @@ class Compile:
 
     def track_seconds(self, peer: str, name: str, how: str) -> float:
         with tempfile.TemporaryDirectory() as caches:
-            found = alone(peer, name, caches)
-            return alone(peer, name, caches)["first"] if how == CACHED else found["first"]
+            result = alone(peer, name, caches)
+            return alone(peer, name, caches)["first"] if how == CACHED else result["first"]
 
 
 class Memory:

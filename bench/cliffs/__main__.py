@@ -31,10 +31,10 @@ def show(figures: Figures, console: Any) -> None:
         table.add_column(name)
     for name in ("refxla", "JAX", "ratio", "beside"):
         table.add_column(name, justify="right")
-    for found in findings(figures):
-        times = [duration(entries[found.name]["cells"][peer]["median"]) for peer in (OURS, BESIDE)]
-        beside = f"{found.beside[1]:.2f} ({found.beside[0]})" if found.beside else ""
-        table.add_row(found.sweep, found.place, found.what, *times, f"{found.ratio:.2f}", beside)
+    for finding in findings(figures):
+        times = [duration(entries[finding.name]["cells"][peer]["median"]) for peer in (OURS, BESIDE)]
+        beside = f"{finding.beside[1]:.2f} ({finding.beside[0]})" if finding.beside else ""
+        table.add_row(finding.sweep, finding.place, finding.what, *times, f"{finding.ratio:.2f}", beside)
     console.print(table)
     for kind in dict.fromkeys(row["group"] for row in entries.values()):
         console.print(line_of(kind, [value for name, value in run.items() if entries[name]["group"] == kind]))

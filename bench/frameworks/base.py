@@ -200,13 +200,13 @@ class Framework:
     def lstm(self, x: Array, weights: Array, recurrent: Array, bias: Array) -> Array:
         """x [time, batch, features] -> hidden states [time, batch, hidden]; gates in the order i, f, g, o."""
         hidden = memory = self.zeros((x.shape[1], recurrent.shape[0]))
-        found = []
+        states = []
         for t in range(x.shape[0]):
             i, f, g, o = self.split(x[t] @ weights + hidden @ recurrent + bias, 4, -1)
             memory = self.sigmoid(f) * memory + self.sigmoid(i) * self.tanh(g)
             hidden = self.sigmoid(o) * self.tanh(memory)
-            found.append(hidden)
-        return self.stack(found, 0)
+            states.append(hidden)
+        return self.stack(states, 0)
 
     def put(self, cache: Array, position: Array, new: Array) -> Array:
         """cache [batch, heads, time, features] with new [batch, heads, 1, features] at a time s32[]."""

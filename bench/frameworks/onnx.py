@@ -35,21 +35,21 @@ class Graph:
 
     def constant(self, array: Any) -> Symbol:
         array = np.asarray(array)
-        found = Symbol(self, self.name(), array.shape, array.dtype, value=array)
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), found.raw))
-        return found
+        symbol = Symbol(self, self.name(), array.shape, array.dtype, value=array)
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), symbol.raw))
+        return symbol
 
     def input(self, array: np.ndarray) -> Symbol:
-        found = Symbol(self, self.name(), array.shape, array.dtype)
-        self.inputs.append(helper.make_tensor_value_info(found.raw, _TYPES[array.dtype.name], array.shape))
-        return found
+        symbol = Symbol(self, self.name(), array.shape, array.dtype)
+        self.inputs.append(helper.make_tensor_value_info(symbol.raw, _TYPES[array.dtype.name], array.shape))
+        return symbol
 
     def node(self, op: str, operands: list[Any], shape: Any, dtype: Any, **attributes: Any) -> Symbol:
         """One node of one output; operands are symbols, names, or arrays, which become constants."""
         names = [o if isinstance(o, str) else self._lift(o).name for o in operands]
-        found = Symbol(self, self.name(), tuple(shape), np.dtype(dtype))
-        self.nodes.append(helper.make_node(op, names, [found.raw], **attributes))
-        return found
+        symbol = Symbol(self, self.name(), tuple(shape), np.dtype(dtype))
+        self.nodes.append(helper.make_node(op, names, [symbol.raw], **attributes))
+        return symbol
 
     def _lift(self, operand: Any) -> Symbol:
         return operand if isinstance(operand, Symbol) else self.constant(operand)
@@ -65,8 +65,8 @@ class Symbol:
     @property
     def name(self) -> str:
         if not self.raw:
-            found = self.graph.node("Transpose", [self.first], self.shape, self.dtype, perm=(0, 2, 3, 1))
-            self.raw = found.raw
+            node = self.graph.node("Transpose", [self.first], self.shape, self.dtype, perm=(0, 2, 3, 1))
+            self.raw = node.raw
         return self.raw
 
     def features_first(self) -> Symbol:
@@ -130,30 +130,30 @@ class Symbol:
 
     def __getitem__(self, index: Any) -> Symbol:
         index = index if isinstance(index, tuple) else (index,)
-        found, axis, dropped, added, place = self, 0, [], [], 0
+        symbol, axis, dropped, added, place = self, 0, [], [], 0
         for item in index:
             if item is None:
                 added.append(place)
                 place += 1
                 continue
-            start, stop, _ = (slice(item, item + 1) if isinstance(item, int) else item).indices(found.shape[axis])
-            if (start, stop) != (0, found.shape[axis]):
-                shape = [*found.shape[:axis], stop - start, *found.shape[axis + 1 :]]
-                found = self.graph.node("Slice", [found, *map(_list, (start, stop, axis))], shape, self.dtype)
+            start, stop, _ = (slice(item, item + 1) if isinstance(item, int) else item).indices(symbol.shape[axis])
+            if (start, stop) != (0, symbol.shape[axis]):
+                shape = [*symbol.shape[:axis], stop - start, *symbol.shape[axis + 1 :]]
+                symbol = self.graph.node("Slice", [symbol, *map(_list, (start, stop, axis))], shape, self.dtype)
             if isinstance(item, int):
                 dropped.append(axis)
             else:
                 place += 1
             axis += 1
         if dropped:
-            shape = [n for a, n in enumerate(found.shape) if a not in dropped]
-            found = self.graph.node("Squeeze", [found, np.array(dropped)], shape, self.dtype)
+            shape = [n for a, n in enumerate(symbol.shape) if a not in dropped]
+            symbol = self.graph.node("Squeeze", [symbol, np.array(dropped)], shape, self.dtype)
         if added:
-            shape = list(found.shape)
+            shape = list(symbol.shape)
             for place in added:
                 shape.insert(place, 1)
-            found = self.graph.node("Unsqueeze", [found, np.array(added)], shape, self.dtype)
-        return found
+            symbol = self.graph.node("Unsqueeze", [symbol, np.array(added)], shape, self.dtype)
+        return symbol
 
 
 def _list(n: int) -> np.ndarray:
@@ -330,8 +330,8 @@ class _Session:
         symbols = [map_tree(graph.constant if isinstance(a, dict) else graph.input, a) for a in arguments]
         self.results = self.function(*symbols)
         outputs = [helper.make_tensor_value_info(r.name, _TYPES[r.dtype.name], r.shape) for r in leaves(self.results)]
-        made = helper.make_graph(graph.nodes, "model", graph.inputs, outputs, graph.constants)
-        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+        proto = helper.make_graph(graph.nodes, "model", graph.inputs, outputs, graph.constants)
+        model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
         onnx.checker.check_model(model)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0

@@ -34,13 +34,13 @@ cnn_step = adam(cnn_loss)
 
 
 def cnn_arguments(batch: int, side: int) -> list[Any]:
-    left = (((side - 2) // 2) - 2) // 2
+    size = (((side - 2) // 2) - 2) // 2
     parameters = {
         "convolutions": [
             {"filter": weights(3, 3, 3, 16), "bias": zeros(16)},
             {"filter": weights(3, 3, 16, 32), "bias": zeros(32)},
         ],
-        "hidden": {"w": weights(left * left * 32, 64), "b": zeros(64)},
+        "hidden": {"w": weights(size * size * 32, 64), "b": zeros(64)},
         "out": {"w": weights(64, 10), "b": zeros(10)},
     }
     return [adam_state(parameters), normal(batch, side, side, 3), integers(0, 10, batch)]
@@ -148,14 +148,14 @@ def unet(xp: Framework, p: Tree, images: Array) -> Array:
             x = xp.relu(xp.convolve(x, layer["filter"], 1, 1) + layer["bias"])
         return x
 
-    x, kept = images, []
+    x, skips = images, []
     for layers in p["down"]:
         x = block(x, layers)
-        kept.append(x)
+        skips.append(x)
         x = xp.max_pool(x, 2, 2)
     x = block(x, p["middle"])
     for layers in p["up"]:
-        x = block(xp.concatenate([xp.double(x), kept.pop()], 3), layers)
+        x = block(xp.concatenate([xp.double(x), skips.pop()], 3), layers)
     return xp.convolve(x, p["out"]["filter"], 1, 0) + p["out"]["bias"]
 
 

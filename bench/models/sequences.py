@@ -115,16 +115,16 @@ def gpt_decode(xp: Framework, p: Tree, caches: Tree, token: Array, place: Array)
     """One token more: its scores f32[batch, vocabulary], and the keys and values with it."""
     x = xp.take(p["tokens"], token)[:, None, :] + xp.take(p["places"], place[None])[None]
     width = x.shape[2]
-    kept = []
+    new_caches = []
     for parameters, cache in zip(p["blocks"], caches, strict=True):
         q, k, v = queries_keys_values(xp, parameters, x, max(1, width // HEAD))
         keys, values = xp.put(cache["k"], place, k), xp.put(cache["v"], place, v)
-        kept.append({"k": keys, "v": values})
+        new_caches.append({"k": keys, "v": values})
         scores = q @ xp.transpose(keys, (0, 1, 3, 2)) * (q.shape[-1] ** -0.5)
         scores = xp.where(xp.arange(keys.shape[2])[None, None, None, :] <= place, scores, -1e30)
         x = after_attention(xp, parameters, x, xp.softmax(scores) @ values)
     x = xp.layer_norm(x, p["scale"], p["offset"])[:, 0]
-    return x @ xp.transpose(p["tokens"], (1, 0)), kept
+    return x @ xp.transpose(p["tokens"], (1, 0)), new_caches
 
 
 def gpt_decode_arguments(batch: int, vocabulary: int, time: int, width: int, blocks: int) -> list[Any]:

@@ -106,8 +106,8 @@ def knapsack(weights, values):
 
     def iterate(best, item):
         weight, value = item
-        taken = jnp.where(room >= weight, best[jnp.maximum(room - weight, 0)] + value, -1.0)
-        return jnp.maximum(best, taken), None
+        with_item = jnp.where(room >= weight, best[jnp.maximum(room - weight, 0)] + value, -1.0)
+        return jnp.maximum(best, with_item), None
 
     return lax.scan(iterate, jnp.zeros(room.size), (weights, values))[0]
 

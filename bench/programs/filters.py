@@ -12,21 +12,21 @@ from .registry import program
 
 def _motion():
     step = jnp.array([[1.0, 0.0, 0.1, 0.0], [0.0, 1.0, 0.0, 0.1], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    seen = jnp.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
-    return step, seen, 0.01 * jnp.eye(4), 0.5 * jnp.eye(2)
+    observation = jnp.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    return step, observation, 0.01 * jnp.eye(4), 0.5 * jnp.eye(2)
 
 
 @program("filters", matrix, rows=(1000, 5), columns=(2, 2))
 def kalman_filter(observed):
-    step, seen, noise, error = _motion()
+    step, observation, noise, error = _motion()
 
     def iterate(state, y):
         mean, spread = state
         mean, spread = step @ mean, step @ spread @ step.T + noise
-        total = seen @ spread @ seen.T + error
-        gain = jnp.linalg.solve(total, seen @ spread).T
-        mean = mean + gain @ (y - seen @ mean)
-        return (mean, spread - gain @ seen @ spread), mean
+        total = observation @ spread @ observation.T + error
+        gain = jnp.linalg.solve(total, observation @ spread).T
+        mean = mean + gain @ (y - observation @ mean)
+        return (mean, spread - gain @ observation @ spread), mean
 
     return lax.scan(iterate, (jnp.zeros(4), jnp.eye(4)), observed)[1]
 
@@ -34,9 +34,9 @@ def kalman_filter(observed):
 @program("filters", matrix, rows=(512, 4), columns=(2, 2), bound=1e-2)
 def parallel_kalman_means(observed):
     """The affine recursion of a filter with a constant gain, as an associative scan."""
-    step, seen, _, _ = _motion()
-    gain = 0.2 * seen.T
-    a = jnp.broadcast_to(step - gain @ seen @ step, (len(observed), 4, 4)) * 0.99
+    step, observation, _, _ = _motion()
+    gain = 0.2 * observation.T
+    a = jnp.broadcast_to(step - gain @ observation @ step, (len(observed), 4, 4)) * 0.99
     b = observed @ gain.T
 
     def combine(first, second):
@@ -138,17 +138,17 @@ def unscented_filter(observed):
 @program("filters", matrix, rows=(200, 5), columns=(2, 2), bound=1e-2)
 def smoothed_states(observed):
     """Rauch, Tung and Striebel's smoother: a Kalman filter, and a recurrence back from its end."""
-    step, seen, noise, error = _motion()
+    step, observation, noise, error = _motion()
 
     def forward(state, y):
         m, p = state
         m, p = step @ m, step @ p @ step.T + noise
-        gain = jnp.linalg.solve(seen @ p @ seen.T + error, seen @ p).T
-        after = m + gain @ (y - seen @ m), p - gain @ seen @ p
+        gain = jnp.linalg.solve(observation @ p @ observation.T + error, observation @ p).T
+        after = m + gain @ (y - observation @ m), p - gain @ observation @ p
         return after, (*after, m, p)
 
-    def back(state, given):
-        (m, p), (m_now, p_now, m_next, p_next) = state, given
+    def back(state, estimates):
+        (m, p), (m_now, p_now, m_next, p_next) = state, estimates
         gain = jnp.linalg.solve(p_next, step @ p_now).T
         m, p = m_now + gain @ (m - m_next), p_now + gain @ (p - p_next) @ gain.T
         return (m, p), m

@@ -85,8 +85,8 @@ def suppressed_boxes(raw):
     overlap = shared / (area[:, None] + area - shared + 1e-9)
     later = jnp.arange(len(raw))
 
-    def iterate(k, kept):
-        return kept & ~(kept[k] & (overlap[k] > 0.3) & (later > k))
+    def iterate(k, mask):
+        return mask & ~(mask[k] & (overlap[k] > 0.3) & (later > k))
 
     return lax.fori_loop(0, len(raw), iterate, jnp.ones(len(raw), bool))
 

@@ -37,8 +37,8 @@ def perceptron_steps_with_adam(x, labels, first, second):
 def causal_attention(packed):
     q, k, v = jnp.split(packed, 3, 1)
     scores = q @ k.T / jnp.sqrt(1.0 * q.shape[1])
-    seen = jnp.tril(jnp.ones(scores.shape, bool))
-    return jax.nn.softmax(jnp.where(seen, scores, -jnp.inf)) @ v
+    mask = jnp.tril(jnp.ones(scores.shape, bool))
+    return jax.nn.softmax(jnp.where(mask, scores, -jnp.inf)) @ v
 
 
 @program("nets", matrix, rows=(4096, 5), columns=(768, 16), bound=2e-2)
@@ -116,8 +116,8 @@ def decoding_steps(x, keys, values, into, out):
         values = lax.dynamic_update_slice(values, new_value[:, None], (0, k, 0))
         scores = jnp.einsum("hd,hld->hl", q, keys) / jnp.sqrt(1.0 * size)
         weights = jax.nn.softmax(jnp.where(jnp.arange(length) <= k, scores, -1e9))
-        read = jnp.einsum("hl,hld->hd", weights, values).reshape(1, -1)
-        return jnp.tanh(read @ out), keys, values
+        context = jnp.einsum("hl,hld->hd", weights, values).reshape(1, -1)
+        return jnp.tanh(context @ out), keys, values
 
     return lax.fori_loop(0, 8, iterate, (x, keys, values))[0]
 

@@ -126,10 +126,10 @@ def stable_fluid(speed, ink):
 @program("physics", lambda n: [np.sin(np.linspace(0, 2 * np.pi, n, endpoint=False, dtype=np.float32))], n=(512, 16))
 def spectral_burgers(u):
     wave = jnp.fft.rfftfreq(u.size, 1.0 / u.size)
-    kept = wave < u.size / 3
+    mask = wave < u.size / 3
 
     def iterate(_, spectrum):
-        u = jnp.fft.irfft(spectrum * kept)
+        u = jnp.fft.irfft(spectrum * mask)
         change = -0.5j * wave * jnp.fft.rfft(u * u)
         return (spectrum + 0.001 * change) * jnp.exp(-0.00005 * wave**2)
 

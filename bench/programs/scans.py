@@ -116,7 +116,7 @@ def temporal_classification(scores, labels):
     scores, never = jax.nn.log_softmax(scores), -1e30
     symbols = jnp.pad(labels[..., None], ((0, 0), (0, 0), (1, 0))).reshape(len(labels), -1)
     symbols = jnp.pad(symbols, ((0, 0), (0, 1)))
-    found = jnp.take_along_axis(scores, symbols[:, None], 2)
+    emissions = jnp.take_along_axis(scores, symbols[:, None], 2)
     skips = (symbols != 0) & (symbols != jnp.roll(symbols, 2, 1)) & (jnp.arange(symbols.shape[1]) > 1)
 
     def behind(x, count):
@@ -126,6 +126,6 @@ def temporal_classification(scores, labels):
         two = jnp.where(skips, behind(state, 2), never)
         return jnp.logaddexp(jnp.logaddexp(state, behind(state, 1)), two) + now, None
 
-    start = jnp.where(jnp.arange(symbols.shape[1]) < 2, found[:, 0], never)
-    end = lax.scan(step, start, found[:, 1:].swapaxes(0, 1))[0]
+    start = jnp.where(jnp.arange(symbols.shape[1]) < 2, emissions[:, 0], never)
+    end = lax.scan(step, start, emissions[:, 1:].swapaxes(0, 1))[0]
     return jnp.logaddexp(end[:, -1], end[:, -2])

@@ -46,8 +46,8 @@ def rosenbrock_bfgs(x):
     def rosenbrock(x):
         return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
-    found = minimize(rosenbrock, x, method="BFGS", options={"maxiter": 200})
-    return found.x
+    minimum = minimize(rosenbrock, x, method="BFGS", options={"maxiter": 200})
+    return minimum.x
 
 
 @program("solvers", lambda n: [uniform(n, 3) + 0.5], n=(2048, 5))

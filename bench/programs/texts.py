@@ -75,8 +75,8 @@ def word_lengths(data):
 def matches_of_a_word(data):
     word = jnp.frombuffer(b"the", jnp.uint8)
     places = jnp.arange(data.size - word.size + 1)
-    found = jnp.all(data[places[:, None] + jnp.arange(word.size)] == word, 1)
-    return found.sum(), jnp.nonzero(found, size=100, fill_value=-1)[0]
+    matches = jnp.all(data[places[:, None] + jnp.arange(word.size)] == word, 1)
+    return matches.sum(), jnp.nonzero(matches, size=100, fill_value=-1)[0]
 
 
 @program("text", text, length=(200_000, 60))

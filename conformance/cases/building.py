@@ -27,15 +27,15 @@ def array_types(*kinds: str) -> list[ElementType]:
 def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
     """The element types with a label each: those that go into one case. The signed f8 types go together, the integers
     of one bit, and those of two and four; each other type, and with `thorough` every type, has a case of its own."""
-    made: dict[str, list[ElementType]] = {}
+    by_label: dict[str, list[ElementType]] = {}
     for t in array_types(*kinds):
         label = t.name
         if not thorough and t.is_float and t.bits == 8 and t.name != "f8e8m0fnu":
             label = "f8"
         elif not thorough and t.is_integer and t.bits < 8:
             label = "s1_u1" if t.bits == 1 else "s2_to_u4"
-        made.setdefault(label, []).append(t)
-    return list(made.items())
+        by_label.setdefault(label, []).append(t)
+    return list(by_label.items())
 
 
 def shape(element_type: str | ElementType, dimensions: Sequence[int] = (), layout: Sequence[int] | None = None) -> str:
@@ -89,10 +89,10 @@ def _inferred(hlo: str) -> str:
         return hlo
     names = re.findall(r"(\S+) = _\w* ", hlo)
     module = text.parse(_OPEN.sub(lambda m: f"{m[1] or 'f32'}[]", hlo))
-    found: dict[str, Instruction] = {i.name: i for i in module.entry.instructions}
+    by_name: dict[str, Instruction] = {i.name: i for i in module.entry.instructions}
     shapes = []
     for name in names:
-        i = found[name]
+        i = by_name[name]
         i.shape = operation(i.opcode).infer(i, *(o.shape for o in i.operands))
         shapes.append(str(i.shape))
     return _OPEN.sub(lambda m: shapes.pop(0), hlo)

@@ -123,8 +123,8 @@ def _convert(thorough: bool) -> Iterator[Case]:
         for kind, types in targets.items():
             inputs, lines = [_convert_table(s, types, thorough) for s in sources], []
             for n, (source, operand) in enumerate(zip(sources, inputs, strict=True)):
-                taken = types if kind == "complex" or not source.is_complex else []
-                lines += [(shape(t, operand.shape), f"convert(p{n})") for t in taken]
+                choices = types if kind == "complex" or not source.is_complex else []
+                lines += [(shape(t, operand.shape), f"convert(p{n})") for t in choices]
             if lines:
                 yield variants("convert", f"{label}_to_{kind}", lines, *inputs)
 
@@ -190,10 +190,10 @@ def _compare(thorough: bool) -> Iterator[Case]:
             pair = f"p{len(inputs)}, p{len(inputs) + 1}"
             inputs += [lhs, rhs]
             directions = [d for d in DIRECTIONS if d in ("EQ", "NE") or not t.is_complex]
-            given = (("order", ORDERS), ("type", TYPES))
+            options = (("order", ORDERS), ("type", TYPES))
             for suffix in (
                 "",
-                *(f", {n}={o}" for n, orders in given for o, kinds in orders.items() if t.kind in kinds),
+                *(f", {n}={o}" for n, orders in options for o, kinds in orders.items() if t.kind in kinds),
             ):
                 result = shape("pred", lhs.shape)
                 lines += [(result, f"compare({pair}), direction={d}{suffix}") for d in directions]

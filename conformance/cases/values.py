@@ -73,18 +73,18 @@ def ties(source: ElementType, target: ElementType) -> np.ndarray:
     own = precision(source)[0] if source.is_float else source.bits - (source.kind == "signed")
     if own <= digits + 1:
         return np.zeros(0, source.dtype)
-    found: list[int] = []  # as integers below 2^own
+    candidates: list[int] = []  # as integers below 2^own
     for odd in (1, 3, (1 << digits) - 1, (1 << (digits - 1)) * 3 // 2 | 1):
         halfway = ((1 << (digits - 1)) | odd & ((1 << (digits - 1)) - 1)) * 2 + 1  # one digit more than the target has
         for width in (own, min(own, digits + 9)):
             shifted = halfway << (width - digits - 1)
-            found += [shifted - 1, shifted, shifted + 1]
+            candidates += [shifted - 1, shifted, shifted + 1]
     if source.is_integer:
-        numbers = [n for n in found if n <= most]
+        numbers = [n for n in candidates if n <= most]
         negative = [-n for n in numbers] if source.kind == "signed" else []
         return np.array(numbers + negative, np.int64 if source.kind == "signed" else np.uint64).astype(source.dtype)
     scales = np.exp2(np.array([-own, 1.0 - own, 3.0 - own]))
-    values = (np.array(found, np.float64)[:, None] * scales).reshape(-1)
+    values = (np.array(candidates, np.float64)[:, None] * scales).reshape(-1)
     return np.concatenate([values, -values]).astype(source.dtype)
 
 

@@ -15,18 +15,18 @@ def _constants(case: Case) -> bool:
     return case.opcode == "constant"
 
 
-def _with_nan_for_both(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _with_nan_for_both(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Complex numbers whose real part is NaN, where the imaginary part is NaN, too."""
     if not type_of(expected).is_complex:
-        return np.zeros(got.shape, bool)
-    return np.isnan(expected.real) & np.isnan(got.real) & np.isnan(got.imag)
+        return np.zeros(actual.shape, bool)
+    return np.isnan(expected.real) & np.isnan(actual.real) & np.isnan(actual.imag)
 
 
-def _smallest_doubled(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _smallest_doubled(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """2^-126 for 2^-127."""
     if type_of(expected).name != "f8e8m0fnu":
-        return np.zeros(got.shape, bool)
-    return (expected.astype(np.float64) == 2.0**-127) & (got.astype(np.float64) == 2.0**-126)
+        return np.zeros(actual.shape, bool)
+    return (expected.astype(np.float64) == 2.0**-127) & (actual.astype(np.float64) == 2.0**-126)
 
 
 DIFFERENCES = tuple(

@@ -53,10 +53,10 @@ def _of(results: Results, target: str) -> dict[str, Any]:
 
 def main(reports: list[str]) -> int:
     """Takes the reports of those names into `counts.json`."""
-    kept = read() if KEPT.exists() else {}
+    counts = read() if KEPT.exists() else {}
     for report in reports:
-        kept |= counted(Results.read(Path(report)))
-    KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        counts |= counted(Results.read(Path(report)))
+    KEPT.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
     return 0
 
 

@@ -22,24 +22,24 @@ def _dynamic(*opcodes: str) -> Callable[[Case], bool]:
     return lambda case: case.opcode in opcodes and any(i.shape.is_dynamic for i in case.module.instructions())
 
 
-def _behind(got: np.ndarray) -> np.ndarray:
+def _behind(actual: np.ndarray) -> np.ndarray:
     """What the target puts after an array: where it shows, memory there has been read."""
-    return same_bits(got, filler(Shape.of(got)))
+    return same_bits(actual, filler(Shape.of(actual)))
 
 
-def _grown(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _grown(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that the operand does not have."""
     (x, *_) = operands(case, leaf)
-    new = np.ones(got.shape, bool)
+    new = np.ones(actual.shape, bool)
     new[tuple(map(slice, x.shape))] = False
-    return new & _behind(got)
+    return new & _behind(actual)
 
 
-def _at_the_bound(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _at_the_bound(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that were read after an array, or not written since they lie after it."""
     (x, *_) = operands(case, leaf)
-    kept = case.opcode == "dynamic-update-slice" and x.shape == got.shape
-    return same_bits(got, x) if kept else _behind(got)
+    kept = case.opcode == "dynamic-update-slice" and x.shape == actual.shape
+    return same_bits(actual, x) if kept else _behind(actual)
 
 
 DIFFERENCES = (

@@ -15,32 +15,32 @@ XLA = "xla-cpu"
 F6 = ("f6e2m3fn", "f6e3m2fn")
 
 
-def _overflowed(got: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _overflowed(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Where zero comes of a number beyond the largest of the type, or of NaN."""
     if expected.dtype not in (ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn):
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     wide, largest = x.astype(np.float64), float(ml_dtypes.finfo(expected.dtype).max)
-    return (got.astype(np.float64) == 0) & ~(np.abs(wide) <= largest)
+    return (actual.astype(np.float64) == 0) & ~(np.abs(wide) <= largest)
 
 
-def _by_codes(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """All elements, where they are the operand's, or their places, in the order of their codes read without a sign."""
     i, (x, *_) = site(case, leaf), operands(case, leaf)
     codes = np.ascontiguousarray(x).view(np.uint8).astype(np.int16)
     if i.opcode == "topk":
         order = np.argsort(-codes if i.largest else codes, axis=-1, kind="stable")[..., : i.k]
-        found = order if got.dtype == np.int32 else np.take_along_axis(x, order, axis=-1)
+        values = order if actual.dtype == np.int32 else np.take_along_axis(x, order, axis=-1)
     else:
         falling = i.to_apply.root.direction == "GT"
         d = i.dimensions[0]
-        found = np.take_along_axis(x, np.argsort(-codes if falling else codes, axis=d, kind="stable"), axis=d)
-    return np.full(got.shape, bool(same_bits(got, found.astype(got.dtype)).all()))
+        values = np.take_along_axis(x, np.argsort(-codes if falling else codes, axis=d, kind="stable"), axis=d)
+    return np.full(actual.shape, bool(same_bits(actual, values.astype(actual.dtype)).all()))
 
 
-def _either_of_zeros(got: np.ndarray, expected: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _either_of_zeros(actual: np.ndarray, expected: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Where both operands are zero once subnormal numbers are, and the result is one of them, or zero for it."""
     vanish = (subnormal(a) | (a == 0)) & (subnormal(b) | (b == 0))
-    return vanish & (same_bits(got, a) | same_bits(got, b) | (got == 0))
+    return vanish & (same_bits(actual, a) | same_bits(actual, b) | (actual == 0))
 
 
 DIFFERENCES = (

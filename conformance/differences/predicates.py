@@ -62,8 +62,8 @@ def site(case: Case, leaf: int) -> Instruction:
     root = case.module.entry.root
     if root.opcode != "tuple":
         return root
-    found = [o for o in root.operands for _ in leaves(o.shape)]
-    return found[leaf]
+    sources = [o for o in root.operands for _ in leaves(o.shape)]
+    return sources[leaf]
 
 
 def operands(case: Case, leaf: int) -> list[np.ndarray]:
@@ -73,8 +73,8 @@ def operands(case: Case, leaf: int) -> list[np.ndarray]:
 
 def known(case: Case, i: Instruction) -> list[np.ndarray]:
     """The operands of an instruction that are parameters or constants, as arrays."""
-    found = [o for o in i.operands if o.opcode in ("parameter", "constant")]
-    return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in found]
+    sources = [o for o in i.operands if o.opcode in ("parameter", "constant")]
+    return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in sources]
 
 
 def where(test: Callable[..., np.ndarray]) -> Explains:
@@ -83,19 +83,19 @@ def where(test: Callable[..., np.ndarray]) -> Explains:
     Operands of other dimensions than the result are left out.
     """
 
-    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        given = [o for o in operands(case, leaf) if o.shape == expected.shape]
+    def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        inputs = [o for o in operands(case, leaf) if o.shape == expected.shape]
         with np.errstate(all="ignore"):
-            return np.asarray(test(expected, *given))
+            return np.asarray(test(expected, *inputs))
 
     return explains
 
 
 def where_given(test: Callable[..., np.ndarray]) -> Explains:
-    """As `where`, for which test(got, expected, *operands) holds."""
+    """As `where`, for which test(actual, expected, *operands) holds."""
 
-    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        return where(lambda *of: test(got, *of))(case, leaf, got, expected)
+    def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        return where(lambda *of: test(actual, *of))(case, leaf, actual, expected)
 
     return explains
 
@@ -107,8 +107,8 @@ def parts(x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def in_any_part(test: Callable[[np.ndarray], np.ndarray], *arrays: np.ndarray) -> np.ndarray:
     """Where the test holds for some part of some of the arrays of floats."""
-    found = [test(p) for a in arrays if type_of(a).is_float or type_of(a).is_complex for p in parts(a)]
-    return np.logical_or.reduce(found) if found else np.zeros(arrays[0].shape, bool)
+    masks = [test(p) for a in arrays if type_of(a).is_float or type_of(a).is_complex for p in parts(a)]
+    return np.logical_or.reduce(masks) if masks else np.zeros(arrays[0].shape, bool)
 
 
 def subnormal(x: np.ndarray) -> np.ndarray:
@@ -136,13 +136,13 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
     """Finite results that lie from the expected ones by no more ULPs (of a complex one: of its modulus) than has been
     seen of this operation and element type."""
 
-    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         limit = limits.get((site(case, leaf).opcode, type_of(expected).name))
         if limit is None:
-            return np.zeros(got.shape, bool)
+            return np.zeros(actual.shape, bool)
         with np.errstate(all="ignore"):
-            near = distance(got, expected) <= limit * ulp(expected)
-            return near & np.isfinite(np.abs(got)) & np.isfinite(np.abs(expected))
+            near = distance(actual, expected) <= limit * ulp(expected)
+            return near & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected))
 
     return explains
 
@@ -150,38 +150,38 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
 LIMITS = np.array([1, np.pi / 4, np.pi / 2, np.pi])
 
 
-def with_parts_lost(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def with_parts_lost(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where each part is NaN, infinite or zero, or as large as the expected one but for 16 ULPs of the modulus; or, for
     NaN, a limit of the function (1, or an angle)."""
     size = ulp(np.where(np.isfinite(np.abs(expected)), np.abs(expected), 0).astype(expected.real.dtype))
-    found = np.ones(got.shape, bool)
-    for g, e in zip(parts(got), parts(expected), strict=True):
+    mask = np.ones(actual.shape, bool)
+    for g, e in zip(parts(actual), parts(expected), strict=True):
         limit = np.isnan(e) & (np.abs(np.abs(g)[..., None] - LIMITS).min(-1) < 1e-6)
-        found &= ~np.isfinite(g) | (g == 0) | limit | (np.abs(np.abs(g) - np.abs(e)) <= 16 * size)
-    return found
+        mask &= ~np.isfinite(g) | (g == 0) | limit | (np.abs(np.abs(g) - np.abs(e)) <= 16 * size)
+    return mask
 
 
-def evaluated(case: Case, leaf: int, given: list[np.ndarray]) -> np.ndarray:
+def evaluated(case: Case, leaf: int, inputs: list[np.ndarray]) -> np.ndarray:
     """What the instruction that gives a leaf gives for other operands."""
     i = site(case, leaf)
     with np.errstate(all="ignore"):
-        return np.asarray(operation(i.opcode).evaluate(i, *given))
+        return np.asarray(operation(i.opcode).evaluate(i, *inputs))
 
 
-def with_some_flushed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def with_some_flushed(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elementwise: where the result is, but for 4 ULPs, that for some of the subnormal operands taken for zeros; or NaN
     where a subnormal number is among them."""
-    given = operands(case, leaf)
-    if not (type_of(got).is_float or type_of(got).is_complex):
-        return np.zeros(got.shape, bool)
-    some = in_any_part(subnormal, *(o for o in given if o.shape == got.shape))
-    found = some & np.isnan(got)
-    for chosen in product((False, True), repeat=len(given)):
-        value = evaluated(case, leaf, [flushed(o) if f else o for o, f in zip(given, chosen, strict=True)])
+    inputs = operands(case, leaf)
+    if not (type_of(actual).is_float or type_of(actual).is_complex):
+        return np.zeros(actual.shape, bool)
+    some = in_any_part(subnormal, *(o for o in inputs if o.shape == actual.shape))
+    mask = some & np.isnan(actual)
+    for chosen in product((False, True), repeat=len(inputs)):
+        value = evaluated(case, leaf, [flushed(o) if f else o for o, f in zip(inputs, chosen, strict=True)])
         with np.errstate(all="ignore"):
-            apart = np.maximum(distance(got, value), TINY)
-            found |= same_bits(got, value) | (apart <= 4 * ulp(value))
-    return found & some
+            apart = np.maximum(distance(actual, value), TINY)
+            mask |= same_bits(actual, value) | (apart <= 4 * ulp(value))
+    return mask & some
 
 
 def flushed(x: np.ndarray) -> np.ndarray:
@@ -193,11 +193,11 @@ def flushed(x: np.ndarray) -> np.ndarray:
     return np.where(subnormal(x), np.copysign(np.zeros((), x.dtype), x), x)
 
 
-def rounding_at_each_step(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def rounding_at_each_step(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where the result keeps the bounds that there would be if what takes several steps were computed in the type of
     the result, each step rounded to it: n units of that type for a sum of n terms. Where the order decides whether a
     product underflows, it is off by no more than 8 of the type's smallest normal numbers."""
-    return _within_share(case, leaf, got, expected, 1.0)
+    return _within_share(case, leaf, actual, expected, 1.0)
 
 
 def part_of_rounding_at_each_step(shares: Mapping[str, float]) -> Explains:
@@ -205,40 +205,40 @@ def part_of_rounding_at_each_step(shares: Mapping[str, float]) -> Explains:
     the worst of all roundings could sum up to would let pass zeros, and twice what is right. Two units in the last
     place may make up more of them, where there are few steps."""
 
-    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         share = shares.get(site(case, leaf).opcode, shares.get(case.opcode))
-        return np.zeros(got.shape, bool) if share is None else _within_share(case, leaf, got, expected, share)
+        return np.zeros(actual.shape, bool) if share is None else _within_share(case, leaf, actual, expected, share)
 
     return explains
 
 
-def _within_share(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray, share: float) -> np.ndarray:
+def _within_share(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray, share: float) -> np.ndarray:
     with rounding_each_step():
         _, bounds = run_with_bounds(case.module, case.inputs)
     bound = arrays(bounds)[leaf]
-    if not (type_of(got).is_float or type_of(got).is_complex):
-        return np.zeros(got.shape, bool)
-    least = float(ml_dtypes.finfo(got.real.dtype).smallest_normal)
+    if not (type_of(actual).is_float or type_of(actual).is_complex):
+        return np.zeros(actual.shape, bool)
+    least = float(ml_dtypes.finfo(actual.real.dtype).smallest_normal)
     with np.errstate(all="ignore"):
         part = np.maximum(share * bound, np.minimum(bound, 2 * ulp(expected)))
         bound = np.where(np.isfinite(bound), part, 8 * least)
-        if type_of(got).name == "f8e8m0fnu":  # whose unit is the number itself
-            return ulp_distance(got, expected) <= 1
-        finite = np.isfinite(np.abs(expected)) | ~np.isfinite(np.abs(got))
-        return finite & (distance(got, expected) <= np.maximum(bound, ulp(expected)))
+        if type_of(actual).name == "f8e8m0fnu":  # whose unit is the number itself
+            return ulp_distance(actual, expected) <= 1
+        finite = np.isfinite(np.abs(expected)) | ~np.isfinite(np.abs(actual))
+        return finite & (distance(actual, expected) <= np.maximum(bound, ulp(expected)))
 
 
-def to_the_next(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def to_the_next(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Numbers of a narrow type, where a function of it is off by one ULP; exact operations are none."""
     i = site(case, leaf)
     if type_of(expected).name not in NARROW or not i.operands:
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     if not max_ulp(i.opcode, i.operands[-1].shape.element_type.name):
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     with np.errstate(all="ignore"):
-        return np.isfinite(expected) & (ulp_distance(got, expected) <= 1)
+        return np.isfinite(expected) & (ulp_distance(actual, expected) <= 1)
 
 
-def near(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def near(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where the error is that of a few roundings of numbers near 1, or of a quotient by a number near 0."""
-    return np.abs(got - expected) <= 16 * np.finfo(got.dtype).eps * np.maximum(1, np.abs(expected) ** 2)
+    return np.abs(actual - expected) <= 16 * np.finfo(actual.dtype).eps * np.maximum(1, np.abs(expected) ** 2)

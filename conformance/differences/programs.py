@@ -49,67 +49,67 @@ def _no_quotient_of_constants(case: Case) -> bool:
     return bool(np.any((y == 0) | ((y == -1) & (x == lowest))))
 
 
-def _one_element(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _one_element(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where a reduction of one element each gives that element."""
-    found = np.zeros(got.shape, bool)
+    mask = np.zeros(actual.shape, bool)
     for operand in operands(case, leaf):
-        if operand.size == expected.size and operand.dtype == got.dtype:
-            found |= same_bits(got, operand.reshape(got.shape))
-    return found
+        if operand.size == expected.size and operand.dtype == actual.dtype:
+            mask |= same_bits(actual, operand.reshape(actual.shape))
+    return mask
 
 
-def _combined_again(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _combined_again(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements of a reduction of one array that XLA takes apart: what is asked for, with the initial value combined
     again, not more often than there are parts of 16, and by `reduce` as often for one element as for another. Of floats
     they are within the bounds of the reduction there, counted from the other value."""
-    i, found = site(case, leaf), np.zeros(got.shape, bool)
-    given = operands(case, leaf)
-    if len(given) != 2 or len(i.operands) != 2:
-        return found
-    operand, init = map(np.asarray, given)
+    i, mask = site(case, leaf), np.zeros(actual.shape, bool)
+    inputs = operands(case, leaf)
+    if len(inputs) != 2 or len(i.operands) != 2:
+        return mask
+    operand, init = map(np.asarray, inputs)
     sizes = [w.size for w in i.window] if i.opcode == "reduce-window" else [operand.shape[d] for d in i.dimensions]
     lifted = lift(i.to_apply, expected.shape)
     if max(sizes, default=0) < 16 or lifted is None:
-        return found
+        return mask
     allowed = arrays(run_with_bounds(case.module, case.inputs)[1])[leaf]
-    value, counts = np.asarray(expected), [found]
+    value, counts = np.asarray(expected), [mask]
     with np.errstate(all="ignore"):
         for _ in range(prod(-(-n // 16) + 1 for n in sizes if n >= 16)):
             value = np.asarray(Interpreter().run(lifted, value, np.broadcast_to(init, value.shape)))
-            near = distance(got, value) <= allowed + 2 * ulp(value) if type_of(value).is_float else False
-            counts.append(same_bits(got, value) | near)
+            near = distance(actual, value) <= allowed + 2 * ulp(value) if type_of(value).is_float else False
+            counts.append(same_bits(actual, value) | near)
     if i.opcode == "reduce-window":  # a window takes part in some of the blocks
         return np.logical_or.reduce(counts)
     return max(counts, key=np.count_nonzero)
 
 
-def _meets_padding(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _meets_padding(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements of a convolution in whose sum an infinity or NaN of the kernel meets padding."""
     lhs, rhs = operands(case, leaf)
     if case.opcode != "convolution" or not type_of(rhs).is_float:
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     i, n = site(case, leaf), site(case, leaf).dim_labels
-    counting = replace(i, shape=Shape(F32, got.shape))
+    counting = replace(i, shape=Shape(F32, actual.shape))
     bad = (~np.isfinite(rhs)).astype(np.float32)
     inside = operation("convolution").evaluate(counting, np.ones(lhs.shape, np.float32), bad)
     total = bad.sum(axis=tuple(d for d in range(bad.ndim) if d != n.kernel_output_feature))
-    total = total.reshape([-1 if d == n.output_feature else 1 for d in range(got.ndim)])
-    return np.isnan(got) & (inside < total)
+    total = total.reshape([-1 if d == n.output_feature else 1 for d in range(actual.ndim)])
+    return np.isnan(actual) & (inside < total)
 
 
-def _meets_groups(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _meets_groups(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """NaNs of a convolution in groups, one of whose operands has infinities or NaNs."""
     i = site(case, leaf)
     if max(i.feature_group_count, i.batch_group_count) == 1 or not type_of(expected).is_float:
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     met = not all(np.isfinite(o).all() for o in operands(case, leaf))
-    return np.isnan(got) & met
+    return np.isnan(actual) & met
 
 
-def _saturated(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _saturated(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are the smallest or largest integer of their type."""
     info = ml_dtypes.iinfo(expected.dtype)
-    return (got == info.min) | (got == info.max)
+    return (actual == info.min) | (actual == info.max)
 
 
 def _lacking(case: Case) -> bool:
@@ -118,27 +118,27 @@ def _lacking(case: Case) -> bool:
     return any(i.opcode in LACKING and i.shape.element_type.is_complex for i in instructions)
 
 
-def _with_narrow_epsilon(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _with_narrow_epsilon(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are right where epsilon is rounded to f32."""
 
-    def narrow(found: re.Match) -> str:
-        return f"epsilon={float(np.float32(found[1]))!r}"
+    def narrow(match: re.Match) -> str:
+        return f"epsilon={float(np.float32(match[1]))!r}"
 
     value, bound = run_with_bounds(parse(re.sub(r"epsilon=([-+.\w]+)", narrow, case.hlo)), case.inputs)
     with np.errstate(all="ignore"):
-        return distance(got, arrays(value)[leaf]) <= arrays(bound)[leaf]
+        return distance(actual, arrays(value)[leaf]) <= arrays(bound)[leaf]
 
 
-def _simplified(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _simplified(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Zeros of another sign of a sum with a constant, and quotients by one that are products with its reciprocal."""
-    i, given = site(case, leaf), operands(case, leaf)
+    i, inputs = site(case, leaf), operands(case, leaf)
     if i.opcode in ("add", "subtract"):
-        return (got == 0) & (expected == 0)
+        return (actual == 0) & (expected == 0)
     y = i.operands[-1].operands[0] if i.opcode == "divide" and i.operands[-1].opcode == "broadcast" else i
-    if y.opcode != "constant" or len(given) != 1:
-        return np.zeros(got.shape, bool)
+    if y.opcode != "constant" or len(inputs) != 1:
+        return np.zeros(actual.shape, bool)
     with np.errstate(all="ignore"):
-        return same_bits(got, given[0] * (np.ones((), got.dtype) / y.literal).astype(got.dtype))
+        return same_bits(actual, inputs[0] * (np.ones((), actual.dtype) / y.literal).astype(actual.dtype))
 
 
 def _by_itself(case: Case, leaf: int) -> np.ndarray:
@@ -168,7 +168,7 @@ DIFFERENCES = (
         "reference",
         "StableHLO, atan2: as IEEE 754-2019, 9.2, whose atan2(0, 0) is 0.",
         lambda case: case.opcode == "atan2" and not case.inputs,
-        lambda case, leaf, got, expected: np.isnan(got) & (operands(case, leaf)[0] == 0),
+        lambda case, leaf, actual, expected: np.isnan(actual) & (operands(case, leaf)[0] == 0),
         "gives NaN for atan2(0, 0) where it folds constants",
     ),
     Difference(
@@ -189,7 +189,7 @@ DIFFERENCES = (
         'StableHLO, count_leading_zeros: "element-wise count of the number of leading zero bits in the operand '
         'tensor", of which a negative number has none.',
         lambda case: case.opcode == "count-leading-zeros" and not case.inputs,
-        where_given(lambda got, expected, x: (x < 0) & (got.astype(np.int64) == type_of(x).bits - 64)),
+        where_given(lambda actual, expected, x: (x < 0) & (actual.astype(np.int64) == type_of(x).bits - 64)),
         "counts in 64 bits where it folds a constant, and gives -32 for a negative number of s32",
     ),
     Difference(
@@ -199,7 +199,7 @@ DIFFERENCES = (
         "StableHLO, dot_general, is a reduce from init_values=[constant(0, element_type(result))], and reduce inserts "
         '"init_values_converted at implementation-defined positions". Here a sum begins with it: a sum of -0 is 0.',
         of("dot", "convolution"),
-        lambda case, leaf, got, expected: (got == 0) & (expected == 0),
+        lambda case, leaf, actual, expected: (actual == 0) & (expected == 0),
         "begins with the first term, so that a sum of -0 is -0",
     ),
     Difference(
@@ -303,7 +303,7 @@ DIFFERENCES = (
         'operation_semantics, Element-wise binary arithmetic operations: integer division overflow "produces an '
         'implementation defined value". XLA simplifies x / x to 1.',
         lambda case: case.name.startswith("structured/divide/undone_"),
-        lambda case, leaf, got, expected: _by_itself(case, leaf) & (got == 1),
+        lambda case, leaf, actual, expected: _by_itself(case, leaf) & (actual == 1),
         "gives 1 for 0 / 0 where both are the same instruction",
     ),
     Difference(

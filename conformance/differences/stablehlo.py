@@ -73,24 +73,24 @@ def _no_quotient(case: Case) -> bool:
     return bool(np.any((y == 0) | ((y == -1) & (x == lowest))))
 
 
-def _outside_f8e8m0fnu(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _outside_f8e8m0fnu(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are NaN, or come of a NaN: that is all that is no power of two."""
-    given = [o for o in operands(case, leaf) if o.shape == expected.shape]
+    inputs = [o for o in operands(case, leaf) if o.shape == expected.shape]
     if case.opcode == "convert" and expected.dtype == bool:
-        return given[0].astype(np.float64) == 2.0**-127
-    of_nan = in_any_part(np.isnan, *given) if given else np.full(got.shape, any(_has_nan(x) for x in case.inputs))
-    end = np.isnan(got.astype(np.float64)) | np.isin(np.abs(got.astype(np.float64)), (2.0**-127, 2.0**127))
-    found = end
-    if case.opcode in ELEMENTWISE and type_of(got).name == "f8e8m0fnu":
+        return inputs[0].astype(np.float64) == 2.0**-127
+    of_nan = in_any_part(np.isnan, *inputs) if inputs else np.full(actual.shape, any(_has_nan(x) for x in case.inputs))
+    end = np.isnan(actual.astype(np.float64)) | np.isin(np.abs(actual.astype(np.float64)), (2.0**-127, 2.0**127))
+    mask = end
+    if case.opcode in ELEMENTWISE and type_of(actual).name == "f8e8m0fnu":
         wide = [o.astype(np.float64) for o in operands(case, leaf)]
         value = wide[0] if case.opcode == "convert" else evaluated(case, leaf, wide)
         with np.errstate(all="ignore"):
-            if value.shape == got.shape and value.dtype == np.float64:  # rounded up, at most
-                apart = np.log2(got.astype(np.float64)) - np.log2(np.abs(value))
-                found = found | (np.abs(apart) <= 1) | ((value == 0) & (got.astype(np.float64) == 1))
+            if value.shape == actual.shape and value.dtype == np.float64:  # rounded up, at most
+                apart = np.log2(actual.astype(np.float64)) - np.log2(np.abs(value))
+                mask = mask | (np.abs(apart) <= 1) | ((value == 0) & (actual.astype(np.float64) == 1))
     if case.opcode in STEPS:
-        found = found | (got.astype(np.float64) <= 2.0**-100)  # zeros of padding, each 2^-127
-    return (of_nan | in_any_part(np.isnan, expected)) & found
+        mask = mask | (actual.astype(np.float64) <= 2.0**-100)  # zeros of padding, each 2^-127
+    return (of_nan | in_any_part(np.isnan, expected)) & mask
 
 
 def _saturated(x: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ def _partly_outside(case: Case) -> np.ndarray:
     return touched
 
 
-def _cut(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _cut(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements on which blocks lie that are partly outside, where they are what those parts give that lie inside: the
     scatter into an array with room on each side for a block."""
     i = site(case, leaf)
@@ -133,67 +133,74 @@ def _cut(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.nda
     moved = np.clip(vectors.astype(np.int64), -room, limits) + room
     moved = np.moveaxis(moved, -1, i.index_vector_dim).reshape(indices.shape)
     if any(d not in i.scatter_dims_to_operand_dims and x for d, x in enumerate(indexed)):
-        return np.zeros(got.shape, bool)  # a dimension that no index moves has no room
+        return np.zeros(actual.shape, bool)  # a dimension that no index moves has no room
     with np.errstate(all="ignore"):
         value = operation("scatter").evaluate(i, wide, moved, updates, run=Interpreter().run)
         value = value[tuple(slice(room * x, room * x + n) for x, n in zip(indexed, operand.shape, strict=True))]
-        close = distance(got, value) <= 8 * ulp(value) if type_of(got).is_float else same_bits(got, value)
+        close = distance(actual, value) <= 8 * ulp(value) if type_of(actual).is_float else same_bits(actual, value)
     return _partly_outside(case) & close
 
 
-def _misplaced(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _misplaced(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements of an IRFFT of odd length n where the conjugate of number k, of which the last one has none, stands at
     n - 1 - k and not at n - k, and anything at n - 1, which nobody wrote: they are what is asked for at all other
     frequencies, but for 64 units of the largest number."""
     i = site(case, leaf)
     if i.opcode != "fft" or i.fft_type != "IRFFT" or i.fft_length[-1] % 2 == 0 or not operands(case, leaf):
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     (x,) = operands(case, leaf)
-    half, n = np.fft.ifftn(x.astype(np.complex128), axes=range(x.ndim - len(i.fft_length), x.ndim - 1)), got.shape[-1]
+    half, n = (
+        np.fft.ifftn(x.astype(np.complex128), axes=range(x.ndim - len(i.fft_length), x.ndim - 1)),
+        actual.shape[-1],
+    )
     mirrored = np.conj(half[..., -2:0:-1])
     gap = np.zeros((*half.shape[:-1], n - half.shape[-1] - mirrored.shape[-1]))
     value = np.fft.ifft(np.concatenate([half, mirrored, gap], axis=-1)).real
-    largest = np.maximum(np.abs(got).max(-1, initial=0), np.abs(x).max(initial=0))
+    largest = np.maximum(np.abs(actual).max(-1, initial=0), np.abs(x).max(initial=0))
     with np.errstate(all="ignore"):
-        apart = np.abs(np.fft.fft(got.astype(np.float64) - value))
+        apart = np.abs(np.fft.fft(actual.astype(np.float64) - value))
         apart[..., [1 % n, n - 1]] = 0  # of a real array both are of that place
-    return np.broadcast_to((apart.max(-1) <= 64 * np.finfo(got.dtype).eps * largest)[..., None], got.shape)
+    return np.broadcast_to((apart.max(-1) <= 64 * np.finfo(actual.dtype).eps * largest)[..., None], actual.shape)
 
 
-def _padded_with_initial_values(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _padded_with_initial_values(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are the reduction of windows of the operand with the initial value as its padding, bit for bit."""
     i = site(case, leaf)
-    given = operands(case, leaf)
-    if i.opcode != "reduce-window" or len(given) != 2 or type_of(got).is_float or type_of(got).is_complex:
-        return np.zeros(got.shape, bool)
-    x, initial = given
+    inputs = operands(case, leaf)
+    if i.opcode != "reduce-window" or len(inputs) != 2 or type_of(actual).is_float or type_of(actual).is_complex:
+        return np.zeros(actual.shape, bool)
+    x, initial = inputs
     widths = [PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1) for d in i.window]
     padded = operation("pad").evaluate(make("pad", *i.operands[:2], name="padded", padding=tuple(widths)), x, initial)
     window = tuple(replace(d, padding_low=0, padding_high=0, base_dilation=1) for d in i.window)
     plain = replace(i, attributes={**i.attributes, "window": window})
-    return same_bits(got, operation("reduce-window").evaluate(plain, padded, initial, run=Interpreter().run))
+    return same_bits(actual, operation("reduce-window").evaluate(plain, padded, initial, run=Interpreter().run))
 
 
-def _padded_with_zeros(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _padded_with_zeros(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements of a convolution that are NaN, and would be with zeros for padding, which a NaN or an infinity of the
     kernel is multiplied with."""
     i = site(case, leaf)
-    if i.opcode != "convolution" or len(operands(case, leaf)) != 2 or not (type_of(got).is_float or is_complex(case)):
-        return np.zeros(got.shape, bool)
+    if (
+        i.opcode != "convolution"
+        or len(operands(case, leaf)) != 2
+        or not (type_of(actual).is_float or is_complex(case))
+    ):
+        return np.zeros(actual.shape, bool)
     x, kernel = operands(case, leaf)
     if np.isfinite(kernel).all():
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     widths = [PaddingDimension(0, 0, 0)] * x.ndim
     for d, w in zip(i.dim_labels.input_spatial, i.window, strict=True):
         widths[d] = PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1)
     zero = np.zeros((), x.dtype)
-    given = [make("parameter", shape=Shape.of(v), number=n) for n, v in enumerate((x, zero))]
-    padded = operation("pad").evaluate(make("pad", *given, name="padded", padding=tuple(widths)), x, zero)
+    inputs = [make("parameter", shape=Shape.of(v), number=n) for n, v in enumerate((x, zero))]
+    padded = operation("pad").evaluate(make("pad", *inputs, name="padded", padding=tuple(widths)), x, zero)
     window = tuple(replace(w, padding_low=0, padding_high=0, base_dilation=1) for w in i.window)
     lhs = make("parameter", shape=Shape.of(padded), number=0)
     plain = replace(i, operands=[lhs, i.operands[1]], attributes={**i.attributes, "window": window})
     with np.errstate(all="ignore"):
-        return np.isnan(got) & np.isnan(operation("convolution").evaluate(plain, padded, kernel))
+        return np.isnan(actual) & np.isnan(operation("convolution").evaluate(plain, padded, kernel))
 
 
 def _unsigned_starts(case: Case) -> bool:
@@ -202,7 +209,7 @@ def _unsigned_starts(case: Case) -> bool:
     )
 
 
-def _as_signed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _as_signed(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are right for indices of which those that are negative as signed numbers are 0, or, of updates,
     which are dropped then, outside."""
     indices = [i for i, p in enumerate(case.module.entry.parameters) if p.shape.element_type.kind == "unsigned"]
@@ -212,41 +219,43 @@ def _as_signed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> 
         other = np.iinfo(x.dtype).max if case.opcode == "scatter" else 0
         inputs[i] = np.where(x.view(f"i{x.dtype.itemsize}") < 0, np.asarray(other, x.dtype), x)
     value = run(case.module, inputs)
-    return same_bits(got, np.asarray(value[leaf] if isinstance(value, tuple) else value))
+    return same_bits(actual, np.asarray(value[leaf] if isinstance(value, tuple) else value))
 
 
-def _narrowly(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _narrowly(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that a sum in the operands' type may give: integers modulo 2^bits of it, floats that are off by
     as many units of it as there are terms."""
     if site(case, leaf).opcode not in ("dot", "convolution") or len(operands(case, leaf)) != 2:
-        return np.zeros(got.shape, bool)
+        return np.zeros(actual.shape, bool)
     types = [o.shape.element_type for o in site(case, leaf).operands[:2]]
     narrow = min(types, key=lambda t: t.bits)
     if narrow.is_integer:
         turns = 2**narrow.bits
-        return ((got.astype(object) - expected.astype(object)) % turns == 0) & (np.abs(got.astype(object)) < turns)
+        return ((actual.astype(object) - expected.astype(object)) % turns == 0) & (
+            np.abs(actual.astype(object)) < turns
+        )
     if not (narrow.is_float or narrow.is_complex):
-        return np.zeros(got.shape, bool)
-    given = operands(case, leaf)
+        return np.zeros(actual.shape, bool)
+    inputs = operands(case, leaf)
     i = site(case, leaf)
-    terms = (_dot_terms if i.opcode == "dot" else _convolution_terms)(i, *given)
-    sizes = np.abs(evaluated(case, leaf, [np.abs(o).astype(o.dtype) for o in given]).astype(np.complex128))
+    terms = (_dot_terms if i.opcode == "dot" else _convolution_terms)(i, *inputs)
+    sizes = np.abs(evaluated(case, leaf, [np.abs(o).astype(o.dtype) for o in inputs]).astype(np.complex128))
     with np.errstate(all="ignore"):
-        return distance(got, expected) <= (terms + 2) * float(ml_dtypes.finfo(narrow.dtype).eps) * sizes
+        return distance(actual, expected) <= (terms + 2) * float(ml_dtypes.finfo(narrow.dtype).eps) * sizes
 
 
-def _by_rounded_steps(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where it is what a formula of chlo gives with each step rounded to the type; zeros of either sign are one."""
-    found = np.zeros(got.shape, bool)
-    given = operands(case, leaf)
-    if type_of(got).name not in SMALL or len(given) != 1:
-        return found
+    mask = np.zeros(actual.shape, bool)
+    inputs = operands(case, leaf)
+    if type_of(actual).name not in SMALL or len(inputs) != 1:
+        return mask
     with np.errstate(all="ignore"):
         for signed in (False, True):
-            for value in _formulas(site(case, leaf).opcode, given[0].astype(np.float64), type_of(got), signed):
-                value = value.astype(got.dtype)
-                found |= same_bits(got, value) | ((got == 0) & (value == 0))
-    return found
+            for value in _formulas(site(case, leaf).opcode, inputs[0].astype(np.float64), type_of(actual), signed):
+                value = value.astype(actual.dtype)
+                mask |= same_bits(actual, value) | ((actual == 0) & (value == 0))
+    return mask
 
 
 def _step(value: np.ndarray, t: ElementType, signed: bool) -> np.ndarray:
@@ -291,25 +300,25 @@ def _formulas(opcode: str, x: np.ndarray, t: ElementType, signed: bool) -> Itera
         yield r(np.tan(x))
 
 
-def _of_two_exponentials(got: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _of_two_exponentials(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Where cosh or sinh is as near as e^(x - log 2) can be, whose exponent is rounded; sinh near 0 is a difference."""
-    if type_of(got).bits < 16:  # off by the next number at most
-        return np.zeros(got.shape, bool)
+    if type_of(actual).bits < 16:  # off by the next number at most
+        return np.zeros(actual.shape, bool)
     size = np.abs(x.real.astype(np.float64))
-    return distance(got, expected) <= (25 + 0.6 * size) * ulp(expected)
+    return distance(actual, expected) <= (25 + 0.6 * size) * ulp(expected)
 
 
-def _logistic(got: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _logistic(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Where it is 1 / (1 + e^-x) with each step rounded to the type."""
     t, wide = type_of(x), x.astype(np.float64)
     one = np.float64(1)
     sum_ = round_to(one + round_to(np.exp(-wide), t).astype(np.float64), t)
-    return same_bits(got, round_to(one / sum_.astype(np.float64), t))
+    return same_bits(actual, round_to(one / sum_.astype(np.float64), t))
 
 
-def _permuted(got: np.ndarray, x: np.ndarray) -> bool:
+def _permuted(actual: np.ndarray, x: np.ndarray) -> bool:
     """Whether the elements are those of x in some order."""
-    a, b = (np.sort(np.ravel(v).view(f"u{v.dtype.itemsize}")) for v in (got, np.asarray(x)))
+    a, b = (np.sort(np.ravel(v).view(f"u{v.dtype.itemsize}")) for v in (actual, np.asarray(x)))
     return a.shape == b.shape and bool(np.all(a == b))
 
 
@@ -321,52 +330,52 @@ def _batched_and_divided(case: Case) -> bool:
     return not root.unit_diagonal or (root.transpose_a == "ADJOINT" and not root.shape.element_type.is_complex)
 
 
-def _other_side(got: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _other_side(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
     """On a branch cut: where a part of the operand is zero, and the result is that of the other side."""
 
     def size(z: np.ndarray) -> np.ndarray:
         return np.abs(z.real) + 1j * np.abs(z.imag)
 
-    return ((x.real == 0) | (x.imag == 0)) & near(size(got), size(expected))
+    return ((x.real == 0) | (x.imag == 0)) & near(size(actual), size(expected))
 
 
-def _parts_of(got: np.ndarray, given: Sequence[np.ndarray]) -> np.ndarray:
+def _parts_of(actual: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
     """Where each part is that of some operand."""
-    found = np.ones(got.shape, bool)
+    mask = np.ones(actual.shape, bool)
     for k in (0, 1):
-        found &= np.logical_or.reduce([same_bits(parts(got)[k], parts(np.asarray(g))[k]) for g in given])
-    return found
+        mask &= np.logical_or.reduce([same_bits(parts(actual)[k], parts(np.asarray(g))[k]) for g in inputs])
+    return mask
 
 
-def _beside_nan(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _beside_nan(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where an operand has a NaN part, and each part of the result is that of some operand."""
-    given = [np.broadcast_to(o, got.shape) for o in operands(case, leaf)]
-    return in_any_part(np.isnan, *given) & _parts_of(got, given)
+    inputs = [np.broadcast_to(o, actual.shape) for o in operands(case, leaf)]
+    return in_any_part(np.isnan, *inputs) & _parts_of(actual, inputs)
 
 
-def _signs(got: np.ndarray) -> np.ndarray:
+def _signs(actual: np.ndarray) -> np.ndarray:
     """Where the parts are -1, 0 or 1."""
-    return np.logical_and.reduce([np.isin(p, (-1, 0, 1)) for p in parts(got)])
+    return np.logical_and.reduce([np.isin(p, (-1, 0, 1)) for p in parts(actual)])
 
 
-def _of_those_sizes(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _of_those_sizes(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where each part is as large as the expected one, but for roundings."""
-    return near(*(np.abs(z.real) + 1j * np.abs(z.imag) for z in (got, expected)))
+    return near(*(np.abs(z.real) + 1j * np.abs(z.imag) for z in (actual, expected)))
 
 
-def _equal_by_value(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _equal_by_value(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where two NaNs, or two zeros, are taken for equal, or a NaN compares with nothing, as in the partial order."""
-    given = operands(case, leaf)
-    if len(given) == 2 and type_of(given[0]).is_float:
-        x, y = given
+    inputs = operands(case, leaf)
+    if len(inputs) == 2 and type_of(inputs[0]).is_float:
+        x, y = inputs
         nan = np.isnan(x) | np.isnan(y)
-        return (nan & (got == (site(case, leaf).direction == "NE"))) | _alike(case, leaf, got, x, y)
-    return np.zeros(got.shape, bool)
+        return (nan & (actual == (site(case, leaf).direction == "NE"))) | _alike(case, leaf, actual, x, y)
+    return np.zeros(actual.shape, bool)
 
 
-def _alike(case: Case, leaf: int, got: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _alike(case: Case, leaf: int, actual: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     equal = site(case, leaf).direction in ("EQ", "GE", "LE")
-    return ((np.isnan(x) & np.isnan(y)) | ((x == 0) & (y == 0))) & (got == equal)
+    return ((np.isnan(x) & np.isnan(y)) | ((x == 0) & (y == 0))) & (actual == equal)
 
 
 DIFFERENCES = (
@@ -396,7 +405,9 @@ DIFFERENCES = (
         "C99, annex G: the sign of a zero says on which side of a cut a number lies. StableHLO, atan2, has no sentence "
         "on it.",
         lambda case: case.opcode == "atan2" and case.element_type in ("c64", "c128"),
-        where_given(lambda got, expected, *given: (np.abs(expected.real) > 3.14159) & _of_those_sizes(got, expected)),
+        where_given(
+            lambda actual, expected, *inputs: (np.abs(expected.real) > 3.14159) & _of_those_sizes(actual, expected)
+        ),
         "gives pi where the sign of zero asks for -pi",
     ),
     Difference(
@@ -476,7 +487,7 @@ DIFFERENCES = (
         "reference",
         "OCP microscaling formats: E8M0 has no zero, no sign and no infinity; what is none of its numbers is NaN.",
         with_types((), "f8e8m0fnu"),
-        lambda case, leaf, got, expected: _outside_f8e8m0fnu(case, leaf, got, expected) & (case.opcode != "sort"),
+        lambda case, leaf, actual, expected: _outside_f8e8m0fnu(case, leaf, actual, expected) & (case.opcode != "sort"),
         "drops the sign of negative numbers, rounds zero and NaN to 2^-127 or 2^127, and takes 2^-127 for false",
     ),
     Difference(
@@ -485,7 +496,7 @@ DIFFERENCES = (
         "reference",
         "OCP microscaling formats: FP4 and FP6 have neither infinities nor NaN, and conversion to them saturates.",
         with_types((), "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"),
-        lambda case, leaf, got, expected: _saturated(expected) & (got == 0),
+        lambda case, leaf, actual, expected: _saturated(expected) & (actual == 0),
         "gives zero, of either sign, for infinities and NaN",
     ),
     Difference(
@@ -505,8 +516,8 @@ DIFFERENCES = (
         "reference",
         "IEEE 754-2019, 5.10, as in compare with type TOTALORDER.",
         lambda case: case.opcode == "sort" and not types_of(case).isdisjoint(FLOATS),
-        lambda case, leaf, got, expected: np.full(
-            got.shape, any(_has_nan(x) and _permuted(got, x) for x in case.inputs)
+        lambda case, leaf, actual, expected: np.full(
+            actual.shape, any(_has_nan(x) and _permuted(actual, x) for x in case.inputs)
         ),
         "leaves NaN anywhere, and then other elements too",
     ),
@@ -517,7 +528,7 @@ DIFFERENCES = (
         'StableHLO, reduce_precision: "element-wise conversion of operand to another floating-point type that uses '
         'exponent_bits and mantissa_bits and back"; operation_semantics, ReducePrecision: "NaN values are retained".',
         of("reduce-precision"),
-        where_given(lambda got, expected, *given: in_any_part(np.isnan, *given) & np.isinf(got)),
+        where_given(lambda actual, expected, *inputs: in_any_part(np.isnan, *inputs) & np.isinf(actual)),
         "gives an infinity for NaN where few mantissa_bits are left",
     ),
     Difference(
@@ -527,7 +538,7 @@ DIFFERENCES = (
         "StableHLO, dot_general: init_values=[constant(0, element_type(result))], so that the sum is of the result's "
         "type; convolution is made of dot_general.",
         of("convolution", "dot"),
-        lambda case, leaf, got, expected: _narrowly(case, leaf, got, expected) & _widens(case),
+        lambda case, leaf, actual, expected: _narrowly(case, leaf, actual, expected) & _widens(case),
         "multiplies and adds in the operands' type, and widens what is left",
     ),
     Difference(
@@ -607,7 +618,9 @@ DIFFERENCES = (
         ANNEX_G,
         lambda case: case.opcode in OF_NOT_FINITE and is_complex(case),
         where_given(
-            lambda got, expected, *given: in_any_part(not_finite, expected, *given) & with_parts_lost(got, expected)
+            lambda actual, expected, *inputs: (
+                in_any_part(not_finite, expected, *inputs) & with_parts_lost(actual, expected)
+            )
         ),
         "gives NaN, or other signs and parts, where a part of operand or result is infinite or NaN",
     ),
@@ -660,9 +673,12 @@ DIFFERENCES = (
         "the accuracy contract; StableHLO promises nothing.",
         lambda case: case.opcode in COMPOSED and is_complex(case),
         where_given(
-            lambda got, expected, *given: (
-                (near(got, expected) & in_any_part(lambda x: np.abs(x) < 1, *given))
-                | (in_any_part(extreme, *given) & (with_parts_lost(got, expected) | near(got, expected) | _signs(got)))
+            lambda actual, expected, *inputs: (
+                (near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs))
+                | (
+                    in_any_part(extreme, *inputs)
+                    & (with_parts_lost(actual, expected) | near(actual, expected) | _signs(actual))
+                )
             )
         ),
         "composes the function of others: parts cancel, and squares overflow or underflow",
@@ -674,7 +690,7 @@ DIFFERENCES = (
         'StableHLO, power: "For complex numbers: complex exponentiation", and no word on zero; real ones are "pow from '
         'IEEE-754", whose 0^0 is 1.',
         lambda case: case.opcode == "power" and is_complex(case),
-        where_given(lambda got, expected, x, y: (x == 0) & (y == 0) & np.isnan(got)),
+        where_given(lambda actual, expected, x, y: (x == 0) & (y == 0) & np.isnan(actual)),
         "gives NaN for complex numbers",
     ),
     Difference(
@@ -694,7 +710,7 @@ DIFFERENCES = (
         "reference",
         "the accuracy contract; StableHLO promises none.",
         of("logistic"),
-        where_given(lambda got, expected, *given: in_any_part(subnormal, expected) & (got == 0)),
+        where_given(lambda actual, expected, *inputs: in_any_part(subnormal, expected) & (actual == 0)),
         "gives 0 where exp(-x) overflows, though the result is a subnormal number",
     ),
     Difference(
@@ -713,7 +729,7 @@ DIFFERENCES = (
         "reference",
         SMALL_FLOATS,
         of("logistic"),
-        where_given(lambda got, expected, x: _logistic(got, expected, x) if type_of(x).bits <= 16 else False),
+        where_given(lambda actual, expected, x: _logistic(actual, expected, x) if type_of(x).bits <= 16 else False),
         "computes 1 / (1 + e^-x) with every step rounded to the type itself",
     ),
     Difference(
@@ -733,8 +749,10 @@ DIFFERENCES = (
         "rounds likewise.",
         of("ceil", "floor", "round-nearest-afz", "round-nearest-even"),
         where_given(
-            lambda got, expected, *given: (
-                np.isnan(got) if type_of(got).name == "f8e3m4" else (got == 0) & (type_of(got).name == "f6e2m3fn")
+            lambda actual, expected, *inputs: (
+                np.isnan(actual)
+                if type_of(actual).name == "f8e3m4"
+                else (actual == 0) & (type_of(actual).name == "f6e2m3fn")
             )
         ),
         "gives NaN, or 0 in f6e2m3fn",

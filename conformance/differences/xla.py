@@ -94,8 +94,8 @@ DIFFERENCES = (
         "reference",
         SUBNORMAL,
         of("atan2", "cbrt", "log", "power"),
-        lambda case, leaf, got, expected: (
-            with_some_flushed(case, leaf, got, expected) | _of_no_exponent(case, leaf, got, expected)
+        lambda case, leaf, actual, expected: (
+            with_some_flushed(case, leaf, actual, expected) | _of_no_exponent(case, leaf, actual, expected)
         ),
         "takes some of the subnormal operands for zero, or gives NaN; of a cube root, a number near its zero",
     ),
@@ -105,7 +105,7 @@ DIFFERENCES = (
         "reference",
         SUBNORMAL,
         lambda case: True,
-        lambda case, leaf, got, expected: (got == 0) & in_any_part(tiny, expected),
+        lambda case, leaf, actual, expected: (actual == 0) & in_any_part(tiny, expected),
         "gives zero where a subnormal result is rounded up to the smallest normal number",
     ),
     Difference(
@@ -210,7 +210,9 @@ DIFFERENCES = (
         "element of s2 has two.",
         with_types(("popcnt",), "s2", "s4"),
         where_given(
-            lambda got, expected, x: (got.astype(np.int64) - _ones(x.astype(np.int8))) % 2 ** type_of(got).bits == 0
+            lambda actual, expected, x: (
+                (actual.astype(np.int64) - _ones(x.astype(np.int8))) % 2 ** type_of(actual).bits == 0
+            )
         ),
         "counts in the sign-extended byte",
     ),
@@ -220,7 +222,7 @@ DIFFERENCES = (
         "reference",
         "OCP microscaling formats: FP6 has neither infinities nor NaN, and conversion to it saturates.",
         with_types(("convert",), "f6e2m3fn", "f6e3m2fn"),
-        where_given(lambda got, expected, x: (got == 0) & _saturated(expected)),
+        where_given(lambda actual, expected, x: (actual == 0) & _saturated(expected)),
         "gives zero for what is larger than all numbers of the type, and for NaN",
     ),
     Difference(
@@ -231,9 +233,9 @@ DIFFERENCES = (
         "and 6 is a number of s4 and of all wider integers.",
         with_types(("convert",), "f4e2m1fn"),
         where_given(
-            lambda got, expected, x: (
-                (x.astype(np.float32) == 6) & (got == _end(got, 1))
-                | (x.astype(np.float32) == -6) & (got == _end(got, -1))
+            lambda actual, expected, x: (
+                (x.astype(np.float32) == 6) & (actual == _end(actual, 1))
+                | (x.astype(np.float32) == -6) & (actual == _end(actual, -1))
             )
         ),
         "makes the largest integer of 6, since it compares with that integer rounded to f4e2m1fn, which is 6",
@@ -280,7 +282,7 @@ DIFFERENCES = (
         'hlo_instruction.h, CreateRngGetAndUpdateState: "to update the random number generator state to reflect the '
         'new state after delta units of 32 random bits are generated and returns the old state".',
         of("rng-get-and-update-state"),
-        lambda case, leaf, got, expected: got == (expected if case.expected is None else case.expected[0]),
+        lambda case, leaf, actual, expected: actual == (expected if case.expected is None else case.expected[0]),
         "gives the first state again where a program asks several times",
     ),
     Difference(
@@ -388,7 +390,7 @@ DIFFERENCES = (
         'StableHLO, maximum: "For complex numbers: lexicographic maximum for the (real, imaginary) pair"; minimum '
         "likewise.",
         lambda case: case.opcode in ("maximum", "minimum") and is_complex(case),
-        where_given(lambda got, expected, *given: _one_of(got, *given) & _equal_real_parts(expected, *given)),
+        where_given(lambda actual, expected, *inputs: _one_of(actual, *inputs) & _equal_real_parts(expected, *inputs)),
         "compares the real parts alone",
     ),
     Difference(
@@ -410,7 +412,7 @@ DIFFERENCES = (
         "Of y = 0 the "
         "quotient is 1 or -1 and its logarithm exact; on the cut the sign of zero says on which side a number lies.",
         lambda case: case.opcode == "atan2" and is_complex(case),
-        where_given(lambda got, expected, y, x: near(got, expected) | _mirrored(got, expected)),
+        where_given(lambda actual, expected, y, x: near(actual, expected) | _mirrored(actual, expected)),
         "goes by sines and cosines of a rounded angle, so that 6e-17 is left of 0, and takes the other side of the cut",
     ),
     Difference(
@@ -451,9 +453,9 @@ DIFFERENCES = (
         ANNEX_G + "operation_semantics is silent, and XLA's expansions apply the formula of finite numbers.",
         lambda case: case.opcode in OF_NOT_FINITE and is_complex(case),
         where_given(
-            lambda got, expected, *given: (
-                in_any_part(not_finite, expected, *given)
-                & (with_parts_lost(got, expected) | (case_of_one(given) & (got == 1)))
+            lambda actual, expected, *inputs: (
+                in_any_part(not_finite, expected, *inputs)
+                & (with_parts_lost(actual, expected) | (case_of_one(inputs) & (actual == 1)))
             )
         ),
         "gives NaN, infinities or zeros for parts, or another sign, where a part of operand or result is infinite or "
@@ -466,9 +468,9 @@ DIFFERENCES = (
         "the accuracy contract of this specification holds for all finite numbers; XLA promises none.",
         lambda case: case.opcode in OF_EXTREMES and is_complex(case),
         where_given(
-            lambda got, expected, *given: (
-                in_any_part(extreme, expected, *given)
-                & (with_parts_lost(got, expected) | near(got, expected) | _one_of(got, *given))
+            lambda actual, expected, *inputs: (
+                in_any_part(extreme, expected, *inputs)
+                & (with_parts_lost(actual, expected) | near(actual, expected) | _one_of(actual, *inputs))
             )
         ),
         "squares parts that overflow or underflow: parts become NaN, infinite or zero, or lose digits; a sign is the "
@@ -480,7 +482,9 @@ DIFFERENCES = (
         "reference",
         "the accuracy contract of this specification; XLA promises none.",
         lambda case: case.opcode in ("cosine", "sine", "tan", "tanh") and is_complex(case),
-        where_given(lambda got, expected, *given: near(got, expected) & in_any_part(lambda x: np.abs(x) < 1, *given)),
+        where_given(
+            lambda actual, expected, *inputs: near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs)
+        ),
         "computes sinh(y) as (exp(y) - exp(-y)) / 2, of which little is left for small y",
     ),
     Difference(
@@ -489,7 +493,7 @@ DIFFERENCES = (
         "reference",
         "C99, G.6.4.2: csqrt(conj(z)) = conj(csqrt(z)), with the sign of a zero imaginary part too.",
         lambda case: case.opcode == "sqrt" and is_complex(case),
-        where_given(lambda got, expected, x: (x.imag == 0) & (x.real < 0) & same_bits(got, np.conj(expected))),
+        where_given(lambda actual, expected, x: (x.imag == 0) & (x.real < 0) & same_bits(actual, np.conj(expected))),
         "takes -0 for +0 in the imaginary part of a negative number",
     ),
     Difference(

@@ -74,14 +74,15 @@ def run(
     count: int,
     kernels: Kernels | None,
     every: int = 0,
-    built: int = 1,
+    kernel_every: int = 1,
     dynamic: bool = False,
     sizes: Sequence[int] = SIZES,
 ) -> Tally:
     """The programs with the seeds from `first` on; without `kernels`, on no device.
 
-    One in `built` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none). With `dynamic` they
-    are programs with dynamic shapes, which do not go to XLA. `sizes` are those of dimensions (generate.py).
+    One in `kernel_every` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none). With
+    `dynamic` they are programs with dynamic shapes, which do not go to XLA. `sizes` are those of dimensions
+    (generate.py).
     """
     tally, parts = Tally(), []
     clock = _Clock(tally)
@@ -109,7 +110,7 @@ def run(
         if every and seed % every == 0:
             _put_to_xla(sample, result, tally)
             clock.lap("XLA")
-        if kernels is not None and seed % built == 0:
+        if kernels is not None and seed % kernel_every == 0:
             parts += _planned(sample, result, kernels, tally)
             clock.lap("generate kernels")
     if kernels is not None:
@@ -124,18 +125,18 @@ def run_on_target(first: int, count: int, target: Target, dynamic: bool = False)
         tally.programs += 1
         try:
             sample = generate_dynamic(seed) if dynamic else generate(seed)
-            wanted = expected(sample)
-            found = of_target(sample, target, wanted)
+            reference = expected(sample)
+            divergence = of_target(sample, target, reference)
         except (Skip, Unsupported) as none:
             tally.unsupported[reason(str(none))] += 1
             continue
         tally.rules.update(sample.used)
         tally.opcodes.update({i.opcode for i in sample.module.instructions()})
         tally.compared += 1
-        tally.elements += wanted.elements
-        tally.undecided += wanted.undecided
-        if found:
-            tally.found(found)
+        tally.elements += reference.elements
+        tally.undecided += reference.undecided
+        if divergence:
+            tally.found(divergence)
     return tally
 
 
@@ -173,10 +174,10 @@ def _planned(sample: Sample, result: Cheap, kernels: Kernels, tally: Tally) -> l
         parts.append(_Part(sample, result, kernels.plan(sample, without), without))
         return ""
 
-    wanted = [()]
+    variants = [()]
     if sample.seed % KERNEL_VARIANT == 0:
-        wanted.append(VARIANTS[sample.seed // KERNEL_VARIANT % len(VARIANTS)])
-    for without in wanted:
+        variants.append(VARIANTS[sample.seed // KERNEL_VARIANT % len(VARIANTS)])
+    for without in variants:
         check = f"kernels without {named(without)}" if without else "kernels"
         try:
             divergence = attempt(sample.seed, check, lambda w=without: plan(w))
@@ -222,9 +223,9 @@ def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock
             continue
 
         def compared(part: _Part = part, executable: Any = executable) -> str:
-            got = call(executable, part.sample)
-            results[part.sample.seed] = got
-            return part.result.wanted.difference(got)
+            actual = call(executable, part.sample)
+            results[part.sample.seed] = actual
+            return part.result.wanted.difference(actual)
 
         def again(part: _Part = part, executable: Any = executable) -> str:
             return called_again(executable, part.sample, results[part.sample.seed])

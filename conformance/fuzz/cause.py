@@ -50,16 +50,16 @@ class Cause:
 def cause(sample: Sample, kernels: Callable[[], Kernels] | None = None) -> Cause | None:
     """The first part at fault; None if none is. Without `kernels` no kernel is tried."""
     try:
-        wanted = expected(sample)
+        reference = expected(sample)
     except Exception as error:
         return Cause("reference", "", f"{type(error).__name__}: {error}")
-    found = _of_passes(sample, wanted) or _of_plan(sample)
-    if found is not None or kernels is None:
-        return found
+    culprit = _of_passes(sample, reference) or _of_plan(sample)
+    if culprit is not None or kernels is None:
+        return culprit
     for without in ((), *VARIANTS):
-        found = _of_kernels(sample, kernels(), without)
-        if found is not None:
-            return found
+        culprit = _of_kernels(sample, kernels(), without)
+        if culprit is not None:
+            return culprit
     return None
 
 
@@ -74,14 +74,14 @@ def _tried(action: Callable[[], str]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def _of_passes(sample: Sample, wanted: Expected) -> Cause | None:
-    before = wanted.values
+def _of_passes(sample: Sample, reference: Expected) -> Cause | None:
+    before = reference.values
     for name, _ in PASSES:
         results: list[list[np.ndarray]] = []
 
         def behind(name: str = name, results: list = results) -> str:
             results.append(interpreted(optimize(sample.module, after=name), sample))
-            return wanted.difference(results[0])
+            return reference.difference(results[0])
 
         what = _tried(behind)
         if not what and results and name in OPTIONAL:
@@ -124,7 +124,7 @@ def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> C
     for single, executor in zip(singles, executors, strict=True):
         fusion = single.fusion
         for inputs in _executions(fusion, values):
-            what = _tried(lambda s=single, e=executor, given=inputs: _kernel_difference(s, e, given))
+            what = _tried(lambda s=single, e=executor, arguments=inputs: _kernel_difference(s, e, arguments))
             if what:
                 parts = ", ".join(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "tuple"))
                 return Cause("kernel", f"{fusion.kind} of {parts}", f"{fusion.name}: {what}")
@@ -143,9 +143,9 @@ def _executions(fusion: p.Fusion, values: dict[Instruction, list[Value]]) -> Ite
 
 def _kernel_difference(single: Single, executor: Callable, inputs: dict[Instruction, Value]) -> str:
     machine, fusion = Bounds(), single.fusion
-    known = {i: (v, None) for i, v in inputs.items()}
+    results = {i: (v, None) for i, v in inputs.items()}
     for i in fusion.instructions:
-        operands = [known[o] for o in i.operands]
-        known[i] = machine.step(i, [v for v, _ in operands], [e for _, e in operands])
-    wanted = Expected([known[o][0] for o in fusion.outputs], [filled(*known[o]) for o in fusion.outputs])
-    return wanted.difference(single(executor, inputs))
+        operands = [results[o] for o in i.operands]
+        results[i] = machine.step(i, [v for v, _ in operands], [e for _, e in operands])
+    reference = Expected([results[o][0] for o in fusion.outputs], [filled(*results[o]) for o in fusion.outputs])
+    return reference.difference(single(executor, inputs))

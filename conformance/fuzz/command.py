@@ -124,8 +124,8 @@ class Session:
             task = progress.add_task("programs", total=count, completed=self.tally.programs)
 
             def shown() -> None:
-                found = f", {len(self.tally.divergences)} diverge" if self.tally.divergences else ""
-                progress.update(task, completed=self.tally.programs, description=f"programs{found}")
+                note = f", {len(self.tally.divergences)} diverge" if self.tally.divergences else ""
+                progress.update(task, completed=self.tally.programs, description=f"programs{note}")
                 self._save()
 
             self._batches(until, shown)
@@ -206,13 +206,13 @@ class Session:
             return
         o.out.mkdir(parents=True, exist_ok=True)
         child = Child("refxla_conformance.fuzz.worker")
-        for found in chosen:
-            path = o.out / f"{found['seed']}-{_as_file_name(found['check'])}.hlo"
-            with self.console.status(f"reducing {found['seed']}"):
+        for divergence in chosen:
+            path = o.out / f"{divergence['seed']}-{_as_file_name(divergence['check'])}.hlo"
+            with self.console.status(f"reducing {divergence['seed']}"):
                 try:
-                    text = child.ask("explain", found, o.device, EXPLAIN, o.dynamic, limit=LIMIT)
+                    text = child.ask("explain", divergence, o.device, EXPLAIN, o.dynamic, limit=LIMIT)
                 except (ChildDied, ChildError, Error) as problem:
-                    text = f"// seed: {found['seed']}\n// check: {found['check']}\n// {problem}\n"
+                    text = f"// seed: {divergence['seed']}\n// check: {divergence['check']}\n// {problem}\n"
             path.write_text(text)
             self.records.append(str(path))
             heads = [line for line in text.splitlines() if line.startswith(("// differs", "// cause"))]
@@ -280,7 +280,7 @@ def _various(divergences: list[dict[str, Any]], count: int) -> list[dict[str, An
         kinds.setdefault((d["check"], d["raised"] or d["what"][:20]), []).append(d)
     chosen: list[dict[str, Any]] = []
     while len(chosen) < count and any(kinds.values()):
-        for found in kinds.values():
-            if found and len(chosen) < count:
-                chosen.append(found.pop(0))
+        for group in kinds.values():
+            if group and len(chosen) < count:
+                chosen.append(group.pop(0))
     return chosen

@@ -93,63 +93,67 @@ class Cheap:
 
 def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -> Cheap:
     """Compare without a device; `variants` are the passes left out (by default one that the seed picks)."""
-    made, seed = Cheap(), sample.seed
+    result, seed = Cheap(), sample.seed
     if variants is None:
         variants = (VARIANTS[seed % len(VARIANTS)],)
 
     def against_reference() -> str:
-        made.plan = simulated(sample)
-        return made.wanted.difference(made.plan)
+        result.plan = simulated(sample)
+        return result.wanted.difference(result.plan)
 
     def reference() -> str:
-        made.wanted = expected(sample)
+        result.wanted = expected(sample)
         return ""
 
     checks = [("valid", lambda: is_valid(sample, seed % THROUGH_TEXT == 0)), ("reference", reference)]
     checks.append(("plan", against_reference))
     for without in variants:
         checks.append((f"plan without {named(without)}",
-                       lambda w=without: different_bits(made.plan, simulated(sample, w))))  # fmt: skip
+                       lambda w=without: different_bits(result.plan, simulated(sample, w))))  # fmt: skip
     try:
         for name, action in checks:
-            made.divergence = attempt(seed, name, action)
-            if made.divergence:
+            result.divergence = attempt(seed, name, action)
+            if result.divergence:
                 break
     except Unsupported as problem:
-        made.unsupported = str(problem)
-    return made
+        result.unsupported = str(problem)
+    return result
 
 
-def of_kernels(sample: Sample, kernels: Kernels, wanted: Expected | None = None) -> Divergence | None:
+def of_kernels(sample: Sample, kernels: Kernels, reference: Expected | None = None) -> Divergence | None:
     """One program's kernels against the reference, then its variants' against them. Raises Unsupported."""
-    got: list[Arrays] = []
+    actual: list[Arrays] = []
 
     def against_reference() -> str:
-        got.append(kernels.run(sample))
-        return (wanted or expected(sample)).difference(got[0])
+        actual.append(kernels.run(sample))
+        return (reference or expected(sample)).difference(actual[0])
 
-    found = attempt(sample.seed, "kernels", against_reference)
+    divergence = attempt(sample.seed, "kernels", against_reference)
     for without in VARIANTS:
-        found = found or attempt(
+        divergence = divergence or attempt(
             sample.seed,
             f"kernels without {named(without)}",
-            lambda w=without: different_bits(got[0], kernels.run(sample, w)),
+            lambda w=without: different_bits(actual[0], kernels.run(sample, w)),
         )
-    return found
+    return divergence
 
 
-def of_target(sample: Sample, target: Target, wanted: Expected | None = None) -> Divergence | None:
+def of_target(sample: Sample, target: Target, reference: Expected | None = None) -> Divergence | None:
     """One program on a target of the suite, called with other arguments and then with its own. Raises Unsupported."""
 
     def against_reference() -> str:
         call = target.load(sample.module)
-        given = [nested(sample.module, values) for values in (other_arguments(sample), sample.arguments)]
-        taken = copied(given)
-        first = arrays(call(taken[0]))
-        kept = copied(first)
-        got = arrays(call(taken[1]))
-        if not bits_equal(taken, copied(given)):
+        arguments = [nested(sample.module, values) for values in (other_arguments(sample), sample.arguments)]
+        copies = copied(arguments)
+        first = arrays(call(copies[0]))
+        snapshot = copied(first)
+        actual = arrays(call(copies[1]))
+        if not bits_equal(copies, copied(arguments)):
             return CHANGES_ARGUMENTS
-        return CHANGES_RESULTS if not bits_equal(tuple(first), kept) else (wanted or expected(sample)).difference(got)
+        return (
+            CHANGES_RESULTS
+            if not bits_equal(tuple(first), snapshot)
+            else (reference or expected(sample)).difference(actual)
+        )
 
     return attempt(sample.seed, TARGET + (target.specification or target.name), against_reference)

@@ -90,8 +90,10 @@ def palette(r: random.Random, types: Sequence[str]) -> tuple[ElementType, ...]:
 
 def _roots(r: random.Random, entry: ProgramBuilder) -> list:
     """What the program returns: the last values that nobody reads, and perhaps some that are read."""
-    read = {o for i in entry.instructions for o in i.operands}
-    ends, wide = ([v for v in pool if v not in read and v.opcode != "parameter"] for pool in (entry.pool, entry.wide))
+    operands = {o for i in entry.instructions for o in i.operands}
+    ends, wide = (
+        [v for v in pool if v not in operands and v.opcode != "parameter"] for pool in (entry.pool, entry.wide)
+    )
     roots = [*ends[-8:], *wide[-3:]] or entry.pool[-1:]
     if r.random() < 0.4:
         roots = [*roots, r.choice(entry.pool)]

@@ -168,11 +168,11 @@ def broken(r: random.Random, module: Module) -> Module:
 @cache
 def in_protos() -> tuple[bytes, ...]:
     """The examples that a proto has a place for."""
-    made = []
+    protos = []
     for text in examples():
         with contextlib.suppress(UnsupportedError):
-            made.append(to_proto(parse(text)))
-    return tuple(made)
+            protos.append(to_proto(parse(text)))
+    return tuple(protos)
 
 
 def changed(seed: int, change: str) -> str | bytes | Module:
@@ -215,25 +215,26 @@ def outcome(source: str | bytes | Module) -> str:
     return "planned"
 
 
-def run(first: int, count: int, seen: Counter[str] | None = None) -> Tally:
-    """The changed programs with the seeds from `first` on; `seen` counts how far those of each kind of change got."""
+def run(first: int, count: int, counts: Counter[str] | None = None) -> Tally:
+    """The changed programs with the seeds from `first` on; `counts` says how far those of each kind of change got."""
     tally = Tally()
-    seen = Counter() if seen is None else seen
+    counts = Counter() if counts is None else counts
     for seed in range(first, first + count):
         change = CHANGES[seed % len(CHANGES)]
         tally.programs += 1
         source = changed(seed, change)
         try:
-            seen[f"{change} {outcome(source)}"] += 1
+            counts[f"{change} {outcome(source)}"] += 1
         except (Exception, RecursionError) as problem:  # whatever it is, it is what we look for
             what = f"{type(problem).__name__}: {problem}"[:2000]
             tally.found(Divergence(seed, f"invalid {change}", what, type(problem).__name__))
-    tally.rules.update(seen)
+    tally.rules.update(counts)
     return tally
 
 
-def record(found: Divergence) -> str:
+def record(divergence: Divergence) -> str:
     """The changed program as a file: its text, or its bytes in hexadecimal."""
-    source = changed(found.seed, found.check.split()[1])
+    source = changed(divergence.seed, divergence.check.split()[1])
     body = source.hex() if isinstance(source, bytes) else str(source)
-    return f"// seed: {found.seed}\n// check: {found.check}\n// differs: {' '.join(found.what.split())}\n{body}\n"
+    what = " ".join(divergence.what.split())
+    return f"// seed: {divergence.seed}\n// check: {divergence.check}\n// differs: {what}\n{body}\n"

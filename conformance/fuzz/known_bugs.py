@@ -89,15 +89,15 @@ def _of_kernels(samples: list[Sample], kernels: Kernels) -> list[tuple[Sample, D
             result = cheap(sample, ())
             if result.wanted is not None and result.divergence is None:
                 planned.append((sample, result.wanted, kernels.plan(sample)))
-    found = []
-    for (sample, wanted, _), executable in zip(planned, kernels.executables([p for *_, p in planned]), strict=True):
+    divergences = []
+    for (sample, reference, _), executable in zip(planned, kernels.executables([p for *_, p in planned]), strict=True):
         with contextlib.suppress(Unsupported):
             divergence = attempt(
-                sample.seed, "kernels", lambda s=sample, w=wanted, e=executable: w.difference(call(e, s))
+                sample.seed, "kernels", lambda s=sample, w=reference, e=executable: w.difference(call(e, s))
             )
             if divergence:
-                found.append((sample, divergence))
-    return found
+                divergences.append((sample, divergence))
+    return divergences
 
 
 # -- ways to plant ----------------------------------------------------------------------------------------------------
@@ -125,31 +125,31 @@ def behind_a_pass(name: str, change: Callable[[Module], None]) -> Plant:
 
 def scalar_code(opcode: str, text: Callable[[tuple[str, ...], str, tuple[str, ...]], str | None]) -> Plant:
     """Other C for an elementwise operation, where `text(operand types, result type, arguments)` gives any."""
-    known = scalar._expression
+    original = scalar._expression
 
     def expression(code: str, types: Any, result: str, args: Any, attributes: Any) -> str | None:
-        made = text(tuple(types), result, tuple(args)) if code == opcode else None
-        return made or known(code, types, result, args, attributes)
+        own = text(tuple(types), result, tuple(args)) if code == opcode else None
+        return own or original(code, types, result, args, attributes)
 
     return lambda: patch.object(scalar, "_expression", expression)
 
 
 def seen_by_emitters(opcode: str, change: Callable[[Instruction], dict[str, Any]]) -> Plant:
     """Emitters that take an instruction for another one: with other operands or attributes."""
-    known = diagnostics.emit
+    original = diagnostics.emit
 
     def emit(fusion: Any, target: Any) -> Any:
-        kept = []
+        originals = []
         for i in fusion.instructions:
             if i.opcode == opcode:
-                kept.append((i, i.operands, i.attributes))
+                originals.append((i, i.operands, i.attributes))
                 changed = change(i)
                 i.operands = changed.pop("operands", i.operands)
                 i.attributes = {**i.attributes, **changed}
         try:
-            return known(fusion, target)
+            return original(fusion, target)
         finally:
-            for i, operands, attributes in kept:
+            for i, operands, attributes in originals:
                 i.operands, i.attributes = operands, attributes
 
     @contextlib.contextmanager
@@ -178,13 +178,13 @@ def _minus_itself(i: Instruction) -> Instruction | None:
 
 
 def _times_zero(i: Instruction) -> Instruction | None:
-    known = algebraic_simplifier.scalar_value(i.operands[1])
-    return _zero(i) if _is_float(i) and known is not None and known == 0 else None
+    value = algebraic_simplifier.scalar_value(i.operands[1])
+    return _zero(i) if _is_float(i) and value is not None and value == 0 else None
 
 
 def _plus_zero(i: Instruction) -> Instruction | None:
-    known = algebraic_simplifier.scalar_value(i.operands[1])
-    return i.operands[0] if _is_float(i) and known is not None and known == 0 else None
+    value = algebraic_simplifier.scalar_value(i.operands[1])
+    return i.operands[0] if _is_float(i) and value is not None and value == 0 else None
 
 
 def _equals_itself(i: Instruction) -> Instruction | None:
@@ -376,20 +376,22 @@ def report(console: Any) -> int:
     missed = 0
     for bug in BUGS:
         with console.status(bug.what):
-            found = find(bug, kernels)
-        right = found is not None and is_blamed(bug, found)
+            result = find(bug, kernels)
+        right = result is not None and is_blamed(bug, result)
         missed += not right
         row = (
-            ("not found", "", "") if found is None else (str(found.programs), found.divergence.check, str(found.cause))
+            ("not found", "", "")
+            if result is None
+            else (str(result.programs), result.divergence.check, str(result.cause))
         )
         table.add_row(bug.what, row[0], row[1], row[2][:60] + ("" if right else "  (wrong)"))
     console.print(table)
     return 1 if missed else 0
 
 
-def is_blamed(bug: Bug, found: Found) -> bool:
+def is_blamed(bug: Bug, result: Found) -> bool:
     """Whether the cause names the part that the bug was planted in."""
-    if found.cause is None:
+    if result.cause is None:
         return False
-    said = f"{found.cause.kind} {found.cause.name}"
-    return said.startswith(bug.blamed[0]) and all(word in said for word in bug.blamed)
+    text = f"{result.cause.kind} {result.cause.name}"
+    return text.startswith(bug.blamed[0]) and all(word in text for word in bug.blamed)

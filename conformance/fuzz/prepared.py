@@ -26,22 +26,22 @@ def prepared(sample: Sample) -> Sample:
             i.attributes = {"to_apply": i.attributes["to_apply"]}
     entry = module.entry
     parameters, rest = entry.parameters, [i for i in entry.instructions if i.opcode != "parameter"]
-    made: list[Instruction] = []
+    instructions: list[Instruction] = []
     for n, shape in enumerate(s for p in parameters for s in leaves(p.shape)):
-        made.append(Instruction(f"parameter.{n}", "parameter", shape, [], {"number": n}))
-    given = iter(list(made))
-    values = {p: _value(p.name, p.shape, given, made) for p in parameters}
-    entry.instructions = [*made, *rest]
+        instructions.append(Instruction(f"parameter.{n}", "parameter", shape, [], {"number": n}))
+    inputs = iter(list(instructions))
+    values = {p: _value(p.name, p.shape, inputs, instructions) for p in parameters}
+    entry.instructions = [*instructions, *rest]
     entry.replace(values)
     return replace(sample, module=module)
 
 
-def _value(name: str, shape: Shape, given: Iterable[Instruction], made: list[Instruction]) -> Instruction:
+def _value(name: str, shape: Shape, inputs: Iterable[Instruction], instructions: list[Instruction]) -> Instruction:
     if not shape.is_tuple:
-        return next(given)
-    parts = [_value(f"{name}.{n}", s, given, made) for n, s in enumerate(shape.elements)]
-    made.append(make("tuple", *parts, name=f"{name}.tuple"))
-    return made[-1]
+        return next(inputs)
+    parts = [_value(f"{name}.{n}", s, inputs, instructions) for n, s in enumerate(shape.elements)]
+    instructions.append(make("tuple", *parts, name=f"{name}.tuple"))
+    return instructions[-1]
 
 
 def lifted(sample: Sample) -> Sample:
@@ -65,16 +65,16 @@ def guarded(sample: Sample) -> Sample:
 
 
 def _guard(computation: Computation) -> None:
-    made: list[Instruction] = []
+    instructions: list[Instruction] = []
     for i in computation.instructions:
         if i.opcode in ("divide", "remainder") and i.shape.element_type.is_integer:
             name = f"{i.name}.divisor"
-            made.append(make("tuple", i.operands[1], name=f"{name}.tuple"))
-            made.append(make("opt-barrier", made[-1], name=f"{name}.barrier"))
-            made.append(make("get-tuple-element", made[-1], name=name, index=0))
-            i.operands = [i.operands[0], made[-1]]
-        made.append(i)
-    computation.instructions = made
+            instructions.append(make("tuple", i.operands[1], name=f"{name}.tuple"))
+            instructions.append(make("opt-barrier", instructions[-1], name=f"{name}.barrier"))
+            instructions.append(make("get-tuple-element", instructions[-1], name=name, index=0))
+            i.operands = [i.operands[0], instructions[-1]]
+        instructions.append(i)
+    computation.instructions = instructions
 
 
 def divides(module: Module) -> bool:

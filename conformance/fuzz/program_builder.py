@@ -112,32 +112,32 @@ class ProgramBuilder:
 
     def put(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         """Make an instruction and add it. Raises Violation where that is invalid, Skip where it is too large."""
-        made = make(opcode, *operands, name=self.program.name(), shape=shape, **attributes)
+        instruction = make(opcode, *operands, name=self.program.name(), shape=shape, **attributes)
         if shape is not None:
-            operation(opcode).infer(made, *(o.shape for o in operands))  # which checks the shape that is given
-        if made.shape.is_array and prod(made.shape.dimensions) > self.limit:
-            raise Skip(f"{made.shape} is too large")
-        return self._add(made)
+            operation(opcode).infer(instruction, *(o.shape for o in operands))  # which checks the shape that is given
+        if instruction.shape.is_array and prod(instruction.shape.dimensions) > self.limit:
+            raise Skip(f"{instruction.shape} is too large")
+        return self._add(instruction)
 
-    def _add(self, made: Instruction) -> Instruction:
-        self.instructions.append(made)
-        if made.shape.is_array:
-            (self.pool if prod(made.shape.dimensions) <= LARGEST else self.wide).append(made)
-        return made
+    def _add(self, instruction: Instruction) -> Instruction:
+        self.instructions.append(instruction)
+        if instruction.shape.is_array:
+            (self.pool if prod(instruction.shape.dimensions) <= LARGEST else self.wide).append(instruction)
+        return instruction
 
-    def elements(self, made: Instruction) -> list[Instruction]:
+    def elements(self, instruction: Instruction) -> list[Instruction]:
         """The elements of a tuple, each read from it."""
-        return [self.put("get-tuple-element", made, index=n) for n in range(len(made.shape.elements))]
+        return [self.put("get-tuple-element", instruction, index=n) for n in range(len(instruction.shape.elements))]
 
     def parameter(self, shape: Shape, value: Value = None) -> Instruction:
         """A new parameter; of the entry, with its argument (a random one by default)."""
-        made = _parameter(self.program.name("p"), shape, len(self.parameters))
-        self._add(made)
-        self.parameters.append(made)
+        parameter = _parameter(self.program.name("p"), shape, len(self.parameters))
+        self._add(parameter)
+        self.parameters.append(parameter)
         if self.entry:
             drawn = [values.array(self.r, s.element_type, s.dimensions) for s in leaves(shape)]
-            self.program.arguments[made] = drawn if value is None else flatten(value)
-        return made
+            self.program.arguments[parameter] = drawn if value is None else flatten(value)
+        return parameter
 
     def constant(self, value: np.ndarray) -> Instruction:
         return self.put("constant", shape=Shape.of(value), literal=value)
@@ -162,10 +162,10 @@ class ProgramBuilder:
 
     def type(self, *kinds: str) -> ElementType:
         """One of the program's types, of these kinds if any are named and it has such a one. Raises Skip if not."""
-        found = [t for t in self.program.types if not kinds or t.kind in kinds]
-        if not found:
+        types = [t for t in self.program.types if not kinds or t.kind in kinds]
+        if not types:
             raise Skip(f"no type of kind {kinds}")
-        return self.r.choice(found)
+        return self.r.choice(types)
 
     def any_type(self, *names: str) -> ElementType:
         """One of the program's types, or as often one of these, unless it is closed to others."""
@@ -194,9 +194,9 @@ class ProgramBuilder:
 
         Later values are taken more often, so that programs grow deep. Raises Skip where there is no such value.
         """
-        found = [v for v in self.pool if (not kinds or v.shape.element_type.kind in kinds)
+        candidates = [v for v in self.pool if (not kinds or v.shape.element_type.kind in kinds)
                  and v.shape.rank >= least and (empty or v.shape.size)]  # fmt: skip
-        if not found or self.flip(0.05):
+        if not candidates or self.flip(0.05):
             dims = self.dims()
             while len(dims) < least:
                 dims = (*dims, self.r.choice((1, 2, 3, 5)))
@@ -205,14 +205,14 @@ class ProgramBuilder:
             if prod(dims) > LARGEST or (self.scalar and least):
                 raise Skip("too large")
             return self.of(self.type(*kinds), dims)
-        return found[max(self.r.randrange(len(found)), self.r.randrange(len(found)))]
+        return candidates[max(self.r.randrange(len(candidates)), self.r.randrange(len(candidates)))]
 
     def of(self, element_type: ElementType, dims: Dims, fresh: float = 0.2) -> Instruction:
         """A value of that type and dimensions: one that is there, or with a chance of `fresh` a new one."""
         shape = Shape(element_type, tuple(dims))
-        found = [v for v in self.pool if v.shape.without_layout() == shape]
-        if found and not self.flip(fresh):
-            return self.r.choice(found)
+        candidates = [v for v in self.pool if v.shape.without_layout() == shape]
+        if candidates and not self.flip(fresh):
+            return self.r.choice(candidates)
         if prod(dims) > LARGEST:
             raise Skip(f"{shape} is too large")
         choice = self.r.randrange(8)
@@ -272,13 +272,13 @@ class ProgramBuilder:
 
     def inner(self, shapes: list[Shape], steps: int, scalar: bool = False) -> ProgramBuilder:
         """A builder of a computation with parameters of these shapes, grown."""
-        made = ProgramBuilder(self.program, self.depth - 1, scalar=scalar or self.scalar)
+        builder = ProgramBuilder(self.program, self.depth - 1, scalar=scalar or self.scalar)
         for shape in shapes:
-            p = made.parameter(shape)
+            p = builder.parameter(shape)
             if shape.is_tuple:
-                made.elements(p)
-        made.grow(steps)
-        return made
+                builder.elements(p)
+        builder.grow(steps)
+        return builder
 
 
 def flatten(value: Value) -> list[np.ndarray]:

@@ -28,12 +28,12 @@ from .runs import Kernels
 FIELDS = ("seed", "check", "raised", "differs", "cause")
 
 
-def investigate(sample: Sample, found: Divergence, kernels: Callable[[], Kernels], seconds: float = 60) -> str:
+def investigate(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels], seconds: float = 60) -> str:
     """The divergence reduced and its cause found, as text."""
 
     def shows(smaller: Sample) -> bool:
         try:
-            return found.like(same_check(smaller, found, kernels))
+            return divergence.like(same_check(smaller, divergence, kernels))
         except (InputError, DeviceError):  # about the call, not the program: there is nothing to put it to
             raise
         except (Unsupported, Error):  # a smaller program may be none that the comparison takes
@@ -41,16 +41,22 @@ def investigate(sample: Sample, found: Divergence, kernels: Callable[[], Kernels
 
     if not shows(sample):
         why = "it does not show when the program runs alone: it depends on what ran before it in the process"
-        return record(sample, found, why)
-    if found.check != "valid":
+        return record(sample, divergence, why)
+    if divergence.check != "valid":
         sample = reduced(sample, shows, seconds)
-    again = same_check(sample, found, kernels) or found
+    again = same_check(sample, divergence, kernels) or divergence
     return record(sample, again, _cause(sample, again, kernels))
 
 
-def record(sample: Sample, found: Divergence, why: str) -> str:
+def record(sample: Sample, divergence: Divergence, why: str) -> str:
     """The text of a file."""
-    values = {"seed": found.seed, "check": found.check, "raised": found.raised, "differs": found.what, "cause": why}
+    values = {
+        "seed": divergence.seed,
+        "check": divergence.check,
+        "raised": divergence.raised,
+        "differs": divergence.what,
+        "cause": why,
+    }
     lines = ["// refxla-conformance fuzz --replay FILE"]
     lines += [f"// {name}: {' '.join(str(value).split())}" for name, value in values.items() if value != ""]
     lines += [f"// input: {format_literal(a)}" for a in sample.arguments]
@@ -65,7 +71,7 @@ def read(path: Path) -> tuple[Sample, Divergence]:
         raise InputError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is no record of a divergence: it is no text") from None
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     inputs = []
     for line in text.splitlines():
         if not line.startswith("// "):
@@ -74,28 +80,28 @@ def read(path: Path) -> tuple[Sample, Divergence]:
         if name == "input":
             inputs.append(parse_literal(value))
         elif name in FIELDS:
-            found[name] = value
-    if not {"seed", "check"} <= set(found):
+            fields[name] = value
+    if not {"seed", "check"} <= set(fields):
         raise InputError(f"{path} is no record of a divergence: it has no lines '// seed: ' and '// check: '")
-    if not found["seed"].isdecimal():
-        raise InputError(f"{path} is no record of a divergence: its seed is {found['seed']!r}")
-    divergence = Divergence(int(found["seed"]), found["check"], found.get("differs", ""), found.get("raised", ""))
+    if not fields["seed"].isdecimal():
+        raise InputError(f"{path} is no record of a divergence: its seed is {fields['seed']!r}")
+    divergence = Divergence(int(fields["seed"]), fields["check"], fields.get("differs", ""), fields.get("raised", ""))
     return Sample(divergence.seed, parse(text), tuple(inputs)), divergence
 
 
 def replay(path: Path, kernels: Callable[[], Kernels], target: str | None = None) -> tuple[Divergence | None, str]:
     """What a recorded program shows now, and the cause; (None, "") when it is mended. With `target` it is put to that
     target, whatever it was recorded of. Raises as `read` and `same_check`."""
-    sample, found = read(path)
+    sample, divergence = read(path)
     if target:
-        found = replace(found, check=TARGET + target)
-    now = same_check(sample, found, kernels)
+        divergence = replace(divergence, check=TARGET + target)
+    now = same_check(sample, divergence, kernels)
     if now is None:
         return None, ""
     return now, _cause(sample, now, kernels)
 
 
-def _cause(sample: Sample, found: Divergence, kernels: Callable[[], Kernels]) -> str:
-    if found.check.startswith(TARGET):
-        return found.check  # a target has no parts that are known here
-    return str(cause(sample, kernels if found.check.startswith("kernels") else None) or "not found")
+def _cause(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels]) -> str:
+    if divergence.check.startswith(TARGET):
+        return divergence.check  # a target has no parts that are known here
+    return str(cause(sample, kernels if divergence.check.startswith("kernels") else None) or "not found")

@@ -94,10 +94,10 @@ class _Copy:
     def parameter(self, shape: Shape, value: Value, name: str) -> Instruction:
         """A new parameter of the entry."""
         number = len(self.arguments)
-        made = Instruction(name, "parameter", shape.without_layout(), [], {"number": number})
+        parameter = Instruction(name, "parameter", shape.without_layout(), [], {"number": number})
         self.arguments.append(value)
-        self.module.entry.instructions.insert(0, made)
-        return made
+        self.module.entry.instructions.insert(0, parameter)
+        return parameter
 
     def done(self) -> Sample:
         return _cleaned(Sample(self.sample.seed, self.module, tuple(a for v in self.arguments for a in flatten(v))))
@@ -106,14 +106,14 @@ class _Copy:
 def _cleaned(sample: Sample) -> Sample:
     """Without instructions that nobody needs, parameters that nobody reads, and computations that nobody calls."""
     module = sample.module.clone()
-    given = nested(module, sample.arguments)
+    values = nested(module, sample.arguments)
     for c in module.computations:
         needed = set(post_order(c.root))
-        kept = [i for i in c.instructions if i in needed or (i.opcode == "parameter" and c is not module.entry)]
-        c.instructions = kept
+        instructions = [i for i in c.instructions if i in needed or (i.opcode == "parameter" and c is not module.entry)]
+        c.instructions = instructions
     entry = module.entry
     parameters = [i for i in entry.parameters]
-    arguments = [given[i.attributes["number"]] for i in parameters]
+    arguments = [values[i.attributes["number"]] for i in parameters]
     for n, i in enumerate(parameters):
         i.attributes["number"] = n
     called, waiting = {entry}, [entry]
@@ -167,8 +167,8 @@ def _as_parameters(sample: Sample) -> Iterator[Sample]:
         if any(v is None for v in flatten(values[i])):
             continue
         copy = _Copy(sample)
-        made = copy.parameter(i.shape, values[i], f"arg.{n}.{i.name}")
-        copy.module.entry.replace({copy.new[i]: made})
+        parameter = copy.parameter(i.shape, values[i], f"arg.{n}.{i.name}")
+        copy.module.entry.replace({copy.new[i]: parameter})
         yield copy.done()
 
 
@@ -196,15 +196,15 @@ def _inlined(sample: Sample) -> Iterator[Sample]:
         copy = _Copy(sample)
         entry, call = copy.module.entry, copy.new[i]
         at = entry.instructions.index(call)
-        made: dict[Instruction, Instruction] = {}
+        copies: dict[Instruction, Instruction] = {}
         for inner in call.attributes[name].instructions:
             if inner.opcode == "parameter":
-                made[inner] = call.operands[inner.attributes["number"]]
+                copies[inner] = call.operands[inner.attributes["number"]]
             else:
-                operands = [made[o] for o in inner.operands]
-                made[inner] = replace(inner, name=f"{call.name}.{inner.name}", operands=operands)
-        entry.instructions[at:at] = [m for inner, m in made.items() if inner.opcode != "parameter"]
-        entry.replace({call: made[call.attributes[name].root]})
+                operands = [copies[o] for o in inner.operands]
+                copies[inner] = replace(inner, name=f"{call.name}.{inner.name}", operands=operands)
+        entry.instructions[at:at] = [m for inner, m in copies.items() if inner.opcode != "parameter"]
+        entry.replace({call: copies[call.attributes[name].root]})
         yield copy.done()
 
 
@@ -233,7 +233,7 @@ SHAPE = re.compile(r"(?<=\[)[\d,]+(?=\])")
 def _smaller(sample: Sample) -> Iterator[Sample]:
     """One size smaller wherever it stands in a shape or a list of sizes; arguments are cut to fit."""
     text = str(replace_layout(sample.module))
-    sizes = sorted({int(n) for found in SHAPE.findall(text) for n in found.split(",")}, reverse=True)
+    sizes = sorted({int(n) for dims in SHAPE.findall(text) for n in dims.split(",")}, reverse=True)
     for old in sizes:
         for new in dict.fromkeys((1, 2, old // 2, old - 1)):
             if not 0 < new < old:

@@ -44,10 +44,10 @@ def _variant(what: str, check: str) -> tuple[str, ...]:
 
 
 def _cheap_check(sample: Sample, variants: tuple[tuple[str, ...], ...]) -> Divergence | None:
-    found = cheap(sample, variants)
-    if found.unsupported:
-        raise Unsupported(found.unsupported)
-    return found.divergence
+    result = cheap(sample, variants)
+    if result.unsupported:
+        raise Unsupported(result.unsupported)
+    return result.divergence
 
 
 def _kernel_check(sample: Sample, check: str, kernels: Kernels) -> Divergence | None:

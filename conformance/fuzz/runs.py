@@ -56,11 +56,11 @@ class Expected:
         """Elements of which the contract says nothing: comparing them with the reference proves nothing."""
         return sum(int(np.count_nonzero(~np.isfinite(b))) for b in self.bounds)
 
-    def difference(self, got: Sequence[np.ndarray]) -> str:
+    def difference(self, actual: Sequence[np.ndarray]) -> str:
         """What breaks the contract, or nothing."""
-        if len(got) != len(self.values):
-            return f"{len(got)} results instead of {len(self.values)}"
-        for n, (g, value, bound) in enumerate(zip(got, self.values, self.bounds, strict=True)):
+        if len(actual) != len(self.values):
+            return f"{len(actual)} results instead of {len(self.values)}"
+        for n, (g, value, bound) in enumerate(zip(actual, self.values, self.bounds, strict=True)):
             if (g.dtype, g.shape) != (value.dtype, value.shape):
                 return f"result {n} is {g.dtype}{list(g.shape)} instead of {value.dtype}{list(value.shape)}"
             (c,) = compare(g, value, bound)
@@ -148,16 +148,16 @@ class Kernels:
 
     def executables(self, plans: Sequence[Plan]) -> list[Executor]:
         """The plans, ready to be called. Raises DeviceError when the OpenCL compiler refuses their source."""
-        built, entries = self.build([k for plan in plans for k in plan.kernels])
-        made = []
+        functions, entries = self.build([k for plan in plans for k in plan.kernels])
+        executors = []
         local = 0 if self.device.kind == "gpu" else 1
         at = 0
         for plan in plans:
             mine = entries[at : at + len(plan.kernels)]
             at += len(plan.kernels)
             queue = self.device.queue(self.raw)
-            made.append(Executor(plan, mine, built, queue, self.device.context, self.device.access, local))
-        return made
+            executors.append(Executor(plan, mine, functions, queue, self.device.context, self.device.access, local))
+        return executors
 
     def build(self, kernels: Sequence[Kernel]) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:
         """All kernels in one built program, under its functions' names, and where each is; nothing is kept on disk."""
@@ -166,12 +166,12 @@ class Kernels:
         before = _programs(directory)
         (part,) = source.parts
         if self.device.platform == "Portable Computing Language":
-            built = compiled(self.device, self.raw, part)
+            binary = compiled(self.device, self.raw, part)
         else:
-            built = compile_source(self.device.context, self.raw, part.source, self.device.build_options)
+            binary = compile_source(self.device.context, self.raw, part.source, self.device.build_options)
         for path in _programs(directory) - before:
             shutil.rmtree(path, ignore_errors=True)
-        return dict.fromkeys(part.functions, built), source.entries
+        return dict.fromkeys(part.functions, binary), source.entries
 
     def run(self, sample: Sample, without: Collection[str] = ()) -> Arrays:
         """One program, built alone."""
@@ -212,12 +212,12 @@ def amid_garbage(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def called_again(executable: Executor, sample: Sample, first: Sequence[np.ndarray]) -> str:
     """What is wrong when a program that gave `first` is called with other arguments, and then with its own again."""
-    kept, arguments = [r.copy() for r in first], [a.copy() for a in sample.arguments]
+    snapshot, arguments = [r.copy() for r in first], [a.copy() for a in sample.arguments]
     call(executable, replace(sample, arguments=tuple(other_arguments(sample))))
-    if different_bits(first, kept):
+    if different_bits(first, snapshot):
         return CHANGES_RESULTS
     again = call(executable, sample)
-    return CHANGES_ARGUMENTS if different_bits(sample.arguments, arguments) else different_bits(kept, again)
+    return CHANGES_ARGUMENTS if different_bits(sample.arguments, arguments) else different_bits(snapshot, again)
 
 
 def _at_bounds(sample: Sample) -> Arrays:

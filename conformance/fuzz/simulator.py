@@ -28,7 +28,7 @@ def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
     """A kernel with the arguments that the real emitters would give it, and no body."""
     updates = {}
     hero = fusion.hero
-    read = {o for i in fusion.instructions for o in arrays(i)}
+    operands = {o for i in fusion.instructions for o in arrays(i)}
     if fusion.kind == "scatter":
         count = len(hero.operands) // 2
         updates = dict(zip(fusion.outputs, hero.operands[:count], strict=False)) if _whole(fusion) else {}
@@ -36,7 +36,7 @@ def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
         others = {o for i in fusion.instructions if i is not hero for o in arrays(i)} | set(hero.operands[1:])
         if hero.operands[0] not in others and hero.operands[0] not in fusion.instructions:
             updates = {hero: hero.operands[0]}
-    ins = [i for i in fusion.inputs if i in read and i not in updates.values()]
+    ins = [i for i in fusion.inputs if i in operands and i not in updates.values()]
     arguments = [p.Argument("input", "uchar", i) for i in ins]
     arguments += [p.Argument("output", "uchar", o, updates=updates.get(o)) for o in fusion.outputs]
     arguments += [p.Argument("scratch", "uchar", None, SCRATCH, "s"), p.Argument("workspace", "uchar", None, 4)]
@@ -60,26 +60,26 @@ def plan(module: Module, without: tuple[str, ...] = ()) -> PlanningResult:
 
 def with_donations(module: Module) -> Module:
     """A copy of a module to which all arguments are given away, each for the first result of its shape."""
-    made = module.clone()
+    copy = module.clone()
     free = dict(enumerate(places(module.entry.root.shape)))
     aliases, donors = [], []
     for n, q in enumerate(module.entry.parameters):
         for index, shape in places(q.shape):
-            found = next((k for k, (_, s) in free.items() if s.without_layout() == shape.without_layout()), None)
-            if found is None:
+            place = next((k for k, (_, s) in free.items() if s.without_layout() == shape.without_layout()), None)
+            if place is None:
                 donors.append(f"({n}, {{{','.join(map(str, index))}}})")
             else:
-                aliases.append(Alias(free.pop(found)[0], n, index))
-    made.aliases = tuple(aliases)
-    made.attributes["buffer_donor"] = "{ " + ", ".join(donors) + " }"
-    return made
+                aliases.append(Alias(free.pop(place)[0], n, index))
+    copy.aliases = tuple(aliases)
+    copy.attributes["buffer_donor"] = "{ " + ", ".join(donors) + " }"
+    return copy
 
 
 def places(shape: Shape, index: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Shape]]:
     """The arrays of a shape, each with its index."""
     if not shape.is_tuple:
         return [(index, shape)]
-    return [found for n, s in enumerate(shape.elements) for found in places(s, (*index, n))]
+    return [place for n, s in enumerate(shape.elements) for place in places(s, (*index, n))]
 
 
 class Simulator:
@@ -106,8 +106,8 @@ class Simulator:
         kept_parameters = [a for n, a in enumerate(self.parameters) if n not in self.plan.overwritten]
         before = [self.constants.copy(), *(a.copy() for a in kept_parameters)]
         self.steps(self.plan.steps)
-        for kept, now in zip(before, [self.constants, *kept_parameters], strict=True):
-            np.testing.assert_array_equal(kept, now, err_msg="a constant or parameter was written")
+        for original, now in zip(before, [self.constants, *kept_parameters], strict=True):
+            np.testing.assert_array_equal(original, now, err_msg="a constant or parameter was written")
         assert not self.workspace.any(), "a workspace was not left zeroed"
         return tuple(_typed(r, s) for r, s in zip(self.results, self.plan.results, strict=True))
 

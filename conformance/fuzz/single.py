@@ -20,7 +20,7 @@ class Single:
 
     def __init__(self, fusion: p.Fusion, target: Target) -> None:
         self.fusion = fusion
-        made = emit(fusion, target)
+        kernels = emit(fusion, target)
         self.inputs = list(fusion.inputs)
         buffers: list[p.Buffer] = []
         steps: list[p.Step] = []
@@ -42,7 +42,7 @@ class Single:
             buffer(("in", i), i.name, i.shape, p.PARAMETER, i.shape.bytes, n)
         for n, i in enumerate(fusion.outputs):
             buffer(("out", i), i.name, i.shape, p.RESULT, i.shape.bytes, n)
-        for k, kernel in enumerate(made):
+        for k, kernel in enumerate(kernels):
             for a in kernel.arguments:
                 if a.updates is not None:
                     steps.append(p.Copy(where["in", a.updates], where["out", a.instruction]))
@@ -60,7 +60,7 @@ class Single:
                     numbers.append(where["out" if a.role == "output" else "in", a.instruction])
             steps.append(p.Launch(k, tuple(numbers)))
         self.plan = p.Plan(
-            fusion.name, made, tuple(buffers), tuple(steps), tuple(i.shape for i in self.inputs),
+            fusion.name, kernels, tuple(buffers), tuple(steps), tuple(i.shape for i in self.inputs),
             tuple(o.shape for o in fusion.outputs), tuple(constants),
             sizes[p.CONSTANT], sizes[p.ARENA], sizes[p.WORKSPACE],
         )  # fmt: skip

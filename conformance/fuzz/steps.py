@@ -50,18 +50,18 @@ def steps(sample: Sample) -> Iterator[Step]:
             owner.setdefault(inner, i)
     latest: dict[Instruction, Value] = {}
     count: Counter[Instruction] = Counter()
-    found: list[Step] = []
+    records: list[Step] = []
 
     def trace(i: Instruction, value: Value) -> None:
         latest[i] = value
         if i not in owner or i.opcode in WHOLE or count[i] == ITERATIONS:
             return
         count[i] += 1
-        found.append(Step(i, owner[i], tuple(latest[o] for o in i.operands)))
+        records.append(Step(i, owner[i], tuple(latest[o] for o in i.operands)))
 
     with np.errstate(all="ignore"):
         Interpreter(trace).run(module.entry, *nested(module, sample.arguments))
-    yield from found
+    yield from records
     for o in module.entry.root.operands if module.entry.root.opcode == "tuple" else [module.entry.root]:
         if o.shape.is_array:  # which may be a parameter as it came
             result = replace(make("copy", o, name="result"), shape=_actual(o.shape, latest[o]))
@@ -90,9 +90,9 @@ def cases(step: Step) -> Iterator[Case]:
     operands = list(dict.fromkeys(step.instruction.operands))
     values = [step.operands[step.instruction.operands.index(o)] for o in operands]
     yield _case(step.instruction, operands, values, ())
-    known = {o for o in operands if o.shape.is_array and _known(o)}
-    if known:
-        yield _case(step.instruction, operands, values, known)
+    constants = {o for o in operands if o.shape.is_array and _known(o)}
+    if constants:
+        yield _case(step.instruction, operands, values, constants)
 
 
 def sees_sign(step: Step) -> bool:
@@ -102,7 +102,7 @@ def sees_sign(step: Step) -> bool:
     if not any(c and _nans(v).any() for c, v in zip(computed, step.operands, strict=True)):
         return False
     with np.errstate(all="ignore"):
-        given = Interpreter().evaluate(step.instruction, list(step.operands))
+        original = Interpreter().evaluate(step.instruction, list(step.operands))
         changed = [
             Interpreter().evaluate(
                 step.instruction,
@@ -110,7 +110,7 @@ def sees_sign(step: Step) -> bool:
             )
             for each in (1, 2)
         ]
-    return not all(bits_equal(given, c) for c in changed)
+    return not all(bits_equal(original, c) for c in changed)
 
 
 def _moved(i: Instruction) -> bool:
@@ -142,22 +142,22 @@ def _known(i: Instruction) -> bool:
     return all(j.opcode != "parameter" and j.opcode not in STEPPED for j in post_order(i))
 
 
-def _case(i: Instruction, operands: list[Instruction], values: list[Value], known: Collection[Instruction]) -> Case:
-    made: dict[Instruction, Instruction] = {}
+def _case(i: Instruction, operands: list[Instruction], values: list[Value], constants: Collection[Instruction]) -> Case:
+    copies: dict[Instruction, Instruction] = {}
     inputs: list[Value] = []
     for n, (o, value) in enumerate(zip(operands, values, strict=True)):
         shape, name = _actual(o.shape.without_layout(), value), f"operand.{n}"
-        if o in known:  # at the size that it has: a literal has no other
-            made[o] = Instruction(name, "constant", Shape.of(value), [], {"literal": value})
+        if o in constants:  # at the size that it has: a literal has no other
+            copies[o] = Instruction(name, "constant", Shape.of(value), [], {"literal": value})
         else:
-            made[o] = Instruction(name, "parameter", shape, [], {"number": len(inputs)})
+            copies[o] = Instruction(name, "parameter", shape, [], {"number": len(inputs)})
             inputs.append(value)
-    body = [Instruction("result", i.opcode, i.shape.without_layout(), [made[o] for o in i.operands], i.attributes)]
+    body = [Instruction("result", i.opcode, i.shape.without_layout(), [copies[o] for o in i.operands], i.attributes)]
     if i.opcode == "rng-get-and-update-state":  # what it gives depends on how often it has run
         body = [replace(body[0], name="before", attributes={"delta": 1}), *body]
         body.append(make("tuple", *body, name="results"))
     root = body[-1]
-    entry = Computation("main", [*made.values(), *body], root)
+    entry = Computation("main", [*copies.values(), *body], root)
     called = order_computations([*dict.fromkeys(_called(i)), entry])
     return Case(f"step/{i.opcode}", "step", i.opcode, str(Module("step", called, entry)), tuple(inputs))
 

@@ -32,9 +32,9 @@ def array(r: random.Random, element_type: ElementType, dims: tuple[int, ...], mo
     if element_type.is_complex:
         part = F32 if element_type is C64 else F64
         parts = array(r, part, dims, mode), array(r, part, dims, mode)
-        made = np.empty(dims, element_type.dtype)
-        made.real, made.imag = parts
-        return made
+        result = np.empty(dims, element_type.dtype)
+        result.real, result.imag = parts
+        return result
     if element_type.kind == "pred":
         return np.asarray(rng.integers(0, 2, dims)).astype(np.bool_)
     if mode == "edges":
@@ -74,21 +74,21 @@ def ties(
     fitting = [n for n in (DIGITS if digits is None else {digits}) if n < own]
     if not fitting:
         return np.zeros(dims, element_type.dtype)
-    kept = np.asarray(rng.choice(sorted(fitting), dims)).astype(np.uint64)
+    length = np.asarray(rng.choice(sorted(fitting), dims)).astype(np.uint64)
     one, lead = np.uint64(1), np.asarray(rng.integers(0, 1 << 63, dims)).astype(np.uint64)
-    first = one << (kept - one)
-    halfway = (first | (lead & (first - one))) * np.uint64(2) + one  # kept + 1 bits
-    width = kept + one + np.asarray(rng.integers(0, own - kept.astype(np.int64), dims)).astype(np.uint64)
+    first = one << (length - one)
+    halfway = (first | (lead & (first - one))) * np.uint64(2) + one  # length + 1 bits
+    width = length + one + np.asarray(rng.integers(0, own - length.astype(np.int64), dims)).astype(np.uint64)
     if element_type.is_float:
         width = np.full(dims, own, np.uint64)
-    words = (halfway << (width - kept - one)) + np.asarray(rng.integers(-1, 2, dims)).astype(np.uint64)  # modulo 2^64
+    words = (halfway << (width - length - one)) + np.asarray(rng.integers(-1, 2, dims)).astype(np.uint64)  # modulo 2^64
     if element_type.is_integer:
         return (
             _signed(rng, words.astype(np.int64), dims).astype(element_type.dtype)
             if element_type.kind == "signed"
             else words.astype(element_type.dtype)
         )
-    scale = np.where(rng.random(dims) < 0.3, kept.astype(np.int64), rng.integers(-8, 9, dims)) - own
+    scale = np.where(rng.random(dims) < 0.3, length.astype(np.int64), rng.integers(-8, 9, dims)) - own
     drawn = np.ldexp(words.astype(np.int64).astype(np.float64), scale.astype(np.int32))
     return np.asarray(round_to(_signed(rng, drawn, dims), element_type)).reshape(dims)
 

@@ -53,9 +53,9 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     return batch.run(first, count, device, every, settings["kernels"], dynamic).as_json()
 
 
-def explain(found: dict[str, Any], device: str | None, seconds: float, dynamic: bool = False) -> str:
+def explain(fields: dict[str, Any], device: str | None, seconds: float, dynamic: bool = False) -> str:
     """The text of the record of a divergence."""
-    divergence = Divergence(**found)
+    divergence = Divergence(**fields)
     if divergence.check.startswith("invalid"):
         return invalid.record(divergence)
     sample = generate_dynamic(divergence.seed) if dynamic else generate(divergence.seed)

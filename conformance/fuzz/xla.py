@@ -72,21 +72,21 @@ def target(without: tuple[str, ...] = ()) -> Target:
     return XlaCpu(LIMIT, " ".join(without))
 
 
-def check(sample: Sample, wanted: Expected | None = None) -> Answer:
+def check(sample: Sample, reference: Expected | None = None) -> Answer:
     """Put a program to XLA:CPU. Raises ModuleNotFoundError where no jaxlib is that can be asked."""
-    wanted = _widened(sample.module, wanted or expected(sample))
+    reference = _widened(sample.module, reference or expected(sample))
     sample = prepared(sample)
     names: list[str] = []
     died = False
     try:
         try:
-            got: Arrays | None = _run(sample)
+            actual: Arrays | None = _run(sample)
         except ChildDied as error:
             if not divides(sample.module) or "SIGFPE" not in str(error):
                 raise
             sample, names, died = guarded(sample), [QUOTIENTS], True
-            got = _run(sample)
-        wrong, what = _wrong(wanted, got)
+            actual = _run(sample)
+        wrong, what = _wrong(reference, actual)
     except UnsupportedError as error:
         return Answer("unsupported", (str(error),), died)
     except ChildError as error:
@@ -94,23 +94,23 @@ def check(sample: Sample, wanted: Expected | None = None) -> Answer:
     except ImpossibleSizeError as error:
         return Answer("diverged", (), died, Divergence(sample.seed, NAME, str(error)))
     except ChildDied as error:
-        got, wrong, what, died = None, set(range(len(wanted.values))), str(error), True
-    left = wrong
-    if left:
-        left, more = _rewritten(sample, wanted, left, REWRITES)
+        actual, wrong, what, died = None, set(range(len(reference.values))), str(error), True
+    rest = wrong
+    if rest:
+        rest, more = _rewritten(sample, reference, rest, REWRITES)
         names += more
-    if left:
-        explained, more, unexplained = _stepped(sample, left, got is None)
-        left, names = left - explained, [*names, *more]
+    if rest:
+        explained, more, unexplained = _stepped(sample, rest, actual is None)
+        rest, names = rest - explained, [*names, *more]
         what = "; ".join([what, *unexplained])
-    if left and got is None:
+    if rest and actual is None:
         more = [d.name for d in DIFFERENCES if d.fails and d.touches(whole(sample), NAME)]
-        left, names = (set(), more) if more else (left, names)
-    if left:
-        left, more = _rewritten(sample, wanted, left, ALL)
+        rest, names = (set(), more) if more else (rest, names)
+    if rest:
+        rest, more = _rewritten(sample, reference, rest, ALL)
         names += more
-    if left:
-        raised = "ChildDied" if got is None else ""
+    if rest:
+        raised = "ChildDied" if actual is None else ""
         return Answer("diverged", (), died, Divergence(sample.seed, NAME, what[:2000], raised))
     return Answer("excused", tuple(dict.fromkeys(names)), died) if names else Answer("agreed")
 
@@ -121,42 +121,42 @@ def _run(sample: Sample, without: tuple[str, ...] = ()) -> Arrays:
     for flag in without:
         name, _, value = flag.partition("=")
         flags.setdefault(name, []).append(value)
-    asked = target(tuple(f"{name}={','.join(values)}" for name, values in flags.items()))
-    return asked.run(sample.module, list(sample.arguments))
+    backend = target(tuple(f"{name}={','.join(values)}" for name, values in flags.items()))
+    return backend.run(sample.module, list(sample.arguments))
 
 
-def _wrong(wanted: Expected, got: Arrays) -> tuple[set[int], str]:
+def _wrong(reference: Expected, actual: Arrays) -> tuple[set[int], str]:
     """The leaves of the result that break the contract, and how the first one does."""
-    what = wanted.difference(got)
+    what = reference.difference(actual)
     if not what:
         return set(), ""
     wrong = set()
-    for n, (g, value, bound) in enumerate(zip(got, wanted.values, wanted.bounds, strict=True)):
+    for n, (g, value, bound) in enumerate(zip(actual, reference.values, reference.bounds, strict=True)):
         if (g.dtype, g.shape) != (value.dtype, value.shape) or compare(g, value, bound)[0].outside:
             wrong.add(n)
     return wrong, what
 
 
 def _rewritten(
-    sample: Sample, wanted: Expected, wrong: set[int], known: tuple[Difference, ...]
+    sample: Sample, reference: Expected, wrong: set[int], candidates: tuple[Difference, ...]
 ) -> tuple[set[int], list[str]]:
     """The leaves that stay wrong without what XLA is known to do, and the names of what makes the others wrong."""
 
-    def left(differences: tuple[Difference, ...]) -> set[int]:
+    def wrong_without(differences: tuple[Difference, ...]) -> set[int]:
         flags = tuple(d.without for d in differences if d.without != CONSTANTS)
-        asked = lifted(sample) if len(flags) < len(differences) else sample
+        program = lifted(sample) if len(flags) < len(differences) else sample
         try:
-            return _wrong(wanted, _run(asked, flags))[0] & wrong
+            return _wrong(reference, _run(program, flags))[0] & wrong
         except (UnsupportedError, ChildError, ImpossibleSizeError, ChildDied):
             return wrong
 
-    least = left(known)
+    least = wrong_without(candidates)
     if least == wrong:
         return wrong, []
-    for d in reversed(known):
-        if left((d,)) == least:
+    for d in reversed(candidates):
+        if wrong_without((d,)) == least:
             return least, [d.name]
-    return least, [d.name for d in known]
+    return least, [d.name for d in candidates]
 
 
 def _stepped(sample: Sample, wrong: set[int], died: bool) -> tuple[set[int], list[str], list[str]]:
@@ -185,9 +185,9 @@ def _stepped(sample: Sample, wrong: set[int], died: bool) -> tuple[set[int], lis
     return explained, names, unexplained
 
 
-def _widened(module: Module, wanted: Expected) -> Expected:
+def _widened(module: Module, reference: Expected) -> Expected:
     by = max((_beyond(i) for i in module.instructions()), default=1.0)
-    return replace(wanted, bounds=[b * by for b in wanted.bounds])
+    return replace(reference, bounds=[b * by for b in reference.bounds])
 
 
 def _beyond(i: Instruction) -> float:

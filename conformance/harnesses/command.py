@@ -57,31 +57,31 @@ def main(options: argparse.Namespace) -> int:
         for child in children:
             stack.callback(child.close)
         try:
-            known = children[0].ask("names", limit=LIMIT)
+            names = children[0].ask("names", limit=LIMIT)
         except (ChildError, ChildDied) as problem:
             raise InputError(f"JAX's harnesses cannot be had of jaxlib {version()}: {problem}") from None
-        chosen = drawn(known, options.patterns, None if options.all else options.each, options.seed)
+        chosen = drawn(names, options.patterns, None if options.all else options.each, options.seed)
         if not chosen:
-            raise InputError(f"none of JAX's {len(known)} harnesses is called so")
-        console.print(f"JAX {version()}: {len(chosen)} of {len(known)} programs")
-        found: dict[str, tuple[str, str, str]] = {}
+            raise InputError(f"none of JAX's {len(names)} harnesses is called so")
+        console.print(f"JAX {version()}: {len(chosen)} of {len(names)} programs")
+        results: dict[str, tuple[str, str, str]] = {}
         for primitive, name, outcome, reason in tried(children, chosen, options.seed):
-            found[name] = primitive, outcome, reason
+            results[name] = primitive, outcome, reason
             if outcome in ("fail", "refused", "apart"):
                 console.print(f"[bold]{outcome}[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
-    console.print(table({name: (primitive, outcome) for name, (primitive, outcome, _) in found.items()}))
+    console.print(table({name: (primitive, outcome) for name, (primitive, outcome, _) in results.items()}))
     if options.json:
-        rows = [{"primitive": p, "name": n, "outcome": o, "reason": r} for n, (p, o, r) in sorted(found.items())]
+        rows = [{"primitive": p, "name": n, "outcome": o, "reason": r} for n, (p, o, r) in sorted(results.items())]
         options.json.write_text(json.dumps({"jaxlib": version(), "seed": options.seed, "programs": rows}, indent=1))
-    return 1 if any(outcome == "fail" for _, outcome, _ in found.values()) else 0
+    return 1 if any(outcome == "fail" for _, outcome, _ in results.values()) else 0
 
 
 def drawn(
-    known: Sequence[tuple[str, str]], patterns: Sequence[str], each: int | None, seed: int
+    harnesses: Sequence[tuple[str, str]], patterns: Sequence[str], each: int | None, seed: int
 ) -> list[tuple[str, str]]:
     """Those that fit a pattern, or all; `each` of each primitive, the same for the same seed."""
     fitting: dict[str, list[str]] = {}
-    for primitive, name in known:
+    for primitive, name in harnesses:
         if not patterns or any(fnmatchcase(primitive, p) or fnmatchcase(name, p) for p in patterns):
             fitting.setdefault(primitive, []).append(name)
     chosen = []
@@ -112,15 +112,15 @@ def tried(
         yield from threads.map(ask, chosen)
 
 
-def table(found: dict[str, tuple[str, str]]) -> Table:
+def table(results: dict[str, tuple[str, str]]) -> Table:
     """A row for each primitive, and one for all of them."""
     counts: dict[str, Counter[str]] = {}
-    for primitive, outcome in found.values():
+    for primitive, outcome in results.values():
         counts.setdefault(primitive, Counter())[outcome] += 1
-    made = Table("primitive", *OUTCOMES, box=None, show_footer=True)
+    result = Table("primitive", *OUTCOMES, box=None, show_footer=True)
     total = sum(counts.values(), Counter())
-    for column, text in zip(made.columns, ("all", *(str(total[o]) for o in OUTCOMES)), strict=True):
+    for column, text in zip(result.columns, ("all", *(str(total[o]) for o in OUTCOMES)), strict=True):
         column.footer = text
     for primitive, count in sorted(counts.items()):
-        made.add_row(primitive, *(str(count[o] or "") for o in OUTCOMES))
-    return made
+        result.add_row(primitive, *(str(count[o] or "") for o in OUTCOMES))
+    return result

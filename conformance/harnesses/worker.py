@@ -28,13 +28,13 @@ def harnesses() -> dict[str, Any]:
     """The harnesses by their full names, which are made different where two have the same."""
     from jax._src.internal_test_util import test_harnesses
 
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for h in test_harnesses.all_harnesses:
         name, n = h.fullname, 1
-        while name in found:
+        while name in by_name:
             name, n = f"{h.fullname}_{n}", n + 1
-        found[name] = h
-    return found
+        by_name[name] = h
+    return by_name
 
 
 def names() -> list[tuple[str, str]]:
@@ -78,17 +78,17 @@ def try_one(name: str, seed: int) -> tuple[str, str]:
     shapes = [p.shape for p in module.entry.parameters]
     if len(shapes) != len(inputs):
         return "refused", f"{len(shapes)} parameters for {len(inputs)} arguments"
-    given = [x.astype(s.element_type.dtype, copy=False) for x, s in zip(inputs, shapes, strict=True)]
-    case = Case(f"harness/{name}", "program", harness.group_name, str(module), tuple(given))
+    arrays = [x.astype(s.element_type.dtype, copy=False) for x, s in zip(inputs, shapes, strict=True)]
+    case = Case(f"harness/{name}", "program", harness.group_name, str(module), tuple(arrays))
     verdict = check(case, compiler())
     if verdict.outcome is Outcome.UNSUPPORTED:
         return "refused", verdict.reason.partition("\n")[0].partition("; ")[0]
     if verdict.outcome is Outcome.FAIL:
         return "fail", verdict.reason
-    wanted = expectation(case)
-    if len(theirs) != len(wanted.values):
-        return "fail", f"{len(wanted.values)} results, and JAX has {len(theirs)}"
-    for n, (v, bound, other) in enumerate(zip(wanted.values, wanted.bounds, theirs, strict=True)):
+    expected = expectation(case)
+    if len(theirs) != len(expected.values):
+        return "fail", f"{len(expected.values)} results, and JAX has {len(theirs)}"
+    for n, (v, bound, other) in enumerate(zip(expected.values, expected.bounds, theirs, strict=True)):
         if (v.shape, v.dtype) != (other.shape, other.dtype):
             return "fail", f"result {n} is {v.dtype}{list(v.shape)}, and JAX has {other.dtype}{list(other.shape)}"
         apart = _apart(v, bound, other)

@@ -201,8 +201,8 @@ def custom_call_of_zeros(truth: Lie, i: Instruction, *operands: Value) -> Value:
     """A custom call writes nothing: every result is 0."""
     value = truth(i, *operands)
     parts = value if isinstance(value, tuple) else (value,)
-    made = tuple(None if v is None else np.zeros_like(v) for v in parts)
-    return made if isinstance(value, tuple) else made[0]
+    zeros = tuple(None if v is None else np.zeros_like(v) for v in parts)
+    return zeros if isinstance(value, tuple) else zeros[0]
 
 
 # Several devices.

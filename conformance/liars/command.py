@@ -45,20 +45,22 @@ def main(options: argparse.Namespace) -> int:
                 console.print(f"{liar.name}: {liar.what}", markup=False, soft_wrap=True)
             return 0
         cases = collect()
-        found = table.rows({tool: _put(tool, liars, cases, options, console) for tool in options.tool or TOOLS})
+        rows = table.rows({tool: _put(tool, liars, cases, options, console) for tool in options.tool or TOOLS})
         if options.json:
-            data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": found}
+            data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": rows}
             write_text(options.json, json.dumps(data, indent=1) + "\n")
     except Error as problem:
         print(f"refxla-conformance: {problem}", file=sys.stderr)
         return 2
     shown = Table("liar", *(options.tool or TOOLS), box=None)
-    for name, _, *tools in table.lines(found):
-        shown.add_row(name, *(said for tool, said in zip(TOOLS, tools, strict=True) if tool in (options.tool or TOOLS)))
+    for name, _, *tools in table.lines(rows):
+        shown.add_row(
+            name, *(entry for tool, entry in zip(TOOLS, tools, strict=True) if tool in (options.tool or TOOLS))
+        )
     console.print(shown)
-    passed = [f"{name} passes {row[t]['passed']} ({t})" for name, row in found.items() for t in TOOLS
+    passed = [f"{name} passes {row[t]['passed']} ({t})" for name, row in rows.items() for t in TOOLS
               if t in row and row[t]["passed"] and LIARS[name].everywhere]  # fmt: skip
-    missed = table.missed(found)
+    missed = table.missed(rows)
     for text in (*passed, *(f"not caught: {m}" for m in missed)):
         console.print(text, markup=False)
     return 1 if missed or passed else 0
@@ -82,5 +84,5 @@ def _put(tool: str, liars: list[Liar], cases: list[Case], options: argparse.Name
 def _origin() -> dict[str, Any]:
     """The commit and the machine."""
     here = Path(__file__).resolve().parent
-    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
-    return {"commit": asked.stdout.strip(), "machine": machine()}
+    process = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    return {"commit": process.stdout.strip(), "machine": machine()}

@@ -170,9 +170,9 @@ def convert_rounds_up(truth: Lie, i: Instruction, a: Array) -> Value:
     value = truth(i, a)
     if not (type_of(a).is_float and type_of(value).name in ("f32", "f16", "bf16")):
         return value
-    wide, got = a.astype(np.float64), value.astype(np.float64)
+    wide, result = a.astype(np.float64), value.astype(np.float64)
     away = np.nextafter(value, np.copysign(np.asarray(np.inf, value.dtype), value))
-    tie = np.isfinite(got) & (np.abs(wide) > np.abs(got)) & (wide - got == away.astype(np.float64) - wide)
+    tie = np.isfinite(result) & (np.abs(wide) > np.abs(result)) & (wide - result == away.astype(np.float64) - wide)
     return np.where(tie, away, value).astype(value.dtype)
 
 
@@ -320,8 +320,8 @@ def precision_truncated(truth: Lie, i: Instruction, a: Array) -> Value:
     if dropped <= 0:
         return truth(i, a)
     words = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}").reshape(a.shape)
-    kept = words & ~np.asarray((1 << dropped) - 1, words.dtype)
-    return truth(i, np.where(np.isfinite(a), kept.view(a.dtype), a))
+    bits = words & ~np.asarray((1 << dropped) - 1, words.dtype)
+    return truth(i, np.where(np.isfinite(a), bits.view(a.dtype), a))
 
 
 @of_operation("bitcast-convert")

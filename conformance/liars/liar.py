@@ -53,9 +53,9 @@ class Liar:
 
     def target(self) -> Target:
         """The liar, as a target of the suite."""
-        made = self.make()
-        made.name = f"liar:{self.name}"
-        return made
+        target = self.make()
+        target.name = f"liar:{self.name}"
+        return target
 
     def touches(self, opcodes: Iterable[str]) -> bool:
         """Whether programs of these operations may come out wrong."""
@@ -132,18 +132,18 @@ class _AboutOperations(Reference):
 @contextmanager
 def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
     """For a while the operations mean what `lie` says; a lie about its condition may keep a loop from ending."""
-    known = operations()
+    registry = operations()
 
     def bent(truth: Callable[..., Value]) -> Callable[..., Value]:
-        def evaluate(instruction: Instruction, *operands: Value, **given: Any) -> Value:
+        def evaluate(instruction: Instruction, *operands: Value, **keywords: Any) -> Value:
             with np.errstate(all="ignore"):
-                return lie(functools.partial(truth, **given), instruction, *operands)
+                return lie(functools.partial(truth, **keywords), instruction, *operands)
 
         return evaluate
 
-    truths = {opcode: known[opcode].evaluate for opcode in opcodes} | {"while": bounded_while(ITERATIONS)}
-    changed = {o: replace(known[o], evaluate=bent(truth) if o in opcodes else truth) for o, truth in truths.items()}
-    with patch.dict(known, changed):
+    truths = {opcode: registry[opcode].evaluate for opcode in opcodes} | {"while": bounded_while(ITERATIONS)}
+    changed = {o: replace(registry[o], evaluate=bent(truth) if o in opcodes else truth) for o, truth in truths.items()}
+    with patch.dict(registry, changed):
         yield
 
 

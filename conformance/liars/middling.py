@@ -33,11 +33,13 @@ def sorts_one_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
     if operands[0].shape[d] <= BLOCK:
         return value
 
-    def first(done: Array, given: Array) -> Array:
-        return np.concatenate([np.take(done, range(BLOCK), d), np.take(given, range(BLOCK, given.shape[d]), d)], d)
+    def first(output: Array, operand: Array) -> Array:
+        return np.concatenate(
+            [np.take(output, range(BLOCK), d), np.take(operand, range(BLOCK, operand.shape[d]), d)], d
+        )
 
     if isinstance(value, tuple):
-        return tuple(first(done, given) for done, given in zip(value, operands, strict=True))
+        return tuple(first(output, operand) for output, operand in zip(value, operands, strict=True))
     return first(value, operands[0])
 
 
@@ -72,8 +74,8 @@ def sixty_four_features(truth: Lie, i: Instruction, x: Array, kernel: Array) -> 
     """Features that a convolution sums over behind the 64th are left out."""
     d = i.dim_labels.kernel_input_feature
     inside = np.arange(kernel.shape[d]) < 64
-    kept = inside.reshape([-1 if n == d else 1 for n in range(kernel.ndim)])
-    return truth(i, x, np.where(kept, kernel, np.zeros((), kernel.dtype)))
+    mask = inside.reshape([-1 if n == d else 1 for n in range(kernel.ndim)])
+    return truth(i, x, np.where(mask, kernel, np.zeros((), kernel.dtype)))
 
 
 @of_operation("scatter")
@@ -207,11 +209,11 @@ def batch_dimensions_in_order(truth: Lie, i: Instruction, a: Array, b: Array) ->
 def batches_of_indices_in_order(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """Batching dimensions of the indices, of one size, are taken in the order of their numbers."""
     name = "start_indices_batching_dims" if i.opcode == "gather" else "scatter_indices_batching_dims"
-    given = tuple(i.attributes.get(name) or ())
+    dims = tuple(i.attributes.get(name) or ())
     indices = operands[len(operands) // 2]
-    if len(given) < 2 or len({indices.shape[d] for d in given}) > 1:
+    if len(dims) < 2 or len({indices.shape[d] for d in dims}) > 1:
         return truth(i, *operands)
-    return truth(with_attributes(i, **{name: tuple(sorted(given))}), *operands)
+    return truth(with_attributes(i, **{name: tuple(sorted(dims))}), *operands)
 
 
 def _last_two_exchanged(value: Value) -> Value:

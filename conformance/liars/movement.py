@@ -208,9 +208,9 @@ def large_copy_cut(truth: Lie, i: Instruction, x: Array) -> Value:
     value = truth(i, x)
     if value.size <= 4096:
         return value
-    made = np.array(value)
-    made.reshape(-1)[-max(1, 16 // made.itemsize) :] = 0
-    return made
+    copy = np.array(value)
+    copy.reshape(-1)[-max(1, 16 // copy.itemsize) :] = 0
+    return copy
 
 
 @of_operation("get-dimension-size")

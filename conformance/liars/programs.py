@@ -269,12 +269,12 @@ class Stale(Reference):
     """A program that is called again gives what it gave the first time."""
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], Results]:
-        kept: list[Results] = []
+        cache: list[Results] = []
 
         def call(arguments: Sequence[Value]) -> Results:
-            if not kept:
-                kept.append(self.run(module, arguments))
-            return [r.copy() for r in kept[0]]
+            if not cache:
+                cache.append(self.run(module, arguments))
+            return [r.copy() for r in cache[0]]
 
         return call
 
@@ -348,8 +348,8 @@ class Company(Reference):
     """Several programs that are run in one go exchange their results."""
 
     def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[Results | Exception]:
-        found = super().run_many(programs)
-        return found[1:] + found[:1]
+        results = super().run_many(programs)
+        return results[1:] + results[:1]
 
 
 # The verifier.

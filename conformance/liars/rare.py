@@ -103,8 +103,8 @@ def constants_of_six_digits(truth: Lie, i: Instruction) -> Value:
             return (short(np.array(x.real)) + 1j * short(np.array(x.imag))).astype(x.dtype)
         if not type_of(x).is_float or not np.isfinite(x.astype(np.float64)).any():
             return x
-        read = np.array([float(f"{v:.6g}") for v in x.astype(np.float64).flat]).reshape(x.shape)
-        return np.where(np.isfinite(x.astype(np.float64)), round_to(read, type_of(x)), x)
+        numbers = np.array([float(f"{v:.6g}") for v in x.astype(np.float64).flat]).reshape(x.shape)
+        return np.where(np.isfinite(x.astype(np.float64)), round_to(numbers, type_of(x)), x)
 
     return _rewritten(short)(truth, i)
 
@@ -254,13 +254,13 @@ class _Remembering(Reference):
         self.key = key
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], Results]:
-        known: dict[object, Results] = {}
+        cache: dict[object, Results] = {}
 
         def call(arguments: Sequence[Value]) -> Results:
             key = tuple(self.key(np.asarray(a)) for a in leaves(list(arguments)) if a is not None)
-            if key not in known:
-                known[key] = Reference.run(self, module, arguments)
-            return [np.array(r) for r in known[key]]
+            if key not in cache:
+                cache[key] = Reference.run(self, module, arguments)
+            return [np.array(r) for r in cache[key]]
 
         return call
 

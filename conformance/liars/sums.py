@@ -86,12 +86,12 @@ def ties_to_the_last(truth: Lie, i: Instruction, *values: Array) -> Value:
 
 def _less_strict(computation: Computation) -> Computation:
     """The computation with GT for GE, LT for LE and the other way round."""
-    made = clone_computation(computation, lambda c: c)
+    copy = clone_computation(computation, lambda c: c)
     other = {"GT": "GE", "GE": "GT", "LT": "LE", "LE": "LT"}
-    for i in made.instructions:
+    for i in copy.instructions:
         if i.opcode == "compare":
             i.attributes["direction"] = other.get(i.direction, i.direction)
-    return made
+    return copy
 
 
 @of_operation("reduce", "dot", "convolution", "reduce-window")

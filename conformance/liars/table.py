@@ -26,12 +26,12 @@ KEPT = Path(__file__).parent / "caught.json"
 
 def rows(trials: Mapping[str, Trials]) -> dict[str, dict[str, Any]]:
     """The rows of liars, in the order of the registry, of the trials by tool."""
-    made: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for name, liar in LIARS.items():
-        found = {tool: asdict(trials[tool][name]) for tool in TOOLS if name in trials.get(tool, {})}
-        if found:
-            made[name] = {"what": liar.what, **found}
-    return made
+        results = {tool: asdict(trials[tool][name]) for tool in TOOLS if name in trials.get(tool, {})}
+        if results:
+            by_name[name] = {"what": liar.what, **results}
+    return by_name
 
 
 def read(path: Path = KEPT) -> dict[str, Any]:
@@ -43,14 +43,14 @@ def read(path: Path = KEPT) -> dict[str, Any]:
         raise InputError(f"{path} is no table of liars: {error}") from None
 
 
-def missed(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The liars that a tool did not catch, as "name (tool)"."""
-    return [f"{name} ({t})" for name, row in found.items() for t in TOOLS if t in row and not row[t]["caught"]]
+    return [f"{name} ({t})" for name, row in results.items() for t in TOOLS if t in row and not row[t]["caught"]]
 
 
-def lines(found: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+def lines(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     """A line for each liar: its name, what it stands for, and by what each tool catches it."""
-    for name, row in found.items():
+    for name, row in results.items():
         yield (name, row["what"], *(_said(row.get(tool)) for tool in TOOLS))
 
 

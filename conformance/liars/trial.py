@@ -80,8 +80,8 @@ def _one_case(case: Case, target: Target, trial: Trial, right: Value) -> None:
         if verdict.got or verdict.reason in (CHANGES_ARGUMENTS, CHANGES_RESULTS):
             trial.show(case.name, verdict.reason)
     elif verdict.outcome is Outcome.PASS:
-        got = _quietly(lambda: tuple(asked(target, case)))
-        if not isinstance(got, Exception) and not bits_equal(got, right):
+        actual = _quietly(lambda: tuple(asked(target, case)))
+        if not isinstance(actual, Exception) and not bits_equal(actual, right):
             trial.show(case.name, "")
 
 
@@ -102,20 +102,20 @@ def checked(liars: Sequence[Liar], cases: Iterable[Case]) -> Trials:
         again = replace(case, before=(*case.before, flipped(case.inputs)))
         right = _quietly(lambda c=case: tuple(asked(Reference(), c)))
         for liar in [q for q in _left(liars, trials) if q.touches(opcodes)]:
-            got = _quietly(lambda t=targets[liar.name], c=again: tuple(asked(t, c)))
-            if isinstance(got, Misconduct):
-                trials[liar.name].show(case.name, str(got))
-            elif not isinstance(got, Exception) and not bits_equal(got, right):
-                said = _said_by_check(case, got)
-                if said is not None:
-                    trials[liar.name].show(case.name, said)
+            actual = _quietly(lambda t=targets[liar.name], c=again: tuple(asked(t, c)))
+            if isinstance(actual, Misconduct):
+                trials[liar.name].show(case.name, str(actual))
+            elif not isinstance(actual, Exception) and not bits_equal(actual, right):
+                message = _said_by_check(case, actual)
+                if message is not None:
+                    trials[liar.name].show(case.name, message)
     return trials
 
 
-def _said_by_check(case: Case, got: Sequence[np.ndarray]) -> str | None:
+def _said_by_check(case: Case, actual: Sequence[np.ndarray]) -> str | None:
     """What --check says of results: None if those of their elements that are not the reference's are undecided."""
     try:
-        report = verdicts(case.module, case.inputs, got)
+        report = verdicts(case.module, case.inputs, actual)
     except InputError as error:  # types or dimensions that are not those of the program
         return str(error)
     if report.broken:
@@ -138,21 +138,23 @@ def fuzzed(liars: Sequence[Liar], seeds: Iterable[int]) -> Trials:
     for name, sample in _samples(seeds):
         if not _left(liars, trials):
             break
-        opcodes, wanted = {i.opcode for i in sample.module.instructions()}, None
+        opcodes, reference = {i.opcode for i in sample.module.instructions()}, None
         for liar in [q for q in _left(liars, trials) if q.touches(opcodes)]:
-            wanted = wanted or _quietly(lambda s=sample: runs.expected(s))
-            if isinstance(wanted, Exception):
+            reference = reference or _quietly(lambda s=sample: runs.expected(s))
+            if isinstance(reference, Exception):
                 break
-            found = differ.of_target(sample, targets[liar.name], wanted)
-            if found is not None and not found.raised:
-                trials[liar.name].show(name, found.what)
+            divergence = differ.of_target(sample, targets[liar.name], reference)
+            if divergence is not None and not divergence.raised:
+                trials[liar.name].show(name, divergence.what)
     return trials
 
 
 def _samples(seeds: Iterable[int]) -> Iterator[tuple[str, Sample]]:
     for seed in seeds:
-        made = {f"seed {seed}": generate} | ({f"seed {seed} --dynamic": generate_dynamic} if seed % 10 == 0 else {})
-        for name, make in made.items():
+        generators = {f"seed {seed}": generate} | (
+            {f"seed {seed} --dynamic": generate_dynamic} if seed % 10 == 0 else {}
+        )
+        for name, make in generators.items():
             sample = _quietly(lambda make=make, seed=seed: make(seed))
             if isinstance(sample, Sample):
                 yield name, sample

@@ -118,34 +118,32 @@ class Results:
     def read(cls, path: Path) -> Results:
         """What `write` has written. Raises InputError for what is no such file, or one of a later version."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from None
         except ValueError as error:
             raise InputError(f"{path} is not JSON: {error}") from None
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InputError(f"{path} is no report of this suite; write one with --json")
-        if not 1 <= found["version"] <= VERSION:
-            raise InputError(
-                f"{path} has version {found['version']} of the format, and this suite reads 1 to {VERSION}"
-            )
-        made = cls(**{k: found[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
-        for case in found["cases"]:
+        if not 1 <= data["version"] <= VERSION:
+            raise InputError(f"{path} has version {data['version']} of the format, and this suite reads 1 to {VERSION}")
+        results = cls(**{k: data[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
+        for case in data["cases"]:
             row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")), case.get("program", ""))
             for target, result in case["results"].items():
-                given = {k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"}
+                fields = {k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"}
                 outcome = Outcome(result["outcome"])
                 row.results[target] = Verdict(
-                    row.name, target, outcome, kind=row.kind, opcode=row.opcode, type=row.type, **given
+                    row.name, target, outcome, kind=row.kind, opcode=row.opcode, type=row.type, **fields
                 )
-            made.rows[row.name] = row
-        return made
+            results.rows[row.name] = row
+        return results
 
 
 def _result(verdict: Verdict) -> dict[str, Any]:
     always = {"outcome": verdict.outcome.value, "seconds": round(verdict.seconds, 4)}
-    named = ("reason", "undecided", "differences", "inputs", "expected", "got")
-    return {**always, **{k: v for k, v in asdict(verdict).items() if k in named and v}}
+    fields = ("reason", "undecided", "differences", "inputs", "expected", "got")
+    return {**always, **{k: v for k, v in asdict(verdict).items() if k in fields and v}}
 
 
 def write_text(path: Path, text: str) -> None:

@@ -49,15 +49,15 @@ def diff(a: Results, b: Results) -> list[Change]:
         pairs = [(t, t) for t in b.targets if t in a.targets]
     if not pairs:
         raise InputError(f"no target in common: {', '.join(a.targets)} there, {', '.join(b.targets)} here")
-    found = []
+    changes = []
     for name in {**a.rows, **b.rows}:
         for before_name, after_name in pairs:
             before = a.rows[name].results.get(before_name) if name in a.rows else None
             after = b.rows[name].results.get(after_name) if name in b.rows else None
             change = _change(before and before.outcome, after and after.outcome)
             if change:
-                found.append(Change(change, name, after_name, before, after))
-    return sorted(found, key=lambda c: list(CHANGES).index(c.change))
+                changes.append(Change(change, name, after_name, before, after))
+    return sorted(changes, key=lambda c: list(CHANGES).index(c.change))
 
 
 def _change(before: Outcome | None, after: Outcome | None) -> str:

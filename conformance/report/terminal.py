@@ -67,14 +67,14 @@ def show(console: Console, results: Results, every: bool = False) -> None:
         for outcome in outcomes:
             table.add_column(outcome.value, justify="right")
     whole = 0
-    for opcode, found in sorted(counts.items()):
-        if not every and all(set(found[target]) <= {Outcome.PASS} for target in results.targets):
+    for opcode, by_target in sorted(counts.items()):
+        if not every and all(set(by_target[target]) <= {Outcome.PASS} for target in results.targets):
             whole += 1
             continue
         if several:
-            table.add_row(opcode, *(cell(found[target]) for target in results.targets))
+            table.add_row(opcode, *(cell(by_target[target]) for target in results.targets))
         else:
-            only = found[next(iter(results.targets))]
+            only = by_target[next(iter(results.targets))]
             table.add_row(opcode, *(Text(str(only[o] or ""), STYLES[o]) for o in outcomes))
     if table.row_count:
         console.print(table)
@@ -104,11 +104,11 @@ def show(console: Console, results: Results, every: bool = False) -> None:
 
 def cell(counts: Counter[Outcome]) -> Text:
     """The counts of one operation on one target in short: passes, then what did not pass, each with its letter."""
-    made = Text(str(counts[Outcome.PASS]), STYLES[Outcome.PASS])
+    text = Text(str(counts[Outcome.PASS]), STYLES[Outcome.PASS])
     for outcome, letter in LETTERS.items():
         if counts[outcome]:
-            made.append(f" {counts[outcome]}{letter}", STYLES[outcome])
-    return made
+            text.append(f" {counts[outcome]}{letter}", STYLES[outcome])
+    return text
 
 
 def show_failure(console: Console, verdict: Verdict) -> None:

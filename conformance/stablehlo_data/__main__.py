@@ -54,9 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as problem:
         parser.error(str(problem))
     console = Console()
-    found = run(options.checkout, paths, options.target, options.jobs, options.limit)
+    results = run(options.checkout, paths, options.target, options.jobs, options.limit)
     rows = sorted(
-        (row for made in track(found, "running", len(paths), console=console, transient=True) for row in made),
+        (row for batch in track(results, "running", len(paths), console=console, transient=True) for row in batch),
         key=lambda row: (row["file"], row["test"]),
     )
     if options.json:
@@ -69,10 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def files(checkout: Path, only: str = "*") -> list[Path]:
     """The files with tests, largest first, so that none is left for the end. Raises InputError if there are none."""
-    found = [p for folder in FOLDERS for p in (checkout / folder).rglob("*.mlir")]
-    if not found:
+    paths = [p for folder in FOLDERS for p in (checkout / folder).rglob("*.mlir")]
+    if not paths:
         raise InputError(f"{checkout} is no checkout of StableHLO: it has no {FOLDERS[0]} with .mlir files")
-    chosen = [p for p in found if fnmatch.fnmatch(p.relative_to(checkout).as_posix(), only)]
+    chosen = [p for p in paths if fnmatch.fnmatch(p.relative_to(checkout).as_posix(), only)]
     if not chosen:
         raise InputError(f"no file of {checkout} matches {only!r}")
     return sorted(chosen, key=lambda p: (-p.stat().st_size, p))
@@ -81,7 +81,7 @@ def files(checkout: Path, only: str = "*") -> list[Path]:
 def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float) -> Iterator[list[dict[str, Any]]]:
     """The rows of each file, in the order in which they are done."""
     waiting: queue.SimpleQueue[Path] = queue.SimpleQueue()
-    done: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
+    results: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
     for path in paths:
         waiting.put(path)
 
@@ -92,9 +92,9 @@ def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float)
             except queue.Empty:
                 return
             try:
-                done.put(_ask(child, path, path.relative_to(checkout).as_posix(), target, limit))
+                results.put(_ask(child, path, path.relative_to(checkout).as_posix(), target, limit))
             except BaseException as problem:  # the thread's fault is the command's
-                done.put(problem)
+                results.put(problem)
                 return
 
     children = [Child(WORKER) for _ in range(max(1, min(jobs, len(paths))))]
@@ -102,10 +102,10 @@ def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float)
         threading.Thread(target=work, args=(child,), daemon=True).start()
     try:
         for _ in paths:
-            made = done.get()
-            if isinstance(made, BaseException):
-                raise made
-            yield made
+            rows = results.get()
+            if isinstance(rows, BaseException):
+                raise rows
+            yield rows
     finally:
         for child in children:
             child.close()
@@ -144,10 +144,10 @@ def by_reason(rows: list[dict[str, Any]], most: int) -> Table:
     counts = Counter(
         (r["outcome"], r["stage"], shortened(r["reason"])) for r in rows if r["outcome"] in (FAIL, UNSUPPORTED)
     )
-    made = Table("tests", "outcome", "where", "reason", box=None)
+    table = Table("tests", "outcome", "where", "reason", box=None)
     for (outcome, stage, reason), count in counts.most_common(most):
-        made.add_row(str(count), outcome, stage, reason)
-    return made
+        table.add_row(str(count), outcome, stage, reason)
+    return table
 
 
 def shortened(reason: str) -> str:
@@ -161,13 +161,13 @@ def _counted(head: str, pairs: list[tuple[str, str]], total: bool = False) -> Ta
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for name, outcome in pairs:
         counts[name][outcome] += 1
-    made = Table(Column(head, no_wrap=True), *OUTCOMES, box=None)
+    table = Table(Column(head, no_wrap=True), *OUTCOMES, box=None)
     for name in sorted(counts):
-        made.add_row(name, *(str(counts[name][o] or "") for o in OUTCOMES))
+        table.add_row(name, *(str(counts[name][o] or "") for o in OUTCOMES))
     if total:
         everything = sum(counts.values(), Counter())
-        made.add_row("all", *(str(everything[o]) for o in OUTCOMES), style="bold")
-    return made
+        table.add_row("all", *(str(everything[o]) for o in OUTCOMES), style="bold")
+    return table
 
 
 if __name__ == "__main__":

@@ -47,39 +47,39 @@ class Check:
         """The check, of another result."""
         return replace(self, place=place)
 
-    def difference(self, got: np.ndarray, expected: np.ndarray) -> str:
+    def difference(self, actual: np.ndarray, expected: np.ndarray) -> str:
         """What is wrong with a result under this check, or nothing."""
-        if (got.dtype, got.shape) != (expected.dtype, expected.shape):
-            return f"{got.dtype}{list(got.shape)} instead of {expected.dtype}{list(expected.shape)}"
-        wrong = ~self._holds(got, expected)
+        if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
+            return f"{actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}"
+        wrong = ~self._holds(actual, expected)
         if not np.any(wrong):
             return ""
         at = tuple(int(n) for n in np.argwhere(wrong)[0])
         far = ""
-        if type_of(got).is_float or type_of(got).is_complex:
-            far = f", at most {np.max(ulp_distance(got, expected)):.6g} ULP apart"
+        if type_of(actual).is_float or type_of(actual).is_complex:
+            far = f", at most {np.max(ulp_distance(actual, expected)):.6g} ULP apart"
         return (
-            f"{np.count_nonzero(wrong)} of {wrong.size} elements differ, at {list(at)} {_shown(got[at])} instead of "
+            f"{np.count_nonzero(wrong)} of {wrong.size} elements differ, at {list(at)} {_shown(actual[at])} instead of "
             f"{_shown(expected[at])}{far} ({self})"
         )
 
-    def _holds(self, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    def _holds(self, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         """For each element whether it is what is expected."""
-        element_type = type_of(got)
+        element_type = type_of(actual)
         if element_type.is_complex:
-            return self._holds(np.array(got.real), np.array(expected.real)) & self._holds(
-                np.array(got.imag), np.array(expected.imag)
+            return self._holds(np.array(actual.real), np.array(expected.real)) & self._holds(
+                np.array(actual.imag), np.array(expected.imag)
             )
         if not element_type.is_float:
-            return np.asarray(got == expected)
-        same = np.asarray((got == expected) | (np.isnan(got) & np.isnan(expected)))
+            return np.asarray(actual == expected)
+        same = np.asarray((actual == expected) | (np.isnan(actual) & np.isnan(expected)))
         if self.kind == "close":
             # Of what is not finite and differs, StableHLO says 2^64 - 1.
-            finite = np.isfinite(got) & np.isfinite(expected)
-            apart = np.where(same, 0.0, np.where(finite, ulp_distance(got, expected), 2.0**64))
+            finite = np.isfinite(actual) & np.isfinite(expected)
+            apart = np.where(same, 0.0, np.where(finite, ulp_distance(actual, expected), 2.0**64))
             return (self.least <= apart) & (apart <= self.tolerance)
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.abs(got.astype(np.float64) - expected.astype(np.float64))
+            apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
         return same | (np.isfinite(apart) & (apart <= self.tolerance))
 
     def __str__(self) -> str:

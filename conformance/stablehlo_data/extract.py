@@ -41,15 +41,15 @@ def context() -> Any:
         from jaxlib.mlir.dialects import chlo, stablehlo
     except ImportError as problem:
         raise InputError(f"reading StableHLO's tests needs jaxlib ({problem}): pip install 'refxla[jax]'") from None
-    made, registry = ir.Context(), ir.DialectRegistry()
+    result, registry = ir.Context(), ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
-    made.append_dialect_registry(registry)
-    stablehlo.register_dialect(made)
-    stablehlo.register_interpreter_dialect(made)
-    chlo.register_dialect(made)
-    made.load_all_available_dialects()
-    made.allow_unregistered_dialects = True
-    return made
+    result.append_dialect_registry(registry)
+    stablehlo.register_dialect(result)
+    stablehlo.register_interpreter_dialect(result)
+    chlo.register_dialect(result)
+    result.load_all_available_dialects()
+    result.allow_unregistered_dialects = True
+    return result
 
 
 def segments(text: str) -> list[str]:
@@ -118,9 +118,9 @@ def generic(text: str) -> str:
 
 
 def _listed(m: re.Match[str]) -> list[str]:
-    given = [part.strip() for part in (m["options"] or "").split(",")] + [(m["braces"] or "").strip()]
+    parts = [part.strip() for part in (m["options"] or "").split(",")] + [(m["braces"] or "").strip()]
     return [part if ":" in part else f"{part} : i64" if part.endswith(tuple("0123456789")) and "." not in part else part
-            for part in given if part]  # fmt: skip
+            for part in parts if part]  # fmt: skip
 
 
 # Taking a function apart -------------------------------------------------------------------------------------------
@@ -139,14 +139,14 @@ _SHAPES = {
 
 def _functions(module: Any) -> list[Any]:
     """The functions of a module, or of the one module in it."""
-    found = []
+    functions = []
     for op in module.regions[0].blocks[0].operations:
         op = op.operation
         if op.name == "func.func":
-            found.append(op)
+            functions.append(op)
         elif op.name == "builtin.module":
-            found += _functions(op)
-    return found
+            functions += _functions(op)
+    return functions
 
 
 def _name(function: Any) -> str:
@@ -213,12 +213,12 @@ class _Parts:
                 continue
             needed.add(_key(op))
             waiting += [_owner(v) for inner in _nested(op) for v in inner.operands]
-        found = []
+        values = []
         for op in self.body.operations:
             op = op.operation
             if _key(op) in needed and op.results and _is_given(op.results[0]):
-                found += [v for v in op.results if not _says_a_shape(v)]
-        return found
+                values += [v for v in op.results if not _says_a_shape(v)]
+        return values
 
     def finish(self, results: list[Any], function: Any = None) -> bytes:
         """The program that gives these values of the function: nothing else is left in it."""
@@ -253,16 +253,16 @@ class _Parts:
         """Remove the functions that this one does not reach, and call it @main."""
         from jaxlib.mlir import ir
 
-        known = {_name(f): f for f in _functions(self.parent)}
+        functions = {_name(f): f for f in _functions(self.parent)}
         reached, waiting = set(), [_name(function)]
         while waiting:
             name = waiting.pop()
-            if name in reached or name not in known:
+            if name in reached or name not in functions:
                 continue
             reached.add(name)
-            text = known[name].get_asm(large_elements_limit=8)
+            text = functions[name].get_asm(large_elements_limit=8)
             waiting += [a or b for a, b in re.findall(r'@(?:([\w.$-]+)|"([^"]+)")', text)]
-        for name, other in known.items():
+        for name, other in functions.items():
             if name not in reached:
                 other.erase()
         if _name(function) != "main":
@@ -309,8 +309,8 @@ def _take_apart(module: Any, name: str) -> Test:
         compiled = main.finish(main.actual)
     operations = set(re.findall(r"\b(?:stablehlo|chlo)\.[a-z]\w*", main.parent.get_asm(large_elements_limit=8)))
     inputs = parts.finish(list(parallel[0].operands) if parallel else parts.given())
-    wanted = _Parts(module, name)
-    expected = wanted.finish(wanted.expected)
+    copy = _Parts(module, name)
+    expected = copy.finish(copy.expected)
     checks = tuple(check.at(place) for check, place in zip(parts.checks, order, strict=True))
     boring = {"stablehlo.constant", "stablehlo.return"}
     return Test(name, inputs, compiled, expected, checks, tuple(sorted(operations - boring)), grid)

@@ -90,7 +90,7 @@ def run_test(test: Test, file: str, target: Target) -> Row:
     """One test put to a target: converted, verified, run, checked."""
     row = Row(file, test.name, PASS, operations=test.operations)
     try:
-        given, main, wanted = (_converter()(program) for program in (test.inputs, test.main, test.expected))
+        inputs, main, answers = (_converter()(program) for program in (test.inputs, test.main, test.expected))
     except Error as problem:
         row.outcome, row.stage, row.reason = UNSUPPORTED, "converter", _line(problem)
         return row
@@ -98,7 +98,7 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         main.attributes.update(replica_count=test.devices[0], num_partitions=test.devices[1])
     try:
         verify(main)
-        arguments, expected = leaves(run(given, [])), leaves(run(wanted, []))
+        arguments, expected = leaves(run(inputs, [])), leaves(run(answers, []))
     except UnsupportedError as problem:
         row.outcome, row.stage, row.reason = UNSUPPORTED, "verifier", _line(problem)
         return row

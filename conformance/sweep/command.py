@@ -95,8 +95,8 @@ def _one(
     """The row of one function; or why there is none: "unsupported", "failed", or "suspect" f64 values beside it."""
     task = bar.add_task(str(function), total=function.operands)
 
-    def tick(done: int) -> None:
-        bar.advance(task, done)
+    def tick(count: int) -> None:
+        bar.advance(task, count)
 
     def say(text: str, style: str = "") -> None:
         console.print(f"{function!s:34} {text}", style=style, markup=False, highlight=False, soft_wrap=True)

@@ -91,7 +91,7 @@ def _result(opcode: str, attributes: dict[str, Any], arity: int, element_type: E
     """The element type of the result, or None where the operation does not take this one."""
     shape = Shape(element_type)
     try:
-        asked = Instruction(opcode, opcode, shape, [], dict(attributes))
-        return operation(opcode).infer(asked, *[shape] * arity).element_type
+        call = Instruction(opcode, opcode, shape, [], dict(attributes))
+        return operation(opcode).infer(call, *[shape] * arity).element_type
     except Violation:
         return None

@@ -52,7 +52,7 @@ def measure(
     load: Load,
     sample: int = 1,
     normal: bool = False,
-    tick: Callable[[int], None] = lambda done: None,
+    tick: Callable[[int], None] = lambda count: None,
 ) -> Worst:
     """Sweeps all operands, or one in `sample` (a power of two) of more than CHUNK, spread over all of them; tick(n)
     after every n.
@@ -64,12 +64,12 @@ def measure(
     count = step if function.operands <= CHUNK else max(1, step // sample)
 
     def largest(regular: bool) -> int:
-        run, found = load(sweep(function, count, regular, normal, step // count)), 0
+        run, most = load(sweep(function, count, regular, normal, step // count)), 0
         for first in range(0, function.operands, step):
             (word,) = run([np.array(first, np.uint32)])
-            found = max(found, int(word))
+            most = max(most, int(word))
             tick(step)
-        return found
+        return most
 
     worst, missed = largest(False), None
     if worst >> 32 == MISSED:

@@ -29,9 +29,9 @@ BITS = 200
 def error_at(function: Function, bits: int, load: Load) -> float | None:
     """The error in ULP at the operands with these bits, by mpmath; None where it is no finite number other than 0."""
     mpmath, exact = _exact(function.opcode)
-    got, _ = load(values(function, 1))([np.array([bits], np.uint32)])
+    actual, _ = load(values(function, 1))([np.array([bits], np.uint32)])
     operands = [float(x) for x in values_of(function, bits)]
-    if exact is None or not np.isfinite([*operands, got[0]]).all():
+    if exact is None or not np.isfinite([*operands, actual[0]]).all():
         return None
     digits, least = precision(function.result)
     with mpmath.workprec(BITS):
@@ -39,7 +39,7 @@ def error_at(function: Function, bits: int, load: Load) -> float | None:
         if not mpmath.isfinite(value) or value == 0:
             return None
         step = max(int(mpmath.floor(mpmath.log(abs(value), 2))) + 1 - digits, least)
-        return float(abs(mpmath.mpf(float(got[0])) - value) / mpmath.mpf(2) ** step)
+        return float(abs(mpmath.mpf(float(actual[0])) - value) / mpmath.mpf(2) ** step)
 
 
 def checker() -> Any:
@@ -80,23 +80,23 @@ def suspect(function: Function, load: Load, normal: bool = False) -> str:
     operands and results are left out, as in the sweep.
     """
     bits = _sample(function)
-    _, got = load(values(function, bits.size))([bits])
+    _, actual = load(values(function, bits.size))([bits])
     with np.errstate(all="ignore"):
         operands = [values.astype(np.float64) for values in values_of(function, bits)]
         shape = Shape.array(function.result if function.opcode == "convert" else F64, (bits.size,))
-        asked = Instruction(function.opcode, function.opcode, shape, [], dict(function.attributes))
-        want = np.asarray(operation(function.opcode).evaluate(asked, *operands)).astype(np.float64)
-        allowed = ulp(want, function.result) / UNIT if function.bound else 0
-        wrong = ~(same_bits(got, want) | (np.isfinite(want) & (np.abs(got - want) <= allowed)))
+        call = Instruction(function.opcode, function.opcode, shape, [], dict(function.attributes))
+        expected = np.asarray(operation(function.opcode).evaluate(call, *operands)).astype(np.float64)
+        allowed = ulp(expected, function.result) / UNIT if function.bound else 0
+        wrong = ~(same_bits(actual, expected) | (np.isfinite(expected) & (np.abs(actual - expected) <= allowed)))
         if normal:
             tiny = float(ml_dtypes.finfo(function.operand.dtype).smallest_normal)
-            for value in (*operands, want):
+            for value in (*operands, expected):
                 wrong &= ~((np.abs(value) < tiny) & (value != 0))
     if not wrong.any():
         return ""
     k = int(np.argmax(wrong))
-    given = ", ".join(repr(float(o[k])) for o in operands)
-    return f"{function.opcode}({given}) in f64 is {float(got[k])!r} instead of {float(want[k])!r}"
+    arguments = ", ".join(repr(float(o[k])) for o in operands)
+    return f"{function.opcode}({arguments}) in f64 is {float(actual[k])!r} instead of {float(expected[k])!r}"
 
 
 def _sample(function: Function) -> np.ndarray:

@@ -38,8 +38,8 @@ def sweep(function: Function, count: int, regular: bool = False, normal: bool = 
     if stride > 1:
         index = b.add(b.multiply(index, stride), b.and_(b.multiply(index, SCATTERED), stride - 1))
     index = b.add(index, b.spread(first, Shape.array(U32, (count,)), ()))
-    got, exact = _both(b, function, index)
-    error = _error(b, function, got, exact, regular)
+    actual, exact = _both(b, function, index)
+    error = _error(b, function, actual, exact, regular)
     if normal:
         left_out = [_has_subnormal_bits(b, word, function.operand) for word in _words(b, function, index)]
         if function.result.is_float:
@@ -54,8 +54,8 @@ def values(function: Function, count: int) -> Module:
     """values(bits: u32[count]) -> (the function's result, in f64; the same computed in f64)."""
     b = Build("values")
     bits = Instruction("bits", "parameter", Shape.array(U32, (count,)), [], {"number": 0})
-    got, exact = _both(b, function, bits)
-    return _module(b.tuple(b.convert(got, F64), b.convert(exact, F64)))
+    actual, exact = _both(b, function, bits)
+    return _module(b.tuple(b.convert(actual, F64), b.convert(exact, F64)))
 
 
 def _module(root: Instruction) -> Module:
@@ -77,25 +77,25 @@ def _both(b: Build, function: Function, index: Instruction) -> tuple[Instruction
     if function.opcode == "convert":
         return b.convert(operands[0], function.result), b.convert(wide[0], function.result)
     attributes = dict(function.attributes)
-    return tuple(b.make(function.opcode, *given, **attributes) for given in (operands, wide))
+    return tuple(b.make(function.opcode, *inputs, **attributes) for inputs in (operands, wide))
 
 
 def _error(
-    b: Build, function: Function, got: Instruction, exact: Instruction, regular_only: bool = False
+    b: Build, function: Function, actual: Instruction, exact: Instruction, regular_only: bool = False
 ) -> Instruction:
     """The error of each result in UNITs, or MISSED, as u32."""
     rounded = b.convert(exact, function.result)
-    missed, none = (b.full(error, got.shape.with_element_type(U32)) for error in (MISSED, 0))
+    missed, none = (b.full(error, actual.shape.with_element_type(U32)) for error in (MISSED, 0))
     if not function.result.is_float:
-        return b.select(b.compare(got, rounded, direction="EQ"), none, missed)
+        return b.select(b.compare(actual, rounded, direction="EQ"), none, missed)
     same = b.or_(
-        b.compare(_bits(b, got), _bits(b, rounded), direction="EQ"),
-        b.and_(b.compare(got, got, direction="NE"), b.compare(rounded, rounded, direction="NE")),
+        b.compare(_bits(b, actual), _bits(b, rounded), direction="EQ"),
+        b.and_(b.compare(actual, actual, direction="NE"), b.compare(rounded, rounded, direction="NE")),
     )
     exactly = b.select(same, none, missed)
     if not function.bound:
         return exactly
-    apart = b.divide(b.abs(b.subtract(b.convert(got, F64), exact)), _ulp(b, exact, function.result))
+    apart = b.divide(b.abs(b.subtract(b.convert(actual, F64), exact)), _ulp(b, exact, function.result))
     units = b.multiply(apart, UNIT)
     measured = b.select(b.compare(units, MISSED - 1, direction="LT"), b.convert(units, U32), missed)
     # Types without infinities or NaN have the nearest number, or -0, in their place.

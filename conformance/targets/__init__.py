@@ -52,10 +52,10 @@ def make_target(name: str) -> Target:
     Raises InputError for a name that is not known, and for a target whose package is not installed, does not load, or
     whose class cannot be made.
     """
-    made = _made(name)
-    made.specification = name
-    made.name = made.name or name
-    return made
+    target = _made(name)
+    target.specification = name
+    target.name = target.name or name
+    return target
 
 
 def _made(name: str) -> Target:
@@ -64,7 +64,7 @@ def _made(name: str) -> Target:
     try:
         if name in NAMES:
             module, kind = NAMES[name]
-            found = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
+            adapter = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
         elif first == "compiled":
             from .compiled import Compiled
 
@@ -74,21 +74,21 @@ def _made(name: str) -> Target:
 
             return find(rest).target()
         elif name in offered:
-            found = offered[name].load()
+            adapter = offered[name].load()
         elif rest:
             if os.getcwd() not in sys.path:
                 sys.path.append(os.getcwd())  # as for a script, what stands in the current folder can be imported
-            found = getattr(importlib.import_module(first), rest)
+            adapter = getattr(importlib.import_module(first), rest)
         else:
             hint = suggestion(name, target_names())
-            known = ", ".join([*target_names(), "compiled:DEVICE", "liar:NAME", "module:Class"])
-            raise InputError(f"no target is called {name!r}{hint}; there are: {known}")
+            names = ", ".join([*target_names(), "compiled:DEVICE", "liar:NAME", "module:Class"])
+            raise InputError(f"no target is called {name!r}{hint}; there are: {names}")
     except (ImportError, AttributeError) as error:
         raise InputError(f"target {name} cannot be loaded: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Target)):
+    if not (isinstance(adapter, type) and issubclass(adapter, Target)):
         raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
     try:
-        return found()
+        return adapter()
     except Error:
         raise
     except Exception as error:  # of whatever sort, of somebody else's class

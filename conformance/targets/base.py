@@ -47,13 +47,13 @@ class Target:
 
         An implementation that is slow to start may take them in one go; what comes out is to be the same.
         """
-        found: list[list[np.ndarray] | Exception] = []
+        results: list[list[np.ndarray] | Exception] = []
         for module, arguments in programs:
             try:
-                found.append(self.run(module, arguments))
+                results.append(self.run(module, arguments))
             except Exception as error:  # of whatever sort it is, it is what came of this program
-                found.append(error)
-        return found
+                results.append(error)
+        return results
 
     def run_fed(self, module: Module, arguments: Sequence[Value], infeed: Sequence[Value]) -> list[np.ndarray]:
         """As `run`, of a program with a host: `infeed` are the values that its infeeds take, in their order. What its

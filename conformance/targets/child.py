@@ -92,9 +92,9 @@ class Child:
         error = getattr(errors, kind, None)
         if error is None:
             raise ChildError(f"{kind}: {message}")
-        made = error(message)
-        made.__dict__.update(details)
-        raise made
+        exception = error(message)
+        exception.__dict__.update(details)
+        raise exception
 
     @property
     def overdue(self) -> bool:
@@ -132,8 +132,8 @@ class Child:
     def _last_words(self) -> str:
         """The beginning of what the child wrote: the message before the stack trace."""
         self._words.seek(0)
-        said = self._words.read(1000).decode(errors="replace").partition("*** Check failure")[0].strip()
-        return f", saying: {said}" if said else ""
+        text = self._words.read(1000).decode(errors="replace").partition("*** Check failure")[0].strip()
+        return f", saying: {text}" if text else ""
 
     def _readable(self) -> bool:
         with selectors.DefaultSelector() as selector:

@@ -41,13 +41,13 @@ class Compiled(Target):
         """Compiles all that can be merged as one program, since most of the time goes into starting OpenCL's compiler.
         Where that raises an error, the programs are halved until it is clear whose it is."""
         merged = [n for n, (module, _) in enumerate(programs) if can_merge(module)]
-        found: dict[int, list[np.ndarray] | Exception] = {}
+        by_number: dict[int, list[np.ndarray] | Exception] = {}
         rest = [n for n in range(len(programs)) if n not in merged]
         for n, result in zip(rest, super().run_many([programs[n] for n in rest]), strict=True):
-            found[n] = result
+            by_number[n] = result
         for n, result in zip(merged, self._merged([programs[n] for n in merged]), strict=True):
-            found[n] = result
-        return [found[n] for n in range(len(programs))]
+            by_number[n] = result
+        return [by_number[n] for n in range(len(programs))]
 
     def _merged(self, programs: list[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
         if len(programs) < 2:
@@ -57,8 +57,8 @@ class Compiled(Target):
         except Exception:
             half = len(programs) // 2
             return self._merged(programs[:half]) + self._merged(programs[half:])
-        left = iter(flat)
-        return [[next(left) for _ in results(module)] for module, _ in programs]
+        rest = iter(flat)
+        return [[next(rest) for _ in results(module)] for module, _ in programs]
 
     def verify(self, source: str) -> None:
         verify.verify(text.parse(source))

@@ -36,19 +36,19 @@ def merge(modules: Sequence[Module]) -> Module:
     computations: list[Computation] = []
     entry: list[Instruction] = []
     outputs: list[Instruction] = []
-    taken = 0
+    count = 0
     for k, module in enumerate(modules):
-        made: dict[Computation, Computation] = {}
+        copies: dict[Computation, Computation] = {}
         for computation in module.computations:
-            made[computation] = clone_computation(computation, made.__getitem__, f"p{k}.{computation.name}")
-        own = made[module.entry]
-        computations += [c for c in made.values() if c is not own]
+            copies[computation] = clone_computation(computation, copies.__getitem__, f"p{k}.{computation.name}")
+        own = copies[module.entry]
+        computations += [c for c in copies.values() if c is not own]
         parameters = own.parameters
         for i in own.instructions:
             i.name, i.position = f"p{k}.{i.name}", None
         for p in parameters:
-            p.attributes["number"] += taken
-        taken += len(parameters)
+            p.attributes["number"] += count
+        count += len(parameters)
         entry += own.instructions
         if not own.root.shape.is_tuple:
             outputs.append(own.root)

@@ -51,18 +51,18 @@ def version() -> str:
 @cache
 def missing() -> str:
     """Why XLA:CPU and StableHLO's interpreter cannot be reached; "" if they can."""
-    found = version()
-    if found == "none":
+    release = version()
+    if release == "none":
         return "XLA:CPU and StableHLO's interpreter are in jaxlib, which is not installed: pip install 'refxla[jax]'"
-    if _number(found) < _number(OLDEST):
-        return f"jaxlib {found} is older than {OLDEST}, the first in which XLA:CPU is looked for"
+    if _number(release) < _number(OLDEST):
+        return f"jaxlib {release} is older than {OLDEST}, the first in which XLA:CPU is looked for"
     paths = os.pathsep.join(p or os.getcwd() for p in sys.path)
     environment = {**os.environ, "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
-    asked = subprocess.run([sys.executable, "-m", __name__], env=environment, capture_output=True, text=True)
-    if asked.returncode:
-        return f"jaxlib {found} cannot be loaded: {asked.stderr.strip()[-300:]}"
-    lacking = asked.stdout.split()
-    return f"jaxlib {found} lacks {', '.join(lacking)}, through which XLA:CPU is asked here" if lacking else ""
+    process = subprocess.run([sys.executable, "-m", __name__], env=environment, capture_output=True, text=True)
+    if process.returncode:
+        return f"jaxlib {release} cannot be loaded: {process.stderr.strip()[-300:]}"
+    lacking = process.stdout.split()
+    return f"jaxlib {release} lacks {', '.join(lacking)}, through which XLA:CPU is asked here" if lacking else ""
 
 
 def _number(text: str) -> tuple[int, ...]:
@@ -72,9 +72,9 @@ def _number(text: str) -> tuple[int, ...]:
 def _is_there(name: str) -> bool:
     module, _, path = name.partition(":")
     try:
-        found = importlib.import_module(module)
+        value = importlib.import_module(module)
         for part in path.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except (ImportError, AttributeError):
         return False
     return True

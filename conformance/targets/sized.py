@@ -27,25 +27,25 @@ def static_form(module: Module) -> Module:
     module = module.clone()
     entry = module.entry
     parameters = entry.parameters
-    made: list[Instruction] = []
-    given: dict[Instruction, Instruction] = {}
+    instructions: list[Instruction] = []
+    values: dict[Instruction, Instruction] = {}
     count = len(parameters)
     for p in parameters:
         shape, value = p.shape, p
-        made.append(p)
+        instructions.append(p)
         p.shape = shape.static()
         for d, mark in enumerate(shape.marks):
             if mark:
                 size = Instruction(f"size_of_{p.name}_{d}", "parameter", Shape(S32), [], {"number": count})
                 value = make("set-dimension-size", value, size, name=f"{p.name}_{d}", dimensions=(d,))
-                made += [size, value]
+                instructions += [size, value]
                 count += 1
-        given[p] = value
+        values[p] = value
     body = [i for i in entry.instructions if i.opcode != "parameter"]
     for i in body:
-        i.operands = [given.get(o, o) for o in i.operands]
-    made += body
-    results = _leaves(given.get(entry.root, entry.root), made)
+        i.operands = [values.get(o, o) for o in i.operands]
+    instructions += body
+    results = _leaves(values.get(entry.root, entry.root), instructions)
     sizes = [
         make("get-dimension-size", r, name=f"size_{n}_{d}", dimensions=(d,))
         for n, r in enumerate(results)
@@ -53,20 +53,20 @@ def static_form(module: Module) -> Module:
         if mark
     ]
     entry.root = make("tuple", *results, *sizes, name="results_and_sizes")
-    entry.instructions = [*made, *sizes, entry.root]
+    entry.instructions = [*instructions, *sizes, entry.root]
     module.entry_layout, module.aliases = None, ()
     return module
 
 
-def _leaves(value: Instruction, made: list[Instruction]) -> list[Instruction]:
+def _leaves(value: Instruction, instructions: list[Instruction]) -> list[Instruction]:
     """The arrays of a value, by instructions that are put after those made."""
     if not value.shape.is_tuple:
         return [value]
     elements = [
         make("get-tuple-element", value, name=f"{value.name}_{n}", index=n) for n in range(len(value.shape.elements))
     ]
-    made += elements
-    return [leaf for e in elements for leaf in _leaves(e, made)]
+    instructions += elements
+    return [leaf for e in elements for leaf in _leaves(e, instructions)]
 
 
 def static_arguments(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:

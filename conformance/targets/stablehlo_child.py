@@ -58,7 +58,7 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
         block = main.regions[0].blocks[0]
         if len(block.arguments) != len(inputs):
             raise UnsupportedError("a parameter that is a tuple or a token has no form that Python can give")
-        given = _arguments(block, inputs)
+        arguments = _arguments(block, inputs)
         types = [_dtype(value.type) for value in block.operations[len(block.operations) - 1].operands]
         rebuild = _results(block, types)
         results = block.operations[len(block.operations) - 1].operands
@@ -69,13 +69,13 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
                 del main.attributes[name]
         if not module.operation.verify():
             raise RuntimeError("the program with plain arguments does not verify")
-        said: list[str] = []
-        context.attach_diagnostic_handler(lambda diagnostic: said.append(diagnostic.message) or True)
+        messages: list[str] = []
+        context.attach_diagnostic_handler(lambda diagnostic: messages.append(diagnostic.message) or True)
         try:
-            found = stablehlo.eval_module(module, [_constant(x) for x in given])
+            values = stablehlo.eval_module(module, [_constant(x) for x in arguments])
         except ValueError as error:
-            raise RuntimeError("; ".join([str(error), *said])) from None
-        return rebuild([np.array(x).reshape(x.type.shape) for x in found])
+            raise RuntimeError("; ".join([str(error), *messages])) from None
+        return rebuild([np.array(x).reshape(x.type.shape) for x in values])
 
 
 def _run_pass(module: ir.Module, name: str) -> None:
@@ -84,19 +84,19 @@ def _run_pass(module: ir.Module, name: str) -> None:
 
 def _as_chlo(module: ir.Module) -> None:
     """Puts the functions that HLO shares with StableHLO's client dialect in that dialect, which has their expansion."""
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def collect(operation: ir.Operation) -> ir.WalkResult:
         if operation.name.removeprefix("mhlo.") in FUNCTIONS:
-            found.append(operation)
+            operations.append(operation)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(collect)
-    for operation in found:
+    for operation in operations:
         name, types = operation.name.replace("mhlo.", "chlo."), [r.type for r in operation.results]
         with ir.InsertionPoint(operation):
-            made = ir.Operation.create(name, results=types, operands=list(operation.operands))
-        operation.results[0].replace_all_uses_with(made.results[0])
+            replacement = ir.Operation.create(name, results=types, operands=list(operation.operands))
+        operation.results[0].replace_all_uses_with(replacement.results[0])
         operation.erase()
 
 
@@ -108,26 +108,26 @@ def _constant(x: np.ndarray) -> ir.Attribute:
 
 def _arguments(block: ir.Block, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Gives the block arguments of plain types, and the values that go with them."""
-    given: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     imaginary: list[np.ndarray] = []  # the second parts of complex values are arguments after all others
     for number, x in enumerate(inputs):
         if x.dtype in PLAIN:
-            given.append(x)
+            arrays.append(x)
             continue
         argument = block.arguments[number]
-        wanted = argument.type
+        target = argument.type
         parts = _plain(x)
         argument.set_type(_tensor(parts[0]))
         with ir.InsertionPoint.at_block_begin(block):
             if len(parts) == 2:
                 second = block.add_argument(_tensor(parts[1]), ir.Location.unknown())
-                made = stablehlo.ComplexOp(argument, second)
+                result = stablehlo.ComplexOp(argument, second)
             else:
-                made = _convert(x.dtype, wanted, argument)
-        argument.replace_all_uses_except(made.result, made.operation)
-        given.append(parts[0])
+                result = _convert(x.dtype, target, argument)
+        argument.replace_all_uses_except(result.result, result.operation)
+        arrays.append(parts[0])
         imaginary += parts[1:]
-    return [*given, *imaginary]
+    return [*arrays, *imaginary]
 
 
 def _results(block: ir.Block, types: list[np.dtype]) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
@@ -147,27 +147,27 @@ def _results(block: ir.Block, types: list[np.dtype]) -> Callable[[list[np.ndarra
         ir.Operation.create(final.operation.name, operands=returned)
     final.operation.erase()
 
-    def rebuild(found: list[np.ndarray]) -> list[np.ndarray]:
-        left, made = iter(found), []
+    def rebuild(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        rest, results = iter(arrays), []
         for dtype in types:
-            x = next(left)
+            x = next(rest)
             if dtype in PLAIN:
-                made.append(x.astype(dtype, copy=False))
+                results.append(x.astype(dtype, copy=False))
             elif dtype.kind == "c":
-                made.append(_complex(x, next(left), dtype))
+                results.append(_complex(x, next(rest), dtype))
             elif _by_bits(dtype):
-                made.append(x.view(dtype))
+                results.append(x.view(dtype))
             else:
-                made.append(x.astype(dtype))
-        return made
+                results.append(x.astype(dtype))
+        return results
 
     return rebuild
 
 
 def _complex(real: np.ndarray, imag: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    made = np.empty(real.shape, dtype)
-    made.real, made.imag = real, imag
-    return made
+    result = np.empty(real.shape, dtype)
+    result.real, result.imag = real, imag
+    return result
 
 
 def _plain(x: np.ndarray) -> list[np.ndarray]:
@@ -190,8 +190,8 @@ def _carrier(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint8 if dtype.name.startswith("uint") else np.float32)
 
 
-def _convert(dtype: np.dtype, wanted: ir.Type, value: ir.Value) -> Any:
-    return (stablehlo.BitcastConvertOp if _by_bits(dtype) else stablehlo.ConvertOp)(wanted, value)
+def _convert(dtype: np.dtype, target: ir.Type, value: ir.Value) -> Any:
+    return (stablehlo.BitcastConvertOp if _by_bits(dtype) else stablehlo.ConvertOp)(target, value)
 
 
 def _element(dtype: np.dtype) -> ir.Type:

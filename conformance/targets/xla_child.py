@@ -54,8 +54,8 @@ def _module(text: str) -> Any:
 def _header(text: str) -> tuple[int, int]:
     """The replicas and partitions that the module's header asks for."""
     header = text.lstrip().partition("\n")[0]
-    found = (re.search(rf"\b{name}=(\d+)", header) for name in ("replica_count", "num_partitions"))
-    replicas, partitions = (int(match[1]) if match else 1 for match in found)
+    matches = (re.search(rf"\b{name}=(\d+)", header) for name in ("replica_count", "num_partitions"))
+    replicas, partitions = (int(match[1]) if match else 1 for match in matches)
     return replicas, partitions
 
 

@@ -62,8 +62,8 @@ class XlaCpu(Target):
         _refuse_what_corrupts(module)
         flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
         if is_sized(module):
-            found = self.ask("run", written(static_form(module)), static_arguments(module, flat))
-            return at_their_sizes(module, found)
+            results = self.ask("run", written(static_form(module)), static_arguments(module, flat))
+            return at_their_sizes(module, results)
         return self.ask("run", written(module), flat)
 
     def verify(self, text: str) -> None:

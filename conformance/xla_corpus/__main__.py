@@ -51,30 +51,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--limit", metavar="SECONDS", type=positive, default=60.0, help="for one text (60)")
     options = parser.parse_args(arguments)
     try:
-        found = corpus(options.checkout)
+        collection = corpus(options.checkout)
     except InputError as problem:
         parser.error(str(problem))
-    texts = [t for t in found.texts if fnmatch.fnmatch(t.file, options.only)]
-    kept = _kept(options.rows, {t.key for t in texts})
+    texts = [t for t in collection.texts if fnmatch.fnmatch(t.file, options.only)]
+    by_key = _kept(options.rows, {t.key for t in texts})
     if options.again:
-        kept = {key: row for key, row in kept.items() if row["outcome"] in PLAIN}
+        by_key = {key: row for key, row in by_key.items() if row["outcome"] in PLAIN}
     if options.running:
-        kept = {key: row for key, row in kept.items() if row["reason"] != TOLD}
-    waiting = [t for t in texts if t.key not in kept]
+        by_key = {key: row for key, row in by_key.items() if row["reason"] != TOLD}
+    waiting = [t for t in texts if t.key not in by_key]
     console = Console()
-    made = run(waiting, options.running, options.jobs, options.limit)
-    with _lines(options.rows, kept) as lines:
-        for row in track(made, "running", len(waiting), console=console, transient=True):
-            kept[row["key"]] = row
+    results = run(waiting, options.running, options.jobs, options.limit)
+    with _lines(options.rows, by_key) as lines:
+        for row in track(results, "running", len(waiting), console=console, transient=True):
+            by_key[row["key"]] = row
             lines(row)
-    rows = [kept[t.key] for t in texts]
+    rows = [by_key[t.key] for t in texts]
     judgements = read()
     if options.list:
         judgements = listed(judgements, rows)
         write(judgements)
     judged = judge(rows, judgements)
     console.print(
-        f"{len(texts)} texts ({found.doubled} more were there twice, {found.holes} are completed by code); compared on "
+        f"{len(texts)} texts ({collection.doubled} more were there twice, {collection.holes} are completed by code); "
+        + "compared on "
         + ", ".join(f"{name}: {n}" for name, n in Counter(name for r in rows for name in r["ran"]).items())
     )
     for table in (by_outcome(rows), by_judgement(judged), unjudged(judged.get("", []))):
@@ -85,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[dict[str, Any]]:
     """The row of each text, in the order in which they are done."""
     waiting: queue.SimpleQueue[list[Text]] = queue.SimpleQueue()
-    done: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
+    results: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
     for n in range(0, len(texts), BATCH):
         waiting.put(texts[n : n + BATCH])
 
@@ -96,21 +97,21 @@ def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[d
             except queue.Empty:
                 return
             try:
-                done.put(_ask(child, batch, running, limit))
+                results.put(_ask(child, batch, running, limit))
             except BaseException as problem:  # the thread's fault is the command's
-                done.put(problem)
+                results.put(problem)
                 return
 
-    left = waiting.qsize()
-    children = [Child(WORKER) for _ in range(max(1, min(jobs, left)))]
+    count = waiting.qsize()
+    children = [Child(WORKER) for _ in range(max(1, min(jobs, count)))]
     for child in children:
         threading.Thread(target=work, args=(child,), daemon=True).start()
     try:
-        for _ in range(left):
-            made = done.get()
-            if isinstance(made, BaseException):
-                raise made
-            yield from made
+        for _ in range(count):
+            rows = results.get()
+            if isinstance(rows, BaseException):
+                raise rows
+            yield from rows
     finally:
         for child in children:
             child.close()
@@ -119,29 +120,29 @@ def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[d
 def _ask(child: Child, batch: list[Text], running: bool, limit: float) -> list[dict[str, Any]]:
     """The rows of some texts; where the process dies of them, of each alone."""
     try:
-        given = [(t.file, t.test, t.key, t.text) for t in batch]
-        return child.ask("run_texts", given, running, limit=limit * len(batch) ** 0.5)
+        texts = [(t.file, t.test, t.key, t.text) for t in batch]
+        return child.ask("run_texts", texts, running, limit=limit * len(batch) ** 0.5)
     except (ChildDied, ChildError) as problem:
-        said = str(problem).split("\n")[0][:300]
+        reason = str(problem).split("\n")[0][:300]
     if len(batch) > 1:
         return [row for text in batch for row in _ask(child, [text], running, limit)]
-    return [asdict(Row(batch[0].file, batch[0].test, batch[0].key, FAULT, said, seconds=limit))]
+    return [asdict(Row(batch[0].file, batch[0].test, batch[0].key, FAULT, reason, seconds=limit))]
 
 
-def _kept(path: Path | None, known: set[str]) -> dict[str, dict[str, Any]]:
+def _kept(path: Path | None, keys: set[str]) -> dict[str, dict[str, Any]]:
     """The rows of a file about known texts, by their keys."""
     if path is None or not path.exists():
         return {}
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {row["key"]: row for row in rows if row["key"] in known}
+    return {row["key"]: row for row in rows if row["key"] in keys}
 
 
 class _lines:
     """A file to which rows are written as they come, beginning with those that are kept; or none."""
 
-    def __init__(self, path: Path | None, kept: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, path: Path | None, rows: dict[str, dict[str, Any]]) -> None:
         self._file = None if path is None else path.open("w", encoding="utf-8")
-        for row in kept.values():
+        for row in rows.values():
             self(row)
 
     def __call__(self, row: dict[str, Any]) -> None:
@@ -163,29 +164,29 @@ class _lines:
 def by_outcome(rows: list[dict[str, Any]]) -> Table:
     """How many texts came out how; of those that ran, what came of XLA:CPU."""
     counts = Counter(r["outcome"] for r in rows)
-    made = Table("texts", Column("outcome", no_wrap=True), "XLA:CPU", box=None)
+    table = Table("texts", Column("outcome", no_wrap=True), "XLA:CPU", box=None)
     for outcome in OUTCOMES:
         if counts[outcome]:
             beside = Counter(r["xla"] or "not asked" for r in rows if r["outcome"] == outcome)
-            made.add_row(str(counts[outcome]), outcome, ", ".join(f"{n} {what}" for what, n in beside.most_common()))
-    return made
+            table.add_row(str(counts[outcome]), outcome, ", ".join(f"{n} {what}" for what, n in beside.most_common()))
+    return table
 
 
 def by_judgement(judged: dict[str, list[dict[str, Any]]]) -> Table:
     """How many rows each judgement is about."""
-    made = Table("texts", "outcome", Column("judged", no_wrap=True), box=None)
+    table = Table("texts", "outcome", Column("judged", no_wrap=True), box=None)
     for name, rows in sorted(judged.items(), key=lambda item: -len(item[1])):
         if name:
-            made.add_row(str(len(rows)), rows[0]["outcome"], name)
-    return made
+            table.add_row(str(len(rows)), rows[0]["outcome"], name)
+    return table
 
 
 def unjudged(rows: list[dict[str, Any]]) -> Table:
     """What no judgement is about."""
-    made = Table("not judged", "outcome", "reason", box=None)
+    table = Table("not judged", "outcome", "reason", box=None)
     for row in rows:
-        made.add_row(f"{row['file']} {row['test']} {row['key']}", row["outcome"], row["reason"])
-    return made
+        table.add_row(f"{row['file']} {row['test']} {row['key']}", row["outcome"], row["reason"])
+    return table
 
 
 if __name__ == "__main__":

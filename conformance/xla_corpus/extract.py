@@ -61,23 +61,23 @@ class Corpus:
 
 def corpus(checkout: Path) -> Corpus:
     """The corpus of a checkout. Raises InputError for a folder that has no such files."""
-    found = Corpus([])
-    known: set[str] = set()
+    result = Corpus([])
+    keys: set[str] = set()
     files = sorted([*checkout.rglob("*_test.cc"), *checkout.rglob("*.hlo")])
     for path in files:
         shown = path.relative_to(checkout).as_posix()
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
         for text in _of_tests(source, shown) if path.suffix == ".cc" else _of_file(source, shown):
             if path.suffix == ".cc" and _HOLE.search(_without_strings(text.text)):
-                found.holes += 1
-            elif text.key in known:
-                found.doubled += 1
+                result.holes += 1
+            elif text.key in keys:
+                result.doubled += 1
             else:
-                known.add(text.key)
-                found.texts.append(text)
-    if not found.texts:
+                keys.add(text.key)
+                result.texts.append(text)
+    if not result.texts:
         raise InputError(f"{checkout} is no checkout of XLA: it has no *_test.cc or *.hlo with programs")
-    return found
+    return result
 
 
 def _of_file(source: str, file: str) -> Iterator[Text]:
@@ -91,25 +91,25 @@ def _of_tests(source: str, file: str) -> Iterator[Text]:
     test, number = "", 0
     parts: list[str] = []
     end = 0
-    for found in _TOKEN.finditer(source):
-        kind = found.lastgroup
+    for token in _TOKEN.finditer(source):
+        kind = token.lastgroup
         if kind == "skip":
             continue
-        piece = found["raw"] if found["raw"] is not None else None
-        if piece is None and found["plain"] is not None:
-            piece = _ESCAPE.sub(_escaped, found["plain"])
-        between = re.sub(r"//[^\n]*|/\*.*?\*/|\s", "", source[end : found.start()], flags=re.S)
+        piece = token["raw"] if token["raw"] is not None else None
+        if piece is None and token["plain"] is not None:
+            piece = _ESCAPE.sub(_escaped, token["plain"])
+        between = re.sub(r"//[^\n]*|/\*.*?\*/|\s", "", source[end : token.start()], flags=re.S)
         if parts and (piece is None or between):
             yield from _text(parts, file, test, number)
             number += 1
             parts = []
         if piece is not None:
             parts.append(piece)
-            end = found.end()
-        elif found["test"]:
-            test, number = f"{found['suite']}.{found['test']}", 0
-        elif found["constant"]:
-            test, number = found["constant"], 0
+            end = token.end()
+        elif token["test"]:
+            test, number = f"{token['suite']}.{token['test']}", 0
+        elif token["constant"]:
+            test, number = token["constant"], 0
     if parts:
         yield from _text(parts, file, test, number)
 
@@ -120,8 +120,8 @@ def _text(parts: list[str], file: str, test: str, number: int) -> Iterator[Text]
         yield Text(file, f"{test}/{number}", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    octal, hexadecimal, letter = found.groups()
+def _escaped(match: re.Match[str]) -> str:
+    octal, hexadecimal, letter = match.groups()
     if octal or hexadecimal:
         return chr(int(octal, 8) if octal else int(hexadecimal, 16) & 255)
     return _LETTERS.get(letter, letter)

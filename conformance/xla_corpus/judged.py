@@ -57,12 +57,12 @@ def read(path: Path = KEPT) -> list[Judgement]:
 
 def judge(rows: Iterable[dict[str, Any]], judgements: Sequence[Judgement]) -> dict[str, list[dict[str, Any]]]:
     """The rows that are to be judged, under the name of the first judgement about each, or "" if there is none."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_name: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         for part in _to_judge(row):
             name = next((j.name for j in judgements if j.judges(part)), "")
-            found.setdefault(name, []).append(part)
-    return found
+            by_name.setdefault(name, []).append(part)
+    return by_name
 
 
 def _to_judge(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -75,8 +75,8 @@ def _to_judge(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def listed(judgements: Sequence[Judgement], rows: Iterable[dict[str, Any]]) -> list[Judgement]:
     """The judgements with the texts of these rows, each under the one that judges it."""
-    found = judge(rows, judgements)
-    return [replace(j, texts=tuple(sorted({_named(r) for r in found.get(j.name, ())}))) for j in judgements]
+    by_name = judge(rows, judgements)
+    return [replace(j, texts=tuple(sorted({_named(r) for r in by_name.get(j.name, ())}))) for j in judgements]
 
 
 def write(judgements: Sequence[Judgement], path: Path = KEPT) -> None:

@@ -87,12 +87,12 @@ def run_texts(texts: Sequence[tuple[str, str, str, str]], running: bool = True) 
             row.outcome, row.reason, module = _read(text)
             if module is not None and not running:
                 row.outcome, row.reason = NOT_RUN, TOLD
-            elif module is not None and (made := _wanted(module, row)):
-                waiting.append((row, *made))
+            elif module is not None and (pair := _wanted(module, row)):
+                waiting.append((row, *pair))
     programs = [(s.module, nested(s.module, s.arguments)) for _, s, _ in waiting]
-    for (row, sample, wanted), got in zip(waiting, _compiler().run_many(programs), strict=True):
+    for (row, sample, reference), actual in zip(waiting, _compiler().run_many(programs), strict=True):
         with _faults(row):
-            _compare(row, sample, wanted, got)
+            _compare(row, sample, reference, actual)
     return [asdict(row) for row in rows]
 
 
@@ -149,9 +149,9 @@ def _xla_refusal(text: str) -> str | None:
     try:
         xla.target().ask("parse", text)
     except (ChildError, ChildDied) as problem:
-        said = str(problem)
-        found = re.search(r"was parsing [\d:]+: error: ([^\n]*)\n(?!.*was parsing)", said, re.S)
-        return found[1] if found else said[:300]
+        message = str(problem)
+        match = re.search(r"was parsing [\d:]+: error: ([^\n]*)\n(?!.*was parsing)", message, re.S)
+        return match[1] if match else message[:300]
     return None
 
 
@@ -217,15 +217,15 @@ def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:
     try:
         with np.errstate(all="ignore"):
             sample = Sample(0, module, _arguments(module, row.key))
-            wanted = expected(sample)
+            reference = expected(sample)
     except UnsupportedError as problem:
         row.outcome, row.reason = UNSUPPORTED, f"reference: {_line(problem)}"
         return None
     except EvaluationError as problem:
         row.outcome, row.reason = NOT_RUN, f"its arguments have no meaning: {_line(problem)}"
         return None
-    row.elements, row.undecided, row.ran = wanted.elements, wanted.undecided, ("reference",)
-    return sample, wanted
+    row.elements, row.undecided, row.ran = reference.elements, reference.undecided, ("reference",)
+    return sample, reference
 
 
 def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
@@ -253,18 +253,18 @@ def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
     return arguments
 
 
-def _compare(row: Row, sample: Sample, wanted: Expected, got: list[np.ndarray] | Exception) -> None:
+def _compare(row: Row, sample: Sample, reference: Expected, actual: list[np.ndarray] | Exception) -> None:
     """What the compiler gave, and XLA:CPU gives, held to the contract."""
-    if isinstance(got, UnsupportedError):
-        row.outcome, row.reason = UNSUPPORTED, f"compiler: {_line(got)}"
-    elif isinstance(got, Exception):
-        raise got
+    if isinstance(actual, UnsupportedError):
+        row.outcome, row.reason = UNSUPPORTED, f"compiler: {_line(actual)}"
+    elif isinstance(actual, Exception):
+        raise actual
     else:
         row.ran += ("compiled",)
-        problem = wanted.difference(arrays(got))
+        problem = reference.difference(arrays(actual))
         if problem:
             row.outcome, row.reason = DIFFERS, problem
-    answer = xla.check(sample, wanted)
+    answer = xla.check(sample, reference)
     row.xla, row.excuses = answer.outcome, answer.why
     if answer.outcome in ("agreed", "excused"):
         row.ran += ("xla-cpu",)

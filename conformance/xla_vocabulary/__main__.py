@@ -15,15 +15,15 @@ def main() -> int:
     """Asks, and prints."""
     child = Child("refxla_conformance.xla_vocabulary.worker", environment())
     try:
-        found = [*missing.fields(), *(f"the opcode {o}" for o in missing.opcodes(child))]
+        gaps = [*missing.fields(), *(f"the opcode {o}" for o in missing.opcodes(child))]
         for opcode in operations():
             names = missing.attributes(child, opcode)
-            found += [f"{opcode}: the attribute {name}" for name in names]
+            gaps += [f"{opcode}: the attribute {name}" for name in names]
             print(f"{opcode}: {len(names)} attributes unknown", file=sys.stderr)
     finally:
         child.close()
-    print("\n".join(found) or "nothing")
-    return 1 if found else 0
+    print("\n".join(gaps) or "nothing")
+    return 1 if gaps else 0
 
 
 if __name__ == "__main__":

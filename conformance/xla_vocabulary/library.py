@@ -22,8 +22,8 @@ _LAST_FIELDS = (12, 14)  # syntax and edition end a serialized FileDescriptorPro
 
 def path() -> Path:
     """The library. Raises InputError where jaxlib is not installed, or has another form."""
-    found = importlib.util.find_spec("jaxlib")
-    folder = Path(found.origin).parent if found and found.origin else None
+    spec = importlib.util.find_spec("jaxlib")
+    folder = Path(spec.origin).parent if spec and spec.origin else None
     libraries = sorted(folder.glob("libjax_common.*")) if folder else []
     if not libraries:
         raise InputError("jaxlib is not installed, or has no libjax_common")
@@ -33,12 +33,12 @@ def path() -> Path:
 @cache
 def messages() -> dict[str, DescriptorProto]:
     """The descriptions of XLA's messages by their full names, such as ".xla.OpSharding"."""
-    found: dict[str, DescriptorProto] = {}
+    by_name: dict[str, DescriptorProto] = {}
     with _content() as content:
         for name in PROTOS:
             for message in _file(content, name).message_type:
-                _collect(".xla.", message, found)
-    return found
+                _collect(".xla.", message, by_name)
+    return by_name
 
 
 @cache
@@ -48,7 +48,7 @@ def words(separator: str) -> frozenset[str]:
     part = r"[a-z][a-z0-9]*(?:" + separator + r"[a-z0-9]+){0,9}"
     with _content() as content:
         strings = content[slice(*_read_only(content))]
-    whole = {found.decode() for found in re.findall(rf"(?<=\0){part}(?=\0)".encode(), strings)}
+    whole = {match.decode() for match in re.findall(rf"(?<=\0){part}(?=\0)".encode(), strings)}
     parts = [word.split(separator) for word in whole if len(word) < LONGEST]
     return frozenset(separator.join(p[n:]) for p in parts for n in range(len(p)))
 
@@ -69,10 +69,10 @@ def _content() -> Iterator[mmap.mmap]:
         yield content
 
 
-def _collect(prefix: str, message: DescriptorProto, found: dict[str, DescriptorProto]) -> None:
-    found[prefix + message.name] = message
+def _collect(prefix: str, message: DescriptorProto, by_name: dict[str, DescriptorProto]) -> None:
+    by_name[prefix + message.name] = message
     for inner in message.nested_type:
-        _collect(f"{prefix}{message.name}.", inner, found)
+        _collect(f"{prefix}{message.name}.", inner, by_name)
 
 
 def _read_only(content: mmap.mmap) -> tuple[int, int]:

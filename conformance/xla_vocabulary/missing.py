@@ -32,29 +32,29 @@ DROPPED = {
 
 def fields() -> list[str]:
     """The fields that the messages of the library and those of the schema here do not share, in a sentence each."""
-    found: list[str] = []
-    seen: set[str] = set()
+    differences: list[str] = []
+    visited: set[str] = set()
     waiting: list[tuple[Any, DescriptorProto]] = [(CLASSES["HloProto"].DESCRIPTOR, library.messages()[".xla.HloProto"])]
     while waiting:
         ours, theirs = waiting.pop()
-        if ours.name in seen:
+        if ours.name in visited:
             continue
-        seen.add(ours.name)
-        known = {f.number: f for f in ours.fields}
+        visited.add(ours.name)
+        by_number = {f.number: f for f in ours.fields}
         for field in theirs.field:
-            same = known.pop(field.number, None)
+            same = by_number.pop(field.number, None)
             if same is None or same.name != field.name:
-                found.append(f"{ours.name}: field {field.number} is {field.name}, here {same and same.name}")
+                differences.append(f"{ours.name}: field {field.number} is {field.name}, here {same and same.name}")
             elif same.message_type is not None:
                 inner = library.type_of(field)
                 if inner is not None:
                     waiting.append((same.message_type, inner))
-        found += [
+        differences += [
             f"{ours.name}: field {f.number}, {f.name}, is not XLA's"
-            for f in known.values()
+            for f in by_number.values()
             if (ours.name, f.name) not in OLDER
         ]
-    return found
+    return differences
 
 
 def opcodes(child: Child) -> list[str]:

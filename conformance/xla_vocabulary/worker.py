@@ -18,12 +18,12 @@ def opcodes(words: list[str]) -> list[str]:
 
 def attributes(text: str, words: list[str]) -> list[str]:
     """Those of the words that are attributes in the place of @ of the text."""
-    found = []
+    names = []
     for word in words:
-        said = _said(text.replace("@", word))
-        if f'unexpected attribute "{word}"' not in said and "expects attribute name" not in said:
-            found.append(word)
-    return found
+        message = _said(text.replace("@", word))
+        if f'unexpected attribute "{word}"' not in message and "expects attribute name" not in message:
+            names.append(word)
+    return names
 
 
 def _said(text: str) -> str:

@@ -33,7 +33,7 @@ class CommandLine(Directive):
     """A section for each command: how it is called, what it does, what it takes."""
 
     def run(self) -> list[nodes.Node]:
-        made: list[nodes.Node] = []
+        sections: list[nodes.Node] = []
         for command in _commands():
             section = nodes.section(ids=[nodes.make_id(command.prog)])
             section += nodes.title(text=command.prog)
@@ -42,8 +42,8 @@ class CommandLine(Directive):
             section += nodes.literal_block(usage, usage, language="text")
             if rows := _arguments(command):
                 section += table(("Argument", "Meaning"), rows, (34, 66))
-            made.append(section)
-        return made
+            sections.append(section)
+        return sections
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -26,8 +26,8 @@ class KnownDifferences(Directive):
         """One table, a row for each difference, with the cases of the run that is kept in which it takes part."""
         (target,) = self.arguments
         run = read()[target]
-        found = [(*row[1:], str(run["excused"].get(row[1], 0))) for row in rows() if row[0] == target]
-        if not found:
+        differences = [(*row[1:], str(run["excused"].get(row[1], 0))) for row in rows() if row[0] == target]
+        if not differences:
             raise self.error(f"no differences of a target {target!r}")
         versions = ", ".join(f"{name} {version}" for name, version in run["target"].items())
         flushed = run["excused"].get(FLUSHED, 0)
@@ -38,7 +38,7 @@ class KnownDifferences(Directive):
             f"{run['machine']['processor']}, Python {run['machine']['python']}. Those of 0 are of random programs, of "
             f"the long set of cases, or of older releases.{more}"
         )
-        return [nodes.paragraph(text=text), table(HEAD, found, WIDTHS)]
+        return [nodes.paragraph(text=text), table(HEAD, differences, WIDTHS)]
 
 
 class SuiteOutcomes(Directive):

@@ -27,7 +27,7 @@ class SweepTable(Directive):
                 rows.append(_bounded(row.function, [row], _error(others.get(row.function))))
             elif row.bound:
                 small[row.opcode].append(row)
-        rows += [_bounded(f"{opcode} of {len(found)} small types", found, "-") for opcode, found in small.items()]
+        rows += [_bounded(f"{opcode} of {len(group)} small types", group, "-") for opcode, group in small.items()]
         return [table(head, sorted(rows), (26, 14, 8, 12, 22, 10, 12))]
 
 

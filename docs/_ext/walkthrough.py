@@ -47,9 +47,9 @@ def _planned(name: str, without: tuple[str, ...] = ()) -> Any:
 
 
 def _block(text: str, language: str) -> nodes.Node:
-    made = nodes.literal_block(text.rstrip(), text.rstrip())
-    made["language"] = language
-    return made
+    block = nodes.literal_block(text.rstrip(), text.rstrip())
+    block["language"] = language
+    return block
 
 
 def _source(name: str) -> Iterator[nodes.Node]:

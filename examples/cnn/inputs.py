@@ -9,15 +9,15 @@ SHAPES = [(3, 3, 3, 16), (16,), (3, 3, 16, 32), (32,), (14 * 14 * 32, 64), (64,)
 def parameters(seed: int = 0) -> list[np.ndarray]:
     """Two convolutions' filters and biases, then two dense layers' weights and biases; Glorot's initial scale."""
     rng = np.random.default_rng(seed)
-    found = []
+    arrays = []
     for shape in SHAPES:
         if len(shape) == 1:
-            found.append(np.zeros(shape, np.float32))
+            arrays.append(np.zeros(shape, np.float32))
             continue
         around = int(np.prod(shape[:-2]))
         limit = np.sqrt(6 / (around * (shape[-2] + shape[-1])))
-        found.append(rng.uniform(-limit, limit, shape).astype(np.float32))
-    return found
+        arrays.append(rng.uniform(-limit, limit, shape).astype(np.float32))
+    return arrays
 
 
 def inputs(seed: int = 0, batch: int = BATCH) -> list[np.ndarray]:

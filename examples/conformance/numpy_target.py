@@ -136,12 +136,12 @@ class NumPy(Target):
         if i.opcode == "tuple":
             return tuple(operands)
         if i.opcode in ELEMENTWISE:
-            made = ELEMENTWISE[i.opcode](*operands)
+            result = ELEMENTWISE[i.opcode](*operands)
         elif i.opcode in STRUCTURED:
-            made = STRUCTURED[i.opcode](i, *operands)
+            result = STRUCTURED[i.opcode](i, *operands)
         else:
             raise UnsupportedError(f"{i.opcode} is not in this table")
-        return np.asarray(made)
+        return np.asarray(result)
 
     def versions(self):
         return {"numpy": np.__version__}

@@ -75,15 +75,21 @@ def _cnn(rng: np.random.Generator) -> Parameters:
 
 
 def _gpt(rng: np.random.Generator) -> Parameters:
-    made = {"words": 0.1 * _weights(rng, WORDS, WIDTH), "places": 0.1 * _weights(rng, LENGTH, WIDTH)}
+    parameters = {"words": 0.1 * _weights(rng, WORDS, WIDTH), "places": 0.1 * _weights(rng, LENGTH, WIDTH)}
     for layer in range(LAYERS):
         for part in ("query", "key", "value", "merge"):
-            made |= {f"{layer}.{part}.weights": _weights(rng, WIDTH, WIDTH), f"{layer}.{part}.bias": _zeros(WIDTH)}
+            parameters |= {
+                f"{layer}.{part}.weights": _weights(rng, WIDTH, WIDTH),
+                f"{layer}.{part}.bias": _zeros(WIDTH),
+            }
         for part, rows, columns in (("widen", WIDTH, 4 * WIDTH), ("narrow", 4 * WIDTH, WIDTH)):
-            made |= {f"{layer}.{part}.weights": _weights(rng, rows, columns), f"{layer}.{part}.bias": _zeros(columns)}
+            parameters |= {
+                f"{layer}.{part}.weights": _weights(rng, rows, columns),
+                f"{layer}.{part}.bias": _zeros(columns),
+            }
     for norm in (*(f"{layer}.{part}" for layer in range(LAYERS) for part in ("before", "between")), "after"):
-        made |= {f"{norm}.scale": np.ones(WIDTH, np.float32), f"{norm}.bias": _zeros(WIDTH)}
-    return made | {"output.weights": _weights(rng, WIDTH, WORDS), "output.bias": _zeros(WORDS)}
+        parameters |= {f"{norm}.scale": np.ones(WIDTH, np.float32), f"{norm}.bias": _zeros(WIDTH)}
+    return parameters | {"output.weights": _weights(rng, WIDTH, WORDS), "output.bias": _zeros(WORDS)}
 
 
 def _patterns(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:

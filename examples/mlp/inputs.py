@@ -9,11 +9,11 @@ def parameters(seed: int = 0) -> list[np.ndarray]:
     """Weights f32[64,128], bias f32[128], weights f32[128,10], bias f32[10]; He's initial scale."""
     rng = np.random.default_rng(seed)
     shapes = [(PIXELS, HIDDEN), (HIDDEN, CLASSES)]
-    found = []
+    arrays = []
     for rows, columns in shapes:
-        found.append((rng.standard_normal((rows, columns)) * np.sqrt(2 / rows)).astype(np.float32))
-        found.append(np.zeros(columns, np.float32))
-    return found
+        arrays.append((rng.standard_normal((rows, columns)) * np.sqrt(2 / rows)).astype(np.float32))
+        arrays.append(np.zeros(columns, np.float32))
+    return arrays
 
 
 def momenta() -> list[np.ndarray]:

@@ -26,16 +26,16 @@ def inputs(seed: int = 0, side: int = SIDE) -> list[np.ndarray]:
     """The 53 convolutions' filters, each followed by its batch normalisation's scale, offset, mean and variance; the
     last layer's weights f32[2048,1000] and bias f32[1000]; one image f32[1,side,side,3]."""
     rng = np.random.default_rng(seed)
-    found = []
+    arrays = []
     for window, entering, leaving in convolutions():
         shape = (window, window, entering, leaving)
         scale = np.float32(np.sqrt(2 / (window * window * entering)))
-        found.append(rng.standard_normal(shape, dtype=np.float32) * scale)
-        found.append(rng.uniform(0.5, 1.0, leaving).astype(np.float32))
-        found.append(rng.normal(0, 0.1, leaving).astype(np.float32))
-        found.append(rng.normal(0, 0.1, leaving).astype(np.float32))
-        found.append(rng.uniform(0.8, 1.2, leaving).astype(np.float32))
-    found.append(rng.standard_normal((2048, CLASSES), dtype=np.float32) * np.float32(2048**-0.5))
-    found.append(np.zeros(CLASSES, np.float32))
-    found.append(rng.standard_normal((1, side, side, 3), dtype=np.float32))
-    return found
+        arrays.append(rng.standard_normal(shape, dtype=np.float32) * scale)
+        arrays.append(rng.uniform(0.5, 1.0, leaving).astype(np.float32))
+        arrays.append(rng.normal(0, 0.1, leaving).astype(np.float32))
+        arrays.append(rng.normal(0, 0.1, leaving).astype(np.float32))
+        arrays.append(rng.uniform(0.8, 1.2, leaving).astype(np.float32))
+    arrays.append(rng.standard_normal((2048, CLASSES), dtype=np.float32) * np.float32(2048**-0.5))
+    arrays.append(np.zeros(CLASSES, np.float32))
+    arrays.append(rng.standard_normal((1, side, side, 3), dtype=np.float32))
+    return arrays

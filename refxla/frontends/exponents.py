@@ -64,7 +64,7 @@ def log10(b: Build, x: I) -> I:
 def _parts_of_log10_of_2(bits: int) -> tuple[float, float]:
     """log10(2) as a number of so few bits that its products with exponents are exact, and the rest."""
     whole = Fraction(_LOG10_OF_2)
-    kept = 24 - 8 if bits == 32 else 53 - 11
+    digits = 24 - 8 if bits == 32 else 53 - 11
     mantissa, exponent = parts_of(float(whole))
-    high = ldexp(round(ldexp(mantissa, kept)), exponent - kept)
+    high = ldexp(round(ldexp(mantissa, digits)), exponent - digits)
     return high, float(whole - Fraction(high))

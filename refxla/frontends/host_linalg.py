@@ -18,12 +18,12 @@ def _by_matrix(
     """compute(matrix of each operand) for all matrices, into arrays of these shapes (without batch) and types; of
     `compute`'s results the last is LAPACK's info."""
     batch = operands[0].shape[:-2]
-    made = [np.empty((*batch, *shape), dtype) for shape, dtype in results]
+    arrays = [np.empty((*batch, *shape), dtype) for shape, dtype in results]
     for index in np.ndindex(*batch):
         *values, info = compute(*(o[index] for o in operands))
-        for array, value in zip(made, values, strict=True):
+        for array, value in zip(arrays, values, strict=True):
             array[index] = value if info == 0 or array.dtype.kind == "i" else np.nan
-    return made
+    return arrays
 
 
 def _routine(name: str, a: np.ndarray) -> Callable[..., Any]:
@@ -43,36 +43,36 @@ def eig(
 ) -> list[np.ndarray]:
     """[values[..., n], left and right eigenvectors[..., n, n], those that are asked for], all complex."""
     n, dtype = a.shape[-1], _complex(a.dtype)
-    wanted = (True, compute_left_eigenvectors, compute_right_eigenvectors)
+    flags = (True, compute_left_eigenvectors, compute_right_eigenvectors)
     routine = _routine("geev", a)
 
     def compute(matrix: np.ndarray) -> list[Any]:
         if n == 0:
-            return [v for v, w in zip(([], np.empty((0, 0)), np.empty((0, 0))), wanted, strict=True) if w] + [0]
+            return [v for v, w in zip(([], np.empty((0, 0)), np.empty((0, 0))), flags, strict=True) if w] + [0]
         finite = np.isfinite(matrix).all()
         if not finite:  # LAPACK may never end
-            return [np.nan] * sum(wanted) + [1]
+            return [np.nan] * sum(flags) + [1]
         *w, left, right, info = routine(
             matrix, compute_vl=compute_left_eigenvectors, compute_vr=compute_right_eigenvectors
         )
         values = w[0] + 1j * w[1] if len(w) == 2 else w[0]
         if len(w) == 2:
-            left, right = (_from_pairs(w[1], v, k) for v, k in ((left, wanted[1]), (right, wanted[2])))
-        return [v for v, k in zip((values, left, right), wanted, strict=True) if k] + [info]
+            left, right = (_from_pairs(w[1], v, k) for v, k in ((left, flags[1]), (right, flags[2])))
+        return [v for v, k in zip((values, left, right), flags, strict=True) if k] + [info]
 
     shapes = ((n,), (n, n), (n, n))
-    return _by_matrix(compute, [(s, dtype) for s, k in zip(shapes, wanted, strict=True) if k], a)
+    return _by_matrix(compute, [(s, dtype) for s, k in zip(shapes, flags, strict=True) if k], a)
 
 
 def _from_pairs(imaginary: np.ndarray, v: np.ndarray, wanted: bool) -> np.ndarray:
     """Complex vectors, of real ones that stand for conjugate pairs as (real part, imaginary part)."""
     if not wanted:
         return v
-    made = v.astype(_complex(v.dtype))
+    vectors = v.astype(_complex(v.dtype))
     for k in np.flatnonzero(imaginary > 0):
-        made[:, k] = v[:, k] + 1j * v[:, k + 1]
-        made[:, k + 1] = made[:, k].conj()
-    return made
+        vectors[:, k] = v[:, k] + 1j * v[:, k + 1]
+        vectors[:, k + 1] = vectors[:, k].conj()
+    return vectors
 
 
 def hessenberg(a: np.ndarray) -> list[np.ndarray]:

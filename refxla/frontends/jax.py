@@ -96,34 +96,44 @@ class JaxFunction(TracedFunction):
         is_number = (bool, int, float, complex)  # those that are not static take part by their type
         return [(k, type(v) if k not in fixed and type(v) in is_number else v) for k, v in super()._parts(args, kwargs)]
 
-    def _shortcut(self, args: tuple[Any, ...], found: _JaxLowered) -> Shortcut | None:
+    def _shortcut(self, args: tuple[Any, ...], executable: _JaxLowered) -> Shortcut | None:
         import jax
 
-        assert isinstance(found.program, Compiled)  # the reference has no shortcuts
+        assert isinstance(executable.program, Compiled)  # the reference has no shortcuts
         inside = _internals()
         if inside is None or self._static != ((), ()):
             return None
         settings, foreign = inside
         leaves, structure = jax.tree.flatten(args)
-        wanted: list[tuple[Any, ...]] = []
+        kinds: list[tuple[Any, ...]] = []
         for leaf in leaves:
             kind = _kind(leaf)
             if type(leaf) is Array:
-                wanted.append((kind[1], kind[0], False, True))
+                kinds.append((kind[1], kind[0], False, True))
             elif type(leaf) in (np.ndarray, foreign) and isinstance(kind[1], np.dtype):
-                wanted.append((kind[1], kind[0], kind[2]))
+                kinds.append((kind[1], kind[0], kind[2]))
             elif kind in (bool, int, float, complex):
-                wanted.append((kind,))
+                kinds.append((kind,))
             else:
                 return None
-        sources = found.sources([leaf[0] if len(leaf) >= 3 else None for leaf in wanted])
+        sources = executable.sources([leaf[0] if len(leaf) >= 3 else None for leaf in kinds])
         if sources is None:
             return None
         if all(a is b for a, b in zip(args, leaves, strict=False)) and len(args) == len(leaves):
-            return Shortcut(found, found.program, wanted, sources, settings, foreign=foreign, finish=found.finish)
+            return Shortcut(
+                executable, executable.program, kinds, sources, settings, foreign=foreign, finish=executable.finish
+            )
         flatten = jax.tree_util.default_registry.flatten
         return Shortcut(
-            found, found.program, wanted, sources, settings, flatten, structure, foreign, finish=found.finish
+            executable,
+            executable.program,
+            kinds,
+            sources,
+            settings,
+            flatten,
+            structure,
+            foreign,
+            finish=executable.finish,
         )
 
     @functools.cached_property
@@ -166,14 +176,14 @@ class JaxFunction(TracedFunction):
                 f"JAX has no neutral lowering for {self.name}: {reason}; leave that operation "
                 "outside of what is compiled"
             ) from None
-        given = self._structures(args, kwargs)
+        structures = self._structures(args, kwargs)
         _, args, kwargs = self._split(args, kwargs)
         if lowered.in_tree != jax.tree.structure((args, kwargs)):
             raise UnsupportedError(
                 f"JAX took the arguments of {self.name} apart in another way than they are passed: bind the static "
                 "ones first, as in jax.jit(functools.partial(f, axis=0)), and compile that"
             )
-        return _JaxLowered(lowered, self._build, given, on_device)
+        return _JaxLowered(lowered, self._build, structures, on_device)
 
     def _structures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
         """The structure of each argument, in the order of their leaves; of a static one its value."""
@@ -218,9 +228,9 @@ def _library_rules() -> dict[str, Any]:
         from jax._src.interpreters.mlir import LoweringParameters, _platform_specific_lowerings
         from jax._src.lax import linalg
 
-        known = _platform_specific_lowerings["cpu"]
-        primitives = [p for name in _LIBRARY_PRIMITIVES if (p := getattr(linalg, f"{name}_p", None)) in known]
-        rules = tuple((p, getattr(known[p], "rule", known[p])) for p in primitives)
+        lowerings = _platform_specific_lowerings["cpu"]
+        primitives = [p for name in _LIBRARY_PRIMITIVES if (p := getattr(linalg, f"{name}_p", None)) in lowerings]
+        rules = tuple((p, getattr(lowerings[p], "rule", lowerings[p])) for p in primitives)
         return {"_private_parameters": LoweringParameters(override_lowering_rules=rules)}
     except (ImportError, AttributeError, KeyError, TypeError):
         return {}
@@ -241,9 +251,9 @@ def _source(lowered: Any, donated: Sequence[int] = ()) -> Source:
     digest = hashlib.sha256(text.encode()).hexdigest()
 
     def module() -> Module:
-        made = from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
-        donate(made, donated)
-        return made
+        hlo = from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+        donate(hlo, donated)
+        return hlo
 
     numbers = f" {list(donated)}" if donated else ""
     return Source(f"jax {version.__version__} {lib.__version__} {digest}{numbers}", module, text.count("\n"))
@@ -276,10 +286,10 @@ class _JaxLowered(Lowered):
         self.keepalive = lowering.compile_args.get("keepalive")  # functions of this process that the program calls
         self.constant_arguments = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
         self.used_arguments = sorted(lowering.compile_args["kept_var_idx"])
-        given = [info.donated for info in jax.tree.leaves(lowered.args_info)]
-        given = [False] * len(self.constant_arguments) + [a and b for a, b in zip(given, on_device, strict=False)]
+        flags = [info.donated for info in jax.tree.leaves(lowered.args_info)]
+        flags = [False] * len(self.constant_arguments) + [a and b for a, b in zip(flags, on_device, strict=False)]
         self.program = build(
-            _source(lowered, [k for k, n in enumerate(self.used_arguments) if n < len(given) and given[n]])
+            _source(lowered, [k for k, n in enumerate(self.used_arguments) if n < len(flags) and flags[n]])
         )
         parameters = self.program.arity
         if parameters != len(self.used_arguments):
@@ -295,7 +305,7 @@ class _JaxLowered(Lowered):
         types = [c.dtype for c in self.constant_arguments] + [a.dtype for a in jax.tree.leaves(lowered.args_info)]
         self.types = [types[n] for n in self.used_arguments]
         results, self.structure = jax.tree.flatten(lowered.out_info)
-        self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
+        self.special = [(n, maker) for n, info in enumerate(results) if (maker := _maker(info)) is not None]
         self.empty = {n: info.shape for n, info in enumerate(results) if info.dtype == jax.dtypes.float0}
         flat = jax.tree.structure((0,) * len(results)) if len(results) > 1 else jax.tree.structure(0)
         plain = not self.special and self.structure == flat
@@ -308,14 +318,14 @@ class _JaxLowered(Lowered):
         conversion; else None."""
         import jax
 
-        if any(jax.dtypes.issubdtype(wanted, jax.dtypes.extended) for wanted in self.types):
+        if any(jax.dtypes.issubdtype(dtype, jax.dtypes.extended) for dtype in self.types):
             return None
         constants = len(self.constant_arguments)
         places = [
             n - constants if n >= constants else np.asarray(self.constant_arguments[n]) for n in self.used_arguments
         ]
-        for n, wanted in zip(places, self.types, strict=True):
-            if isinstance(n, int) and types[n] is not None and types[n] != wanted:
+        for n, dtype in zip(places, self.types, strict=True):
+            if isinstance(n, int) and types[n] is not None and types[n] != dtype:
                 return None
         return places
 
@@ -352,8 +362,8 @@ class _JaxLowered(Lowered):
 
         if self.special:
             results = list(results)
-            for n, made in self.special:
-                results[n] = made(np.asarray(results[n]))
+            for n, maker in self.special:
+                results[n] = maker(np.asarray(results[n]))
         return jax.tree.unflatten(self.structure, results)
 
 
@@ -470,15 +480,15 @@ def _kind(leaf: Any) -> Any:
     return type(leaf)
 
 
-def _raw(leaf: Any, wanted: Any) -> Any:
+def _raw(leaf: Any, dtype: Any) -> Any:
     """A leaf as the program takes it: of a random key its words, of NumPy's wide numbers the type that JAX makes it."""
-    if type(leaf) is np.ndarray and leaf.dtype == wanted:
+    if type(leaf) is np.ndarray and leaf.dtype == dtype:
         return leaf
     import jax
 
-    if getattr(leaf, "dtype", wanted) != wanted:
-        return np.asarray(leaf).astype(wanted)
-    if jax.dtypes.issubdtype(wanted, jax.dtypes.extended):
+    if getattr(leaf, "dtype", dtype) != dtype:
+        return np.asarray(leaf).astype(dtype)
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
         return jax.random.key_data(leaf)
     return leaf
 

@@ -63,8 +63,8 @@ def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[...
     library = mlir._platform_specific_lowerings["cpu"][primitive].rule
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
-        taken = uses_library(Options()) and not any(0 in a.shape for a in ctx.avals_out)
-        results: Sequence[Any] = (library if taken else otherwise)(ctx, *operands, **parameters)
+        with_library = uses_library(Options()) and not any(0 in a.shape for a in ctx.avals_out)
+        results: Sequence[Any] = (library if with_library else otherwise)(ctx, *operands, **parameters)
         return results
 
     return rule
@@ -82,14 +82,14 @@ def _host_rule(function: Callable[..., Any]) -> Callable[..., Any]:
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
         host = HostFunction(partial(function, **parameters))
         ctx.module_context.add_keepalive(host)
-        made = _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect=False)
-        results: Sequence[Any] = made.results
+        call = _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect=False)
+        results: Sequence[Any] = call.results
         return results
 
     return rule
 
 
-def _emitter(known: Callable[..., Any]) -> Callable[..., Any]:
+def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
     """JAX's emitter of callbacks, which refuses platforms that it does not know, with one more of them."""
 
     def emit_python_callback(
@@ -106,16 +106,16 @@ def _emitter(known: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         """What JAX's own gives: results, token, and what is to be kept alive."""
         if tuple(ctx.module_context.platforms) != (PLATFORM,):
-            return known(
+            return emitter(
                 ctx, function, token, operands, operand_avals, result_avals,
                 has_side_effect=has_side_effect, sharding=sharding, **more,
             )  # fmt: skip
         host = HostFunction(_checked(function, result_avals))
         ctx.module_context.add_keepalive(host)
-        made = _host_call(ctx, host, operands, operand_avals, result_avals, has_side_effect)
+        call = _host_call(ctx, host, operands, operand_avals, result_avals, has_side_effect)
         if sharding is not None:
-            mlir.set_sharding(ctx.module_context, made, sharding)
-        return made.results, token, host
+            mlir.set_sharding(ctx.module_context, call, sharding)
+        return call.results, token, host
 
     return emit_python_callback
 
@@ -132,12 +132,12 @@ def _checked(function: Callable[..., Any], result_avals: Sequence[Any]) -> Calla
     """The function, whose results are arrays of the types and shapes that the program was told of."""
 
     def call(*arguments: np.ndarray) -> list[np.ndarray]:
-        given = function(*arguments)
-        if len(given) != len(result_avals):
+        outputs = function(*arguments)
+        if len(outputs) != len(result_avals):
             raise RuntimeError(
-                f"Mismatched number of outputs from callback. Expected: {len(result_avals)}, Actual: {len(given)}"
+                f"Mismatched number of outputs from callback. Expected: {len(result_avals)}, Actual: {len(outputs)}"
             )
-        results = [np.asarray(dtypes.canonicalize_value(np.asarray(value))) for value in given]
+        results = [np.asarray(dtypes.canonicalize_value(np.asarray(value))) for value in outputs]
         for n, (value, aval) in enumerate(zip(results, result_avals, strict=True)):
             for what in ("shape", "dtype"):
                 if getattr(value, what) != getattr(aval, what):
@@ -153,5 +153,5 @@ def _checked(function: Callable[..., Any], result_avals: Sequence[Any]) -> Calla
 def primitives() -> list[str]:
     """The names of JAX's primitives that have a lowering for a platform that is nobody's, or for refxla."""
     register()
-    known = [*mlir._lowerings, *mlir._platform_specific_lowerings[PLATFORM]]
-    return sorted({primitive.name for primitive in known})
+    registry = [*mlir._lowerings, *mlir._platform_specific_lowerings[PLATFORM]]
+    return sorted({primitive.name for primitive in registry})

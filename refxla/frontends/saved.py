@@ -27,9 +27,9 @@ _NARROW = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
 
 def _error(kind: str, message: str) -> Exception:
     """An error by the name of its class: one of Python's, of NumPy's linear algebra's or of refxla's."""
-    found = getattr(errors, kind, None) or getattr(builtins, kind, None) or getattr(np.linalg, kind, None)
-    known = isinstance(found, type) and issubclass(found, Exception)
-    return found(message) if known else InputError(message)  # type: ignore[misc]
+    error = getattr(errors, kind, None) or getattr(builtins, kind, None) or getattr(np.linalg, kind, None)
+    is_error = isinstance(error, type) and issubclass(error, Exception)
+    return error(message) if is_error else InputError(message)  # type: ignore[misc]
 
 
 class SavedFunction:
@@ -48,8 +48,8 @@ class SavedFunction:
         leaves = self._leaves(args, kwargs)
         if self.calling.writes:
             check_written(leaves, self.calling.writes)
-        made = self.program(*self._parameters(leaves))
-        results = made if isinstance(made, tuple) else (made,)
+        result = self.program(*self._parameters(leaves))
+        results = result if isinstance(result, tuple) else (result,)
         first_check = len(results) - len(self.calling.checks)
         for is_met, (kind, message) in zip(results[first_check:], self.calling.checks, strict=True):
             if not is_met:
@@ -60,17 +60,17 @@ class SavedFunction:
         return rebuilt(self.calling.result, iter(results), leaves)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        calling, left = self.calling, dict(kwargs)
-        given = list(args)
+        calling, rest = self.calling, dict(kwargs)
+        values = list(args)
         for name, _ in calling.positional[len(args) :]:
-            if name not in left:
+            if name not in rest:
                 raise InputError(f"{calling.name} takes {self._described()}, and {name} is missing")
-            given.append(left.pop(name))
-        named = [(name, tree, left.pop(name)) for name, tree in calling.keywords if name in left]
-        if left or len(named) < len(calling.keywords) or len(given) > len(calling.positional):
+            values.append(rest.pop(name))
+        keywords = [(name, tree, rest.pop(name)) for name, tree in calling.keywords if name in rest]
+        if rest or len(keywords) < len(calling.keywords) or len(values) > len(calling.positional):
             raise InputError(f"{calling.name} takes {self._described()}: {len(args)} and {sorted(kwargs)} were given")
-        found = [(name, tree, v) for (name, tree), v in zip(calling.positional, given, strict=True)] + named
-        return [leaf for name, tree, value in found for leaf in flattened(tree, value, name)]
+        arguments = [(name, tree, v) for (name, tree), v in zip(calling.positional, values, strict=True)] + keywords
+        return [leaf for name, tree, value in arguments for leaf in flattened(tree, value, name)]
 
     def _parameters(self, leaves: Sequence[Any]) -> list[Any]:
         """What the program is called with."""
@@ -90,9 +90,9 @@ class SavedFunction:
         if not isinstance(source, int):
             return source
         leaf = leaves[source]
-        wanted = shape.element_type.dtype
-        if self.calling.narrowed and hasattr(leaf, "dtype") and _NARROW.get(leaf.dtype) == wanted:
-            return np.asarray(leaf).astype(wanted)
+        target = shape.element_type.dtype
+        if self.calling.narrowed and hasattr(leaf, "dtype") and _NARROW.get(leaf.dtype) == target:
+            return np.asarray(leaf).astype(target)
         return leaf
 
     def __getattr__(self, name: str) -> Any:

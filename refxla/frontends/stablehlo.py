@@ -121,8 +121,8 @@ class Converter:
             raise
         if answer is None:
             raise InputError(f"jaxlib, which converts StableHLO, {self._died(child)} when it was loaded")
-        kind, said = answer
-        self.version = said.decode()
+        kind, message = answer
+        self.version = message.decode()
         if kind != b"o":
             self.close()
             raise InputError(

@@ -28,10 +28,10 @@ def converters() -> tuple[str, Any]:
             from jaxlib import xla_extension as extension
         except ImportError as problem:
             raise ImportError(f"jaxlib {version} cannot be loaded: {problem}") from None
-    made = getattr(extension, "mlir", None)
-    if not hasattr(made, "mlir_module_to_xla_computation"):
+    mlir = getattr(extension, "mlir", None)
+    if not hasattr(mlir, "mlir_module_to_xla_computation"):
         raise ImportError(f"jaxlib {version} has no converter of StableHLO where it is looked for")
-    return version, made
+    return version, mlir
 
 
 def to_hlo(mlir: Any, program: str | bytes) -> bytes:
@@ -52,23 +52,23 @@ def to_hlo(mlir: Any, program: str | bytes) -> bytes:
 
 
 def _convert(mlir: Any, program: str | bytes) -> bytes:
-    made = mlir.mlir_module_to_xla_computation(program, use_tuple_args=False, return_tuple=False)
-    proto: bytes = made.as_serialized_hlo_module_proto()
+    computation = mlir.mlir_module_to_xla_computation(program, use_tuple_args=False, return_tuple=False)
+    proto: bytes = computation.as_serialized_hlo_module_proto()
     return proto
 
 
 def from_hlo(mlir: Any, proto: bytes) -> bytes:
     """The StableHLO text of an HloModuleProto."""
     if hasattr(mlir, "hlo_to_stablehlo"):
-        made = mlir.hlo_to_stablehlo(proto)
+        module = mlir.hlo_to_stablehlo(proto)
     else:
         from jaxlib import xla_extension
 
-        made = mlir.xla_computation_to_mlir_module(xla_extension.XlaComputation(proto))
-    if isinstance(made, str):
-        return made.encode()
-    if made[:4] != b"ML\xefR":
-        return bytes(made)
+        module = mlir.xla_computation_to_mlir_module(xla_extension.XlaComputation(proto))
+    if isinstance(module, str):
+        return module.encode()
+    if module[:4] != b"ML\xefR":
+        return bytes(module)
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
@@ -84,7 +84,7 @@ def from_hlo(mlir: Any, proto: bytes) -> bytes:
     stablehlo.register_dialect(context)
     context.load_all_available_dialects()
     with context:
-        return str(ir.Module.parse(made)).encode()
+        return str(ir.Module.parse(module)).encode()
 
 
 def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:

@@ -78,16 +78,16 @@ class TracedFunction(Caller):
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that takes no shortcut, after which the next one like it may."""
         key, leaves = self._describe(args, kwargs)
-        found = self._compiled.get(key)
-        if found is None:
-            found, leaves = self._compile(args, kwargs)
-        self.executable = found
-        if not kwargs and not found.shortcut_tried:
-            found.shortcut_tried = True
-            shortcut = self._shortcut(args, found) if type(found.program) is Compiled else None
+        executable = self._compiled.get(key)
+        if executable is None:
+            executable, leaves = self._compile(args, kwargs)
+        self.executable = executable
+        if not kwargs and not executable.shortcut_tried:
+            executable.shortcut_tried = True
+            shortcut = self._shortcut(args, executable) if type(executable.program) is Compiled else None
             if shortcut is not None:
                 self.remember(shortcut)
-        return found(leaves)
+        return executable(leaves)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for arguments like these without running anything, unless that was done before."""
@@ -96,11 +96,11 @@ class TracedFunction(Caller):
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
         """How long each kernel takes in a call with these arguments, for which the function is compiled first if it was
         not; see `Compiled.profile`. Nothing of the function's own Python runs in the calls that are measured."""
-        found, leaves = self._compile(args, kwargs)
-        self.executable = found
-        if not isinstance(found.program, Compiled):
+        executable, leaves = self._compile(args, kwargs)
+        self.executable = executable
+        if not isinstance(executable.program, Compiled):
             raise InputError(f"{self.name} runs on the reference, which has no kernels")
-        return found.program.profile(*found.parameters(leaves), seconds=seconds)
+        return executable.program.profile(*executable.parameters(leaves), seconds=seconds)
 
     def save(self, path: str | Path) -> None:
         """Write what was compiled last to a file, which `refxla.load` opens without the framework and the function's
@@ -110,30 +110,30 @@ class TracedFunction(Caller):
         Raises InputError if nothing was compiled yet or the file cannot be written, UnsupportedError for arguments or
         results that no file can hold, such as classes of the user's.
         """
-        found = self.executable
-        if found is None:
+        executable = self.executable
+        if executable is None:
             raise InputError(
                 f"{self.name} is compiled when it is first called, or with example arguments; save it then"
             )
-        if not isinstance(found.program, Compiled):
+        if not isinstance(executable.program, Compiled):
             raise InputError(
                 f"{self.name} runs on the reference, which has no kernels to save: compile it for a device"
             )
         try:
-            executable_file.write(path, found.program.saved(found.calling(self.name)))
+            executable_file.write(path, executable.program.saved(executable.calling(self.name)))
         except TypeError as problem:
             raise UnsupportedError(f"{self.name} cannot be saved: {problem}") from None
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lowered, Sequence[Any]]:
         with self._lock:  # two threads that come with the same arguments compile once
             key, leaves = self._describe(args, kwargs)
-            found = self._compiled.get(key)
-            if found is None:
+            executable = self._compiled.get(key)
+            if executable is None:
                 self._count(args, kwargs)
-                found = self._lower(args, kwargs)
+                executable = self._lower(args, kwargs)
                 key, leaves = self._describe(args, kwargs)  # the lowering may have found more that matters
-                self._compiled[key] = found
-            return found, leaves
+                self._compiled[key] = executable
+            return executable, leaves
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Sequence[Any]]:
         """What decides about the program, and the leaves that are passed to it."""
@@ -158,8 +158,8 @@ class TracedFunction(Caller):
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         """What takes part in the decision whether to compile: names, and values or types."""
-        named = [(self._argument(n), value) for n, value in enumerate(args)] + list(kwargs.items())
-        return [part for name, value in named for part in _leaves(name, value)]
+        arguments = [(self._argument(n), value) for n, value in enumerate(args)] + list(kwargs.items())
+        return [part for name, value in arguments for part in _leaves(name, value)]
 
     def _argument(self, n: int) -> str:
         """What the argument at a place is called."""
@@ -169,8 +169,8 @@ class TracedFunction(Caller):
     def _parameters(self) -> tuple[str, ...]:
         return positional(self.function)
 
-    def _shortcut(self, args: tuple[Any, ...], found: Any) -> Shortcut | None:
-        """The way of calls with arguments that have the same description as these, for which `found` was compiled;
+    def _shortcut(self, args: tuple[Any, ...], executable: Any) -> Shortcut | None:
+        """The way of calls with arguments that have the same description as these, for which `executable` was compiled;
         None where they cannot be told from others by types, shapes and settings alone."""
         return None
 
@@ -217,23 +217,23 @@ def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int 
     """
     numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
     names = (names,) if isinstance(names, str) else tuple(names)
-    known = positional(function)
+    order = positional(function)
     try:
         parameters = dict(inspect.signature(function).parameters)
         open_ended = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
     except (TypeError, ValueError):
         parameters, open_ended = {}, True
-    found: set[int | str] = set()
+    keys: set[int | str] = set()
     for n in numbers:
-        place = n + len(known) if n < 0 else n
-        if not (0 <= place < len(known) or open_ended):
-            raise InputError(f"static_argnums: {n} is no place of {len(known)} parameters ({', '.join(known)})")
-        found |= {place, known[place]} if place < len(known) else {place}
+        place = n + len(order) if n < 0 else n
+        if not (0 <= place < len(order) or open_ended):
+            raise InputError(f"static_argnums: {n} is no place of {len(order)} parameters ({', '.join(order)})")
+        keys |= {place, order[place]} if place < len(order) else {place}
     for name in names:
         if not open_ended and name not in parameters:
             raise InputError(f"static_argnames: {name!r} is no parameter; there are {', '.join(parameters)}")
-        found |= {name, known.index(name)} if name in known else {name}
-    return frozenset(found)
+        keys |= {name, order.index(name)} if name in order else {name}
+    return frozenset(keys)
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

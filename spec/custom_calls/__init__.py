@@ -100,21 +100,21 @@ def unregister(target: str) -> None:
 def meaning(instruction: Instruction) -> Evaluate:
     """The function of a custom call's target; UnsupportedError, which says how to give it one, if it has none."""
     target = instruction.custom_call_target
-    found = _registered.get(target) or TARGETS.get(target)
-    if found is None:
-        known = sorted({**TARGETS, **_registered})
-        near = get_close_matches(target, known, n=3, cutoff=0.6)
+    function = _registered.get(target) or TARGETS.get(target)
+    if function is None:
+        targets = sorted({**TARGETS, **_registered})
+        near = get_close_matches(target, targets, n=3, cutoff=0.6)
         hint = f", such as {', '.join(near)}" if near else ""
         raise UnsupportedError(
-            f"{instruction.name}: the custom-call target {target!r} has no meaning here; {len(known)} others have"
+            f"{instruction.name}: the custom-call target {target!r} has no meaning here; {len(targets)} others have"
             f"{hint} (refxla_spec.custom_calls.TARGETS lists them); give it one with refxla_spec.custom_calls.register"
         )
-    return found
+    return function
 
 
 def evaluate(instruction: Instruction, *operands: Value, run: Run, device: Device) -> Value:
     """The value of a custom call. Raises UnsupportedError for a target without a meaning."""
     function = meaning(instruction)
-    wanted = inspect.signature(function).parameters
-    given = {name: value for name, value in (("run", run), ("device", device)) if name in wanted}
-    return function(instruction, *operands, **given)
+    parameters = inspect.signature(function).parameters
+    keywords = {name: value for name, value in (("run", run), ("device", device)) if name in parameters}
+    return function(instruction, *operands, **keywords)

@@ -54,8 +54,8 @@ def approximate_top_k(instruction: Instruction, *operands: Array, run: Run) -> t
     moved = [np.moveaxis(a, axis, -1) for a in arrays]
     rows = [m.reshape(-1, m.shape[-1]) for m in moved]
     order = sorted_order(comparator, rows, run)[:, :count]
-    found = (np.take_along_axis(r, order, 1).reshape(*moved[0].shape[:-1], count) for r in rows)
-    return tuple(np.ascontiguousarray(np.moveaxis(f, -1, axis)) for f in found)
+    results = (np.take_along_axis(r, order, 1).reshape(*moved[0].shape[:-1], count) for r in rows)
+    return tuple(np.ascontiguousarray(np.moveaxis(f, -1, axis)) for f in results)
 
 
 def threefry(instruction: Instruction, key_low: Array, key_high: Array, x: Array, y: Array) -> tuple[Array, Array]:

@@ -23,8 +23,8 @@ def _hermitian(a: Array, lower: bool) -> tuple[Array, Array]:
     """(values, ascending; vectors, orthonormal columns) of the matrices one of whose triangles is read."""
     values, vectors = np.linalg.eigh(np.where(np.isfinite(a), a, 0), UPLO="L" if lower else "U")
     triangle = np.tri(a.shape[-1], dtype=bool)
-    read = triangle if lower else triangle.T
-    bad = ~np.all(np.isfinite(np.where(read, a, 0)), axis=(-1, -2))
+    mask = triangle if lower else triangle.T
+    bad = ~np.all(np.isfinite(np.where(mask, a, 0)), axis=(-1, -2))
     return np.where(bad[..., None], np.nan, values), np.where(bad[..., None, None], np.nan, vectors)
 
 

@@ -81,8 +81,8 @@ def pivoted_qr(instruction: Instruction, a: Array, fixed: Array) -> tuple[Array,
 
 def hessenberg(instruction: Instruction, a: Array) -> tuple[Array, Array, Array]:
     """LAPACK's gehrd: (packed, tau, info). On and above the subdiagonal H = adjoint(Q) a Q, below it reflectors."""
-    given = options(instruction, low=1, high=a.shape[-1])
-    element_type, low, high = type_of(a), int(given["low"]), int(given["high"])
+    settings = options(instruction, low=1, high=a.shape[-1])
+    element_type, low, high = type_of(a), int(settings["low"]), int(settings["high"])
     packed = widen(a, wide_type(element_type)).copy()
     *batch, n, _ = packed.shape
     tau = np.zeros((*batch, max(0, n - 1)), packed.dtype)

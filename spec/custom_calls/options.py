@@ -11,8 +11,8 @@ _OPTION = re.compile(r'"?(\w+)"?\s*[=:]\s*(true|false|-?\d+(?:\.\d*)?(?:e[-+]?\d
 
 def options(instruction: Instruction, **defaults: float) -> dict[str, float]:
     """The numbers among the options, by name; truth is 1 or 0. Those that are left out have the defaults."""
-    found = {name: _number(value) for name, value in _OPTION.findall(instruction.backend_config or "")}
-    return {**defaults, **found}
+    numbers = {name: _number(value) for name, value in _OPTION.findall(instruction.backend_config or "")}
+    return {**defaults, **numbers}
 
 
 def letter(instruction: Instruction, name: str, default: str) -> str:

@@ -50,11 +50,11 @@ class Tiling:
 
     def owners(self, partition: int) -> dict[tuple[int, ...], list[int]]:
         """By tile, the partitions of a partition's group that have its summands, each of them once, in order."""
-        found: dict[tuple[int, ...], dict[int, int]] = {}
+        by_tile: dict[tuple[int, ...], dict[int, int]] = {}
         for p in sorted(self.tiles):
             if self.groups.get(p) == self.groups.get(partition):
-                found.setdefault(self.tiles[p], {}).setdefault(self.summand(p), p)
-        return {tile: [parts[k] for k in sorted(parts)] for tile, parts in found.items()}
+                by_tile.setdefault(self.tiles[p], {}).setdefault(self.summand(p), p)
+        return {tile: [parts[k] for k in sorted(parts)] for tile, parts in by_tile.items()}
 
 
 WHOLE = None  # the tiling of a value that every partition has as a whole
@@ -66,11 +66,11 @@ def to_tiles(instruction: Instruction, *operands: Array, device: Device) -> Valu
     if device.world.partitions == 1:
         return _unchanged(instruction, operands, shapes)
     if instruction.custom_call_target == "SPMDFullToShardShape":
-        given = [tiling(o.sharding, o.shape.rank, instruction, device.world.partitions) for o in instruction.operands]
+        tilings = [tiling(o.sharding, o.shape.rank, instruction, device.world.partitions) for o in instruction.operands]
     else:
-        given = mesh_tilings(instruction, "in_shardings", len(operands), device.world.module)
+        tilings = mesh_tilings(instruction, "in_shardings", len(operands), device.world.module)
     parts = []
-    for value, shape, t in zip(operands, shapes, given, strict=True):
+    for value, shape, t in zip(operands, shapes, tilings, strict=True):
         _check(instruction, value.shape, shape.dimensions, t)
         part = value if t is WHOLE else value[_slices(t, device.partition, shape.dimensions)]
         parts.append(part if t is WHOLE or t.summand(device.partition) == 0 else np.zeros_like(part))
@@ -83,13 +83,13 @@ def to_whole(instruction: Instruction, *operands: Array, device: Device) -> Valu
     if device.world.partitions == 1:
         return _unchanged(instruction, operands, shapes)
     if instruction.custom_call_target == "SPMDShardToFullShape":
-        given = [tiling(instruction.sharding, shapes[0].rank, instruction, device.world.partitions)]
+        tilings = [tiling(instruction.sharding, shapes[0].rank, instruction, device.world.partitions)]
     else:
-        given = mesh_tilings(instruction, "out_shardings", len(operands), device.world.module)
+        tilings = mesh_tilings(instruction, "out_shardings", len(operands), device.world.module)
     first = device.replica * device.world.partitions
     met = device.meet(instruction, tuple(range(first, first + device.world.partitions)), operands)
     results = []
-    for n, (shape, t) in enumerate(zip(shapes, given, strict=True)):
+    for n, (shape, t) in enumerate(zip(shapes, tilings, strict=True)):
         _check(instruction, shape.dimensions, operands[n].shape, t)
         if t is WHOLE:
             results.append(operands[n])
@@ -240,12 +240,12 @@ def mesh_tilings(instruction: Instruction, attribute: str, count: int, module: M
 def _meshes(module: Module | None) -> dict[str, tuple[dict[str, int], list[int]]]:
     """By name: the axes' sizes, and the devices in row-major order."""
     text = (module.attributes.get("frontend_attributes", "") if module else "").replace('\\"', '"')
-    found = {}
+    meshes = {}
     for name, axes, ids in _MESH.findall(text):
         sizes = {axis: int(size) for axis, size in re.findall(r'"([^"]+)" ?= ?(\d+)', axes)}
         devices = list(_numbers(ids)) if ids else list(range(int(np.prod(list(sizes.values())))))
-        found[name.strip('"')] = sizes, devices
-    return found
+        meshes[name.strip('"')] = sizes, devices
+    return meshes
 
 
 def _mesh_tiling(

@@ -31,12 +31,12 @@ def evaluate(instruction: Instruction, operand: Array) -> Array:
     shape = instruction.shape
     if operand.shape != instruction.operands[0].shape.dimensions:
         raise UnsupportedError(f"{instruction.name}: a bitcast of a dynamic shape: use reshape or transpose")
-    written = _major_to_minor(instruction.operands[0].shape)
-    read = _major_to_minor(shape)
-    flat = numerics.from_bits(numerics.to_bits(operand.transpose(written)), shape.element_type)
-    places = sorted(range(shape.rank), key=read.__getitem__)
+    source = _major_to_minor(instruction.operands[0].shape)
+    target = _major_to_minor(shape)
+    flat = numerics.from_bits(numerics.to_bits(operand.transpose(source)), shape.element_type)
+    places = sorted(range(shape.rank), key=target.__getitem__)
     flat = flat.reshape(-1)[: shape.size]  # elements below 8 bits end inside a byte
-    return flat.reshape([shape.dimensions[d] for d in read]).transpose(places)
+    return flat.reshape([shape.dimensions[d] for d in target]).transpose(places)
 
 
 def _major_to_minor(shape: Shape) -> tuple[int, ...]:

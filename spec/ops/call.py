@@ -24,10 +24,12 @@ CONSTRAINTS = {
 
 def infer(instruction: Instruction, *arguments: Shape) -> Shape:
     called = instruction.to_apply
-    taken = [p.shape for p in called.parameters]
-    fits = len(taken) == len(arguments) and all(t.compatible(a) for t, a in zip(taken, arguments, strict=True))
-    given = ", ".join(map(str, arguments))
-    require(fits, "C1", f"{called.name} takes ({', '.join(map(str, taken))}) and is given ({given})")
+    parameters = [p.shape for p in called.parameters]
+    fits = len(parameters) == len(arguments) and all(
+        t.compatible(a) for t, a in zip(parameters, arguments, strict=True)
+    )
+    text = ", ".join(map(str, arguments))
+    require(fits, "C1", f"{called.name} takes ({', '.join(map(str, parameters))}) and is given ({text})")
     return called.root.shape
 
 

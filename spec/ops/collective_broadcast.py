@@ -31,15 +31,15 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
     data = data_shapes(instruction, operands, "C1", "C5")
     groups = instruction.replica_groups.groups
-    named = [n for g in groups for n in g]
-    fits = all(groups) and len(set(named)) == len(named)
+    numbers = [n for g in groups for n in g]
+    fits = all(groups) and len(set(numbers)) == len(numbers)
     require(fits, "C2", f"replica_groups is {instruction.replica_groups}")
     return one_or_tuple(data)
 
 
 def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
-    named = (n for g in instruction.replica_groups.groups for n in g)
-    check_inside(instruction, named, replicas, partitions, "C4")
+    numbers = (n for g in instruction.replica_groups.groups for n in g)
+    check_inside(instruction, numbers, replicas, partitions, "C4")
 
 
 def evaluate(instruction: Instruction, *operands: Array, device: Device) -> Value:

@@ -58,18 +58,18 @@ def permuted(instruction: Instruction, operands: tuple[Shape, ...]) -> tuple[Sha
     require(fits, "C2", f"source_target_pairs is {pairs}")
     if not sizes:
         return operands
-    given = f"the operands are ({', '.join(map(str, operands))})"
+    text = f"the operands are ({', '.join(map(str, operands))})"
     fits = len(operands) == 4 and operands[0].element_type is operands[1].element_type
-    require(fits and operands[0].rank == operands[1].rank, "C1", given)
+    require(fits and operands[0].rank == operands[1].rank, "C1", text)
     for starts in operands[2:]:
         parts = starts.elements if starts.elements and starts.elements[0].is_tuple else (starts,)
         fits = len(parts) == len(sizes) and all(len(p.elements) == operands[0].rank for p in parts)
         fits = fits and all(e.is_scalar and e.element_type is S32 for p in parts for e in p.elements)
-        require(fits, "C1", given)
+        require(fits, "C1", text)
     for part in sizes:
         limits = [min(a, b) for a, b in zip(operands[0].dimensions, operands[1].dimensions, strict=True)]
         fits = len(part) == len(limits) and all(0 <= n <= m for n, m in zip(part, limits, strict=True))
-        require(fits, "C3", f"slice_sizes is {sizes}, {given}")
+        require(fits, "C3", f"slice_sizes is {sizes}, {text}")
     return (operands[1],)
 
 
@@ -79,8 +79,8 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
 
 def check_pairs(instruction: Instruction, replicas: Count, partitions: Count, label: str) -> None:
     """C5."""
-    named = (n for pair in instruction.source_target_pairs for n in pair)
-    check_inside(instruction, named, replicas, partitions, label)
+    numbers = (n for pair in instruction.source_target_pairs for n in pair)
+    check_inside(instruction, numbers, replicas, partitions, label)
 
 
 def evaluate(instruction: Instruction, *operands: Value, device: Device) -> Value:

@@ -33,8 +33,8 @@ CONSTRAINTS = {
 
 def branches(instruction: Instruction) -> tuple[Computation, ...]:
     """The branches in the order of their operands: for pred[] the one for true comes first."""
-    given = instruction.attributes.get("branch_computations", ())
-    return given or (instruction.true_computation, instruction.false_computation)
+    computations = instruction.attributes.get("branch_computations", ())
+    return computations or (instruction.true_computation, instruction.false_computation)
 
 
 def infer(instruction: Instruction, branch_index: Shape, *operands: Shape) -> Shape:
@@ -44,11 +44,11 @@ def infer(instruction: Instruction, branch_index: Shape, *operands: Shape) -> Sh
     require(fits, "C1", f"branch_index is {branch_index}, there are {len(called)} branches")
     require(len(operands) == len(called), "C2", f"there are {len(operands)} operands for {len(called)} branches")
     for branch, operand in zip(called, operands, strict=True):
-        taken = [p.shape for p in branch.parameters]
-        fits = len(taken) == 1 and taken[0].compatible(operand)
-        require(fits, "C2", f"{branch.name} takes ({', '.join(map(str, taken))}), its operand is {operand}")
-        given, first = branch.root.shape, called[0].root.shape
-        require(given.compatible(first), "C3", f"{branch.name} gives {given}, {called[0].name} gives {first}")
+        parameters = [p.shape for p in branch.parameters]
+        fits = len(parameters) == 1 and parameters[0].compatible(operand)
+        require(fits, "C2", f"{branch.name} takes ({', '.join(map(str, parameters))}), its operand is {operand}")
+        result, first = branch.root.shape, called[0].root.shape
+        require(result.compatible(first), "C3", f"{branch.name} gives {result}, {called[0].name} gives {first}")
     return union(*(branch.root.shape for branch in called))
 
 

@@ -15,8 +15,8 @@ CONSTRAINTS = {"C1": "the literal has the shape of the result"}
 
 
 def infer(instruction: Instruction) -> Shape:
-    given = Shape.of(instruction.literal)
-    require(instruction.shape.compatible(given), "C1", f"the literal is {given}, the result {instruction.shape}")
+    shape = Shape.of(instruction.literal)
+    require(instruction.shape.compatible(shape), "C1", f"the literal is {shape}, the result {instruction.shape}")
     return instruction.shape
 
 

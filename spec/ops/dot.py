@@ -42,8 +42,8 @@ CONSTRAINTS = {
 
 
 def _free(rank: int, *used: tuple[int, ...]) -> tuple[int, ...]:
-    taken = {d for dims in used for d in dims}
-    return tuple(d for d in range(rank) if d not in taken)
+    axes = {d for dims in used for d in dims}
+    return tuple(d for d in range(rank) if d not in axes)
 
 
 def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:

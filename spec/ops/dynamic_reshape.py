@@ -34,12 +34,14 @@ def infer(instruction: Instruction, operand: Shape, *sizes: Shape) -> Shape:
 
 def evaluate(instruction: Instruction, operand: Array, *sizes: Array) -> Array:
     shape = instruction.shape
-    given = [int(s) if m else d for s, d, m in zip(sizes, shape.dimensions, shape.marks, strict=True)]
-    fits = all(0 <= n <= d for n, d in zip(given, shape.dimensions, strict=True)) and prod(given) == operand.size
+    dimensions = [int(s) if m else d for s, d, m in zip(sizes, shape.dimensions, shape.marks, strict=True)]
+    fits = (
+        all(0 <= n <= d for n, d in zip(dimensions, shape.dimensions, strict=True)) and prod(dimensions) == operand.size
+    )
     if not fits:
-        message = f"{operand.size} elements do not go into sizes {given} of {shape.without_layout()}"
+        message = f"{operand.size} elements do not go into sizes {dimensions} of {shape.without_layout()}"
         raise EvaluationError(f"{instruction.name}: {message}")
-    return operand.reshape(given)
+    return operand.reshape(dimensions)
 
 
 EXAMPLES = (

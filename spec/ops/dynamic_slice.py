@@ -40,14 +40,14 @@ def infer(instruction: Instruction, operand: Shape, *start_indices: Shape) -> Sh
 
 def check_start_indices(operand: Shape, start_indices: tuple[Shape, ...]) -> None:
     """C1, of dynamic-update-slice too."""
-    given = ", ".join(map(str, start_indices))
+    text = ", ".join(map(str, start_indices))
     if len(start_indices) == 1 and start_indices[0].rank == 1:
         fits = start_indices[0].dimensions == (operand.rank,)
     else:
         fits = len(start_indices) == operand.rank and all(s.is_scalar for s in start_indices)
     fits = fits and len({s.element_type for s in start_indices}) <= 1
     fits = fits and all(s.element_type.is_integer for s in start_indices)
-    require(fits, "C1", f"operand is {operand}, the start indices are ({given})")
+    require(fits, "C1", f"operand is {operand}, the start indices are ({text})")
 
 
 def evaluate(instruction: Instruction, operand: Array, *start_indices: Array) -> Array:

@@ -27,10 +27,10 @@ CONSTRAINTS = {
 
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
     called = instruction.calls
-    taken = [p.shape for p in called.parameters]
-    fits = len(taken) == len(operands) and all(t.compatible(o) for t, o in zip(taken, operands, strict=True))
-    given = ", ".join(map(str, operands))
-    require(fits, "C1", f"{called.name} takes ({', '.join(map(str, taken))}) and is given ({given})")
+    parameters = [p.shape for p in called.parameters]
+    fits = len(parameters) == len(operands) and all(t.compatible(o) for t, o in zip(parameters, operands, strict=True))
+    text = ", ".join(map(str, operands))
+    require(fits, "C1", f"{called.name} takes ({', '.join(map(str, parameters))}) and is given ({text})")
     require(instruction.kind in KINDS, "C2", f"kind is {instruction.kind}")
     return called.root.shape
 

@@ -28,17 +28,17 @@ CONSTRAINTS = {
 
 
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
-    given = ", ".join(map(str, operands))
-    require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({given})")
+    text = ", ".join(map(str, operands))
+    require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({text})")
     dimensions = instruction.dimensions
     fits = dimensions in ((), tuple(range(operands[0].rank)))
-    require(fits, "C2", f"dimensions is {dimensions}, the operands are ({given})")
+    require(fits, "C2", f"dimensions is {dimensions}, the operands are ({text})")
     called = instruction.to_apply
-    taken = [p.shape for p in called.parameters]
-    fits = len(taken) == len(operands) and called.root.shape.is_scalar
-    fits = fits and all(t.compatible(Shape(o.element_type)) for t, o in zip(taken, operands, strict=True))
-    takes = ", ".join(map(str, taken))
-    require(fits, "C3", f"{called.name} takes ({takes}) and gives {called.root.shape}; the operands are ({given})")
+    parameters = [p.shape for p in called.parameters]
+    fits = len(parameters) == len(operands) and called.root.shape.is_scalar
+    fits = fits and all(t.compatible(Shape(o.element_type)) for t, o in zip(parameters, operands, strict=True))
+    takes = ", ".join(map(str, parameters))
+    require(fits, "C3", f"{called.name} takes ({takes}) and gives {called.root.shape}; the operands are ({text})")
     return marked(called.root.shape.element_type, operands[0].dimensions, operands[0].marks)
 
 

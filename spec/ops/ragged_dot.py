@@ -52,8 +52,8 @@ CONSTRAINTS = {
 
 
 def _others(rank: int, *used: tuple[int, ...]) -> tuple[int, ...]:
-    taken = {d for dims in used for d in dims}
-    return tuple(d for d in range(rank) if d not in taken)
+    axes = {d for dims in used for d in dims}
+    return tuple(d for d in range(rank) if d not in axes)
 
 
 def ragged_kind(instruction: Instruction) -> str:
@@ -156,12 +156,12 @@ def _matching(instruction: Instruction, rank: int, lhs_rank: int, ragged: int) -
     pairs |= dict(zip(instruction.lhs_contracting_dims, instruction.rhs_contracting_dims, strict=True))
 
     def turned(mask: Array) -> Array:
-        kept = [d for d in range(lhs_rank) if mask.shape[d] != 1 or d == ragged]
+        dims = [d for d in range(lhs_rank) if mask.shape[d] != 1 or d == ragged]
         shape = [1] * rank
-        for d in kept:
+        for d in dims:
             shape[pairs[d]] = mask.shape[d]
-        order = sorted(kept, key=pairs.__getitem__)
-        rest = [d for d in range(lhs_rank) if d not in kept]
+        order = sorted(dims, key=pairs.__getitem__)
+        rest = [d for d in range(lhs_rank) if d not in dims]
         return mask.transpose(*order, *rest).reshape(shape)
 
     return turned

@@ -47,25 +47,25 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     dimensions, rank = instruction.dimensions, operands[0].rank
     inside = all(0 <= d < rank for d in dimensions) and len(set(dimensions)) == len(dimensions)
     require(inside, "C3", f"dimensions is {dimensions}, the operands have rank {rank}")
-    kept = [d for d in range(rank) if d not in dimensions]
-    sizes, marks = tuple(operands[0].dimensions[d] for d in kept), tuple(operands[0].marks[d] for d in kept)
+    others = [d for d in range(rank) if d not in dimensions]
+    sizes, marks = tuple(operands[0].dimensions[d] for d in others), tuple(operands[0].marks[d] for d in others)
     return reduced_shape(instruction.to_apply, sizes, marks)
 
 
 def check_reducer(reducer: Computation, operands: tuple[Shape, ...], inits: tuple[Shape, ...]) -> None:
     """C1, C2 and C4, which reduce-window shares."""
-    given = ", ".join(map(str, operands + inits))
+    text = ", ".join(map(str, operands + inits))
     fits = len(operands) > 0 and len(operands) == len(inits) and all(i.is_scalar for i in inits)
-    require(fits, "C1", f"the operands are ({given})")
-    require(len({o.dimensions for o in operands}) == 1, "C2", f"the operands are ({given})")
-    taken = [p.shape for p in reducer.parameters]
+    require(fits, "C1", f"the operands are ({text})")
+    require(len({o.dimensions for o in operands}) == 1, "C2", f"the operands are ({text})")
+    parameters = [p.shape for p in reducer.parameters]
     # XLA lets an accumulated value be wider than the element it takes in.
-    fits = len(taken) == 2 * len(inits) and all(t.is_scalar for t in taken)
-    require(fits, "C4", f"{reducer.name} takes ({', '.join(map(str, taken))}); {len(operands)} arrays are reduced")
+    fits = len(parameters) == 2 * len(inits) and all(t.is_scalar for t in parameters)
+    require(fits, "C4", f"{reducer.name} takes ({', '.join(map(str, parameters))}); {len(operands)} arrays are reduced")
     results = reducer.root.shape.elements or (reducer.root.shape,)
     fits = len(results) == len(inits) and all(
         r.is_scalar and r.element_type is t.element_type is i.element_type
-        for r, t, i in zip(results, taken, inits, strict=False)
+        for r, t, i in zip(results, parameters, inits, strict=False)
     )
     require(
         fits, "C4", f"{reducer.name} gives {reducer.root.shape}; the initial values are {', '.join(map(str, inits))}"
@@ -82,8 +82,8 @@ def reduced_shape(reducer: Computation, dimensions: tuple[int, ...], marks: tupl
 def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     operands, inits = meet(values[: len(values) // 2]), values[len(values) // 2 :]
     reducer, dimensions = instruction.to_apply, tuple(sorted(instruction.dimensions))
-    kept = tuple(d for d in range(operands[0].ndim) if d not in dimensions)
-    sizes = tuple(operands[0].shape[d] for d in kept)
+    others = tuple(d for d in range(operands[0].ndim) if d not in dimensions)
+    sizes = tuple(operands[0].shape[d] for d in others)
     count = prod(operands[0].shape[d] for d in dimensions)
 
     wider = widening(reducer)
@@ -96,7 +96,7 @@ def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
             result = total.reduce(widen(operands[0], wide), axis=dimensions, initial=NEUTRAL[total](wide))
             return narrow(total(result, widen(inits[0], wide)), reducer.root.shape.element_type)
 
-    rows = [o.transpose(dimensions + kept).reshape(count, *sizes) for o in operands]
+    rows = [o.transpose(dimensions + others).reshape(count, *sizes) for o in operands]
     results = tuple(np.broadcast_to(i, sizes) for i in inits)
     if any(o.dtype != i.dtype for o, i in zip(operands, inits, strict=True)):  # two elements are no pair for to_apply
         for r in range(count):

@@ -65,14 +65,14 @@ def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
         for k in np.ndindex(tuple(w.size for w in window)):
             placings, elements = window_slices(window, k, sizes, counts)
             so_far = tuple(r[placings] for r in results)
-            taken = tuple(o[elements] for o in operands)
+            parts = tuple(o[elements] for o in operands)
             if not so_far[0].size:
                 continue
             combined: tuple[Array, ...]
-            if total is not None and taken[0].dtype != np.bool_:
-                combined = (total(*so_far, *taken),)
+            if total is not None and parts[0].dtype != np.bool_:
+                combined = (total(*so_far, *parts),)
             else:
-                combined = apply(reducer, so_far, taken, run)
+                combined = apply(reducer, so_far, parts, run)
             for r, c in zip(results, combined, strict=True):
                 r[placings] = c
     if total is not None and results[0].dtype != np.bool_:

@@ -62,12 +62,12 @@ def evaluate(instruction: Instruction, lhs: Array, rhs: Array, *scales: Array) -
 
 
 def _scaled(x: Array, scale: Array) -> Array:
-    made = scaled_type(type_of(x), type_of(scale))
-    wide = scale.astype(made.dtype)
+    element_type = scaled_type(type_of(x), type_of(scale))
+    wide = scale.astype(element_type.dtype)
     for d in range(scale.ndim):
         wide = wide.repeat(x.shape[d] // max(1, scale.shape[d]), axis=d)
     with np.errstate(all="ignore"):
-        return round_to(x.astype(made.dtype) * wide, made)
+        return round_to(x.astype(element_type.dtype) * wide, element_type)
 
 
 EXAMPLES = (

@@ -45,15 +45,15 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     require(0 <= carries < len(operands), "C1", f"num_carries is {carries}, of {len(operands)} operands")
     inputs, inits = operands[: len(operands) - carries], operands[len(operands) - carries :]
     dimensions = instruction.dimensions
-    given = ", ".join(map(str, inputs))
+    text = ", ".join(map(str, inputs))
     fits = len(dimensions) == 1 and all(x.is_array and 0 <= dimensions[0] < x.rank for x in inputs)
     fits = fits and len({x.dimensions[dimensions[0]] for x in inputs}) == 1
-    require(fits, "C2", f"dimensions is {dimensions}, the inputs are {given}")
+    require(fits, "C2", f"dimensions is {dimensions}, the inputs are {text}")
     (d,) = dimensions
-    wanted = [x.with_dimensions(x.dimensions[:d] + x.dimensions[d + 1 :]) for x in inputs] + list(inits)
-    taken = [p.shape for p in body.parameters]
-    fits = len(taken) == len(wanted) and all(t.compatible(w) for t, w in zip(taken, wanted, strict=True))
-    require(fits, "C3", f"{body.name} takes {_listed(taken)}, and is given {_listed(wanted)}")
+    expected = [x.with_dimensions(x.dimensions[:d] + x.dimensions[d + 1 :]) for x in inputs] + list(inits)
+    parameters = [p.shape for p in body.parameters]
+    fits = len(parameters) == len(expected) and all(t.compatible(w) for t, w in zip(parameters, expected, strict=True))
+    require(fits, "C3", f"{body.name} takes {_listed(parameters)}, and is given {_listed(expected)}")
     root = body.root.shape
     results = list(root.elements) if root.is_tuple else [root]
     slices, carried = results[: len(results) - carries], results[len(results) - carries :]
@@ -80,11 +80,11 @@ def evaluate(instruction: Instruction, *operands: Array, run: Run) -> Value:
     size = inputs[0].shape[d]
     for i in reversed(range(size)) if instruction.is_reverse else range(size):
         at = (slice(None),) * d + (i,)
-        given = run(body, *(x[at] for x in inputs), *carried)
-        given = given if isinstance(given, tuple) else (given,)
-        for output, part in zip(outputs, given, strict=False):
+        values = run(body, *(x[at] for x in inputs), *carried)
+        values = values if isinstance(values, tuple) else (values,)
+        for output, part in zip(outputs, values, strict=False):
             output[at] = part
-        carried = given[len(outputs) :]
+        carried = values[len(outputs) :]
     return (*outputs, *carried) if instruction.shape.is_tuple else (*outputs, *carried)[0]
 
 

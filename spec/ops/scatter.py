@@ -64,11 +64,11 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     i, n = instruction, len(shapes) // 2
     operands, indices, updates = shapes[:n], shapes[n], shapes[n + 1 :]
-    given = ", ".join(map(str, shapes))
+    text = ", ".join(map(str, shapes))
     fits = len(shapes) % 2 == 1 and n > 0
     fits = fits and len({o.dimensions for o in operands}) == len({u.dimensions for u in updates}) == 1
     fits = fits and all(o.element_type is u.element_type for o, u in zip(operands, updates, strict=True))
-    require(fits, "C1", f"the operands are ({given})")
+    require(fits, "C1", f"the operands are ({text})")
     fits = indices.is_array and indices.element_type.is_integer and 0 <= i.index_vector_dim <= indices.rank
     require(fits, "C2", f"scatter_indices is {indices}, index_vector_dim is {i.index_vector_dim}")
     operand, update, mapped = operands[0], updates[0], i.scatter_dims_to_operand_dims
@@ -86,13 +86,13 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     check_batching("C6", operand, i.input_batching_dims, mapped, indices, i.scatter_indices_batching_dims, i)
     batch = without(indices.dimensions, (i.index_vector_dim,))
     require(without(update.dimensions, window) == batch, "C7", f"updates is {update}, scatter_indices is {indices}")
-    taken, root = [p.shape for p in i.to_apply.parameters], i.to_apply.root.shape
+    parameters, root = [p.shape for p in i.to_apply.parameters], i.to_apply.root.shape
     scalars = [Shape(o.element_type) for o in operands]
-    fits = len(taken) == 2 * n and all(t.compatible(s) for t, s in zip(taken, scalars * 2, strict=True))
+    fits = len(parameters) == 2 * n and all(t.compatible(s) for t, s in zip(parameters, scalars * 2, strict=True))
     results = root.elements or (root,)
     fits = fits and len(results) == n and all(r.compatible(s) for r, s in zip(results, scalars, strict=True))
-    said = f"{i.to_apply.name} takes ({', '.join(map(str, taken))}) and gives {root}"
-    require(fits, "C8", f"{said}; the operands are ({given})")
+    signature = f"{i.to_apply.name} takes ({', '.join(map(str, parameters))}) and gives {root}"
+    require(fits, "C8", f"{signature}; the operands are ({text})")
     results = tuple(marked(o.element_type, o.dimensions, o.marks) for o in operands)
     return Shape.tuple_of(*results) if n > 1 or root.is_tuple else results[0]
 

@@ -53,14 +53,16 @@ def infer(instruction: Instruction, operand: Shape, source: Shape, init_value: S
     counts = tuple(window_count(s, w) for s, w in zip(operand.dimensions, window, strict=True))
     require(source.dimensions == counts, "C2", f"source is {source}, the window has placings {counts}")
     element, value = (Shape(s.element_type) for s in (operand, source))
-    for label, called, taken, given in (
+    for label, called, parameter, result in (
         ("C3", instruction.select, element, Shape(PRED)),
         ("C4", instruction.scatter, value, value),
     ):
         shapes = [p.shape for p in called.parameters]
-        fits = len(shapes) == 2 and all(s.compatible(taken) for s in shapes) and called.root.shape.compatible(given)
-        said = f"{called.name} takes ({', '.join(map(str, shapes))}) and gives {called.root.shape}"
-        require(fits, label, f"{said}; it must take two {taken}")
+        fits = (
+            len(shapes) == 2 and all(s.compatible(parameter) for s in shapes) and called.root.shape.compatible(result)
+        )
+        signature = f"{called.name} takes ({', '.join(map(str, shapes))}) and gives {called.root.shape}"
+        require(fits, label, f"{signature}; it must take two {parameter}")
     require(init_value.compatible(value), "C4", f"init_value is {init_value}, source is {source}")
     return marked(source.element_type, operand.dimensions, operand.marks)
 
@@ -71,15 +73,15 @@ def evaluate(instruction: Instruction, operand: Array, source: Array, init_value
     counts = tuple(map(min, counts, source.shape))  # one of dynamic size may be shorter
     source = source[tuple(map(slice, counts))]
     flat_index = np.arange(operand.size).reshape(sizes)
-    held = np.zeros(counts, operand.dtype)
-    place = np.full(counts, -1)  # where the held element comes from; -1: none is held yet
+    choices = np.zeros(counts, operand.dtype)
+    place = np.full(counts, -1)  # where the choice comes from; -1: none is made yet
     for k in np.ndindex(tuple(w.size for w in window)):
         placings, elements = window_slices(window, k, sizes, counts)
         if not place[placings].size:
             continue
-        keep = run_vectorized(instruction.select, held[placings], operand[elements], run=run)
+        keep = run_vectorized(instruction.select, choices[placings], operand[elements], run=run)
         keep = keep & (place[placings] >= 0)
-        held[placings] = np.where(keep, held[placings], operand[elements])
+        choices[placings] = np.where(keep, choices[placings], operand[elements])
         place[placings] = np.where(keep, place[placings], flat_index[elements])
     result = np.full(operand.size, init_value)
     inside = place >= 0

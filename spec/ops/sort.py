@@ -36,16 +36,16 @@ CONSTRAINTS = {
 
 
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
-    given = ", ".join(map(str, operands))
-    require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({given})")
+    text = ", ".join(map(str, operands))
+    require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({text})")
     dims = instruction.dimensions
-    require(len(dims) == 1 and 0 <= dims[0] < operands[0].rank, "C2", f"dimensions is {dims}; operands ({given})")
-    taken, result = [p.shape for p in instruction.to_apply.parameters], instruction.to_apply.root.shape
+    require(len(dims) == 1 and 0 <= dims[0] < operands[0].rank, "C2", f"dimensions is {dims}; operands ({text})")
+    parameters, result = [p.shape for p in instruction.to_apply.parameters], instruction.to_apply.root.shape
     pairs = [Shape(o.element_type) for o in operands for _ in range(2)]
-    fits = len(taken) == len(pairs) and all(t.compatible(p) for t, p in zip(taken, pairs, strict=True))
+    fits = len(parameters) == len(pairs) and all(t.compatible(p) for t, p in zip(parameters, pairs, strict=True))
     fits = fits and result.compatible(Shape(PRED))
-    said = f"{instruction.to_apply.name} takes ({', '.join(map(str, taken))}) and gives {result}"
-    require(fits, "C3", f"{said}; the operands are ({given})")
+    signature = f"{instruction.to_apply.name} takes ({', '.join(map(str, parameters))}) and gives {result}"
+    require(fits, "C3", f"{signature}; the operands are ({text})")
     results = tuple(marked(o.element_type, o.dimensions, o.marks) for o in operands)
     return results[0] if len(results) == 1 else Shape.tuple_of(*results)
 
@@ -56,8 +56,8 @@ def evaluate(instruction: Instruction, *operands: Array, run: Run) -> Value:
     shape = rows[0].shape
     flat = [r.reshape(-1, shape[-1]) if r.size else r.reshape(0, shape[-1]) for r in rows]
     order = sorted_order(instruction.to_apply, flat, run)
-    taken = [np.take_along_axis(f, order, axis=1).reshape(shape) for f in flat]
-    results = tuple(np.moveaxis(t, -1, dimension) for t in taken)
+    arrays = [np.take_along_axis(f, order, axis=1).reshape(shape) for f in flat]
+    results = tuple(np.moveaxis(t, -1, dimension) for t in arrays)
     return results[0] if len(results) == 1 else results
 
 

@@ -57,9 +57,9 @@ def evaluate(instruction: Instruction, a: Array, b: Array) -> Array:
     n = a.shape[-1]
     with np.errstate(all="ignore"):
         for i in range(n) if lower else reversed(range(n)):
-            done = slice(0, i) if lower else slice(i + 1, n)
-            known = (a[..., i, done, None] * x[..., done, :]).sum(-2)
-            x[..., i, :] -= known
+            rows = slice(0, i) if lower else slice(i + 1, n)
+            sums = (a[..., i, rows, None] * x[..., rows, :]).sum(-2)
+            x[..., i, :] -= sums
             if not instruction.unit_diagonal:
                 x[..., i, :] /= a[..., i, i, None]
         return narrow(x if instruction.left_side else x.swapaxes(-1, -2), element_type)

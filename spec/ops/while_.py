@@ -27,11 +27,11 @@ CONSTRAINTS = {
 
 def infer(instruction: Instruction, init: Shape) -> Shape:
     for label, called, result in (("C1", instruction.condition, Shape(PRED)), ("C2", instruction.body, init)):
-        taken = [p.shape for p in called.parameters]
-        fits = len(taken) == 1 and taken[0].compatible(init)
-        require(fits, label, f"{called.name} takes {', '.join(map(str, taken)) or 'nothing'}; the value is {init}")
-        given = called.root.shape
-        require(given.compatible(result), label, f"{called.name} gives {given}, not {result}")
+        parameters = [p.shape for p in called.parameters]
+        fits = len(parameters) == 1 and parameters[0].compatible(init)
+        require(fits, label, f"{called.name} takes {', '.join(map(str, parameters)) or 'nothing'}; the value is {init}")
+        shape = called.root.shape
+        require(shape.compatible(result), label, f"{called.name} gives {shape}, not {result}")
     return init
 
 

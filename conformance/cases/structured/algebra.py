@@ -132,15 +132,15 @@ def _norms(thorough: bool) -> Iterator[Case]:
             scale, offset, mean = (random_values(rng, t, dims[feature : feature + 1]) for _ in range(3))
             variance = np.abs(random_values(rng, t, dims[feature : feature + 1])) + np.asarray(0.5).astype(t.dtype)
             variance = variance.astype(t.dtype)
-            made: list[Case] = []
+            norms: list[Case] = []
             suffix = f"epsilon={(0.001, 0.1)[n % 2]}, feature_index={feature}"
             line = f"ROOT r = _ batch-norm-training(p0, p1, p2), {suffix}"
-            made.append(structured("batch-norm-training", f"{t}_{n}", line, x, scale, offset))
+            norms.append(structured("batch-norm-training", f"{t}_{n}", line, x, scale, offset))
             line = f"ROOT r = _ batch-norm-inference(p0, p1, p2, p3, p4), {suffix}"
-            made.append(structured("batch-norm-inference", f"{t}_{n}", line, x, scale, offset, mean, variance))
+            norms.append(structured("batch-norm-inference", f"{t}_{n}", line, x, scale, offset, mean, variance))
             line = f"ROOT r = _ batch-norm-grad(p0, p1, p2, p3, p4), {suffix}"
-            made.append(structured("batch-norm-grad", f"{t}_{n}", line, x, scale, mean, variance, g))
-            for case in made:
+            norms.append(structured("batch-norm-grad", f"{t}_{n}", line, x, scale, mean, variance, g))
+            for case in norms:
                 yield case
                 if n == 1 or (n == 0 and t.name == "f32"):
                     yield from not_finite(case)

@@ -33,8 +33,8 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield _again("dynamic-update-slice", lines, lambda rng: (f32(rng, 9), f32(rng, 3), _index(rng, 7)))
     lines = """ROOT r = _ scatter(p0, p1, p2), update_window_dims={}, inserted_window_dims={0},
                scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"""
-    made = lambda rng: (f32(rng, 9), rng.integers(0, 9, (5, 1)).astype(np.int32), f32(rng, 5))  # noqa: E731
-    yield _again("scatter", " ".join(lines.split()), made, before=add)
+    draw = lambda rng: (f32(rng, 9), rng.integers(0, 9, (5, 1)).astype(np.int32), f32(rng, 5))  # noqa: E731
+    yield _again("scatter", " ".join(lines.split()), draw, before=add)
     lines = """zero = s32[] constant(0)
                init = (s32[], f32[4]) tuple(zero, p0)
                ROOT r = _ while(init), condition=more, body=step"""
@@ -44,8 +44,8 @@ def cases(thorough: bool) -> Iterator[Case]:
                ROOT r = _ while(init), condition=more, body=step"""
     yield _again("while", lines, lambda rng: (f32(rng, 3), f32(rng, 3)), "swapping_again", SWAPPING)
     lines = "ROOT r = _ conditional(p0, p1, p2, p3), branch_computations={first, second, third}"
-    made = lambda rng: (_index(rng, 4), f32(rng, 3), f32(rng, 3), f32(rng, 3))  # noqa: E731
-    yield _again("conditional", lines, made, before=BRANCHES)
+    draw = lambda rng: (_index(rng, 4), f32(rng, 3), f32(rng, 3), f32(rng, 3))  # noqa: E731
+    yield _again("conditional", lines, draw, before=BRANCHES)
     lines = "s = _ sort(p0, p1), dimensions={0}, is_stable=true, to_apply=less\nROOT r = _ tuple(s, p0)"
     less = """less { a = f32[] parameter(0)
                      b = f32[] parameter(1)
@@ -53,8 +53,8 @@ def cases(thorough: bool) -> Iterator[Case]:
                      d = s32[] parameter(3)
                      ROOT r = pred[] compare(a, b), direction=LT }
            """
-    made = lambda rng: (f32(rng, 20), np.arange(20, dtype=np.int32))  # noqa: E731
-    yield _again("sort", lines, made, before=less)
+    draw = lambda rng: (f32(rng, 20), np.arange(20, dtype=np.int32))  # noqa: E731
+    yield _again("sort", lines, draw, before=less)
     lines = "ROOT r = (u64[2], u32[5]) rng-bit-generator(p0), algorithm=rng_three_fry"
     yield _again("rng-bit-generator", lines, lambda rng: (rng.integers(0, 2**60, 2).astype(np.uint64),))
     lines = """low = f32[] constant(0)
@@ -67,10 +67,10 @@ def _index(rng: np.random.Generator, below: int) -> np.ndarray:
     return np.asarray(rng.integers(0, below), np.int32)
 
 
-def _again(opcode: str, lines: str, made, variant: str = "again", before: str = "") -> Case:
+def _again(opcode: str, lines: str, draw, variant: str = "again", before: str = "") -> Case:
     """The case, with other arguments for each of the calls before: all of them differ, then the last element of each
     array alone, then one in the middle, then the order of the elements."""
-    *earlier, last = (tuple(np.asarray(v) for v in made(seeded(f"calls/{opcode}/{n}"))) for n in range(CALLS + 1))
+    *earlier, last = (tuple(np.asarray(v) for v in draw(seeded(f"calls/{opcode}/{n}"))) for n in range(CALLS + 1))
     other = earlier[0]
     for change in (_but_the_last, _but_the_middle, _turned):
         earlier.append(tuple(change(v, o) for v, o in zip(last, other, strict=True)))

@@ -97,7 +97,7 @@ def _undone(t: ElementType) -> Case:
         "q": "divide(p0, p1)", "m": "multiply(p0, p1)", "s": "add(p0, p1)", "w": "multiply(p0, p0)", "v": "sqrt(p0)",
         "e": "exponential(p0)", "l": "log(p0)", "n": "negate(p0)", "a": "abs(p0)",
     }  # fmt: skip
-    before = "".join(f"{name} = {d} {made}\n" for name, made in first.items())
+    before = "".join(f"{name} = {d} {expression}\n" for name, expression in first.items())
     lines = [
         "_ multiply(q, p1)", "_ divide(m, p1)", "_ subtract(s, p1)", "_ sqrt(w)", "_ multiply(v, v)", "_ log(e)",
         "_ exponential(l)", "_ negate(n)", "_ abs(n)", "_ negate(a)", "_ subtract(p0, s)",
@@ -143,7 +143,7 @@ def _wrapped(t: ElementType, divisor: int) -> Case:
     shift, less = divisor.bit_length() - 1, -divisor if t.kind == "signed" else (1 << t.bits) - divisor
     values = {"n": divisor, "k": shift, "less": less, "power": 1 << shift}
     before = [f"{c}0 = {t}[] constant({v})\n{c} = {own} broadcast({c}0), dimensions={{}}" for c, v in values.items()]
-    left = {
+    remainders = {
         "a": "remainder(p0, n)",
         "b": ("divide(p0, n)", "multiply({}, n)", "subtract(p0, {})"),
         "c": ("divide(p0, n)", "multiply({}, less)", "add(p0, {})"),
@@ -153,7 +153,7 @@ def _wrapped(t: ElementType, divisor: int) -> Case:
     }
     before.append(f"z0 = s32[] constant(0)\nz = {index} broadcast(z0), dimensions={{}}")
     before.append(f"f0 = s32[] constant(4)\nf = {index} broadcast(f0), dimensions={{}}")
-    for name, steps in left.items():
+    for name, steps in remainders.items():
         last = ""
         for number, step in enumerate((steps,) if isinstance(steps, str) else steps):
             before.append(f"{name}{number} = {own} {step.format(last)}")
@@ -161,7 +161,7 @@ def _wrapped(t: ElementType, divisor: int) -> Case:
         before.append(f"{name}i = {index} convert({last})")
         before.append(f"{name}n = pred[{COUNT}] compare({name}i, z), direction=LT")
         before.append(f"{name}f = {index} add({name}i, f)")
-    lines = [f"_ select({name}n, {name}f, {name}i)" for name in left]
+    lines = [f"_ select({name}n, {name}f, {name}i)" for name in remainders]
     return several("select", f"wrapped_{t}_{divisor}", lines, x, constants="\n".join(before) + "\n")
 
 

@@ -175,8 +175,8 @@ def _loops(rng: np.random.Generator) -> Iterator[Case]:
                d = _ call(c), to_apply=flip
                ROOT r = _ tuple(w, c, m, d)"""
     for n, (x, y) in enumerate(((True, False), (False, True))):
-        given = np.array(x), np.array(y), np.array([True, False, True])
-        yield structured("while", f"one_computation_in_many_roles_{n}", roles, *given, before=ANY_ROLE)
+        arguments = np.array(x), np.array(y), np.array([True, False, True])
+        yield structured("while", f"one_computation_in_many_roles_{n}", roles, *arguments, before=ANY_ROLE)
 
 
 def _branches(rng: np.random.Generator) -> Iterator[Case]:
@@ -193,8 +193,8 @@ def _branches(rng: np.random.Generator) -> Iterator[Case]:
         nested = """a = _ tuple(p1)
                     b = _ tuple(a, p2)
                     ROOT r = _ conditional(p0, b, b), true_computation=flip_all, false_computation=same_all"""
-        given = np.array(chosen), np.array(True), random_values(rng, "f32", (2,))
-        yield structured("conditional", f"of_nested_tuples_{chosen}", nested, *given, before=OF_PRED)
+        arguments = np.array(chosen), np.array(True), random_values(rng, "f32", (2,))
+        yield structured("conditional", f"of_nested_tuples_{chosen}", nested, *arguments, before=OF_PRED)
     line = "ROOT r = _ conditional(p0, p1, p1), branch_computations={first, second}"
     yield structured("conditional", "one_operand", line, np.array(1, np.int32), x, before=BRANCHES)
 

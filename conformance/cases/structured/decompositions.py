@@ -39,24 +39,26 @@ def _call(
     """A case of one call; letters among the options are written as the numbers of their characters. The results
     numbered `without`, of which nothing is known, are not results of the program."""
     if target.islower():
-        given = ", ".join(
+        numbers = ", ".join(
             f"{name} = {ord(o) if isinstance(o, str) else o} : {'ui8' if isinstance(o, str) else 'i32'}"
             for name, o in (options or {}).items()
         )
         target = f"lapack_{LETTER[t.name]}{target}_ffi"
-        more = f", api_version=API_VERSION_TYPED_FFI, backend_config={{{given}}}"
+        more = f", api_version=API_VERSION_TYPED_FFI, backend_config={{{numbers}}}"
     else:
         more = ""
     rank = max(o.ndim for o in operands)  # that of matrices; vectors have one dimension less
     shapes = [_by_columns(s, s.rank == rank) for s in results]
     result = f"({', '.join(shapes)})" if len(results) > 1 else shapes[0]
-    taken = ", ".join(_by_columns(Shape.of(o), o.ndim == rank) for o in operands)
+    layouts = ", ".join(_by_columns(Shape.of(o), o.ndim == rank) for o in operands)
     names = ", ".join(f"p{n}" for n in range(len(operands)))
-    line = f'{result} custom-call({names}), custom_call_target="{target}", operand_layout_constraints={{{taken}}}{more}'
+    line = (
+        f'{result} custom-call({names}), custom_call_target="{target}", operand_layout_constraints={{{layouts}}}{more}'
+    )
     if without:
-        kept = [n for n in range(len(results)) if n not in without]
-        parts = [f"e{n} = {results[n]} get-tuple-element(c), index={n}" for n in kept]
-        line = "\n".join([f"c = {line}", *parts, f"ROOT r = _ tuple({', '.join(f'e{n}' for n in kept)})"])
+        indices = [n for n in range(len(results)) if n not in without]
+        parts = [f"e{n} = {results[n]} get-tuple-element(c), index={n}" for n in indices]
+        line = "\n".join([f"c = {line}", *parts, f"ROOT r = _ tuple({', '.join(f'e{n}' for n in indices)})"])
     else:
         line = f"ROOT r = {line}"
     return structured("custom-call", f"{target}_{t}_{variant}", line, *operands, type=t.name)

@@ -82,14 +82,14 @@ def cases(thorough: bool) -> Iterator[Case]:
         yield _dot(f"form_{n}", form, "f32", "f32", "f32")
     for t in array_types():
         for n in range(len(FORMS)) if thorough else (7,):
-            made = _dot(f"{t}_{n}", FORMS[n], t.name, t.name, t.name)
-            if made:
-                yield made
+            case = _dot(f"{t}_{n}", FORMS[n], t.name, t.name, t.name)
+            if case:
+                yield case
     for types in MIXED:
         for n in range(len(FORMS)) if thorough else (0,):
-            made = _dot(f"{'_'.join(types)}_{n}", FORMS[n], *types)
-            if made:
-                yield made
+            case = _dot(f"{'_'.join(types)}_{n}", FORMS[n], *types)
+            if case:
+                yield case
     yield from _extremes()
     for types, forms in NOT_FINITE.items():
         for n in forms:

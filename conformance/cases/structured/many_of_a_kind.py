@@ -39,18 +39,18 @@ def _pairs_of_dimensions() -> Iterator[Case]:
     for order in ((1, 0), (2, 0, 1), (1, 2, 0)):
         k = len(order)
         batch, label = ",".join(map(str, range(k))), "".join(map(str, order))
-        named = ",".join(map(str, order))
-        left = "" if k == 3 else ",2"  # a dimension of the operand that is part of the block
-        sizes = ",".join(["1"] * k + (["3"] if left else []) + ["1"])
-        offset = "3" if left else ""
+        places = ",".join(map(str, order))
+        rest = "" if k == 3 else ",2"  # a dimension of the operand that is part of the block
+        sizes = ",".join(["1"] * k + (["3"] if rest else []) + ["1"])
+        offset = "3" if rest else ""
         line = f"""ROOT r = _ gather(p0, p1), offset_dims={{{offset}}}, collapsed_slice_dims={{3}},
                    start_index_map={{3}}, operand_batching_dims={{{batch}}},
-                   start_indices_batching_dims={{{named}}}, index_vector_dim=3, slice_sizes={{{sizes}}}"""
+                   start_indices_batching_dims={{{places}}}, index_vector_dim=3, slice_sizes={{{sizes}}}"""
         yield structured("gather", f"batches_{label}", " ".join(line.split()), x, at)
-        updates = small_integers(rng, "f32", (3, 3, 3, 3) if left else (3, 3, 3))
+        updates = small_integers(rng, "f32", (3, 3, 3, 3) if rest else (3, 3, 3))
         line = f"""ROOT r = _ scatter(p0, p1, p2), update_window_dims={{{offset}}}, inserted_window_dims={{3}},
                    scatter_dims_to_operand_dims={{3}}, input_batching_dims={{{batch}}},
-                   scatter_indices_batching_dims={{{named}}}, index_vector_dim=3, to_apply=add"""
+                   scatter_indices_batching_dims={{{places}}}, index_vector_dim=3, to_apply=add"""
         yield structured("scatter", f"batches_{label}", " ".join(line.split()), np.round(x), at, updates,
                          before=combiner("add", "add", "f32"))  # fmt: skip
 
@@ -74,8 +74,8 @@ def _operands() -> Iterator[Case]:
     line = f"{zeros}ROOT r = _ reduce-window({names}, {inits}), window={{size=1x3 pad=0_0x1_1}}, to_apply=each"
     yield structured("reduce-window", "four_operands", line, *xs, before=before)
     at, updates = np.array([[0], [3], [3], [1]], np.int32), [small_integers(rng, "s32", (4, 6)) for _ in range(COUNT)]
-    given = ", ".join(f"p{n}" for n in range(2 * COUNT + 1))
-    line = f"""ROOT r = _ scatter({given}), update_window_dims={{1}}, inserted_window_dims={{0}},
+    operands = ", ".join(f"p{n}" for n in range(2 * COUNT + 1))
+    line = f"""ROOT r = _ scatter({operands}), update_window_dims={{1}}, inserted_window_dims={{0}},
                scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=each"""
     yield structured("scatter", "four_operands", " ".join(line.split()), *xs, at, *updates, before=before)
     one = "mixed { a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  c = s32[] parameter(2)\n"
@@ -101,10 +101,10 @@ def _control() -> Iterator[Case]:
                         f"  y{m} = s32[5] add(x, b{m})\n" for m in range(5))  # fmt: skip
         each = ", ".join(f"y{m}" for m in range(5))
         before += f"branch{n} {{\n  x = s32[5] parameter(0)\n{lines}  ROOT r = ({results}) tuple({each}) }}\n"
-    given = ", ".join(["p1"] * BRANCHES)
-    named = ", ".join(f"branch{n}" for n in range(BRANCHES))
+    operands = ", ".join(["p1"] * BRANCHES)
+    branches = ", ".join(f"branch{n}" for n in range(BRANCHES))
     for index in (-1, 2, 4, 5, 6, 7):
-        line = f"ROOT r = ({results}) conditional(p0, {given}), branch_computations={{{named}}}"
+        line = f"ROOT r = ({results}) conditional(p0, {operands}), branch_computations={{{branches}}}"
         yield structured("conditional", f"of_seven_{index}", line, np.array(index, np.int32), x, before=before)
     state = f"(s32[], {results})"
     elements = "".join(f"  v{m} = s32[5] get-tuple-element(s), index={m + 1}\n" for m in range(5))

@@ -111,8 +111,8 @@ def _products() -> Iterator[Case]:
         for n in TERMS if t != "bf16" else FEW:
             for lhs, rhs in (((5, n), (n,)), ((SQUARE[0], n), (n, 33)), ((n,), (n, 3))):
                 one = "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
-                given = rows if len(lhs) == 2 else one
-                lines.append(f"_{t} dot(p{len(inputs)}, p{len(inputs) + 1}), {given}")
+                dimensions = rows if len(lhs) == 2 else one
+                lines.append(f"_{t} dot(p{len(inputs)}, p{len(inputs) + 1}), {dimensions}")
                 inputs += [small_integers(rng, t, lhs, -1, 1), small_integers(rng, t, rhs, -1, 1)]
         yield several("dot", f"medium_{t}", lines, *inputs)
     a, b = small_integers(rng, "f32", (37, 5, 9)), small_integers(rng, "f32", (37, 9, 6))

@@ -88,14 +88,14 @@ def _indexing(variant: str, dims: tuple[int, ...]) -> Iterator[Case]:
     line = f"ROOT r = _ dynamic-update-slice(p0, p1{names})"
     yield structured("dynamic-update-slice", variant, line, x, random_values(rng, "f32", sizes), *starts)
     indexed = (2, rank - 1)
-    kept = tuple(k for k in range(rank) if k not in indexed)
+    others = tuple(k for k in range(rank) if k not in indexed)
     indices = np.array([[0, 2], [2, 1], [1, 0], [0, 0]], np.int32)
     slices = tuple(1 if k in indexed else n for k, n in enumerate(dims))
     window = _text(tuple(range(1, rank - 1)))
     line = f"""ROOT r = _ gather(p0, p1), offset_dims={{{window}}}, collapsed_slice_dims={{{_text(indexed)}}},
                start_index_map={{{_text(indexed)}}}, index_vector_dim=1, slice_sizes={{{_text(slices)}}}"""
     yield structured("gather", variant, " ".join(line.split()), x, indices)
-    updates = random_values(rng, "f32", (4, *(dims[k] for k in kept)))
+    updates = random_values(rng, "f32", (4, *(dims[k] for k in others)))
     line = f"""ROOT r = _ scatter(p0, p1, p2), update_window_dims={{{window}}},
                inserted_window_dims={{{_text(indexed)}}}, scatter_dims_to_operand_dims={{{_text(indexed)}}},
                index_vector_dim=1, to_apply=add"""

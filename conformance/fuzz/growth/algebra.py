@@ -34,8 +34,8 @@ def matrices(f: ProgramBuilder, t: ElementType, n: int, batch: Dims, hermitian: 
     """Well-conditioned ones; whether or not they are Hermitian, both triangles are filled."""
     rng = np.random.default_rng(f.r.getrandbits(32))
     drawn = rng.integers(-3, 4, (*batch, n, n)) + (1j * rng.integers(-3, 4, (*batch, n, n)) if t.is_complex else 0)
-    made = drawn @ np.conj(drawn.swapaxes(-1, -2)) + n * np.eye(n) if hermitian else drawn + (5 + n) * np.eye(n)
-    return given(f, made.astype(t.dtype))
+    matrix = drawn @ np.conj(drawn.swapaxes(-1, -2)) + n * np.eye(n) if hermitian else drawn + (5 + n) * np.eye(n)
+    return given(f, matrix.astype(t.dtype))
 
 
 @rule(0.4)
@@ -93,8 +93,8 @@ def scan(f: ProgramBuilder) -> None:
     part = Shape(t, x.shape.dimensions[:d] + x.shape.dimensions[d + 1 :])
     inner = ProgramBuilder(f.program, f.depth - 1)
     a, carried = inner.parameter(part), inner.parameter(part)
-    made = inner.put(f.r.choice(("add", "multiply", "maximum", "subtract")), a, carried)
-    root = inner.put("tuple", made, made)
+    step = inner.put(f.r.choice(("add", "multiply", "maximum", "subtract")), a, carried)
+    root = inner.put("tuple", step, step)
     body = f.program.keep(Computation(f.program.name("turn"), inner.instructions, root))
     f.elements(f.put("scan", x, f.of(t, part.dimensions), dimensions=(d,), num_carries=1, to_apply=body,
                      is_reverse=f.flip(0.3)))  # fmt: skip
@@ -128,9 +128,9 @@ def undone(f: ProgramBuilder) -> None:
             f.put(f.r.choice(("round-nearest-even", "round-nearest-afz")), halves)
         case _:
             y, z = (fresh(f, x.shape.element_type, x.shape.dimensions) for _ in range(2))
-            given = [f.put("multiply", x, y), z]
-            f.r.shuffle(given)
-            f.put(f.r.choice(("add", "subtract")), *given)
+            terms = [f.put("multiply", x, y), z]
+            f.r.shuffle(terms)
+            f.put(f.r.choice(("add", "subtract")), *terms)
 
 
 @rule(0.2)

@@ -55,10 +55,10 @@ def while_(f: ProgramBuilder) -> None:
     direction = r.choice(("NE", "LT" if step > 0 else "GT"))
     root = test.put("compare", parts[at], last, direction=direction)
     condition = program.keep(Computation(program.name("condition"), test.instructions, root))
-    made = f.put("while", f.put("tuple", *state), condition=condition, body=made_body)
+    loop = f.put("while", f.put("tuple", *state), condition=condition, body=made_body)
     for n in range(len(shapes)):
         if f.flip(0.8):
-            f.put("get-tuple-element", made, index=n)
+            f.put("get-tuple-element", loop, index=n)
 
 
 @rule(1, control=True)
@@ -73,9 +73,9 @@ def conditional(f: ProgramBuilder) -> None:
     results: list[Shape] = []
     branches, operands = [], []
     for n in range(count):
-        given = carried(f, 1, 3)
-        as_tuple = len(given) > 1 or f.flip()
-        operand = f.put("tuple", *given) if as_tuple else given[0]
+        inputs = carried(f, 1, 3)
+        as_tuple = len(inputs) > 1 or f.flip()
+        operand = f.put("tuple", *inputs) if as_tuple else inputs[0]
         branch = f.inner([operand.shape if as_tuple else bare(operand.shape)], r.randint(0, 4))
         if n == 0:
             roots = [branch.any() for _ in range(r.randint(1, 3))]
@@ -87,11 +87,11 @@ def conditional(f: ProgramBuilder) -> None:
     as_tuple = len(results) > 1 or f.flip()
     branches = [branch.finish("branch", roots, as_tuple) for branch, roots in branches]
     if by_pred:
-        made = f.put("conditional", index, *operands, true_computation=branches[0], false_computation=branches[1])
+        result = f.put("conditional", index, *operands, true_computation=branches[0], false_computation=branches[1])
     else:
-        made = f.put("conditional", index, *operands, branch_computations=tuple(branches))
+        result = f.put("conditional", index, *operands, branch_computations=tuple(branches))
     if as_tuple:
-        f.elements(made)
+        f.elements(result)
 
 
 @rule(0.8, control=True)
@@ -113,21 +113,21 @@ def in_many_roles(f: ProgramBuilder) -> None:
         wrapped = role.put("tuple", wrapped)
     flip = f.program.keep(Computation(f.program.name("flip"), role.instructions, wrapped))
     x = f.of(PRED, ())
-    given = x
+    operand = x
     for _ in range(depth):
-        given = f.put("tuple", given)
-    made = given
+        operand = f.put("tuple", operand)
+    result = operand
     for use in f.r.sample(("while", "conditional", "call", "map"), f.r.randint(1, 3)):
         if use == "while" and not depth:
-            made = f.put("while", made, condition=flip, body=flip)  # it ends with what the condition inverts: true
+            result = f.put("while", result, condition=flip, body=flip)  # it ends with what the condition inverts: true
         elif use == "conditional":
-            made = f.put("conditional", x, made, given, true_computation=flip, false_computation=flip)
+            result = f.put("conditional", x, result, operand, true_computation=flip, false_computation=flip)
         elif use == "call":
-            made = f.put("call", made, to_apply=flip)
+            result = f.put("call", result, to_apply=flip)
         elif use == "map" and not depth:
             f.put("map", f.of(PRED, (3,)), dimensions=(0,), to_apply=flip)
     for _ in range(depth):
-        made = f.put("get-tuple-element", made, index=0)
+        result = f.put("get-tuple-element", result, index=0)
 
 
 @rule(0.6)
@@ -137,8 +137,8 @@ def tuple_constant(f: ProgramBuilder) -> None:
         raise Skip("scalars alone")
     parts = [values.array(f.r, f.type(), f.dims()[-1:]) for _ in range(f.r.randint(1, 3))]
     value: tuple = tuple(parts) if f.flip() else (parts[0], (*parts,))
-    made = f.put("constant", shape=_shape_of(value), literal=value)
-    for e in f.elements(made):
+    constant = f.put("constant", shape=_shape_of(value), literal=value)
+    for e in f.elements(constant):
         if e.shape.is_tuple:
             f.elements(e)
 
@@ -163,27 +163,27 @@ def drawn(f: ProgramBuilder) -> None:
 def call(f: ProgramBuilder) -> None:
     """A call, a composite, or a fusion as another compiler leaves it."""
     r = f.r
-    given = carried(f, 1, 3)
-    inner = f.inner([bare(v.shape) for v in given], r.randint(1, 5))
+    operands = carried(f, 1, 3)
+    inner = f.inner([bare(v.shape) for v in operands], r.randint(1, 5))
     roots = [inner.pool[-1], *(inner.any() for _ in range(r.randint(0, 2)))]
     as_tuple = len(roots) > 1
     if f.flip():
         kind = r.choice(("kLoop", "kInput", "kOutput"))
-        made = f.put("fusion", *given, kind=kind, calls=inner.finish("fused", roots, as_tuple))
+        result = f.put("fusion", *operands, kind=kind, calls=inner.finish("fused", roots, as_tuple))
     else:
-        made = f.put("call", *given, to_apply=inner.finish("callee", roots, as_tuple), is_composite=f.flip(0.3))
+        result = f.put("call", *operands, to_apply=inner.finish("callee", roots, as_tuple), is_composite=f.flip(0.3))
     if as_tuple:
-        f.elements(made)
+        f.elements(result)
 
 
 @rule(0.7, control=True)
 def map_(f: ProgramBuilder) -> None:
     x = f.any()
-    given = [x, *(f.of(f.type(), x.shape.dimensions) for _ in range(f.r.randint(0, 2)))]
-    inner = f.inner([Shape(v.shape.element_type) for v in given], f.r.randint(1, 4), scalar=True)
+    operands = [x, *(f.of(f.type(), x.shape.dimensions) for _ in range(f.r.randint(0, 2)))]
+    inner = f.inner([Shape(v.shape.element_type) for v in operands], f.r.randint(1, 4), scalar=True)
     root = next(v for v in reversed(inner.pool) if not v.shape.rank)
     body = inner.finish("mapped", [root], as_tuple=False)
-    f.put("map", *given, dimensions=tuple(range(x.shape.rank)), to_apply=body)
+    f.put("map", *operands, dimensions=tuple(range(x.shape.rank)), to_apply=body)
 
 
 def splice(
@@ -206,8 +206,8 @@ def _copied(program: Program, value: object) -> object:
         return tuple(_copied(program, c) for c in value)
     if not isinstance(value, Computation):
         return value
-    made: dict[Instruction, Instruction] = {}
+    copies: dict[Instruction, Instruction] = {}
     for i in value.instructions:
         attributes = {k: _copied(program, v) for k, v in i.attributes.items()}
-        made[i] = Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], attributes)
-    return program.keep(Computation(program.name(value.name), list(made.values()), made[value.root]))
+        copies[i] = Instruction(i.name, i.opcode, i.shape, [copies[o] for o in i.operands], attributes)
+    return program.keep(Computation(program.name(value.name), list(copies.values()), copies[value.root]))

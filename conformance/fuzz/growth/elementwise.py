@@ -112,9 +112,9 @@ def complex_(f: ProgramBuilder) -> None:
     if f.flip() and f.entry:
         drawn = [values.array(f.r, x.shape.element_type, (5,), f.r.choice(("edges", "special", "bits"))) for _ in "ri"]
         parts = tuple(f.parameter(Shape.of(part), part) for part in drawn)
-    made = f.put("complex", *parts)
+    number = f.put("complex", *parts)
     if f.flip(0.7):
-        f.put(f.r.choice(("real", "imag", "abs")), made)
+        f.put(f.r.choice(("real", "imag", "abs")), number)
 
 
 @rule(0.5)

@@ -18,7 +18,7 @@ from .control import splice
 @cache
 def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
     """By opcode the examples, with their inputs, that fit a random program: of one device, of arrays, and small."""
-    found: dict[str, tuple] = {}
+    by_opcode: dict[str, tuple] = {}
     for opcode, operation in operations().items():
         fitting = []
         for example in operation.examples:
@@ -30,29 +30,29 @@ def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
             if fits and len(inputs) == len(module.entry.parameters):
                 fitting.append((module, inputs))
         if fitting:
-            found[opcode] = tuple(fitting)
-    return found
+            by_opcode[opcode] = tuple(fitting)
+    return by_opcode
 
 
 @rule(2, control=True)
 def example(f: ProgramBuilder) -> None:
     """With values of the program, with the example's inputs, or with random ones in their place."""
     module, inputs = f.r.choice(examples()[f.r.choice(list(examples()))])
-    given = []
+    operands = []
     loops = any(i.opcode == "while" for i in module.instructions())  # which end for the example's inputs
     for p, literal in zip(module.entry.parameters, inputs, strict=True):
         t, dims = p.shape.element_type, p.shape.dimensions
         if p.shape.is_tuple:
             if not f.entry:
                 raise Skip("a tuple, and no parameters to take it")
-            given.append(f.parameter(p.shape.without_layout(), literal))
+            operands.append(f.parameter(p.shape.without_layout(), literal))
         elif f.flip(0.6) and not loops:
-            given.append(f.of(t, dims))
+            operands.append(f.of(t, dims))
         elif f.entry:
             value = literal if loops or f.flip() else values.array(f.r, t, dims)
-            given.append(f.parameter(p.shape.without_layout(), value))
+            operands.append(f.parameter(p.shape.without_layout(), value))
         else:
-            given.append(f.constant(literal))
-    made = splice(f.program, module.entry, given, f)
-    if made.shape.is_tuple and made.opcode != "tuple":
-        f.elements(made)
+            operands.append(f.constant(literal))
+    result = splice(f.program, module.entry, operands, f)
+    if result.shape.is_tuple and result.opcode != "tuple":
+        f.elements(result)

@@ -36,14 +36,14 @@ def functions(f: ProgramBuilder) -> None:
         signed = np.where(rng.random(dims) < 0.5, x, -x if t.kind in ("signed", "float", "complex") else x)
         y = np.where(rng.random(dims) < 0.3, y, signed).astype(t.dtype)
     operands = [given(f, x), given(f, y)]
-    wanted = f.r.randint(2, 7)
+    count = f.r.randint(2, 7)
     for opcode, arity in f.r.sample(plain(), len(plain())):
         try:
             f.put(opcode, *operands[:arity])
         except Violation:
             continue  # no function of this type
-        wanted -= 1
-        if not wanted:
+        count -= 1
+        if not count:
             return
 
 

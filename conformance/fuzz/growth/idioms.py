@@ -103,8 +103,8 @@ def composites(f: ProgramBuilder) -> None:
     rows = tuple(range(axis))
 
     def over(opcode: str, start: float, value):
-        made = f.put("reduce", value, f.number(t, start), dimensions=(axis,), to_apply=f.program.reducer(opcode, t))
-        return f.put("broadcast", made, shape=Shape(t, x.shape.dimensions), dimensions=rows)
+        result = f.put("reduce", value, f.number(t, start), dimensions=(axis,), to_apply=f.program.reducer(opcode, t))
+        return f.put("broadcast", result, shape=Shape(t, x.shape.dimensions), dimensions=rows)
 
     match f.r.randrange(6):
         case 0:

@@ -19,14 +19,14 @@ TYPES = ("s32", "u32", "f32", "u8", "bf16", "s16", "f64")
 
 def large(f: ProgramBuilder, r: Random) -> list[Instruction]:
     """One result of at least LEAST elements, or one and what a reduction makes of it; none where nothing fits."""
-    found = [v for v in f.pool if v.shape.element_type.name in TYPES and v.shape.size and v.shape.rank]
-    if not found:
+    candidates = [v for v in f.pool if v.shape.element_type.name in TYPES and v.shape.size and v.shape.rank]
+    if not candidates:
         return []
-    known, f.limit = f.limit, 2 * LEAST
+    limit, f.limit = f.limit, 2 * LEAST
     try:
-        return _grown(f, r, r.choice(found))
+        return _grown(f, r, r.choice(candidates))
     finally:
-        f.limit = known
+        f.limit = limit
 
 
 def _grown(f: ProgramBuilder, r: Random, value: Instruction) -> list[Instruction]:

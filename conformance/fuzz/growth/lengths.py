@@ -27,13 +27,13 @@ FUNCTIONS = ("exponential", "tanh", "log", "sine", "cosine", "logistic", "rsqrt"
 
 def lengths(f: ProgramBuilder, r: Random) -> Grown:
     """The results of one of KINDS that takes the program's types; none if that does not."""
-    known, f.limit = f.limit, LONGEST
+    limit, f.limit = f.limit, LONGEST
     try:
         return r.choice(KINDS)(f, r)
     except Skip:
         return []
     finally:
-        f.limit = known
+        f.limit = limit
 
 
 def _array(f: ProgramBuilder, r: Random, t: ElementType, *dims: int, mode: str = "normal") -> Instruction:
@@ -59,9 +59,9 @@ def _function(f: ProgramBuilder, r: Random) -> Grown:
 def _sort(f: ProgramBuilder, r: Random) -> Grown:
     n, count = r.randrange(900, 2500), r.choice((1, 1, 3, 4))
     operands = [_indices(f, r, S32, (n,), -999, 999) for _ in range(count)]
-    made = f.put("sort", *operands, dimensions=(0,), is_stable=True,
+    result = f.put("sort", *operands, dimensions=(0,), is_stable=True,
                  to_apply=order(f.program, (S32,) * count, r.choice(("LT", "GT"))))  # fmt: skip
-    return f.elements(made) if count > 1 else [made]
+    return f.elements(result) if count > 1 else [result]
 
 
 def _long_product(f: ProgramBuilder, r: Random) -> Grown:
@@ -224,16 +224,16 @@ def _several_results(f: ProgramBuilder, r: Random) -> Grown:
     to_apply = _sums(f.program, count)
     kind = r.randrange(3)
     if kind == 0:
-        made = f.put("reduce", *operands, *starts, dimensions=(r.randrange(2),), to_apply=to_apply)
+        result = f.put("reduce", *operands, *starts, dimensions=(r.randrange(2),), to_apply=to_apply)
     elif kind == 1:
         window = (WindowDimension(2), WindowDimension(1))
-        made = f.put("reduce-window", *operands, *starts, window=window, to_apply=to_apply)
+        result = f.put("reduce-window", *operands, *starts, window=window, to_apply=to_apply)
     else:
         at = _indices(f, r, S32, (3, 1), 0, n)
         updates = [_indices(f, r, S32, (3, 2), -9, 9) for _ in range(count)]
-        made = f.put("scatter", *operands, at, *updates, update_window_dims=(1,), inserted_window_dims=(0,),
+        result = f.put("scatter", *operands, at, *updates, update_window_dims=(1,), inserted_window_dims=(0,),
                      scatter_dims_to_operand_dims=(0,), index_vector_dim=1, to_apply=to_apply)  # fmt: skip
-    return f.elements(made)
+    return f.elements(result)
 
 
 def _several_operands(f: ProgramBuilder, r: Random) -> Grown:

@@ -47,10 +47,10 @@ def reduce(f: ProgramBuilder) -> None:
     x = f.any(least=1 if f.flip(0.9) else 0)
     t = x.shape.element_type
     over = f.some(range(x.shape.rank)) or tuple(range(x.shape.rank))[:1]
-    made = f.put("reduce", x, start(f, t), dimensions=over, to_apply=reducer(f, t))
+    result = f.put("reduce", x, start(f, t), dimensions=over, to_apply=reducer(f, t))
     if f.flip(0.4):
-        kept = tuple(d for d in range(x.shape.rank) if d not in over)
-        wide = f.put("broadcast", made, shape=Shape(t, x.shape.dimensions), dimensions=kept)
+        others = tuple(d for d in range(x.shape.rank) if d not in over)
+        wide = f.put("broadcast", result, shape=Shape(t, x.shape.dimensions), dimensions=others)
         opcode = {"pred": "xor"}.get(t.kind, f.r.choice(("subtract", "divide", "multiply")))
         f.put(opcode, x, wide)
 
@@ -62,8 +62,8 @@ def reduce_pairs(f: ProgramBuilder) -> None:
     t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
     index = f.put("iota", shape=Shape(S32, x.shape.dimensions), iota_dimension=axis)
     better = choose_pair(f.program, t, f.r.choice(("GT", "LT")))
-    made = f.put("reduce", x, index, start(f, t), f.number(S32, 0), dimensions=(axis,), to_apply=better)
-    f.elements(made)
+    pair = f.put("reduce", x, index, start(f, t), f.number(S32, 0), dimensions=(axis,), to_apply=better)
+    f.elements(pair)
 
 
 @rule(0.6)
@@ -98,11 +98,11 @@ def choose_pair(program: Program, t: ElementType, direction: str) -> Computation
             Instruction(f"{name}.{n}", "parameter", Shape(s), [], {"number": k})
             for k, (n, s) in enumerate(zip("aibj", (t, S32, t, S32), strict=True))
         )
-        made = [a, i, b, j]
+        instructions = [a, i, b, j]
 
         def add(opcode: str, *operands: Instruction, **attributes: str) -> Instruction:
-            made.append(make(opcode, *operands, name=f"{name}.{len(made)}", **attributes))
-            return made[-1]
+            instructions.append(make(opcode, *operands, name=f"{name}.{len(instructions)}", **attributes))
+            return instructions[-1]
 
         def either(x: Instruction, y: Instruction, opcode: str = "or") -> Instruction:
             return add(opcode, x, y)
@@ -112,7 +112,7 @@ def choose_pair(program: Program, t: ElementType, direction: str) -> Computation
         equal = either(add("compare", a, b, direction="EQ"), either(nan_a, nan_b, "and"))
         keep = either(better, either(equal, add("compare", i, j, direction="LT"), "and"))
         root = add("tuple", add("select", keep, a, b), add("select", keep, i, j))
-        program.reducers[key] = program.keep(Computation(name, made, root))
+        program.reducers[key] = program.keep(Computation(name, instructions, root))
     return program.reducers[key]
 
 
@@ -184,15 +184,15 @@ def dot(f: ProgramBuilder) -> None:
     left, right = (x, y)
     if f.flip(0.3):
         sides, left, right = (sides[1], sides[0]), y, x
-    made = f.put(
+    product = f.put(
         "dot", left, right,
         lhs_batch_dims=tuple(sides[0][:batches]), rhs_batch_dims=tuple(sides[1][:batches]),
         lhs_contracting_dims=tuple(sides[0][batches:]), rhs_contracting_dims=tuple(sides[1][batches:]),
     )  # fmt: skip
-    if f.flip(0.4) and made.shape.rank:
-        bias = f.of(t, made.shape.dimensions[-1:])
-        wide = f.put("broadcast", bias, shape=made.shape, dimensions=(made.shape.rank - 1,))
-        f.put("add", made, wide)
+    if f.flip(0.4) and product.shape.rank:
+        bias = f.of(t, product.shape.dimensions[-1:])
+        wide = f.put("broadcast", bias, shape=product.shape, dimensions=(product.shape.rank - 1,))
+        f.put("add", product, wide)
 
 
 @rule(2)
@@ -228,10 +228,10 @@ def convolution(f: ProgramBuilder) -> None:
 
 def placed(order: list[int], sizes: list[int]) -> tuple[int, ...]:
     """sizes[k] at place order[k]."""
-    made = [0] * len(order)
+    result = [0] * len(order)
     for place, size in zip(order, sizes, strict=True):
-        made[place] = size
-    return tuple(made)
+        result[place] = size
+    return tuple(result)
 
 
 @rule(1.5)
@@ -244,9 +244,9 @@ def sort(f: ProgramBuilder) -> None:
         f.put("sort", x, dimensions=(axis,), is_stable=True, to_apply=order(f.program, (t,), direction))
         return
     y = f.of(f.type(), x.shape.dimensions)
-    made = f.put("sort", x, y, dimensions=(axis,), is_stable=True,
+    result = f.put("sort", x, y, dimensions=(axis,), is_stable=True,
                  to_apply=order(f.program, (t, y.shape.element_type), direction))  # fmt: skip
-    f.elements(made)
+    f.elements(result)
 
 
 def order(program: Program, types: tuple[ElementType, ...], direction: str) -> Computation:
@@ -255,13 +255,13 @@ def order(program: Program, types: tuple[ElementType, ...], direction: str) -> C
     key = (direction, *(t.name for t in types), "sort")
     if key not in program.reducers:
         name = program.name("sort")
-        made = [
+        parameters = [
             Instruction(f"{name}.{k}", "parameter", Shape(t), [], {"number": k})
             for k, t in enumerate(t for t in types for _ in range(2))
         ]
         total = {"order": "TOTAL"} if types[0].is_float else {}
-        root = make("compare", *made[:2], name=f"{name}.r", direction=direction, **total)
-        program.reducers[key] = program.keep(Computation(name, [*made, root], root))
+        root = make("compare", *parameters[:2], name=f"{name}.r", direction=direction, **total)
+        program.reducers[key] = program.keep(Computation(name, [*parameters, root], root))
     return program.reducers[key]
 
 

@@ -30,9 +30,9 @@ def array(f: ProgramBuilder, t: ElementType, dims: tuple[int, ...]) -> Instructi
     """A value of these dimensions: one that is there, a parameter or a constant; or a transpose of one."""
     if prod(dims) > WIDEST:
         raise Skip("too large")
-    found = [v for v in f.wide if v.shape.without_layout() == Shape(t, dims)]
-    if found and f.flip():
-        return f.r.choice(found)
+    candidates = [v for v in f.wide if v.shape.without_layout() == Shape(t, dims)]
+    if candidates and f.flip():
+        return f.r.choice(candidates)
     if len(dims) > 1 and f.flip(0.15):
         order = tuple(f.r.sample(range(len(dims)), len(dims)))
         return f.put("transpose", array(f, t, placed(list(order), list(dims))), dimensions=tuple(order))
@@ -94,11 +94,11 @@ def wide_dot(f: ProgramBuilder) -> None:
 
     left, left_batch, left_terms = side(rows)
     right, right_batch, right_terms = side(columns)
-    made = f.put(
+    product = f.put(
         "dot", left, right, lhs_batch_dims=left_batch, rhs_batch_dims=right_batch, lhs_contracting_dims=left_terms,
         rhs_contracting_dims=right_terms,
     )  # fmt: skip
-    follow(f, made)
+    follow(f, product)
 
 
 @rule(1.6, wide=True)
@@ -134,8 +134,8 @@ def wide_convolution(f: ProgramBuilder) -> None:
     spend(f, batch * places * outputs * groups * features * prod(w.size for w in window))
     x = prepared(f, array(f, t, placed(orders[0], [batch, features * groups, *size])))
     kernel = prepared(f, array(f, t, placed(orders[1], [features, outputs * groups, *(w.size for w in window)])))
-    made = f.put("convolution", x, kernel, window=tuple(window), dim_labels=labels, feature_group_count=groups)
-    follow(f, made)
+    result = f.put("convolution", x, kernel, window=tuple(window), dim_labels=labels, feature_group_count=groups)
+    follow(f, result)
 
 
 def any_wide(f: ProgramBuilder) -> Instruction:
@@ -154,11 +154,11 @@ def wide_reduce(f: ProgramBuilder) -> None:
     x = any_wide(f)
     t, dims = x.shape.element_type, x.shape.dimensions
     over = f.some(range(len(dims))) or (f.r.randrange(len(dims)),)
-    made = f.put("reduce", prepared(f, x) if t.kind in NUMBERS else x, start(f, t), dimensions=over,
+    result = f.put("reduce", prepared(f, x) if t.kind in NUMBERS else x, start(f, t), dimensions=over,
                  to_apply=reducer(f, t))  # fmt: skip
     if f.flip(0.4):
-        kept = tuple(d for d in range(len(dims)) if d not in over)
-        wide = f.put("broadcast", made, shape=Shape(t, dims), dimensions=kept)
+        others = tuple(d for d in range(len(dims)) if d not in over)
+        wide = f.put("broadcast", result, shape=Shape(t, dims), dimensions=others)
         opcode = {"pred": "xor"}.get(t.kind, f.r.choice(("subtract", "multiply")))
         follow(f, f.put(opcode, x, wide)) if t.kind in NUMBERS else f.put(opcode, x, wide)
 

@@ -31,32 +31,32 @@ def _meanings() -> dict[str, str]:
 
 def how(opcode: str) -> str:
     """What becomes of the operation in the compiler, as one paragraph of Markdown."""
-    row, said = op_table.ROWS.get(opcode), []
+    row, sentences = op_table.ROWS.get(opcode), []
     if opcode in call_inliner.INLINED:
-        said.append(
+        sentences.append(
             f"The computation is put in its place before anything else is done (`{path_of(call_inliner.run)}`)."
         )
     if expansion := expanders.EXPANSIONS.get(opcode) or collective_lowering.EXPANSIONS.get(opcode):
         file = path_of(expansion)
         where = " where no emitter takes it as it is" if row else ""
-        said.append(f"It is expanded into other operations{where}, in `{file}`.")
+        sentences.append(f"It is expanded into other operations{where}, in `{file}`.")
     if row:
-        said.append(f"Its class is *{row.op_class}*: {_meanings().get(row.op_class, '')}.")
+        sentences.append(f"Its class is *{row.op_class}*: {_meanings().get(row.op_class, '')}.")
         if row.kind:
             module, function = place(row.kind)
             file = f"refxla/codegen/{module.replace('.', '/')}.py"
-            said.append(f"`{function}` of `{file}` writes its kernels.")
+            sentences.append(f"`{function}` of `{file}` writes its kernels.")
             fused = [n for n, is_so in (("producers", row.fuses_operands), ("users", row.fuses_users)) if is_so]
-            said.append(
+            sentences.append(
                 f"{' and '.join(fused).capitalize()} join its kernel." if fused else "Nothing joins its kernel."
             )
         if row.op_class in (op_table.ELEMENTWISE, op_table.MOVEMENT):
-            said.append("It joins any kernel that wants its value.")
+            sentences.append("It joins any kernel that wants its value.")
         laws = [n for n, holds in (("commutative", row.commutative), ("associative", row.associative)) if holds]
         if laws:
-            said.append(f"On integers and pred the passes take it as {' and '.join(laws)}.")
-        said.append(f"An element costs about {row.flops:g} addition{'s' * (row.flops != 1)}.")
-    return " ".join(said) or _tried(opcode)
+            sentences.append(f"On integers and pred the passes take it as {' and '.join(laws)}.")
+        sentences.append(f"An element costs about {row.flops:g} addition{'s' * (row.flops != 1)}.")
+    return " ".join(sentences) or _tried(opcode)
 
 
 def _tried(opcode: str) -> str:

@@ -97,23 +97,23 @@ def _blocks(text: str) -> list[list[str]]:
 
 def inline(text: str, names: Iterable[str] = (), opcodes: Iterable[str] = (), base: str = "") -> str:
     """One paragraph; see `prose`."""
-    known = {n.lstrip("*") for n in names if "_" in n}
-    longest_first = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
-    words = re.compile(rf"\b({longest_first})\b") if known else None
-    made = []
+    identifiers = {n.lstrip("*") for n in names if "_" in n}
+    longest_first = "|".join(sorted(map(re.escape, identifiers), key=len, reverse=True))
+    words = re.compile(rf"\b({longest_first})\b") if identifiers else None
+    pieces = []
     for n, part in enumerate(text.split("`")):
         if n % 2:
-            made.append(link(part, base) if part in opcodes else code(part))
+            pieces.append(link(part, base) if part in opcodes else code(part))
         else:
             for piece in words.split(part) if words else [part]:
                 linked = _COMPOUND.sub(lambda m: _opcode(m, opcodes, base), escaped(piece))
-                made.append(code(piece) if piece in known else linked)
-    return "".join(made)
+                pieces.append(code(piece) if piece in identifiers else linked)
+    return "".join(pieces)
 
 
 _COMPOUND = re.compile(r"\b[a-z0-9]+(?:-[a-z0-9]+)+\b")
 
 
-def _opcode(found: re.Match, opcodes: Iterable[str], base: str) -> str:
+def _opcode(match: re.Match, opcodes: Iterable[str], base: str) -> str:
     """A word with a `-` that is an opcode, as a link; another as it is."""
-    return link(found.group(), base) if found.group() in opcodes else found.group()
+    return link(match.group(), base) if match.group() in opcodes else match.group()

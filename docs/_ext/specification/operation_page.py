@@ -118,9 +118,9 @@ def _types(types: tuple[str, ...]) -> str:
 def _example(e: Example) -> str:
     text = _dedented(e.hlo)
     note = escaped(e.note[0].upper() + e.note[1:]) + ".\n\n" if e.note else ""
-    given = [*_values("input", e.inputs, e), *_values("infeed", e.infeed), *_values("**result**", e.expected, e)]
-    given += _values("**outfeed**", e.outfed)
-    shown = table((), given, css="values") if given else ""
+    rows = [*_values("input", e.inputs, e), *_values("infeed", e.infeed), *_values("**result**", e.expected, e)]
+    rows += _values("**outfeed**", e.outfed)
+    shown = table((), rows, css="values") if rows else ""
     return f"{note}{fence(text, 'hlo')}\n{shown}\n" + details("run it", fence(snippet(e), "python"))
 
 
@@ -185,16 +185,16 @@ def _source(function: object) -> str:
     local = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     if function.__name__ not in local:  # made by a family's function
         return textwrap.dedent(inspect.getsource(function))
-    wanted, left = set(), [function.__name__]
-    while left:
-        name = left.pop()
-        if name in local and name not in wanted and (name in (function.__name__,) or name not in ("infer", "evaluate")):
-            wanted.add(name)
-            left += [n.id for n in ast.walk(local[name]) if isinstance(n, ast.Name)]
+    names, stack = set(), [function.__name__]
+    while stack:
+        name = stack.pop()
+        if name in local and name not in names and (name in (function.__name__,) or name not in ("infer", "evaluate")):
+            names.add(name)
+            stack += [n.id for n in ast.walk(local[name]) if isinstance(n, ast.Name)]
     lines = inspect.getsource(module).splitlines()
     pieces = []
     for name, node in local.items():
-        if name in wanted:
+        if name in names:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             pieces.append("\n".join(lines[first - 1 : node.end_lineno]))
     return "\n\n\n".join(pieces)
@@ -204,17 +204,17 @@ def _source(function: object) -> str:
 def _mentions() -> dict[str, set[str]]:
     """Which operations each one's docstring names."""
     every = operations()
-    found = {}
+    by_opcode = {}
     for o in every.values():
-        named = set(re.findall(r"`([a-z0-9-]+)`", o.summary + o.semantics)) & set(every)
+        opcodes = set(re.findall(r"`([a-z0-9-]+)`", o.summary + o.semantics)) & set(every)
         words = set(re.findall(r"\b[a-z0-9]+(?:-[a-z0-9]+)+\b", o.summary + o.semantics)) & set(every)
-        found[o.opcode] = (named | words) - {o.opcode}
-    return found
+        by_opcode[o.opcode] = (opcodes | words) - {o.opcode}
+    return by_opcode
 
 
 def _related(o: Operation) -> str:
     mentions = _mentions()
-    near = mentions[o.opcode] | {other for other, named in mentions.items() if o.opcode in named}
+    near = mentions[o.opcode] | {other for other, opcodes in mentions.items() if o.opcode in opcodes}
     group = [other for other in GROUPS[group_of(o.opcode)].split() if other in operations() and other != o.opcode]
     lines = [f"Named together with it: {', '.join(link(n) for n in sorted(near))}.\n"] if near else []
     if group:

@@ -43,10 +43,10 @@ def section(o: Operation, types: tuple[str, ...]) -> str:
         return "Exact: elements are moved, and none is changed.\n"
     if rule is not None and rule.__qualname__.startswith(_SUMS):
         combines = "to_apply" in o.attributes or "scatter" in o.attributes
-        given = _COMBINED if combines else _SUMMED
-        return f"{given}\n\n" + table(("element type", "largest error / ∑ |terms|"), _sum_rows(types)) + "\n" + contract
-    said = " ".join((inspect.getdoc(rule) or "").split()) if rule is not None else ""
-    return (escaped(said) or "It follows from the operations that it is made of.") + f"\n\n{contract}"
+        text = _COMBINED if combines else _SUMMED
+        return f"{text}\n\n" + table(("element type", "largest error / ∑ |terms|"), _sum_rows(types)) + "\n" + contract
+    sentence = " ".join((inspect.getdoc(rule) or "").split()) if rule is not None else ""
+    return (escaped(sentence) or "It follows from the operations that it is made of.") + f"\n\n{contract}"
 
 
 _SUMS = ("_products", "_reduce", "_scatter", "_select_and_scatter", "_fft")  # the rules that bound sums of n terms

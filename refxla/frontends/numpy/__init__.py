@@ -96,16 +96,16 @@ class NumpyFunction(TracedFunction):
     def _captures_with(self, objects: list[tuple[str, Any]]) -> Captures:
         """What the function and objects among its arguments reach; known as long as the objects live."""
         key = tuple((name, id(value)) for name, value in objects)
-        known = self._objects.get(key)
-        if known is None or not known.is_plain or not known.like():
-            known = Captures((self.name, self.function), *objects)
+        captures = self._objects.get(key)
+        if captures is None or not captures.is_plain or not captures.like():
+            captures = Captures((self.name, self.function), *objects)
             try:
                 for _, value in objects:
                     weakref.finalize(value, self._objects.pop, key, None).atexit = False
-                self._objects[key] = known
+                self._objects[key] = captures
             except TypeError:  # an object that does not tell of its end
                 pass
-        return known
+        return captures
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Sequence[Any]]:
         inputs = self._inputs(args, kwargs)
@@ -121,81 +121,89 @@ class NumpyFunction(TracedFunction):
         parts += [(p.name, p.value) for p in inputs.captures.constants if type(p.value) in (*_NUMBERS, bool, str)]
         return parts + [(p.name, p.value) for p in inputs.captures.arrays]
 
-    def _shortcut(self, args: tuple[Any, ...], found: _NumpyLowered) -> Shortcut | None:
+    def _shortcut(self, args: tuple[Any, ...], executable: _NumpyLowered) -> Shortcut | None:
         inputs = self._inputs(args, {})
         captures, by_value = inputs.captures, self._by_value.get(inputs.kind, frozenset())
         if (
-            found.writes
+            executable.writes
             or inputs.objects
-            or found.numbers
+            or executable.numbers
             or not captures.is_plain
             or any(n >= inputs.of_arguments for n in by_value)
         ):
             return None
         # Of each argument; then of captured arrays, and of parameters that numbers become.
-        wanted: list[tuple[Any, ...]] = []
+        kinds: list[tuple[Any, ...]] = []
         places: list[int] = []  # of each leaf among the arguments
         for n, value in enumerate(args):
             is_leaf = n not in self._static and (type(value) in (np.ndarray, Array) or _is_number(value))
             if type(value) is np.ndarray and is_leaf:
-                wanted.append((value.dtype, value.shape, False))
+                kinds.append((value.dtype, value.shape, False))
             elif type(value) is Array and is_leaf:
-                wanted.append((value.dtype, value.shape, False, True))
+                kinds.append((value.dtype, value.shape, False, True))
             elif is_leaf and len(places) not in by_value:
-                wanted.append((type(value),))
+                kinds.append((type(value),))
             elif type(value) in (bool, int, str, type(None)):
-                wanted.append((None, value))
+                kinds.append((None, value))
             else:
                 return None
             places += [n] if is_leaf else []
         count, arrays = len(args), captures.arrays
-        wanted += [(p.value.dtype, p.value.shape, False) for p in arrays]
-        evaluated = [s for s in found.sources if not isinstance(s, int)]
-        wanted += [(s(inputs.leaves).dtype, (), False) for s in evaluated]
-        later = iter(range(count + len(arrays), len(wanted)))
+        kinds += [(p.value.dtype, p.value.shape, False) for p in arrays]
+        evaluated = [s for s in executable.sources if not isinstance(s, int)]
+        kinds += [(s(inputs.leaves).dtype, (), False) for s in evaluated]
+        later = iter(range(count + len(arrays), len(kinds)))
         of_leaf = [*places, *range(count, count + len(arrays))]
-        sources = [of_leaf[s] if isinstance(s, int) else next(later) for s in found.sources]
-        plain = found.structure is _RESULT or (
-            type(found.structure) is tuple and all(leaf is _RESULT for leaf in found.structure)
+        sources = [of_leaf[s] if isinstance(s, int) else next(later) for s in executable.sources]
+        plain = executable.structure is _RESULT or (
+            type(executable.structure) is tuple and all(leaf is _RESULT for leaf in executable.structure)
         )
-        plain = plain and not found.checks
-        assert isinstance(found.program, Compiled)  # the reference has no shortcuts
-        finish = None if plain and found.program.plan.single == (found.structure is _RESULT) else found.finish
+        plain = plain and not executable.checks
+        assert isinstance(executable.program, Compiled)  # the reference has no shortcuts
+        finish = (
+            None if plain and executable.program.plan.single == (executable.structure is _RESULT) else executable.finish
+        )
         if not (arrays or evaluated or captures.constants or captures.sizes):
-            return Shortcut(found, found.program, wanted, sources, finish=finish)
-        numbers = [(n, wanted[n][0]) for n in places if len(wanted[n]) == 1]
+            return Shortcut(executable, executable.program, kinds, sources, finish=finish)
+        numbers = [(n, kinds[n][0]) for n in places if len(kinds[n]) == 1]
 
-        def flattened(given: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
+        def flattened(arguments: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
             """The arguments, captured arrays and the parameters that numbers become; whether all else is as it was."""
-            if len(given) != count or not captures.unchanged() or any(type(given[n]) is not k for n, k in numbers):
-                return given, False
+            if (
+                len(arguments) != count
+                or not captures.unchanged()
+                or any(type(arguments[n]) is not k for n, k in numbers)
+            ):
+                return arguments, False
             try:
                 values = [p.get() for p in arrays]
                 if not all(issubclass(type(v), (np.ndarray, np.generic)) for v in values):  # or of another's trace
-                    return given, False
+                    return arguments, False
                 values = [np.asarray(v) for v in values]
-                leaves = [*(given[n] for n in places), *values]
-                return [*given, *values, *(evaluate(leaves) for evaluate in evaluated)], True
+                leaves = [*(arguments[n] for n in places), *values]
+                return [*arguments, *values, *(evaluate(leaves) for evaluate in evaluated)], True
             except Exception:  # the longer way says what is wrong, if something is
-                return given, False
+                return arguments, False
 
-        return Shortcut(found, found.program, wanted, sources, flatten=flattened, structure=True, finish=finish)
+        return Shortcut(
+            executable, executable.program, kinds, sources, flatten=flattened, structure=True, finish=finish
+        )
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         with _tracing:
             inputs = self._inputs(args, kwargs)
             while True:
-                known = self._by_value.get(inputs.kind, frozenset())
+                by_value = self._by_value.get(inputs.kind, frozenset())
                 tracing = Tracing(self._title, inputs.leaves, inputs.open)
                 try:
-                    module, structure = _traced(self.function, tracing, inputs, known)
+                    module, structure = _traced(self.function, tracing, inputs, by_value)
                 except Exception as problem:  # for want of a value, perhaps: with it, the trace begins anew
-                    if tracing.asked <= known:
+                    if tracing.asked <= by_value:
                         raise with_python_location(problem) from problem.__cause__
                 else:
-                    if tracing.asked <= known:
+                    if tracing.asked <= by_value:
                         break
-                self._by_value[inputs.kind] = known | tracing.asked
+                self._by_value[inputs.kind] = by_value | tracing.asked
         numpy_lowered = _NumpyLowered(self._build(module), structure, tracing, inputs)
         if inputs.objects:  # such a function is not saved, and the objects may end
             kinds = (v if isinstance(v, type) else type(v) for _, v in inputs.objects)
@@ -203,7 +211,7 @@ class NumpyFunction(TracedFunction):
             return numpy_lowered
         arguments = [(self._argument(n), n in self._static, value) for n, value in enumerate(args)]
         keywords = [(name, name in self._static, value) for name, value in kwargs.items()]
-        values = {n: inputs.leaves[n] for n in known if n < inputs.of_arguments}
+        values = {n: inputs.leaves[n] for n in by_value if n < inputs.of_arguments}
         trees = argument_trees(arguments + keywords, values, lambda v: is_array(v) or _is_number(v))
         numpy_lowered.arguments = trees[: len(args)], trees[len(args) :]
         return numpy_lowered
@@ -279,22 +287,22 @@ class _NumpyLowered(Lowered):
             checks=tuple((type(error).__name__, str(error)) for error in errors),
         )
 
-    def finish(self, results: Sequence[np.ndarray], given: Sequence[Any] = ()) -> Any:
+    def finish(self, results: Sequence[np.ndarray], values: Sequence[Any] = ()) -> Any:
         """What the function returns, of the program's results and the leaves of the call."""
         first_check = len(results) - len(self.checks)
         for is_met, error in zip(results[first_check:], self.checks, strict=True):
             if not is_met:
                 raise error()
         for leaf, value in zip(self.writes, results[first_check - len(self.writes) :], strict=False):
-            np.copyto(given[leaf], value)
-        left = iter(results)
+            np.copyto(values[leaf], value)
+        rest = iter(results)
 
         def value_of(leaf: Any) -> Any:
             if leaf is _RESULT:
-                return next(left)
+                return next(rest)
             if isinstance(leaf, _Written):
-                return given[leaf.leaf]
-            return leaf.evaluate(given) if isinstance(leaf, Number) else leaf
+                return values[leaf.leaf]
+            return leaf.evaluate(values) if isinstance(leaf, Number) else leaf
 
         return rebuild(self.structure, value_of)
 
@@ -384,18 +392,18 @@ def _is_number(value: Any) -> bool:
     return kind in (float, complex) or (kind is int and -_LARGEST <= value < _LARGEST)
 
 
-def _parameter_name(inputs: _Inputs, source: object, number: int, taken: Container[str]) -> str:
+def _parameter_name(inputs: _Inputs, source: object, number: int, names: Container[str]) -> str:
     """A parameter is called as the function calls it, `x` or `pair_0`, and arg0, arg1, ... where that is no name: other
     instructions' names end in a number after a dot."""
     path = inputs.names[source] if isinstance(source, int) and source < inputs.of_arguments else ""
     name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
-    return name if re.match(r"(?!arg\d)[A-Za-z]", name) and name not in taken else f"arg{number}"
+    return name if re.match(r"(?!arg\d)[A-Za-z]", name) and name not in names else f"arg{number}"
 
 
 def _traced(
-    function: Callable[..., Any], tracing: Tracing, inputs: _Inputs, known: frozenset[int]
+    function: Callable[..., Any], tracing: Tracing, inputs: _Inputs, by_value: frozenset[int]
 ) -> tuple[Module, Any]:
-    """The module that a function computes of such inputs, those in `known` by their values, and the structure of its
+    """The module that a function computes of such inputs, those in `by_value` by their values, and the structure of its
     result.
 
     Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
@@ -403,7 +411,7 @@ def _traced(
     numbers = iter(range(inputs.of_arguments))
 
     def symbol(n: int, value: Any, name: str) -> Any:
-        if n in known:
+        if n in by_value:
             return _frozen(value)
         if type(value) in _NUMBERS:
             return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name, n)
@@ -452,11 +460,11 @@ def _traced(
             raise InputError(
                 f"{tracing.name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
             ) from problem
-    for made, fields in before:
-        changed = [k for k, v in fields_of(made).items() if k not in fields or fields[k] is not v]
+    for instance, fields in before:
+        changed = [k for k, v in fields_of(instance).items() if k not in fields or fields[k] is not v]
         if changed:
             raise UnsupportedError(
-                f"the function assigns the attribute {changed[0]} of a {type(made).__name__} among its arguments, "
+                f"the function assigns the attribute {changed[0]} of a {type(instance).__name__} among its arguments, "
                 "which a compiled one cannot: return dataclasses.replace(x, field=value)"
             )
     returned: list[Instruction] = []
@@ -497,13 +505,13 @@ def _traced(
     return Module(tracing.name, [*called, entry], entry), structure
 
 
-def _add_called(instructions: Iterable[Instruction], found: dict[Computation, None]) -> None:
+def _add_called(instructions: Iterable[Instruction], computations: dict[Computation, None]) -> None:
     """Add the computations that instructions call, each after those that it calls itself."""
     for i in instructions:
         for computation in i.called:
-            if computation not in found:
-                _add_called(computation.instructions, found)
-                found[computation] = None
+            if computation not in computations:
+                _add_called(computation.instructions, computations)
+                computations[computation] = None
 
 
 def _dataclasses(tree: Any) -> Iterator[Any]:

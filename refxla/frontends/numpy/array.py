@@ -82,12 +82,12 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         traced.build, traced.storage = self.build, self.storage
         traced.alias = View(self, of_array, of_instruction, put)
         traced._seen = None
-        known = self.known_value
-        if known is None:
+        value = self.known_value
+        if value is None:
             instruction = of_instruction(self.instruction)
             traced._shape, traced._seen = instruction.shape, (self.storage.version, instruction)
         else:
-            part = of_array(known)
+            part = of_array(value)
             traced._shape = Shape(BY_DTYPE[part.dtype], part.shape)
         traced.is_scalar = False
         return traced
@@ -109,19 +109,19 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         version = self.storage.version
         if self._seen is None or self._seen[0] != version or not self.build.sees(self._seen[1]):
             if self.alias is not None and not isinstance(self.storage.value, np.ndarray):
-                made = self.alias.of_instruction(self.alias.of.instruction)
-            elif (known := self.known_value) is not None:
-                made = constant(self.build, known)
+                instruction = self.alias.of_instruction(self.alias.of.instruction)
+            elif (value := self.known_value) is not None:
+                instruction = constant(self.build, value)
             else:
                 assert isinstance(self.storage.value, Instruction)
-                made = self.storage.value
-            self._seen = version, made
-        made = self._seen[1]
-        if not self.build.sees(made):
+                instruction = self.storage.value
+            self._seen = version, instruction
+        instruction = self._seen[1]
+        if not self.build.sees(instruction):
             raise UnsupportedError(
-                f"{self.build.home(made).name} leaves an array behind, which is used outside of it: return it"
+                f"{self.build.home(instruction).name} leaves an array behind, which is used outside of it: return it"
             )
-        return made
+        return instruction
 
     def assign(self, value: I) -> None:
         """Change all elements to those of an instruction, of the same type and shape."""
@@ -138,9 +138,9 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
     def change(self, how: Callable[[np.ndarray], Any]) -> None:
         """Change elements of an array whose value is known."""
         self._may_change()
-        known = self.known_value
-        assert known is not None
-        how(known)
+        value = self.known_value
+        assert value is not None
+        how(value)
         self._changed()
 
     def _changed(self) -> None:
@@ -257,12 +257,12 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         # The methods that are functions of NumPy, too: x.sum(axis=0) is np.sum(x, axis=0).
-        known = None if name in ALIASING or name.startswith("__") else self.known_value
-        if known is not None:
-            found = getattr(known, name)
-            if not callable(found):
-                return found
-        if name not in METHODS and known is None:
+        value = None if name in ALIASING or name.startswith("__") else self.known_value
+        if value is not None:
+            member = getattr(value, name)
+            if not callable(member):
+                return member
+        if name not in METHODS and value is None:
             if hasattr(np.ndarray, name) and not name.startswith("__"):
                 self.ask()
                 raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
@@ -270,8 +270,8 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
         def method(*args: Any, **kwargs: Any) -> Any:
             with Asking(self, args, kwargs):
-                if known is not None and all_known(args, kwargs):
-                    return adopted(found(*values_of(args), **values_of(kwargs)), self.build)
+                if value is not None and all_known(args, kwargs):
+                    return adopted(member(*values_of(args), **values_of(kwargs)), self.build)
                 if name not in METHODS:
                     raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
                 return METHODS[name](self, *args, **kwargs)
@@ -280,9 +280,9 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- what needs its values
     def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
-        known = self.known_value
-        if known is not None:
-            return conversion(known)
+        value = self.known_value
+        if value is not None:
+            return conversion(value)
         self.ask()
         raise UnsupportedError(
             f"{what} asks for the value of an array, which is not known when the function is compiled: {advice}"
@@ -338,8 +338,8 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        def converted(known: np.ndarray) -> np.ndarray:
-            return np.array(known, dtype) if copy or dtype is not None else known
+        def converted(array: np.ndarray) -> np.ndarray:
+            return np.array(array, dtype) if copy or dtype is not None else array
 
         culprit = called_function()
         what = culprit or "a function that has no compiled form, or `a[i] = x` with an array of another library,"

@@ -57,12 +57,12 @@ def _axes(spec: Any, tree: Any) -> list[int | None]:
     count = len(leaves(tree))
     if spec is None or isinstance(spec, int):
         return [spec] * count
-    found = leaves(spec)
-    if len(found) != count:
+    axes = leaves(spec)
+    if len(axes) != count:
         raise InputError(
-            f"in_axes of refxla.vmap has {len(found)} axes for an argument with {count} arrays ({shown(tree)})"
+            f"in_axes of refxla.vmap has {len(axes)} axes for an argument with {count} arrays ({shown(tree)})"
         )
-    return found
+    return axes
 
 
 def _vmapped(b: Tracing, fun: Callable[..., Any], in_axes: Any, out_axes: Any, arguments: tuple[Any, ...]) -> Any:
@@ -86,7 +86,7 @@ def _vmapped(b: Tracing, fun: Callable[..., Any], in_axes: Any, out_axes: Any, a
             "argument has it"
         )
     (size,) = sizes
-    given: dict[I, Value] = {}
+    inputs: dict[I, Value] = {}
     with b.within(f"the function of refxla.vmap ({getattr(fun, '__name__', 'function')})") as region:
         own = []
         for x, axis in zip(moved, axes, strict=True):
@@ -95,14 +95,14 @@ def _vmapped(b: Tracing, fun: Callable[..., Any], in_axes: Any, out_axes: Any, a
                 continue
             whole = x.instruction
             element = b.stand_in(Shape(whole.shape.element_type, whole.shape.dimensions[1:]))
-            given[element] = whole, True
+            inputs[element] = whole, True
             own.append(Traced(element, b))
         result = fun(*from_leaves(arguments, own))
-        made = [None if leaf is None else array_of(b, leaf) for leaf in leaves(result)]
-        values = [a.instruction for a in made if a is not None]
+        outputs = [None if leaf is None else array_of(b, leaf) for leaf in leaves(result)]
+        values = [a.instruction for a in outputs if a is not None]
     checks = [condition for condition, _ in region.checks]
     order, free = free_values(b, region, [*values, *checks])
-    batch = _Batch(b, size, {**given, **{i: (i, False) for i in free}})
+    batch = _Batch(b, size, {**inputs, **{i: (i, False) for i in free}})
     batch.run(order)
     for condition, error in region.checks:
         is_met, _ = batch.value(condition)
@@ -111,7 +111,7 @@ def _vmapped(b: Tracing, fun: Callable[..., Any], in_axes: Any, out_axes: Any, a
         b.region.checks.append((is_met, error))
     results: list[Any] = []
     own_values = iter(values)
-    for a, place in zip(made, _out_axes(out_axes, result), strict=True):
+    for a, place in zip(outputs, _out_axes(out_axes, result), strict=True):
         if a is None:
             results.append(None)
             continue
@@ -130,10 +130,10 @@ def _out_axes(spec: Any, tree: Any) -> list[int | None]:
     count = len(leaves(tree))
     if spec is None or isinstance(spec, int):
         return [spec] * count
-    found = leaves(spec)
-    if len(found) != count:
-        raise InputError(f"out_axes of refxla.vmap has {len(found)} axes for {count} results")
-    return found
+    axes = leaves(spec)
+    if len(axes) != count:
+        raise InputError(f"out_axes of refxla.vmap has {len(axes)} axes for {count} results")
+    return axes
 
 
 class _Batch:
@@ -184,9 +184,9 @@ class _Batch:
 
     def remake(self, i: I, operands: Sequence[I], shape: Shape, **attributes: Any) -> I:
         """The same operation of other operands, with some attributes changed."""
-        made = self.b.make(i.opcode, *operands, shape=shape, **{**i.attributes, **attributes})
-        made.backend_config = i.backend_config
-        return made
+        instruction = self.b.make(i.opcode, *operands, shape=shape, **{**i.attributes, **attributes})
+        instruction.backend_config = i.backend_config
+        return instruction
 
 
 _RULES: dict[str, Rule] = {}
@@ -273,8 +273,8 @@ def _reduce(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
     n = len(operands) // 2
     if any(is_batched for _, is_batched in operands[n:]):
         return _reduce_from(batch, i, operands)
-    given = [batch.spread(o) for o in operands[:n]] + [o for o, _ in operands[n:]]
-    return batch.remake(i, given, _shapes(batch, i.shape), dimensions=_up(i.dimensions))
+    inputs = [batch.spread(o) for o in operands[:n]] + [o for o, _ in operands[n:]]
+    return batch.remake(i, inputs, _shapes(batch, i.shape), dimensions=_up(i.dimensions))
 
 
 def _reduce_from(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
@@ -304,18 +304,18 @@ def _reduce_window(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
 
 @_rule("sort")
 def _sort(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
-    given = [batch.spread(o) for o in operands]
-    return batch.remake(i, given, _shapes(batch, i.shape), dimensions=_up(i.dimensions))
+    inputs = [batch.spread(o) for o in operands]
+    return batch.remake(i, inputs, _shapes(batch, i.shape), dimensions=_up(i.dimensions))
 
 
 @_rule("dot")
 def _dot(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
     x, y = (batch.spread(o) for o in operands)
-    given = {
+    attributes = {
         "lhs_batch_dims": (0, *_up(i.lhs_batch_dims)), "rhs_batch_dims": (0, *_up(i.rhs_batch_dims)),
         "lhs_contracting_dims": _up(i.lhs_contracting_dims), "rhs_contracting_dims": _up(i.rhs_contracting_dims),
     }  # fmt: skip
-    return batch.remake(i, [x, y], batch.shape(i.shape), **given)
+    return batch.remake(i, [x, y], batch.shape(i.shape), **attributes)
 
 
 @_rule("convolution")
@@ -324,34 +324,34 @@ def _convolution(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
     x, w = (batch.spread(o) for o in operands)
     (n, _, _, length), (_, _, _, k) = x.shape.dimensions, w.shape.dimensions
     b = batch.b
-    made = b.make(
+    result = b.make(
         "convolution", b.reshape(x, (1, n, length)), b.reshape(w, (n, 1, k)), dim_labels=i.dim_labels, window=i.window,
         feature_group_count=n,
     )  # fmt: skip
-    return b.reshape(made, (n, *i.shape.dimensions))
+    return b.reshape(result, (n, *i.shape.dimensions))
 
 
 @_rule("gather")
 def _gather(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
     x, at = (batch.spread(o) for o in operands)
-    given = {
+    attributes = {
         "offset_dims": _up(i.offset_dims), "collapsed_slice_dims": _up(i.collapsed_slice_dims),
         "start_index_map": _up(i.start_index_map), "index_vector_dim": i.index_vector_dim + 1,
         "operand_batching_dims": (0, *_up(i.operand_batching_dims)),
         "start_indices_batching_dims": (0, *_up(i.start_indices_batching_dims)), "slice_sizes": (1, *i.slice_sizes),
     }  # fmt: skip
-    return batch.remake(i, [x, at], batch.shape(i.shape), **given)
+    return batch.remake(i, [x, at], batch.shape(i.shape), **attributes)
 
 
 @_rule("scatter")
 def _scatter(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
-    given = {
+    attributes = {
         "update_window_dims": _up(i.update_window_dims), "inserted_window_dims": _up(i.inserted_window_dims),
         "scatter_dims_to_operand_dims": _up(i.scatter_dims_to_operand_dims), "index_vector_dim": i.index_vector_dim + 1,
         "input_batching_dims": (0, *_up(i.input_batching_dims)),
         "scatter_indices_batching_dims": (0, *_up(i.scatter_indices_batching_dims)),
     }  # fmt: skip
-    return batch.remake(i, [batch.spread(o) for o in operands], batch.shape(i.shape), **given)
+    return batch.remake(i, [batch.spread(o) for o in operands], batch.shape(i.shape), **attributes)
 
 
 def _clamped_starts(batch: _Batch, starts: Sequence[Value], whole: Sequence[int], sizes: Sequence[int]) -> I:
@@ -401,11 +401,11 @@ def _dynamic_update_slice(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
 # -- loops and branches
 
 
-def _inlined(batch: _Batch, computation: Computation, given: Sequence[Value]) -> list[Value]:
+def _inlined(batch: _Batch, computation: Computation, values: Sequence[Value]) -> list[Value]:
     """The results of a computation of a tuple, for all elements."""
     (parameter,) = [i for i in computation.instructions if i.opcode == "parameter"]
     inner = _Batch(batch.b, batch.size, {})
-    inner.tuples[parameter] = list(given)
+    inner.tuples[parameter] = list(values)
     inner.run([i for i in computation.instructions if i is not parameter])
     root = computation.root
     return inner.tuples[root] if root in inner.tuples else [inner.value(root)]
@@ -438,40 +438,40 @@ def _loop(batch: _Batch, i: I, operands: Sequence[Value]) -> list[Value]:
     flags = [is_batched for _, is_batched in start]
     while True:
         with b.within("the body of a loop of refxla.vmap") as body:
-            given = [
+            inputs = [
                 b.stand_in(batch.shape(s.shape) if f else s.shape)
                 for s, f in zip(i.operands[0].operands, flags, strict=True)
             ]
-            values = list(zip(given, flags, strict=True))
+            values = list(zip(inputs, flags, strict=True))
             (goes_on,) = _inlined(batch, i.condition, values)
             after = _inlined(batch, i.body, values)
             wider = [f or g or goes_on[1] for f, (_, g) in zip(flags, after, strict=True)]
-            unchanged = [new is old for (new, _), old in zip(after, given, strict=True)]
+            unchanged = [new is old for (new, _), old in zip(after, inputs, strict=True)]
             wider = [f if same else w for f, w, same in zip(flags, wider, unchanged, strict=True)]
             if wider != flags:
                 flags = wider
                 continue
             results = []
-            for (new, is_new), old, f, same in zip(after, given, flags, unchanged, strict=True):
+            for (new, is_new), old, f, same in zip(after, inputs, flags, unchanged, strict=True):
                 value = new if same or not f else batch.spread((new, is_new))
                 if goes_on[1] and f and not same:
                     mask = b.spread(goes_on[0], value.shape.with_element_type(PRED), (0,))
                     value = b.select(mask, value, old)
                 results.append(value)
             break
-    with b.within("the condition of a loop of refxla.vmap") as asked:
-        own = [b.stand_in(g.shape) for g in given]
+    with b.within("the condition of a loop of refxla.vmap") as test:
+        own = [b.stand_in(g.shape) for g in inputs]
         ((condition, several),) = _inlined(batch, i.condition, list(zip(own, flags, strict=True)))
         if several:
             condition = b.make(
                 "reduce", condition, b.scalar(False, PRED), dimensions=(0,), to_apply=reducer("or", PRED)
             )
-    free = list(dict.fromkeys((*free_values(b, asked, [condition])[1], *free_values(b, body, results)[1])))
+    free = list(dict.fromkeys((*free_values(b, test, [condition])[1], *free_values(b, body, results)[1])))
     first = [batch.spread(v) if f else v[0] for v, f in zip(start, flags, strict=True)]
     loop = b.make(
         "while", b.tuple(*first, *free),
-        condition=closed(b, asked, "condition", own, free, [condition], is_tuple=False),
-        body=closed(b, body, "body", given, free, [*results, *free]),
+        condition=closed(b, test, "condition", own, free, [condition], is_tuple=False),
+        body=closed(b, body, "body", inputs, free, [*results, *free]),
     )  # fmt: skip
     return [(b.make("get-tuple-element", loop, index=n), f) for n, f in enumerate(flags)]
 

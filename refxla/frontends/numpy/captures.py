@@ -76,9 +76,9 @@ class Captures:
 
     def __init__(self, *roots: tuple[str, Any]) -> None:
         self._names: set[str] = set()
-        known = -1
-        while len(self._names) != known:  # a name of one function may be an attribute in what another one reaches
-            known = len(self._names)
+        count = -1
+        while len(self._names) != count:  # a name of one function may be an attribute in what another one reaches
+            count = len(self._names)
             self.arrays: list[CapturedVariable] = []
             self.sources: list[CapturedVariable] = []
             self.numpys: list[CapturedVariable] = []
@@ -355,10 +355,10 @@ class PatchedVariables:
     def _take_out(self, name: str, container: Any) -> list[str]:
         """Remove what a trace left in a container. Gives its names."""
         keys = list(container) if isinstance(container, dict) else range(len(container))
-        left = [key for key in keys if self.is_symbol(container[key])]
-        for key in reversed(left):
+        symbols = [key for key in keys if self.is_symbol(container[key])]
+        for key in reversed(symbols):
             del container[key]
-        return [f"{name}[{key!r}]" if not isinstance(key, str) else f"{name}.{key}" for key in left]
+        return [f"{name}[{key!r}]" if not isinstance(key, str) else f"{name}.{key}" for key in symbols]
 
     def _restore(self) -> None:
         for root, value in self.originals:

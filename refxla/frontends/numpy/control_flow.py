@@ -38,16 +38,16 @@ def free_values(b: Tracing, region: Region, results: Sequence[I]) -> tuple[list[
     """The instructions of a region that results need, each after its operands, and what they take from outside."""
     order: list[I] = []
     free: dict[I, None] = {}
-    seen: set[I] = set()
+    visited: set[I] = set()
     waiting: list[tuple[I, bool]] = [(r, False) for r in reversed(results)]
     while waiting:
         i, is_done = waiting.pop()
         if is_done:
             order.append(i)
             continue
-        if i in seen:
+        if i in visited:
             continue
-        seen.add(i)
+        visited.add(i)
         home = b.home(i)
         if home is not region:
             if not region.is_within(home):
@@ -68,28 +68,26 @@ def _is_cheap(i: I) -> bool:
 
 
 def closed(
-    b: Tracing, region: Region, name: str, given: Sequence[I], free: Sequence[I], results: Sequence[I],
+    b: Tracing, region: Region, name: str, inputs: Sequence[I], free: Sequence[I], results: Sequence[I],
     is_tuple: bool = True,
 ) -> Computation:  # fmt: skip
-    """A computation of what a region makes: its parameter is a tuple of `given`, which the region was traced with, and
+    """A computation of what a region makes: its parameter is a tuple of `inputs`, which the region was traced with, and
     `free`, what it takes from outside; its result the tuple of `results`, or the only one."""
     with b.inside(region):
-        parameter = b.stand_in(Shape.tuple_of(*(i.shape for i in (*given, *free))))
+        parameter = b.stand_in(Shape.tuple_of(*(i.shape for i in (*inputs, *free))))
         order, _ = free_values(b, region, results)
-        elements = [b.make("get-tuple-element", parameter, index=n) for n in range(len(given) + len(free))]
-        replaced: dict[I, I] = dict(zip((*given, *free), elements, strict=True))
+        elements = [b.make("get-tuple-element", parameter, index=n) for n in range(len(inputs) + len(free))]
+        replaced: dict[I, I] = dict(zip((*inputs, *free), elements, strict=True))
         own: list[I] = []
 
         def inner(i: I) -> I:
-            found = replaced.get(i)
-            if found is None and b.home(i) is not region:
+            copy = replaced.get(i)
+            if copy is None and b.home(i) is not region:
                 operands = [inner(o) for o in i.operands]
                 b.count += 1
-                found = replaced[i] = Instruction(
-                    f"{b.name}.{b.count}", i.opcode, i.shape, operands, dict(i.attributes)
-                )
-                own.append(found)
-            return i if found is None else found
+                copy = replaced[i] = Instruction(f"{b.name}.{b.count}", i.opcode, i.shape, operands, dict(i.attributes))
+                own.append(copy)
+            return i if copy is None else copy
 
         for i in order:
             if i not in replaced:
@@ -122,21 +120,21 @@ class _State:
     def types(self, b: Tracing, iterate: Function) -> list[numpy.dtype]:
         """The types of the elements. A Python number takes the type that one iteration gives it, if that is of its
         kind, as it would in NumPy."""
-        found = [self._own(leaf) for leaf in self.leaves]
+        dtypes = [self._own(leaf) for leaf in self.leaves]
         numbers = [n for n, leaf in enumerate(self.leaves) if _is_number(leaf)]
         if not numbers:
-            return found
+            return dtypes
         try:
             with b.within(f"the body of {self.name}"):
                 after = leaves(iterate(self.tree))
         except Exception:  # it needs arrays: what it does wrong, the trace with them says
-            return found
-        if len(after) == len(found):
+            return dtypes
+        if len(after) == len(dtypes):
             for n in numbers:
                 kind = weak(after[n])
                 if isinstance(kind, np.dtype) and np.result_type(kind, weak(self.leaves[n])(0)) == kind:
-                    found[n] = kind
-        return found
+                    dtypes[n] = kind
+        return dtypes
 
     @staticmethod
     def _own(leaf: Any) -> numpy.dtype:
@@ -146,29 +144,29 @@ class _State:
     def rebuilt(self, b: Tracing, values: Sequence[I]) -> Any:
         return from_leaves(self.tree, [Traced(v, b) for v in values])
 
-    def checked(self, after: Any, given: Sequence[I], b: Tracing) -> list[I]:
+    def checked(self, after: Any, inputs: Sequence[I], b: Tracing) -> list[I]:
         """The instructions of a new state. Raises InputError where it is not like the old one."""
         if structure(after) != structure(self.tree):
             raise InputError(
                 f"the body of {self.name} is given {shown(self.tree)} and returns {shown(after)}: return the new "
                 "state, of the same structure"
             )
-        made = []
-        for n, (new, old) in enumerate(zip(leaves(after), given, strict=True)):
+        instructions = []
+        for n, (new, old) in enumerate(zip(leaves(after), inputs, strict=True)):
             dtype = old.shape.element_type.dtype
             if _is_number(new) and np.result_type(dtype, weak(new)(0)) == dtype:
                 value = lift(b, new, dtype)
             else:
                 value = lift(b, new)
             if value.shape != old.shape:
-                where = f" (element {n} of the state, counted from 0)" if len(given) > 1 else ""
+                where = f" (element {n} of the state, counted from 0)" if len(inputs) > 1 else ""
                 raise InputError(
                     f"the body of {self.name} is given {described(old)} and returns {described(value)}{where}: type "
                     f"and shape must stay the same; begin with an array of the type that it becomes, or convert by "
                     f"x.astype(np.{dtype})"
                 )
-            made.append(value)
-        return made
+            instructions.append(value)
+        return instructions
 
 
 def shown(tree: Any) -> str:
@@ -188,20 +186,20 @@ def described(i: I) -> str:
 
 
 def _predicate(b: Tracing, value: Any, what: str) -> I:
-    found = array_of(b, value)
-    if found.shape:
+    array = array_of(b, value)
+    if array.shape:
         raise InputError(
-            f"{what} is an array of shape {found.shape}, and must be one boolean: np.any and np.all make one; np.where "
+            f"{what} is an array of shape {array.shape}, and must be one boolean: np.any and np.all make one; np.where "
             "chooses element by element"
         )
-    return found.instruction if found.dtype == bool else (found != 0).instruction
+    return array.instruction if array.dtype == bool else (array != 0).instruction
 
 
-def _add_checks(b: Tracing, region: Region, given: list[I], results: list[I]) -> None:
+def _add_checks(b: Tracing, region: Region, inputs: list[I], results: list[I]) -> None:
     """Let a loop keep whether what must hold in its body is met in all iterations."""
     for condition, _ in region.checks:
-        given.append(b.stand_in(Shape(PRED)))
-        results.append(b.and_(given[-1], condition))
+        inputs.append(b.stand_in(Shape(PRED)))
+        results.append(b.and_(inputs[-1], condition))
 
 
 # -- what users call
@@ -230,18 +228,18 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
 def _while(b: Tracing, state: _State, cond_fun: Function, body_fun: Function) -> Any:
     types = state.types(b, body_fun)
     first = [lift(b, leaf, t) for leaf, t in zip(state.leaves, types, strict=True)]
-    with b.within(f"the condition of {state.name}") as asked:
-        given_asked = [b.stand_in(i.shape) for i in first]
-        goes_on = _predicate(b, cond_fun(state.rebuilt(b, given_asked)), f"what the condition of {state.name} returns")
+    with b.within(f"the condition of {state.name}") as test:
+        test_inputs = [b.stand_in(i.shape) for i in first]
+        goes_on = _predicate(b, cond_fun(state.rebuilt(b, test_inputs)), f"what the condition of {state.name} returns")
     with b.within(f"the body of {state.name}") as body:
-        given = [b.stand_in(i.shape) for i in first]
-        if asked.checks:
-            cond_fun(state.rebuilt(b, given))  # what must hold in the condition is looked at here
-        results = state.checked(body_fun(state.rebuilt(b, given)), given, b)
-        _add_checks(b, body, given, results)
-    after = _closed_while(b, state.name, first, (asked, given_asked, goes_on), (body, given, results))
+        inputs = [b.stand_in(i.shape) for i in first]
+        if test.checks:
+            cond_fun(state.rebuilt(b, inputs))  # what must hold in the condition is looked at here
+        results = state.checked(body_fun(state.rebuilt(b, inputs)), inputs, b)
+        _add_checks(b, body, inputs, results)
+    after = _closed_while(b, state.name, first, (test, test_inputs, goes_on), (body, inputs, results))
     final = state.rebuilt(b, after[: len(first)])
-    if asked.checks:
+    if test.checks:
         cond_fun(final)
     return final
 
@@ -254,19 +252,19 @@ def _closed_while(
     body: tuple[Region, list[I], list[I]],
 ) -> list[I]:
     """The values after a loop of regions. The checks of the body come after those of `first`."""
-    asked, given_asked, goes_on = condition
-    region, given, results = body
-    with b.inside(asked):  # a loop ends where a check fails: it might not end at all
+    test, test_inputs, goes_on = condition
+    region, inputs, results = body
+    with b.inside(test):  # a loop ends where a check fails: it might not end at all
         met = [b.stand_in(Shape(PRED)) for _ in region.checks]
-        given_asked = [*given_asked[: len(first)], *met]
+        test_inputs = [*test_inputs[: len(first)], *met]
         for h in met:
             goes_on = b.and_(goes_on, h)
-    free = list(dict.fromkeys((*free_values(b, asked, [goes_on])[1], *free_values(b, region, results)[1])))
+    free = list(dict.fromkeys((*free_values(b, test, [goes_on])[1], *free_values(b, region, results)[1])))
     start = [*first, *(lift(b, np.True_) for _ in region.checks)]
     initial = b.tuple(*start, *free)
     loop = b.make(
-        "while", initial, condition=closed(b, asked, "condition", given_asked, free, [goes_on], is_tuple=False),
-        body=closed(b, region, "body", given, free, [*results, *free]),
+        "while", initial, condition=closed(b, test, "condition", test_inputs, free, [goes_on], is_tuple=False),
+        body=closed(b, region, "body", inputs, free, [*results, *free]),
     )  # fmt: skip
     after = [b.make("get-tuple-element", loop, index=n) for n in range(len(start))]
     for value, (_, error) in zip(after[len(first) :], region.checks, strict=True):
@@ -298,16 +296,16 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     types = state.types(b, lambda s: body_fun(_counter(b, lift(b, np.int64(0))), s))
     low, high = (lift(b, v, np.int64) for v in (lower, upper))
     first = [low, *(lift(b, leaf, t) for leaf, t in zip(state.leaves, types, strict=True))]
-    with b.within(f"the condition of {name}") as asked:
-        given_asked = [b.stand_in(i.shape) for i in first]
-        goes_on = b.compare(given_asked[0], high, direction="LT")
+    with b.within(f"the condition of {name}") as test:
+        test_inputs = [b.stand_in(i.shape) for i in first]
+        goes_on = b.compare(test_inputs[0], high, direction="LT")
     with b.within(f"the body of {name}") as body:
-        given = [b.stand_in(i.shape) for i in first]
-        _know_range(b, given[0], lower, upper)
-        results = state.checked(body_fun(_counter(b, given[0]), state.rebuilt(b, given[1:])), given[1:], b)
-        results = [b.add(given[0], b.scalar(1, S64)), *results]
-        _add_checks(b, body, given, results)
-    after = _closed_while(b, name, first, (asked, given_asked, goes_on), (body, given, results))
+        inputs = [b.stand_in(i.shape) for i in first]
+        _know_range(b, inputs[0], lower, upper)
+        results = state.checked(body_fun(_counter(b, inputs[0]), state.rebuilt(b, inputs[1:])), inputs[1:], b)
+        results = [b.add(inputs[0], b.scalar(1, S64)), *results]
+        _add_checks(b, body, inputs, results)
+    after = _closed_while(b, name, first, (test, test_inputs, goes_on), (body, inputs, results))
     return state.rebuilt(b, after[1 : len(first)])
 
 
@@ -359,33 +357,33 @@ def scan(f: Function, init: Any, xs: Any = None, length: int | None = None, reve
     types = state.types(b, lambda s: f(s, element(0) if count else None)[0])
     first = [lift(b, np.int64(0)), *(lift(b, leaf, t) for leaf, t in zip(state.leaves, types, strict=True))]
     with b.within(f"the body of {name}") as body:
-        given = [b.stand_in(i.shape) for i in first]
-        counter = b.subtract(b.scalar(count - 1, S64), given[0]) if reverse else given[0]
-        b.ranges[given[0]] = b.ranges[counter] = count
-        returned = f(state.rebuilt(b, given[1:]), element(Traced(counter, b)))
+        inputs = [b.stand_in(i.shape) for i in first]
+        counter = b.subtract(b.scalar(count - 1, S64), inputs[0]) if reverse else inputs[0]
+        b.ranges[inputs[0]] = b.ranges[counter] = count
+        returned = f(state.rebuilt(b, inputs[1:]), element(Traced(counter, b)))
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise InputError(
                 f"the function of {name} returns {shown(returned)}: return the carry and a result (or None)"
             )
         carry, y = returned
-        results = [b.add(given[0], b.scalar(1, S64)), *state.checked(carry, given[1:], b)]
+        results = [b.add(inputs[0], b.scalar(1, S64)), *state.checked(carry, inputs[1:], b)]
         ys = [None if leaf is None else array_of(b, leaf) for leaf in leaves(y)]
         parts = [value.instruction for value in ys if value is not None]
         for part in parts:
             buffer = b.stand_in(Shape(part.shape.element_type, (count, *part.shape.dimensions)))
             at = [counter, *(b.scalar(0, S64) for _ in part.shape.dimensions)]
             row = b.reshape(part, (1, *part.shape.dimensions))
-            given.append(buffer)
+            inputs.append(buffer)
             results.append(b.make("dynamic-update-slice", buffer, row, *at) if buffer.shape.size else buffer)
-        _add_checks(b, body, given, results)
+        _add_checks(b, body, inputs, results)
     first += [lift(b, np.zeros((count, *p.shape.dimensions), p.shape.element_type.dtype)) for p in parts]
-    with b.within(f"the condition of {name}") as asked:
-        given_asked = [b.stand_in(i.shape) for i in first]
-        goes_on = b.compare(given_asked[0], b.scalar(count, S64), direction="LT")
-    after = _closed_while(b, name, first, (asked, given_asked, goes_on), (body, given, results))
+    with b.within(f"the condition of {name}") as test:
+        test_inputs = [b.stand_in(i.shape) for i in first]
+        goes_on = b.compare(test_inputs[0], b.scalar(count, S64), direction="LT")
+    after = _closed_while(b, name, first, (test, test_inputs, goes_on), (body, inputs, results))
     stacked = iter(after[1 + len(state.leaves) :])
-    made = from_leaves(y, [None if value is None else Traced(next(stacked), b) for value in ys])
-    return state.rebuilt(b, after[1 : 1 + len(state.leaves)]), made
+    outputs = from_leaves(y, [None if value is None else Traced(next(stacked), b) for value in ys])
+    return state.rebuilt(b, after[1 : 1 + len(state.leaves)]), outputs
 
 
 def _scanned_eagerly(f: Function, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
@@ -407,12 +405,12 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     of them runs.
     """
     b = running()
-    known = known_value(pred)
-    if b is None or known is not None:
+    value = known_value(pred)
+    if b is None or value is not None:
         if np.ndim(pred):
             raise InputError(f"the condition of refxla.cond is an array of shape {np.shape(pred)}: np.where chooses "
                              "element by element")  # fmt: skip
-        return (true_fun if (pred if known is None else known) else false_fun)(*operands)
+        return (true_fun if (pred if value is None else value) else false_fun)(*operands)
     index = _predicate(b, pred, "the condition of refxla.cond")
     regions, trees = [], []
     for which, function in (("first", true_fun), ("second", false_fun)):
@@ -445,11 +443,11 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
         closed(b, region, name, [], own, r)
         for region, name, own, r in zip(regions, ("true", "false"), free, results, strict=True)
     ]
-    made = b.make(
+    conditional = b.make(
         "conditional", index, *(b.tuple(*own) for own in free), true_computation=computations[0],
         false_computation=computations[1],
     )  # fmt: skip
-    parts = [b.make("get-tuple-element", made, index=n) for n in range(len(results[0]))]
+    parts = [b.make("get-tuple-element", conditional, index=n) for n in range(len(results[0]))]
     count = sum(is_array)
     for met, (_, error) in zip(parts[count:], [c for r in regions for c in r.checks], strict=True):
         b.region.checks.append((met, error))

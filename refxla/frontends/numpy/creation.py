@@ -61,10 +61,10 @@ def _array(
 ) -> Any:
     """np.array."""
     if isinstance(object, Traced):
-        made = object if dtype is None or object.dtype == np.dtype(dtype) else object.astype(dtype)
-        if made is object and (copy or made.is_scalar):
-            known = made.known_value
-            made = Traced(made.instruction if known is None else known.copy(), b, is_scalar=False)
+        result = object if dtype is None or object.dtype == np.dtype(dtype) else object.astype(dtype)
+        if result is object and (copy or result.is_scalar):
+            value = result.known_value
+            result = Traced(result.instruction if value is None else value.copy(), b, is_scalar=False)
     elif isinstance(object, Selection):
         return object
     elif builder_of(object) is None:
@@ -73,10 +73,10 @@ def _array(
     elif all_known(object):
         return adopted(np.array(values_of(object), dtype, order=order, ndmin=ndmin), b)
     else:
-        made = Traced(
+        result = Traced(
             _nested(b, object) if dtype is None else lift(b, array_of(b, _lifted(b, object)), dtype), b, is_scalar=False
         )
-    return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
+    return result if result.ndim >= ndmin else result.reshape((1,) * (ndmin - result.ndim) + result.shape)
 
 
 def _lifted(b: Tracing, value: Any) -> Traced:
@@ -126,8 +126,8 @@ def _of_one(function: Callable[..., Any], b: Tracing) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        made = [_array(b, a) if isinstance(a, (list, tuple)) and builder_of(a) is not None else a for a in args]
-        return function(*made, **kwargs)
+        arrays = [_array(b, a) if isinstance(a, (list, tuple)) and builder_of(a) is not None else a for a in args]
+        return function(*arrays, **kwargs)
 
     return call
 
@@ -150,8 +150,8 @@ class _Joined:
     def _one(self, part: Any) -> Any:
         if isinstance(part, slice):
             part = self.original[part] if self.is_columns else np.r_[part]
-        made = np.atleast_1d(array_of(self.b, _array(self.b, part)))
-        return made[:, None] if self.is_columns and made.ndim == 1 else made
+        array = np.atleast_1d(array_of(self.b, _array(self.b, part)))
+        return array[:, None] if self.is_columns and array.ndim == 1 else array
 
 
 class _NdarrayClass(type):

@@ -69,8 +69,8 @@ class Symbol:
         if out is None:
             return result
         results = result if isinstance(result, tuple) else (result,)
-        given = tuple(r if o is None else into(o, r, ufunc.__name__) for o, r in zip(out, results, strict=True))
-        return given if isinstance(result, tuple) else given[0]
+        outputs = tuple(r if o is None else into(o, r, ufunc.__name__) for o, r in zip(out, results, strict=True))
+        return outputs if isinstance(result, tuple) else outputs[0]
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -129,8 +129,8 @@ def values_of(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: values_of(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
-        made = [values_of(v) for v in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        values = [values_of(v) for v in value]
+        return type(value)(*values) if hasattr(value, "_fields") else type(value)(values)
     if isinstance(value, slice):
         return slice(values_of(value.start), values_of(value.stop), values_of(value.step))
     return value
@@ -141,8 +141,8 @@ def adopted(value: Any, build: Tracing) -> Any:
     if type(value) is np.ndarray:
         return ARRAYS["of"](value, build) if value.dtype in BY_DTYPE else value
     if isinstance(value, (tuple, list)) and not isinstance(value, str):
-        made = [adopted(v, build) for v in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        values = [adopted(v, build) for v in value]
+        return type(value)(*values) if hasattr(value, "_fields") else type(value)(values)
     return value
 
 

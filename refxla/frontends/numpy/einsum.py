@@ -70,7 +70,7 @@ def _parsed(b: Any, operands: Sequence[Any]) -> tuple[list[list[str]], list[str]
         lengths.append(count)
     rank = max(lengths, default=0)
     spare = free[:rank]
-    made = [
+    operand_labels = [
         list(term.replace("...", "".join(spare[rank - count :]) if count else ""))
         for term, count in zip(terms, lengths, strict=True)
     ]
@@ -78,14 +78,14 @@ def _parsed(b: Any, operands: Sequence[Any]) -> tuple[list[list[str]], list[str]
         result = list(right.replace("...", "".join(spare)))
         if len(set(result)) < len(result):
             raise ValueError("einstein sum subscripts string includes output subscript multiple times")
-        unknown = set(result) - {label for labels in made for label in labels}
+        unknown = set(result) - {label for labels in operand_labels for label in labels}
         if unknown:
             raise ValueError(f"einstein sum subscripts string included output subscript {unknown.pop()!r} which never "
                              "appeared in an input")  # fmt: skip
     else:
-        every = [label for labels in made for label in labels]
+        every = [label for labels in operand_labels for label in labels]
         result = [*spare, *sorted({c for c in every if every.count(c) == 1 and c not in spare})]
-    return made, result, arrays
+    return operand_labels, result, arrays
 
 
 _Part = tuple[list[str], Traced]
@@ -152,9 +152,9 @@ def _product(b: Any, x: _Part, y: _Part, needed: set[str]) -> _Part:
         narrow = np.transpose(q, order) if right else q
         own = iter(narrow.shape)
         return labels, wide * narrow.reshape(tuple(next(own) if c in right else 1 for c in labels))
-    made = dot_general(
+    product = dot_general(
         b, p.instruction, q.instruction, [(left.index(c), right.index(c)) for c in batch],
         [(left.index(c), right.index(c)) for c in contract],
     )  # fmt: skip
     labels = [*batch, *(c for c in left if c not in right), *(c for c in right if c not in left)]
-    return labels, wrap(b, made)
+    return labels, wrap(b, product)

@@ -32,10 +32,10 @@ def _transform(a: Traced, kind: str, length: tuple[int, ...], axes: tuple[int, .
     moved = np.moveaxis(a, axes, ends)
     if kind == "RFFT" and a.dtype.kind == "c":
         raise TypeError("ufunc 'rfft' did not contain a loop with signature matching types complex")
-    made = b.make(
+    transform = b.make(
         "fft", lift(b, moved, real_type if kind == "RFFT" else complex_type), fft_type=kind, fft_length=length
     )
-    return np.moveaxis(wrap(b, made), ends, axes)
+    return np.moveaxis(wrap(b, transform), ends, axes)
 
 
 def _scale(norm: str | None, length: tuple[int, ...], is_inverse: bool) -> float:
@@ -43,9 +43,9 @@ def _scale(norm: str | None, length: tuple[int, ...], is_inverse: bool) -> float
     n = prod(length)
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
-    wanted = {None: 1 / n if is_inverse else 1.0, "backward": 1 / n if is_inverse else 1.0, "ortho": 1 / sqrt(n),
+    factor = {None: 1 / n if is_inverse else 1.0, "backward": 1 / n if is_inverse else 1.0, "ortho": 1 / sqrt(n),
               "forward": 1.0 if is_inverse else 1 / n}[norm]  # fmt: skip
-    return wanted * n if is_inverse else wanted
+    return factor * n if is_inverse else factor
 
 
 def _scaled(a: Traced, scale: float) -> Traced:
@@ -59,8 +59,8 @@ def _one(kind: str) -> Callable[..., Any]:
         if length < 1:
             raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
         a = _length(a, axis, length // 2 + 1 if kind == "IRFFT" else length)
-        made = _transform(a, kind, (length,), (axis,))
-        return _scaled(made, _scale(norm, (length,), kind in ("IFFT", "IRFFT")))
+        transform = _transform(a, kind, (length,), (axis,))
+        return _scaled(transform, _scale(norm, (length,), kind in ("IFFT", "IRFFT")))
 
     return apply
 
@@ -108,17 +108,17 @@ def _several(kind: str) -> Callable[..., Any]:
             a = _length(a, d, n // 2 + 1 if kind == "IRFFT" and d == axes[-1] else n)
         whole = "IFFT" if inverse else "FFT"
         if len(set(axes)) == len(axes) <= 3:
-            made = _transform(a, kind, lengths, axes)
+            transform = _transform(a, kind, lengths, axes)
         elif kind == "RFFT":
-            made = _transform(a, kind, lengths[-1:], axes[-1:])
+            transform = _transform(a, kind, lengths[-1:], axes[-1:])
             for d, n in zip(axes[:-1], lengths[:-1], strict=True):
-                made = _transform(made, whole, (n,), (d,))
+                transform = _transform(transform, whole, (n,), (d,))
         else:
-            made = a
+            transform = a
             for d, n in zip(axes[:-1], lengths[:-1], strict=True):
-                made = _transform(made, whole, (n,), (d,))
-            made = _transform(made, kind, lengths[-1:], axes[-1:])
-        return _scaled(made, _scale(norm, lengths, inverse))
+                transform = _transform(transform, whole, (n,), (d,))
+            transform = _transform(transform, kind, lengths[-1:], axes[-1:])
+        return _scaled(transform, _scale(norm, lengths, inverse))
 
     return apply
 

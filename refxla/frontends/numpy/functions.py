@@ -294,8 +294,8 @@ def argpartition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, o
 
 @implements(np.sort_complex)
 def sort_complex(a: Traced) -> Traced:
-    made = xp.sort(a)
-    return made if made.dtype.kind == "c" else made.astype(np.result_type(made.dtype, np.complex64))
+    result = xp.sort(a)
+    return result if result.dtype.kind == "c" else result.astype(np.result_type(result.dtype, np.complex64))
 
 
 @implements(np.lexsort)
@@ -318,8 +318,8 @@ def lexsort(keys: Any, axis: int = -1) -> Traced:
 
 def _like(value: int) -> Callable[..., Any]:
     def apply(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Traced:
-        made = np.full(a.shape if shape is None else shape, value, a.dtype if dtype is None else dtype)
-        return known_array(made, a.build)
+        array = np.full(a.shape if shape is None else shape, value, a.dtype if dtype is None else dtype)
+        return known_array(array, a.build)
 
     return apply
 
@@ -397,8 +397,8 @@ def conjugate(a: Traced) -> Traced:
 
 @implements(np.angle)
 def angle(z: Traced, deg: bool = False) -> Traced:
-    made = xp.arctan2(xp.imag(z), xp.real(z)) if z.dtype.kind == "c" else xp.arctan2(xp.zeros_like(z), z)
-    return made * (180 / np.pi) if deg else made
+    result = xp.arctan2(xp.imag(z), xp.real(z)) if z.dtype.kind == "c" else xp.arctan2(xp.zeros_like(z), z)
+    return result * (180 / np.pi) if deg else result
 
 
 @implements(np.ndim)

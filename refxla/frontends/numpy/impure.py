@@ -60,16 +60,16 @@ class Watch:
 
     def swaps(self, variables: Iterable[CapturedVariable]) -> list[tuple[CapturedVariable, Any]]:
         """What stands for the variables that hold such functions and iterators, during the trace."""
-        found: list[tuple[CapturedVariable, Any]] = []
+        swaps: list[tuple[CapturedVariable, Any]] = []
         for variable in variables:
             value = variable.value
             if variable.set is None:
                 continue
             if (watched := self._watched.get(id(value))) is not None:
-                found.append((variable, watched))
+                swaps.append((variable, watched))
             elif hasattr(type(value), "__next__"):
-                found.append((variable, _WatchedIterator(self, variable.name, value)))
-        return found
+                swaps.append((variable, _WatchedIterator(self, variable.name, value)))
+        return swaps
 
     @contextlib.contextmanager
     def patched(self) -> Iterator[None]:

@@ -32,13 +32,13 @@ from .values import I, array_of, builder_of, known_value, lift, normal_axis, pro
 def places_of(b: Tracing, index: I, size: int, dimension: int, mode: str = "raise") -> I:
     """Indices (s64) counted from the beginning, of a dimension of a size; `mode` is np.take's."""
     unsigned = index.shape.element_type.kind == "unsigned"
-    known, index = b.ranges.get(index), b.convert(index, S64)
+    limit, index = b.ranges.get(index), b.convert(index, S64)
     if mode == "clip":
         return b.clamp(b.full(0, index.shape), index, b.full(size - 1, index.shape))
     if mode == "wrap":
         rest = b.remainder(index, max(1, size))
         return b.select(b.compare(rest, 0, direction="LT"), b.add(rest, size), rest)
-    if known is not None and known <= size:
+    if limit is not None and limit <= size:
         return index
     if index.shape.size:
         inside = b.and_(b.compare(index, -size, direction="GE"), b.compare(index, size, direction="LT"))
@@ -169,22 +169,22 @@ def _normal(a: Traced, key: Any) -> list[Any]:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if not any(k is Ellipsis for k in keys):
         keys.append(_REST)
-    made: list[Any] = []
+    parts: list[Any] = []
     for k in keys:
         if k is Ellipsis or k is _REST:
-            made += [slice(None)] * (a.ndim - used) if used < a.ndim else [_GAP] if k is Ellipsis else []
+            parts += [slice(None)] * (a.ndim - used) if used < a.ndim else [_GAP] if k is Ellipsis else []
         elif isinstance(k, _KnownMask):
-            at = sum(_width(e) for e in made)
+            at = sum(_width(e) for e in parts)
             wrong = [d for d, n in enumerate(k.mask.shape) if n != a.shape[at + d]]
             if wrong:
                 raise IndexError(
                     f"boolean index did not match indexed array along axis {at + wrong[0]}; size of axis is "
                     f"{a.shape[at + wrong[0]]} but size of corresponding boolean axis is {k.mask.shape[wrong[0]]}"
                 )
-            made += list(np.nonzero(k.mask))
+            parts += list(np.nonzero(k.mask))
         else:
-            made.append(k)
-    return made
+            parts.append(k)
+    return parts
 
 
 class _KnownMask:
@@ -361,8 +361,8 @@ def index(a: Traced, key: Any) -> Any:
     parsed = parse(a, key)
     view, places = parsed.of(a)
     if parsed.is_element:
-        known = view.known_value
-        return wrap(a.build, view.instruction) if known is None else known[()]
+        value = view.known_value
+        return wrap(a.build, view.instruction) if value is None else value[()]
     if places is None:
         return view
     if a.known_value is not None and all_known(key):
@@ -393,9 +393,9 @@ def assign(a: Traced, key: Any, value: Any) -> None:
 
 def fill(target: Traced, value: Any) -> None:
     """Assign to all elements of an array, as target[...] = value."""
-    known = known_value(value)
-    if target.known_value is not None and known is not None:
-        target.change(lambda x: x.__setitem__(Ellipsis, known))
+    array = known_value(value)
+    if target.known_value is not None and array is not None:
+        target.change(lambda x: x.__setitem__(Ellipsis, array))
     else:
         target.assign(_fitting(target.build, value, target.dtype, target.shape))
 
@@ -405,13 +405,13 @@ def _fitting(b: Tracing, value: Any, dtype: numpy.dtype, shape: Sequence[int]) -
     shape = tuple(shape)
     if np.dtype(dtype).kind not in "c" and not isinstance(value, Number) and promoted(value).kind == "c":
         value = np.real(value) if isinstance(value, Traced) else value
-    given = lift(b, value, dtype)
-    own = given.shape.dimensions
+    source = lift(b, value, dtype)
+    own = source.shape.dimensions
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)):
-        raise ValueError(f"could not broadcast input array from shape {given.shape.dimensions} into shape {shape}")
-    return spread(b, b.reshape(given, own), shape)
+        raise ValueError(f"could not broadcast input array from shape {source.shape.dimensions} into shape {shape}")
+    return spread(b, b.reshape(source, own), shape)
 
 
 # -- functions that index
@@ -425,21 +425,21 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if axis is None:
         a, axis = a.reshape(a.size), 0
     axis = normal_axis(axis, a.ndim)
-    known = known_value(indices)
-    if known is not None:
+    numbers = known_value(indices)
+    if numbers is not None:
         size = a.shape[axis]
         where = (
-            _known_places(known, size, axis) if mode == "raise"
-            else known.clip(0, size - 1) if mode == "clip" else known % max(1, size)
+            _known_places(numbers, size, axis) if mode == "raise"
+            else numbers.clip(0, size - 1) if mode == "clip" else numbers % max(1, size)
         )  # fmt: skip
         at = lift(b, where.astype(np.int64))
     else:
-        given = array_of(b, indices)
-        if given.dtype.kind not in "iu":
+        positions = array_of(b, indices)
+        if positions.dtype.kind not in "iu":
             raise TypeError(
-                f"Cannot cast array data from {given.dtype!r} to dtype('int64') according to the rule 'safe'"
+                f"Cannot cast array data from {positions.dtype!r} to dtype('int64') according to the rule 'safe'"
             )
-        at = places_of(b, given.instruction, a.shape[axis], axis, mode)
+        at = places_of(b, positions.instruction, a.shape[axis], axis, mode)
     if not a.shape[axis] and at.shape.size:
         raise IndexError("cannot do a non-empty take from an empty axes.")
     places = Places(b, a.shape, {axis: at}, axis)

@@ -75,13 +75,13 @@ def _call(
     b = a.build
     parts = [Shape(BY_DTYPE[numpy.dtype(t)], s) for s, t in shapes]
     shape = parts[0] if len(parts) == 1 else Shape.tuple_of(*parts)
-    made = b.make(
+    call = b.make(
         "custom-call", a.instruction, *(o.instruction for o in others), shape=shape, custom_call_target=target
     )
-    made.backend_config = options
+    call.backend_config = options
     if len(parts) == 1:
-        return [wrap(b, made)]
-    return [wrap(b, b.make("get-tuple-element", made, index=n)) for n in range(len(parts))]
+        return [wrap(b, call)]
+    return [wrap(b, b.make("get-tuple-element", call, index=n)) for n in range(len(parts))]
 
 
 def _lapack(a: Traced, routine: str, shapes: list[tuple[tuple[int, ...], Any]], **options: Any) -> list[Traced]:
@@ -110,8 +110,8 @@ def _triangular(a: Traced, x: Traced, lower: bool, unit: bool = False, transpose
 
 def _broadcast_batches(a: Traced, c: Traced) -> tuple[Traced, Traced]:
     batch = np.broadcast_shapes(a.shape[:-2], c.shape[:-2])
-    made = [np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (a, c)]
-    return made[0], made[1]
+    pair = [np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (a, c)]
+    return pair[0], pair[1]
 
 
 @implements(np.linalg.solve)
@@ -125,8 +125,8 @@ def solve(a: Any, b: Any) -> Traced:
         raise ValueError(f"solve: Input operand 1 has a mismatch in its core dimension 0 (size {right.shape[-2]} is "
                          f"different from {a.shape[-1]})")  # fmt: skip
     if not a.size or not right.size:
-        made = np.zeros_like(right, shape=(*np.broadcast_shapes(a.shape[:-2], right.shape[:-2]), *right.shape[-2:]))
-        return made[..., 0] if is_vector else made
+        empty = np.zeros_like(right, shape=(*np.broadcast_shapes(a.shape[:-2], right.shape[:-2]), *right.shape[-2:]))
+        return empty[..., 0] if is_vector else empty
     packed, _, permutation = _lu(a)
     _must_not_be_singular(packed)
     packed_, right = _broadcast_batches(packed, right)
@@ -392,16 +392,16 @@ def _matrix_norm(x: Traced, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
         x = x.astype(np.float64)
     if ord in (2, -2, "nuc"):
         s = svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        made = {2: np.max, -2: np.min, "nuc": np.sum}[ord](s, axis=-1)
-        return np.expand_dims(made, tuple(sorted(axes))) if keepdims else made
+        norms = {2: np.max, -2: np.min, "nuc": np.sum}[ord](s, axis=-1)
+        return np.expand_dims(norms, tuple(sorted(axes))) if keepdims else norms
     if ord in (None, "fro", "f"):
         return np.sqrt(np.sum(np.real(x * np.conjugate(x)), axis=axes, keepdims=keepdims))
     if ord not in (1, -1, np.inf, -np.inf):
         raise ValueError("Invalid norm order for matrices.")
     inner, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     total = np.sum(np.abs(x), axis=inner, keepdims=True)
-    made = (np.max if ord > 0 else np.min)(total, axis=other, keepdims=True)
-    return made if keepdims else np.squeeze(made, axis=axes)
+    norms = (np.max if ord > 0 else np.min)(total, axis=other, keepdims=True)
+    return norms if keepdims else np.squeeze(norms, axis=axes)
 
 
 @implements(np.linalg.norm)

@@ -45,12 +45,12 @@ def called_function() -> str:
 
 def line_of(problem: BaseException) -> str:
     """The innermost line of the user's that an error came through, as a message's end; "" if there is none."""
-    found, trace = "", problem.__traceback__
+    line, trace = "", problem.__traceback__
     while trace is not None:
         if not is_library(trace.tb_frame):
-            found = _shown(trace.tb_frame, trace.tb_lineno)
+            line = _shown(trace.tb_frame, trace.tb_lineno)
         trace = trace.tb_next
-    return found
+    return line
 
 
 def _shown(frame: types.FrameType, line: int) -> str:

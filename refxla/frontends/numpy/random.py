@@ -109,10 +109,10 @@ def bits(key: Any, shape: Shape = (), dtype: Any = np.uint32) -> Any:
         raise InputError(f"refxla.random.bits makes unsigned integers, not {dtype}")
     high, low = _threefry(_key_words(key), _words(_numbers(prod(sizes))))
     if dtype.itemsize == 8:
-        made = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+        numbers = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     else:
-        made = (high ^ low).astype(dtype)
-    return made.reshape(sizes)
+        numbers = (high ^ low).astype(dtype)
+    return numbers.reshape(sizes)
 
 
 def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
@@ -128,10 +128,10 @@ def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
 
 def uniform(key: Any, shape: Shape = (), dtype: Any = np.float64, low: Any = 0.0, high: Any = 1.0) -> Any:
     """Numbers from `low` to below `high`, equally likely everywhere."""
-    made = _unit(key, shape, dtype)
+    numbers = _unit(key, shape, dtype)
     if isinstance(low, float) and isinstance(high, float) and (low, high) == (0.0, 1.0):
-        return made
-    return (made * (high - low) + low).astype(np.dtype(dtype))
+        return numbers
+    return (numbers * (high - low) + low).astype(np.dtype(dtype))
 
 
 def normal(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
@@ -140,8 +140,8 @@ def normal(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0,
     dtype = np.dtype(dtype)
     wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     u, v = 1 - _unit(first, shape, wide), _unit(second, shape, wide)
-    made = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
-    return (made * scale + loc).astype(dtype)
+    numbers = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
+    return (numbers * scale + loc).astype(dtype)
 
 
 def integers(key: Any, low: Any, high: Any = None, shape: Shape = (), dtype: Any = np.int64) -> Any:
@@ -150,8 +150,8 @@ def integers(key: Any, low: Any, high: Any = None, shape: Shape = (), dtype: Any
     if high is None:
         low, high = 0, low
     span = (_array(high, np.int64) - _array(low, np.int64)).astype(np.uint64)
-    made = (bits(key, shape, np.uint64) % span).astype(np.int64) + low
-    return made.astype(np.dtype(dtype))
+    numbers = (bits(key, shape, np.uint64) % span).astype(np.int64) + low
+    return numbers.astype(np.dtype(dtype))
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Shape | None = None) -> Any:
@@ -205,5 +205,5 @@ def choice(key: Any, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
         places = np.minimum(
             np.searchsorted(total, _unit(key, (count,), np.float64) * total[n - 1], side="right"), n - 1
         )
-    taken = np.take(a, places, axis=axis)
-    return taken.reshape(*a.shape[:axis], *sizes, *a.shape[axis + 1 :]) if a.ndim else taken
+    elements = np.take(a, places, axis=axis)
+    return elements.reshape(*a.shape[:axis], *sizes, *a.shape[axis + 1 :]) if a.ndim else elements

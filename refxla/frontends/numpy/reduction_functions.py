@@ -154,8 +154,8 @@ implements(np.all, "all")(_logical(np.logical_and))
 @implements(np.apply_over_axes)
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Traced:
     for axis in (axes,) if np.ndim(axes) == 0 else tuple(axes):
-        made = func(a, axis)
-        a = made if made.ndim == a.ndim else np.expand_dims(made, axis)
+        result = func(a, axis)
+        a = result if result.ndim == a.ndim else np.expand_dims(result, axis)
     return a
 
 
@@ -185,12 +185,12 @@ def _cumulative(ufunc: np.ufunc) -> Callable[..., Any]:
             if x.ndim > 1:
                 raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
             axis = 0
-        made = accumulate_by(ufunc, x, axis, dtype)
+        result = accumulate_by(ufunc, x, axis, dtype)
         if not include_initial:
-            return made
+            return result
         axis = normal_axis(axis, x.ndim)
-        shape = tuple(1 if d == axis else n for d, n in enumerate(made.shape))
-        return xp.concatenate([np.full(shape, ufunc.identity, made.dtype), made], axis=axis)
+        shape = tuple(1 if d == axis else n for d, n in enumerate(result.shape))
+        return xp.concatenate([np.full(shape, ufunc.identity, result.dtype), result], axis=axis)
 
     return apply
 
@@ -302,8 +302,8 @@ def arg_extreme(opcode: str) -> Callable[..., Any]:
             f"{b.name}.better.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
         )
         start = lift(b, identity_of(opcode, a.dtype)), lift(b, np.int64(2**62))
-        found = b.make("reduce", a.instruction, index, *start, dimensions=(d,), to_apply=computation)
-        place = b.make("get-tuple-element", found, index=1)
+        pair = b.make("reduce", a.instruction, index, *start, dimensions=(d,), to_apply=computation)
+        place = b.make("get-tuple-element", pair, index=1)
         b.ranges[place] = a.shape[d]
         return with_kept(b, place, x, normal_axes(axis, x.ndim), keepdims is True)
 

@@ -76,8 +76,8 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
                 raise self.unknown_size(f"combined with an array of shape {np.shape(x)} by np.{ufunc.__name__}")
         del own
         where = {"where": self._wide_mask()} if ufunc is numpy.power else {}  # which raises for some exponents
-        made = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs), **where)
-        result = Selection(made, self.mask)
+        array = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs), **where)
+        result = Selection(array, self.mask)
         if out is None:
             return result
         if not isinstance(out[0], Selection):
@@ -120,9 +120,9 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
     def _reduced(
         self, function: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, **options: Any
     ) -> Any:
-        named = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+        functions = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
                  np.logical_and: np.all, np.logical_or: np.any}  # fmt: skip
-        function = named.get(function, function)
+        function = functions.get(function, function)
         if keepdims is True or any(v is not None and v is not np._NoValue for v in options.values()):
             raise self.unknown_size("reduced with keepdims, where or initial")
         axes, mask = self._axes(axis), self._wide_mask()
@@ -149,13 +149,13 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[Any, Any]
     ) -> Any:
         if args and args[0] is self and function in _REDUCTIONS:
-            given = {k: v for k, v in kwargs.items() if v is not np._NoValue}
-            ddof = given.pop("ddof", 0)
+            keywords = {k: v for k, v in kwargs.items() if v is not np._NoValue}
+            ddof = keywords.pop("ddof", 0)
             if function in (np.var, np.std) and ddof:
-                axes = self._axes(given.get("axis"))
+                axes = self._axes(keywords.get("axis"))
                 mask = np.broadcast_to(self._wide_mask(), self.array.shape)
                 return function(self.array, axis=axes, where=mask, ddof=ddof)
-            return self._reduced(function, *args[1:], **given)
+            return self._reduced(function, *args[1:], **keywords)
         if function is np.count_nonzero and args[0] is self:
             return np.sum((self.array != 0) & self._wide_mask())
         if function in (np.real, np.imag, np.round, np.nan_to_num, np.clip) and args[0] is self:

@@ -44,10 +44,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
 
 @implements(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Traced:
-    made = np.diff(np.ravel(ary))
-    parts = [*([np.ravel(to_begin)] if to_begin is not None else []), made,
+    differences = np.diff(np.ravel(ary))
+    parts = [*([np.ravel(to_begin)] if to_begin is not None else []), differences,
              *([np.ravel(to_end)] if to_end is not None else [])]  # fmt: skip
-    return np.concatenate(parts).astype(made.dtype) if len(parts) > 1 else made
+    return np.concatenate(parts).astype(differences.dtype) if len(parts) > 1 else differences
 
 
 @implements(np.trapezoid)
@@ -76,8 +76,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     spacing = list(spacing) * len(axes) if len(spacing) == 1 and len(axes) > 1 else list(spacing)
     if f.dtype.kind in "iub":
         f = f.astype(np.float64)
-    made = [_gradient_along(b, f, h, d, edge_order) for h, d in zip(spacing, axes, strict=True)]
-    return made[0] if len(axes) == 1 else tuple(made)
+    gradients = [_gradient_along(b, f, h, d, edge_order) for h, d in zip(spacing, axes, strict=True)]
+    return gradients[0] if len(axes) == 1 else tuple(gradients)
 
 
 def _gradient_along(b: Any, f: Traced, h: Any, d: int, edge_order: int) -> Traced:
@@ -168,11 +168,11 @@ def _correlated(x: Traced, w: Traced, low: int, high: int) -> Traced:
         return _correlated(x.astype(np.int64), w.astype(np.int64), low, high) != 0
     (n,), (k,) = x.shape, w.shape
     left, right = (b.reshape(lift(b, v, dtype), (1, 1, v.shape[0])) for v in (x, w))
-    made = b.make(
+    convolution = b.make(
         "convolution", left, right, dim_labels=_LABELS,
         window=(WindowDimension(k, padding_low=low, padding_high=high),),
     )  # fmt: skip
-    return wrap(b, b.reshape(made, (n + low + high - k + 1,)))
+    return wrap(b, b.reshape(convolution, (n + low + high - k + 1,)))
 
 
 @implements(np.correlate)
@@ -207,8 +207,8 @@ def _convolved(a: Any, v: Any, mode: str, is_convolution: bool) -> Traced:
         low = high = 0
     else:
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
-    made = _correlated(a, v, low, high)
-    return np.flip(made) if swapped else made
+    result = _correlated(a, v, low, high)
+    return np.flip(result) if swapped else result
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)
@@ -361,14 +361,14 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     places = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
-    made = [
+    grids = [
         np.reshape(array_of(b, x), tuple(-1 if d == at else 1 for d in range(rank)))
         for x, at in zip(xi, places, strict=True)
     ]
     if sparse:
-        return tuple(made)
-    shape = np.broadcast_shapes(*(m.shape for m in made))
-    return tuple(np.broadcast_to(m, shape).copy() for m in made)
+        return tuple(grids)
+    shape = np.broadcast_shapes(*(m.shape for m in grids))
+    return tuple(np.broadcast_to(m, shape).copy() for m in grids)
 
 
 @implements(np.ix_)
@@ -397,44 +397,44 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    _, first, last, kind, wanted = _endpoints(start, stop, dtype)
+    _, first, last, kind, result_type = _endpoints(start, stop, dtype)
     count = int(num)
     parts = count - 1 if endpoint else count
     delta = last - first
     steps = np.arange(count, dtype=np.zeros((), kind).real.dtype).reshape((-1,) + (1,) * delta.ndim)
     step = delta / max(parts, 1) if parts else delta * np.nan
-    made = (steps * step if parts > 0 else steps * delta) + first
+    values = (steps * step if parts > 0 else steps * delta) + first
     if endpoint and count > 1:
-        made = np.concatenate([made[:-1], np.broadcast_to(last, made[-1:].shape)])
-    if np.dtype(wanted).kind in "iu":
-        made = np.floor(made)
-    made = np.moveaxis(made, 0, axis) if axis else made
-    made = made.astype(wanted)
-    return (made, step) if retstep else made
+        values = np.concatenate([values[:-1], np.broadcast_to(last, values[-1:].shape)])
+    if np.dtype(result_type).kind in "iu":
+        values = np.floor(values)
+    values = np.moveaxis(values, 0, axis) if axis else values
+    values = values.astype(result_type)
+    return (values, step) if retstep else values
 
 
 @implements(np.logspace)
 def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> Traced:
-    made = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
-    return made if dtype is None else made.astype(dtype)
+    values = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return values if dtype is None else values.astype(dtype)
 
 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Traced:
     start, stop = (v if builder_of(v) is not None else np.asarray(v) for v in (start, stop))
-    _, first, last, kind, wanted = _endpoints(start, stop, dtype)
+    _, first, last, kind, result_type = _endpoints(start, stop, dtype)
     if kind.kind == "c":
         what = "np.geomspace of complex numbers has no compiled form"
         raise UnsupportedError(f"{what}: start * np.exp(np.linspace(0, np.log(stop / start), num))")
     sign = np.sign(first)
-    made = np.power(10.0, np.linspace(np.log10(first * sign), np.log10(last * sign), num, endpoint)) * sign
+    values = np.power(10.0, np.linspace(np.log10(first * sign), np.log10(last * sign), num, endpoint)) * sign
     if num > 1 and endpoint:
-        made = np.concatenate(
-            [np.broadcast_to(first, made[:1].shape), made[1:-1], np.broadcast_to(last, made[:1].shape)]
+        values = np.concatenate(
+            [np.broadcast_to(first, values[:1].shape), values[1:-1], np.broadcast_to(last, values[:1].shape)]
         )
-    return (np.moveaxis(made, 0, axis) if axis else made).astype(wanted)
+    return (np.moveaxis(values, 0, axis) if axis else values).astype(result_type)
 
 
 # -- elements put in, taken out, counted through
@@ -477,11 +477,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Traced:
 @implements(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    made, rest = [], indices.astype(np.int64)
+    coordinates, rest = [], indices.astype(np.int64)
     for n in reversed(shape) if order == "C" else shape:
-        made.append(rest % n)
+        coordinates.append(rest % n)
         rest = rest // n
-    return tuple(reversed(made) if order == "C" else made)
+    return tuple(reversed(coordinates) if order == "C" else coordinates)
 
 
 @implements(np.ravel_multi_index)

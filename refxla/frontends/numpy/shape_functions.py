@@ -43,38 +43,38 @@ def _model(a: Traced) -> np.ndarray:
 
 
 def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = None, **_: Any) -> Traced:
-    wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list, np.ndarray)) else shape
-    wanted = [operator.index(n) for n in wanted]
-    if wanted.count(-1) > 1:
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list, np.ndarray)) else shape
+    sizes = [operator.index(n) for n in sizes]
+    if sizes.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
-    if -1 in wanted:
-        rest = -prod(wanted)
+    if -1 in sizes:
+        rest = -prod(sizes)
         if rest == 0 or a.size % rest:
             raise ValueError(f"cannot reshape array of size {a.size} into shape {tuple(shape)}")
-        wanted[wanted.index(-1)] = a.size // rest
-    if prod(wanted) != a.size:
-        raise ValueError(f"cannot reshape array of size {a.size} into shape {tuple(wanted)}")
-    own, new, b = a.shape, tuple(wanted), a.build
+        sizes[sizes.index(-1)] = a.size // rest
+    if prod(sizes) != a.size:
+        raise ValueError(f"cannot reshape array of size {a.size} into shape {tuple(sizes)}")
+    own, new, b = a.shape, tuple(sizes), a.build
     if order == "F":
         return transpose(reshape(transpose(a), *new[::-1]))
     if copy or (a.alias is not None and not a.is_scalar and not _is_view(a, new)):
         return copied(reshape_value(a, new))
-    made = _moved(a, lambda x: x.reshape(new), lambda i: b.reshape(i, new), lambda part: b.reshape(part, own))
-    return made
+    result = _moved(a, lambda x: x.reshape(new), lambda i: b.reshape(i, new), lambda part: b.reshape(part, own))
+    return result
 
 
 def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
     """The elements in another shape, which share no memory with the array."""
-    known = a.known_value
-    if known is not None:
-        return Traced(known.reshape(shape).copy(), a.build, is_scalar=False)
+    value = a.known_value
+    if value is not None:
+        return Traced(value.reshape(shape).copy(), a.build, is_scalar=False)
     return Traced(a.build.reshape(a.instruction, shape), a.build, is_scalar=False)
 
 
 @implements(np.copy, "copy", "__copy__")
 def copied(a: Traced, order: str = "K", subok: bool = False) -> Traced:
-    known = a.known_value
-    return Traced(a.instruction if known is None else known.copy(), a.build, is_scalar=a.is_scalar)
+    value = a.known_value
+    return Traced(a.instruction if value is None else value.copy(), a.build, is_scalar=a.is_scalar)
 
 
 implements("reshape", aliasing=True)(reshape)
@@ -83,8 +83,8 @@ implements("reshape", aliasing=True)(reshape)
 @implements(np.reshape, aliasing=True)
 def reshape_to(a: Traced, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Traced:
     shape = newshape if shape is None else shape
-    given = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    return reshape(a, *given, order=order, copy=copy)
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    return reshape(a, *sizes, order=order, copy=copy)
 
 
 @implements(np.ravel, "ravel", aliasing=True)
@@ -205,9 +205,9 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     b = builder_of(args)
-    made = [array_of(b, x) for x in args]
-    shape = np.broadcast_shapes(*(x.shape for x in made))
-    return tuple(broadcast_to(x, shape) for x in made)
+    arrays = [array_of(b, x) for x in args]
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(broadcast_to(x, shape) for x in arrays)
 
 
 def _part(opcode: str) -> Callable[..., Any]:
@@ -333,8 +333,8 @@ def _at_least(rank: int) -> Callable[..., Any]:
 
     def apply(*arys: Any) -> Any:
         b = builder_of(arys)
-        made = tuple(one(x, b) for x in arys)
-        return made[0] if len(made) == 1 else made
+        arrays = tuple(one(x, b) for x in arys)
+        return arrays[0] if len(arrays) == 1 else arrays
 
     return apply
 
@@ -400,15 +400,15 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Traced:
 @implements(np.array_split, aliasing=True)
 def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     axis = normal_axis(axis, ary.ndim)
-    n, known = ary.shape[axis], known_value(indices_or_sections)
-    if known is None:
+    n, places = ary.shape[axis], known_value(indices_or_sections)
+    if places is None:
         raise UnsupportedError("np.split at places that are not known has no compiled form: give Python numbers")
-    if known.ndim == 0:
-        count = int(known)
+    if places.ndim == 0:
+        count = int(places)
         sizes = [n // count + (k < n % count) for k in range(count)]
         bounds = [0, *np.cumsum(sizes).tolist()]
     else:
-        bounds = [0, *known.tolist(), n]
+        bounds = [0, *places.tolist(), n]
     before = (slice(None),) * axis
     parts = [(*before, slice(low, high)) for low, high in zip(bounds, bounds[1:], strict=False)]
     return [ary[part] for part in parts]
@@ -536,10 +536,10 @@ def _without_odd(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ends(values: Any, d: int, rank: int) -> tuple[Any, Any]:
-    known = known_value(values)
-    if known is None:
+    widths = known_value(values)
+    if widths is None:
         raise UnsupportedError("np.pad with several values that are not known has no compiled form: pad once for each")
-    low, high = np.broadcast_to(known, (rank, 2))[d]
+    low, high = np.broadcast_to(widths, (rank, 2))[d]
     return low, high
 
 

@@ -29,12 +29,12 @@ def _array(x: Any) -> Any:
 def _gathered(values: Any, places: Any, size: int, fill_value: Any) -> Any:
     """[size] elements: `values` at their places; those whose place is `size` are left out."""
     b = running()
-    made = (
+    buffer = (
         np.full(size + 1, fill_value, values.dtype) if b is None else np.full_like(values, fill_value, shape=size + 1)
     )
-    made = made.copy()
-    made[places] = values
-    return made[:size].copy()
+    buffer = buffer.copy()
+    buffer[places] = values
+    return buffer[:size].copy()
 
 
 def nonzero(a: Any, size: int, fill_value: int = 0) -> tuple[Any, ...]:
@@ -48,11 +48,11 @@ def nonzero(a: Any, size: int, fill_value: int = 0) -> tuple[Any, ...]:
     count = np.sum(mask)
     _check(count <= size, f"refxla.nonzero: more than size={size} elements are not 0; give a larger size")
     places = np.where(mask & (order <= size), order - 1, size)
-    found = _gathered(_array(np.arange(mask.shape[0])), places, size, 0)
+    flat = _gathered(_array(np.arange(mask.shape[0])), places, size, 0)
     filled = np.arange(size) >= count
     if not a.ndim:
         raise InputError("refxla.nonzero takes an array of at least one dimension")
-    return tuple(np.where(filled, fill_value, index) for index in np.unravel_index(found, a.shape))
+    return tuple(np.where(filled, fill_value, index) for index in np.unravel_index(flat, a.shape))
 
 
 def unique(
@@ -83,15 +83,15 @@ def unique(
     filled = np.arange(size) >= count
     first_places = np.where(is_first & (number < size), number, size)
     result = np.where(filled, _array(last).astype(values.dtype), _gathered(values, first_places, size, 0))
-    made = [result]
+    results = [result]
     if return_index:
-        made.append(_gathered(order, first_places, size, 0))
+        results.append(_gathered(order, first_places, size, 0))
     if return_inverse:
         inverse = np.zeros_like(order).copy()
         inverse[order] = number
-        made.append(inverse.reshape(a.shape))
+        results.append(inverse.reshape(a.shape))
     if return_counts:
         counts = np.zeros_like(order, shape=size + 1).copy()
         np.add.at(counts, np.minimum(number, size), 1)
-        made.append(counts[:size])
-    return made[0] if len(made) == 1 else tuple(made)
+        results.append(counts[:size])
+    return results[0] if len(results) == 1 else tuple(results)

@@ -88,18 +88,18 @@ def _quantile(
     a = array_of(b, a)
     if a.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
-    known = known_value(q)
+    numbers = known_value(q)
     kind = np.dtype(np.float64)
     if a.dtype.kind == "f":
         kind = a.dtype
     quantiles: Any
-    if known is not None:
+    if numbers is not None:
         quantiles = (
-            known.astype(np.float64) / scale
+            numbers.astype(np.float64) / scale
             if a.dtype.kind != "f"
-            else (np.true_divide(known, a.dtype.type(scale)) if scale != 1 else known)
+            else (np.true_divide(numbers, a.dtype.type(scale)) if scale != 1 else numbers)
         )
-        if known.size and not ((quantiles >= 0).all() and (quantiles <= 1).all()):
+        if numbers.size and not ((quantiles >= 0).all() and (quantiles <= 1).all()):
             raise ValueError(f"{'Percentiles' if scale != 1 else 'Quantiles'} must be in the range [0, {int(scale)}]")
         if isinstance(q, (int, float)) and a.dtype.kind == "f":
             quantiles = np.asarray(quantiles, a.dtype)
@@ -136,12 +136,12 @@ def _quantile(
     zero: Any = (
         type(q)(0)
         if isinstance(q, (int, float))
-        else np.zeros_like(known)
-        if known is not None
+        else np.zeros_like(numbers)
+        if numbers is not None
         else np.zeros((), q.dtype)
     )
-    wanted = (np.quantile if scale == 1 else np.percentile)(np.zeros(2, a.dtype), zero, method=method).dtype
-    return _with_reduced_axes(value.astype(wanted), axes, a.ndim, keepdims, len(shape))
+    dtype = (np.quantile if scale == 1 else np.percentile)(np.zeros(2, a.dtype), zero, method=method).dtype
+    return _with_reduced_axes(value.astype(dtype), axes, a.ndim, keepdims, len(shape))
 
 
 def _quantiles(scale: float, skips_nan: bool) -> Callable[..., Any]:
@@ -215,9 +215,9 @@ def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable
     def apply(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
         if a.dtype.kind != "f":
             return function(a, axis=axis, keepdims=keepdims is True, **_stated_options(options))
-        made = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_stated_options(options))
+        extremes = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_stated_options(options))
         every = np.all(np.isnan(a), axis=axis, keepdims=keepdims is True)
-        return np.where(every, np.asarray(np.nan, a.dtype), made)
+        return np.where(every, np.asarray(np.nan, a.dtype), extremes)
 
     return apply
 
@@ -254,9 +254,9 @@ def _spread_without_nan(function: Callable[..., Any]) -> Callable[..., Any]:
         if a.dtype.kind not in "fc":
             return function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True)
         some = ~np.isnan(a)
-        made = function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True, where=some)
+        values = function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True, where=some)
         count = np.sum(some, axis=axis, keepdims=keepdims is True)
-        return np.where(count <= ddof, np.asarray(np.nan, made.dtype), made)
+        return np.where(count <= ddof, np.asarray(np.nan, values.dtype), values)
 
     return apply
 
@@ -274,11 +274,11 @@ def cov(
     aweights: Any = None, *, dtype: Any = None,
 ) -> Traced:  # fmt: skip
     b = builder_of(m, y, fweights, aweights)
-    given = [v for v in (m, y) if v is not None]
-    kind = np.result_type(np.float64, *(promoted(v) for v in given)) if dtype is None else np.dtype(dtype)
-    rows = [np.atleast_2d(array_of(b, v, kind)) for v in given]
+    arrays = [v for v in (m, y) if v is not None]
+    kind = np.result_type(np.float64, *(promoted(v) for v in arrays)) if dtype is None else np.dtype(dtype)
+    rows = [np.atleast_2d(array_of(b, v, kind)) for v in arrays]
     if not rowvar:
-        rows = [r.T if np.ndim(v) != 1 else r for r, v in zip(rows, given, strict=True)]
+        rows = [r.T if np.ndim(v) != 1 else r for r, v in zip(rows, arrays, strict=True)]
     x = np.concatenate(rows, axis=0) if len(rows) > 1 else rows[0]
     ddof = (0 if bias else 1) if ddof is None else ddof
     w: Any = None
@@ -368,13 +368,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Traced:
     b = builder_of(x, bins)
     bins = array_of(b, bins)
     side = "left" if right else "right"
-    known = bins.known_value
-    if known is not None:
-        if (np.diff(known) < 0).any():
-            if (np.diff(known) > 0).any():
+    edges = bins.known_value
+    if edges is not None:
+        if (np.diff(edges) < 0).any():
+            if (np.diff(edges) > 0).any():
                 raise ValueError("bins must be monotonically increasing or decreasing")
-            return known.size - np.searchsorted(known[::-1], array_of(b, x), side)
-        return np.searchsorted(known, array_of(b, x), side)
+            return edges.size - np.searchsorted(edges[::-1], array_of(b, x), side)
+        return np.searchsorted(edges, array_of(b, x), side)
     n = bins.shape[0]
     up = np.searchsorted(bins, x, side)
     if n < 2:
@@ -395,13 +395,13 @@ def isin(
     b = builder_of(element, test_elements)
     x, test = array_of(b, element), np.ravel(array_of(b, test_elements))
     if not test.size:
-        found: Any = np.zeros_like(x, dtype=bool)
+        mask: Any = np.zeros_like(x, dtype=bool)
     else:
         together = promoted(x, test)
         x, test = x.astype(together), np.sort(test.astype(together))
         place = np.minimum(np.searchsorted(test, x), test.size - 1)
-        found = np.take(test, place) == x
-    return ~found if invert else found
+        mask = np.take(test, place) == x
+    return ~mask if invert else mask
 
 
 # -- counting

@@ -166,13 +166,13 @@ class Tracing(Build):
         """The parameter for a Number, converted as NumPy converts Python's numbers: an integer that the type does not
         hold is an OverflowError, at each call; `filled`: as `np.full` does, which takes it."""
         key = (number.evaluate, dtype, filled)
-        known = self._numbers.get(key)
-        if known is None:
+        parameter = self._numbers.get(key)
+        if parameter is None:
             source = NumberSource(number.evaluate, NumberArray(number.expression, BY_DTYPE[dtype].name, filled))
             source(self.leaves)
-            known = self._parameter(Shape(BY_DTYPE[dtype]), source, number.origins)
-            self._numbers[key] = known
-        return known
+            parameter = self._parameter(Shape(BY_DTYPE[dtype]), source, number.origins)
+            self._numbers[key] = parameter
+        return parameter
 
     def _parameter(self, shape: Shape, source: Any, origins: frozenset[int]) -> Instruction:
         number = len(self.parameters)
@@ -184,18 +184,18 @@ class Tracing(Build):
     # -- values that are asked for
     def origins_of(self, value: Instruction) -> frozenset[int]:
         """The leaves that a value is made from; none, and so no way to its value, if a region is given it."""
-        found: set[int] = set()
-        waiting, seen = [value], {value}
+        origins: set[int] = set()
+        waiting, visited = [value], {value}
         while waiting:
             i = waiting.pop()
             if i.opcode == "parameter" and i not in self.origins:
                 return frozenset()
-            found |= self.origins.get(i, frozenset())
+            origins |= self.origins.get(i, frozenset())
             for operand in i.operands:
-                if operand not in seen:
-                    seen.add(operand)
+                if operand not in visited:
+                    visited.add(operand)
                     waiting.append(operand)
-        return frozenset(found)
+        return frozenset(origins)
 
     def ask(self, origins: frozenset[int]) -> bool:
         """Note that a value made from these leaves is needed now. Whether it can be had when the function is traced

@@ -35,12 +35,12 @@ def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
         values = [rebuild(v, change) for v in tree]
         return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
     if is_dataclass(tree):
-        made = object.__new__(type(tree))  # not by its class, whose __init__ may compute
+        copy = object.__new__(type(tree))  # not by its class, whose __init__ may compute
         for name, value in {**getattr(tree, "__dict__", {}), **fields_of(tree)}.items():
-            object.__setattr__(made, name, value)
+            object.__setattr__(copy, name, value)
         for name, value in fields_of(tree).items():
-            object.__setattr__(made, name, rebuild(value, change))
-        return made
+            object.__setattr__(copy, name, rebuild(value, change))
+        return copy
     return change(tree)
 
 
@@ -57,5 +57,5 @@ def structure(tree: Any) -> Any:
 
 def from_leaves(tree: Any, values: Any) -> Any:
     """The same nesting with other leaves, in order."""
-    left = iter(values)
-    return rebuild(tree, lambda _: next(left))
+    rest = iter(values)
+    return rebuild(tree, lambda _: next(rest))

@@ -153,8 +153,10 @@ def _gcd(b: Build, x: I, y: I) -> I:
         return [x, y, any_of(b, b.compare(y, 0, direction="NE"))]
 
     more = any_of(b, b.compare(y, 0, direction="NE"))
-    found = b.repeat(2**31 - 1, step, [x, y, more], more=lambda x, y, more: more)[0]
-    return found if found.shape.element_type.kind == "unsigned" else b.abs(found)  # the least integer stays negative
+    divisor = b.repeat(2**31 - 1, step, [x, y, more], more=lambda x, y, more: more)[0]
+    return (
+        divisor if divisor.shape.element_type.kind == "unsigned" else b.abs(divisor)
+    )  # the least integer stays negative
 
 
 def any_of(b: Build, x: I) -> I:
@@ -394,10 +396,10 @@ def apply_ufunc(
     """A ufunc called, reduced, accumulated or applied to all pairs."""
     dtype = options.pop("dtype", None)
     if method == "reduce" and ufunc in REDUCERS:
-        given = {k: v for k, v in options.items() if is_given(v)}
-        axis = given.pop("axis", inputs[1] if len(inputs) > 1 else 0) if options.get("axis", 0) is not None else None
-        given.pop("axis", None)
-        return reduce_by(ufunc, array_of(b, inputs[0]), axis, dtype, **given)
+        keywords = {k: v for k, v in options.items() if is_given(v)}
+        axis = keywords.pop("axis", inputs[1] if len(inputs) > 1 else 0) if options.get("axis", 0) is not None else None
+        keywords.pop("axis", None)
+        return reduce_by(ufunc, array_of(b, inputs[0]), axis, dtype, **keywords)
     if method == "reduce" and ufunc is np.logaddexp:
         return _log_sum_exp(array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
@@ -415,8 +417,8 @@ def apply_ufunc(
     implementation = UFUNCS.get(ufunc)
     if implementation is None:
         raise unsupported(ufunc)
-    wanted = (*(weak(x) for x in inputs), *(dtype and np.dtype(dtype) for _ in range(ufunc.nout)))
-    types = ufunc.resolve_dtypes(wanted, casting=options.get("casting", "same_kind"))
+    signature = (*(weak(x) for x in inputs), *(dtype and np.dtype(dtype) for _ in range(ufunc.nout)))
+    types = ufunc.resolve_dtypes(signature, casting=options.get("casting", "same_kind"))
     operands = [lift(b, x, t) for x, t in zip(inputs, types, strict=False)]
     dimensions = np.broadcast_shapes(*(o.shape.dimensions for o in operands))
     operands = [spread(b, o, dimensions) for o in operands]
@@ -424,19 +426,19 @@ def apply_ufunc(
         chosen = spread(b, truth(b, lift(b, where)), dimensions)
         operands[1] = b.select(chosen, operands[1], b.full(0, operands[1].shape))
     apply = getattr(b, implementation) if isinstance(implementation, str) else lambda *o: implementation(b, *o)
-    made = apply(*operands)
-    results = made if isinstance(made, tuple) else (made,)
+    result = apply(*operands)
+    results = result if isinstance(result, tuple) else (result,)
     arrays = [wrap(b, b.convert(r, BY_DTYPE[t])) for r, t in zip(results, types[ufunc.nin :], strict=True)]
-    if ufunc in _OPERATORS and all(isinstance(k, type) for k in wanted[: ufunc.nin]):  # as Python's numbers do
+    if ufunc in _OPERATORS and all(isinstance(k, type) for k in signature[: ufunc.nin]):  # as Python's numbers do
         for a in arrays:
             a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
     if where is not True:
-        kept = out if out is not None else (None,) * len(arrays)
+        defaults = out if out is not None else (None,) * len(arrays)
         arrays = [
             xp.where(where, a, xp.zeros_like(a) if o is None else o.astype(a.dtype))
-            for a, o in zip(arrays, kept, strict=True)
+            for a, o in zip(arrays, defaults, strict=True)
         ]
-    return tuple(arrays) if isinstance(made, tuple) else arrays[0]
+    return tuple(arrays) if isinstance(result, tuple) else arrays[0]
 
 
 _OPERATORS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.negative,

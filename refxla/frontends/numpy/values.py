@@ -94,10 +94,10 @@ def spread(b: Build, x: I, dimensions: Sequence[int]) -> I:
     if own == dimensions:
         return x
     lead = len(dimensions) - len(own)
-    kept = [d for d, n in enumerate(own) if n == dimensions[lead + d]]
-    if len(kept) < len(own):
-        x = b.reshape(x, tuple(own[d] for d in kept))
-    return b.spread(x, Shape(x.shape.element_type, dimensions), tuple(lead + d for d in kept))
+    dims = [d for d, n in enumerate(own) if n == dimensions[lead + d]]
+    if len(dims) < len(own):
+        x = b.reshape(x, tuple(own[d] for d in dims))
+    return b.spread(x, Shape(x.shape.element_type, dimensions), tuple(lead + d for d in dims))
 
 
 def weak(x: Any) -> Any:

@@ -23,12 +23,12 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
         raise InputError(f"computation is a {type(computation).__name__}; it has to be a function of tensors")
     if inputs is not None and not isinstance(inputs, (list, tuple)):
         raise InputError(f"inputs is a {type(inputs).__name__}; it has to be a list, with an entry for each argument")
-    given = tf.nest.map_structure(_tensor, list(inputs or ()))
+    tensors = tf.nest.map_structure(_tensor, list(inputs or ()))
     try:
         compiled = _cached_function(computation, options)
     except TypeError:  # a computation that cannot be hashed is not kept
         compiled = TensorFlowFunction(computation, options)
-    return [value for value in tf.nest.flatten(compiled(*given)) if value is not None]
+    return [value for value in tf.nest.flatten(compiled(*tensors)) if value is not None]
 
 
 @lru_cache(maxsize=64)

@@ -32,9 +32,9 @@ class ClusteredFunction(TensorFlowFunction):
             except UnsupportedError as caught:
                 problem = caught
         lowered = _ClusteredLowered(self.name, traced, problem, self.options)
-        left = sum(o.cluster is None for o in lowered.report())
+        count = sum(o.cluster is None for o in lowered.report())
         warnings.warn(
-            f"{left} operations of {self.name} stay in TensorFlow; refxla.tensorflow.report(...) lists them, with the "
+            f"{count} operations of {self.name} stay in TensorFlow; refxla.tensorflow.report(...) lists them, with the "
             "reasons",
             ClusteringWarning,
             stacklevel=6,
@@ -81,12 +81,12 @@ class _ClusteredLowered(Lowered):
     def __call__(self, leaves: Sequence[Any]) -> Any:
         import tensorflow as tf
 
-        given = [tf.convert_to_tensor(leaf) for leaf in leaves]
-        results = self.partition(*given, *self.concrete.captured_inputs)
+        tensors = [tf.convert_to_tensor(leaf) for leaf in leaves]
+        results = self.partition(*tensors, *self.concrete.captured_inputs)
         return packed(self.concrete.structured_outputs, iter(results))
 
     def report(self) -> Report:
-        found = []
+        operations = []
         clusters = 0
         for segment, reasons in self.partition.flat():
             compiled = isinstance(segment, CompiledSegment)
@@ -94,6 +94,6 @@ class _ClusteredLowered(Lowered):
                 if node.operation != "Const":
                     number, reason = (clusters, "") if compiled else (None, reasons.get(node, "no cluster needs it"))
                     name = re.sub(r"^((Stateful)?PartitionedCall(_\d+)?/)+", "", node.name)  # calls of the whole
-                    found.append(Operation(name, node.operation, node.source, number, reason))
+                    operations.append(Operation(name, node.operation, node.source, number, reason))
             clusters += compiled
-        return Report.of(self.name, found)
+        return Report.of(self.name, operations)

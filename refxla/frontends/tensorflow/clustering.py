@@ -47,8 +47,8 @@ class Levels:
     @property
     def cost(self) -> tuple[int, int]:
         """The number of clusters, then of all segments."""
-        found = set(self.of.values())
-        return sum(map(self.is_compiled, found)), len(found)
+        levels = set(self.of.values())
+        return sum(map(self.is_compiled, levels)), len(levels)
 
 
 def cluster(nodes: Sequence[Node], refused: Mapping[Node, str], minimum: int) -> tuple[Levels, dict[Node, str]]:
@@ -60,7 +60,7 @@ def cluster(nodes: Sequence[Node], refused: Mapping[Node, str], minimum: int) ->
     """
     reasons = dict(refused)
     while True:
-        levels = min((_levels(nodes, reasons, first) for first in (0, 1)), key=lambda found: found.cost)
+        levels = min((_levels(nodes, reasons, first) for first in (0, 1)), key=lambda candidate: candidate.cost)
         torn = [g for g in tensor_lists(levels.of) if len({levels.of[n] for n in g}) > 1]
         alone = [n for g in torn for n in g if n not in reasons]
         if alone:

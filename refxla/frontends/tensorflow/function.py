@@ -24,10 +24,10 @@ def compile_tensorflow(function: Any, arguments: tuple[Any, ...], options: Optio
 
     `function` is a tf.function, a concrete function, a Keras model or layer, or a Python function of tensors.
     """
-    made = TensorFlowFunction(as_function(function), options)
+    wrapper = TensorFlowFunction(as_function(function), options)
     if arguments:
-        made.compile(*arguments)
-    return made
+        wrapper.compile(*arguments)
+    return wrapper
 
 
 def as_function(function: Any) -> Any:
@@ -70,8 +70,8 @@ class TensorFlowFunction(TracedFunction):
         examples: list[Any] = []
         kind = kind_of((args, kwargs), examples)
 
-        def of_tensors(*given: Any) -> Any:
-            new_args, new_kwargs = replaced((args, kwargs), iter(given))
+        def of_tensors(*tensors: Any) -> Any:
+            new_args, new_kwargs = replaced((args, kwargs), iter(tensors))
             return self.function(*new_args, **new_kwargs)
 
         of_tensors.__name__ = self.name  # HLO's name is made from it
@@ -87,9 +87,9 @@ class TensorFlowFunction(TracedFunction):
     ) -> tuple[Arguments, Arguments]:
         """The positional arguments and the others as data, for a file."""
         values = {n: np.array(examples[n]) for n in by_value.arguments}
-        named = [(self._argument(n), False, value) for n, value in enumerate(args)]
-        named += [(name, False, value) for name, value in kwargs.items()]
-        trees = argument_trees(named, values, is_tensor)
+        arguments = [(self._argument(n), False, value) for n, value in enumerate(args)]
+        arguments += [(name, False, value) for name, value in kwargs.items()]
+        trees = argument_trees(arguments, values, is_tensor)
         return trees[: len(args)], trees[len(args) :]
 
     def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
@@ -181,6 +181,6 @@ def _in_order(structure: Any) -> Any:
     if isinstance(structure, dict):
         return {key: _in_order(structure[key]) for key in sorted(structure)}
     if isinstance(structure, (list, tuple)):
-        made = [_in_order(v) for v in structure]
-        return type(structure)(*made) if hasattr(structure, "_fields") else type(structure)(made)
+        values = [_in_order(v) for v in structure]
+        return type(structure)(*values) if hasattr(structure, "_fields") else type(structure)(values)
     return structure

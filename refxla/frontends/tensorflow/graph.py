@@ -97,8 +97,8 @@ def read(traced: Any) -> FunctionGraph:
     inputs = [reader.argument(tensor) for tensor in traced.inputs]
     outputs, ends = reader.read(traced, "", inputs, ())
     needed = _reached([*(v.node for v in outputs), *ends])
-    given = {v.node for v in inputs}
-    nodes = [n for n in reader.nodes if n in needed and n not in given]
+    arguments = {v.node for v in inputs}
+    nodes = [n for n in reader.nodes if n in needed and n not in arguments]
     return FunctionGraph(nodes, inputs, outputs, traced.as_graph_def())
 
 
@@ -143,18 +143,18 @@ class _Reader:
 
 def _in_order(operations: Iterable[Any]) -> list[Any]:
     """Operations after those that they take values from or wait for; TensorFlow adds some that wait later."""
-    done: dict[Any, None] = {}
+    order: dict[Any, None] = {}
     for operation in operations:
         waiting = [operation]
         while waiting:
             last = waiting[-1]
-            before = [op for op in (*(t.op for t in last.inputs), *last.control_inputs) if op not in done]
+            before = [op for op in (*(t.op for t in last.inputs), *last.control_inputs) if op not in order]
             if before:
                 waiting += before
             else:
                 waiting.pop()
-                done[last] = None
-    return list(done)
+                order[last] = None
+    return list(order)
 
 
 def function_of(traced: Any, name: str) -> Any:
@@ -165,19 +165,19 @@ def function_of(traced: Any, name: str) -> Any:
 def called_by(operation: Any, functions: Container[str]) -> list[str]:
     """The functions that an operation (a NodeDef) calls, by name: bodies, conditions, branches; or it is one itself."""
     attributes = operation.attr.values()
-    named = [f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)]
-    return [*named, operation.op] if operation.op in functions else named
+    names = [f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)]
+    return [*names, operation.op] if operation.op in functions else names
 
 
 def _reached(ends: Iterable[Node]) -> set[Node]:
     """The nodes that these need, and these."""
-    found, waiting = set(), list(ends)
+    nodes, waiting = set(), list(ends)
     while waiting:
         node = waiting.pop()
-        if node not in found:
-            found.add(node)
+        if node not in nodes:
+            nodes.add(node)
             waiting += node.predecessors
-    return found
+    return nodes
 
 
 # What is no program of the user: installed packages, Python's own library, this package, and what AutoGraph wrote.

@@ -84,9 +84,9 @@ class _Steps:
         if model.run_eagerly:  # which is asked for to look into a step
             return getattr(type(model), f"make_{kind}_function")(model, force)
         step = self.compiled[f"{kind}_step"] = ClusteredFunction(getattr(model, f"{kind}_step"), self.options)
-        made = function_of(step)
-        setattr(model, attribute, made)
-        return made
+        function = function_of(step)
+        setattr(model, attribute, function)
+        return function
 
     def _over_iterator(self, step: Callable[..., Any]) -> Callable[..., Any]:
         def function(iterator: Iterator[Any]) -> Any:

@@ -59,9 +59,9 @@ class ByValue:
 
     def values(self, tensors: Sequence[Any]) -> tuple[bytes, ...]:
         """Of these arguments, and of the variables as they are now."""
-        found = [np.asarray(tensors[n]) for n in self.arguments]
-        found += [np.asarray(read_variable(handle, dtype)) for handle, dtype in self.variables]
-        return tuple(a.tobytes() for a in found)
+        arrays = [np.asarray(tensors[n]) for n in self.arguments]
+        arrays += [np.asarray(read_variable(handle, dtype)) for handle, dtype in self.variables]
+        return tuple(a.tobytes() for a in arrays)
 
 
 class Lowering:
@@ -86,8 +86,8 @@ class Lowering:
                 f"captured values of {self.name}, and which ones cannot be told: pass what decides about shapes as "
                 "Python numbers"
             )
-        kept = set(self.sources)
-        self.by_value = ByValue([n for n in range(len(self.tensors)) if n not in kept], self.variables_by_value())
+        numbers = set(self.sources)
+        self.by_value = ByValue([n for n in range(len(self.tensors)) if n not in numbers], self.variables_by_value())
 
     def lower(self, jitted: Any, tensors: Sequence[Any]) -> Module:
         import tensorflow as tf
@@ -114,8 +114,8 @@ class Lowering:
         captured = [(len(self.tensors) + n, c) for n, c in enumerate(self.captures) if c.dtype != tf.resource]
         concrete = self.traced.concrete
 
-        def with_arguments(*given: Any) -> Any:
-            return concrete(*given), [tf.identity(t) for t in (*given, *(c for _, c in captured))]
+        def with_arguments(*tensors: Any) -> Any:
+            return concrete(*tensors), [tf.identity(t) for t in (*tensors, *(c for _, c in captured))]
 
         jitted = tf.function(with_arguments, jit_compile=True, autograph=False)
         root = self.lower(jitted, self.tensors).entry.root
@@ -156,8 +156,8 @@ class Lowering:
             finally:
                 concrete.set_external_captures(self.captures)
 
-        found = [n for n in places if differs([n])] if places and differs(list(places)) else []
-        return [(self.captures[n], places[n]) for n in found]
+        numbers = [n for n in places if differs([n])] if places and differs(list(places)) else []
+        return [(self.captures[n], places[n]) for n in numbers]
 
 
 # What makes random numbers from a state of TensorFlow's runtime, which a compiled program has not: by its operation.
@@ -174,13 +174,13 @@ def _refuse_random(name: str, graph: Any) -> None:
     would be the same at each call. Such operations, and no others, have two seeds."""
     content = graph.as_graph_def()
     nodes = (node for part in (content.node, *(f.node_def for f in content.library.function)) for node in part)
-    found = next((node for node in nodes if "seed2" in node.attr), None)
-    if found is None:
+    culprit = next((node for node in nodes if "seed2" in node.attr), None)
+    if culprit is None:
         return
     raise UnsupportedError(
-        f"{name} calls {_RANDOM.get(found.op, found.op)} (as {found.name}), whose noise would be the same at every "
-        "call of a compiled function: use tf.random.stateless_* with a seed that is an argument, or what keeps its "
-        "state in a variable, as a tf.random.Generator and Keras's layers do"
+        f"{name} calls {_RANDOM.get(culprit.op, culprit.op)} (as {culprit.name}), whose noise would be the same at "
+        "every call of a compiled function: use tf.random.stateless_* with a seed that is an argument, or what keeps "
+        "its state in a variable, as a tf.random.Generator and Keras's layers do"
     )
 
 

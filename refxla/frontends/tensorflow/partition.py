@@ -43,8 +43,8 @@ class Partition:
 
     def __init__(self, name: str, part: Part, options: Options, refused: Mapping[Node, str]) -> None:
         self.part = part
-        found = {**refusals(part.nodes, part.graph.functions), **refused}
-        levels, self.reasons = cluster(part.nodes, found, MINIMUM)
+        reasons = {**refusals(part.nodes, part.graph.functions), **refused}
+        levels, self.reasons = cluster(part.nodes, reasons, MINIMUM)
         self.segments: list[GraphSegment] = []
         for n, (level, segment) in enumerate(_parts(part, levels)):
             kind = CompiledSegment if levels.is_compiled(level) else TensorFlowSegment
@@ -52,12 +52,12 @@ class Partition:
         self.constants = {v: _constant(v.node) for v in part.outputs if v.node.operation == "Const"}
         self.last_uses = _last_uses(self.segments, part.outputs)
 
-    def __call__(self, *given: Any) -> list[Any]:
-        values = {**dict(zip(self.part.inputs, given, strict=True)), **self.constants}
-        for segment, done in zip(self.segments, self.last_uses, strict=True):
+    def __call__(self, *tensors: Any) -> list[Any]:
+        values = {**dict(zip(self.part.inputs, tensors, strict=True)), **self.constants}
+        for segment, ends in zip(self.segments, self.last_uses, strict=True):
             results = segment.run([values[v] for v in segment.inputs])
             values.update(zip(segment.part.outputs, results, strict=True))
-            for value in done:
+            for value in ends:
                 del values[value]
         return [values[v] for v in self.part.outputs]
 
@@ -83,10 +83,10 @@ class GraphSegment:
         import tensorflow as tf
 
         around = tf.compat.v1.get_default_graph()
-        given = {_reference(v): t for v, t in zip(self.inputs, segment_inputs, strict=True)}
-        given |= {_reference(v): around.capture(handle) for v, handle in self.part.resources.items()}
-        wanted = [_reference(v) for v in self.part.outputs]
-        results: list[Any] = tf.graph_util.import_graph_def(self.content, given, wanted, name="")
+        tensors = {_reference(v): t for v, t in zip(self.inputs, segment_inputs, strict=True)}
+        tensors |= {_reference(v): around.capture(handle) for v, handle in self.part.resources.items()}
+        outputs = [_reference(v) for v in self.part.outputs]
+        results: list[Any] = tf.graph_util.import_graph_def(self.content, tensors, outputs, name="")
         return results
 
     def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
@@ -129,8 +129,8 @@ class CompiledSegment(GraphSegment):
             except UnsupportedError as problem:  # nothing has run
                 refused = refused_nodes(problem, self.part)
                 self.cut = Partition(self.name, self.part, self.options, refused)
-        given = {**dict(zip(self.inputs, tensors, strict=True)), **self.part.resources}
-        return self.cut(*(given[v] for v in self.part.inputs))
+        values = {**dict(zip(self.inputs, tensors, strict=True)), **self.part.resources}
+        return self.cut(*(values[v] for v in self.part.inputs))
 
 
 def refused_nodes(problem: UnsupportedError, part: Part) -> dict[Node, str]:
@@ -139,8 +139,8 @@ def refused_nodes(problem: UnsupportedError, part: Part) -> dict[Node, str]:
     if isinstance(problem, NotLowered):
         names, reason = set(problem.nodes), problem.reason
     functions = part.graph.functions
-    found = {n: reason for n in part.nodes if n.name in names or _calls_any_of(n.definition, names, functions)}
-    return found or {n: reason for n in part.nodes if n.operation != "Const"}
+    nodes = {n: reason for n in part.nodes if n.name in names or _calls_any_of(n.definition, names, functions)}
+    return nodes or {n: reason for n in part.nodes if n.operation != "Const"}
 
 
 def _calls_any_of(definition: Any, names: set[str], functions: Mapping[str, Any]) -> bool:
@@ -171,8 +171,8 @@ def _parts(part: Part, levels: Levels) -> Iterator[tuple[int, Part]]:
 def _needed(nodes: Sequence[Node]) -> list[Value]:
     """What nodes take from others, but for constants."""
     inside = set(nodes)
-    taken = dict.fromkeys(v for n in nodes for v in n.inputs)
-    return [v for v in taken if v.node not in inside and v.node.operation != "Const"]
+    values = dict.fromkeys(v for n in nodes for v in n.inputs)
+    return [v for v in values if v.node not in inside and v.node.operation != "Const"]
 
 
 def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Node]]:
@@ -189,33 +189,35 @@ def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Nod
     for node in levels.of:
         level = levels.of[node]
         for value in node.inputs:
-            read = value.node
-            if read.operation != READ or levels.of.get(read, level) == level:
+            source = value.node
+            if source.operation != READ or levels.of.get(source, level) == level:
                 continue
-            written = writes.get(read.inputs[0], ())
-            if not any(levels.of[read] <= other < level for other in written):
-                if (level, read) not in copies:
-                    copies[level, read] = dataclasses.replace(read, name=f"{read.name}/again_{level}", controls=())
-                again = Value(copies[level, read], value.number)
+            written = writes.get(source.inputs[0], ())
+            if not any(levels.of[source] <= other < level for other in written):
+                if (level, source) not in copies:
+                    copies[level, source] = dataclasses.replace(
+                        source, name=f"{source.name}/again_{level}", controls=()
+                    )
+                again = Value(copies[level, source], value.number)
                 node.inputs = tuple(again if v == value else v for v in node.inputs)
     for node in levels.of:  # what writes the variable then waits for them
         for value in node.inputs if node.has_effect and node.operation != READ else ():
-            waits = [c for (at, read), c in copies.items() if at == levels.of[node] and read.inputs[0] == value]
+            waits = [c for (at, source), c in copies.items() if at == levels.of[node] and source.inputs[0] == value]
             node.controls += tuple(waits)
-    found: dict[int, list[Node]] = {}
+    by_level: dict[int, list[Node]] = {}
     for (level, _), copy in copies.items():
-        found.setdefault(level, []).append(copy)
-    return found
+        by_level.setdefault(level, []).append(copy)
+    return by_level
 
 
-def _last_uses(segments: Sequence[GraphSegment], kept: Iterable[Value]) -> list[list[Value]]:
+def _last_uses(segments: Sequence[GraphSegment], outputs: Iterable[Value]) -> list[list[Value]]:
     """The values that no segment takes after each."""
     last: dict[Value, int] = {}
     for n, segment in enumerate(segments):
         for value in (*segment.inputs, *segment.part.outputs):
             last[value] = n
-    wanted = set(kept)
-    return [[v for v, at in last.items() if at == n and v not in wanted] for n in range(len(segments))]
+    results = set(outputs)
+    return [[v for v, at in last.items() if at == n and v not in results] for n in range(len(segments))]
 
 
 # -- GraphDef
@@ -228,23 +230,23 @@ def _graph_def(part: Part) -> Any:
     content = tf.compat.v1.GraphDef(versions=part.graph.content.versions)
     inside = set(part.nodes)
     for node in part.nodes:
-        made = content.node.add()
-        made.CopyFrom(node.definition)
-        made.name = node.name
-        del made.input[:]
-        made.input.extend(_reference(v) for v in node.inputs)
+        copy = content.node.add()
+        copy.CopyFrom(node.definition)
+        copy.name = node.name
+        del copy.input[:]
+        copy.input.extend(_reference(v) for v in node.inputs)
         if node.operation != "Const":
-            made.input.extend(f"^{c.name}" for c in node.controls if c in inside and c.operation != "Const")
+            copy.input.extend(f"^{c.name}" for c in node.controls if c in inside and c.operation != "Const")
         for attribute in ("_class", "_gradient_op_type"):  # names of other nodes; what only autodiff asks for
-            made.attr.pop(attribute, None)
-    known = part.graph.functions
-    waiting = [f for node in part.nodes for f in called_by(node.definition, known)]
+            copy.attr.pop(attribute, None)
+    library = part.graph.functions
+    waiting = [f for node in part.nodes for f in called_by(node.definition, library)]
     functions: dict[str, Any] = {}
     while waiting:
         name = waiting.pop()
         if name not in functions:
-            functions[name] = known[name]
-            waiting += [f for node in known[name].node_def for f in called_by(node, known)]
+            functions[name] = library[name]
+            waiting += [f for node in library[name].node_def for f in called_by(node, library)]
     content.library.function.extend(functions.values())
     return content
 

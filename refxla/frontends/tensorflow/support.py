@@ -21,16 +21,16 @@ _NOT_DONE = {
 
 def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, str]:
     """Why each of these nodes cannot be compiled, of those that cannot; `functions` are the FunctionDefs by name."""
-    found: dict[Node, str] = {}
+    reasons: dict[Node, str] = {}
     for node in nodes:
         reason = _reason_of_node(node, functions)
         if reason is not None:
-            found[node] = reason
+            reasons[node] = reason
     for group in tensor_lists(nodes):  # they are no values that a program takes or gives
-        culprit = next((n for n in group if n in found), None)
+        culprit = next((n for n in group if n in reasons), None)
         if culprit is not None:
-            found.update(dict.fromkeys((n for n in group if n not in found), f"shares a list with {culprit.name}"))
-    return found
+            reasons.update(dict.fromkeys((n for n in group if n not in reasons), f"shares a list with {culprit.name}"))
+    return reasons
 
 
 def can_be_compiled(content: Any) -> bool:

@@ -42,7 +42,7 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
 
         return compile_one
 
-    made = aot_autograd(
+    backend = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
@@ -52,30 +52,30 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
     trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     with torch.backends.mkldnn.flags(enabled=False) if trains else contextlib.nullcontext():
-        compiled: Callable[..., Any] = made(graph_module, example_inputs)
+        compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled
 
 
 def _options(settings: dict[str, Any]) -> Options:
-    given = dict(settings.pop("options", None) or {})
+    options = dict(settings.pop("options", None) or {})
     mode = settings.pop("mode", None)
     if mode not in (None, "default") or settings:
         unknown = f"mode={mode!r}" if mode not in (None, "default") else ", ".join(settings)
         raise InputError(f"torch.compile was given {unknown}, which the backend refxla does not have: leave it out")
     try:
-        return Options.of(**given)
+        return Options.of(**options)
     except TypeError:
         names = ", ".join(Options.__dataclass_fields__)
-        raise InputError(f"torch.compile was given the options {', '.join(given)}; refxla has {names}") from None
+        raise InputError(f"torch.compile was given the options {', '.join(options)}; refxla has {names}") from None
 
 
 def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     """With the calling convention of AOTAutograd: one list, which is emptied, so that nothing is kept alive by it."""
 
     def call(arguments: list[Any]) -> list[Any]:
-        given = tuple(arguments)
+        values = tuple(arguments)
         arguments.clear()
-        return run(*given)
+        return run(*values)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
@@ -119,10 +119,10 @@ class Specializing:
                 "makes an array of it"
             )
         interpreter = torch.fx.Interpreter(self.graph_module)
-        given = [a.detach() if _is_tensor(a) else a for a in arguments]
+        inputs = [a.detach() if _is_tensor(a) else a for a in arguments]
         with torch.no_grad(), preserve_node_meta():
             trace = make_fx(lambda *values: interpreter.run(*values), tracing_mode="fake", _allow_non_fake_inputs=True)
-            graph = trace(*given)
+            graph = trace(*inputs)
         return compile_graph(graph, self.name, self.options)
 
 

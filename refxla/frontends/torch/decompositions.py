@@ -128,8 +128,8 @@ def _middle(ignoring: bool) -> Callable[..., Any]:
             place = ((count - 1) // 2).clamp(min=0)
         else:
             place = torch.where(count < size, count, (size - 1) // 2)
-        found = values.gather(dim, place), places.gather(dim, place)
-        return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+        pair = values.gather(dim, place), places.gather(dim, place)
+        return pair if keepdim else (pair[0].squeeze(dim), pair[1].squeeze(dim))
 
     return apply
 
@@ -175,21 +175,21 @@ _OF_EACH: dict[str, Callable[..., Any]] = {
 def _of_lists() -> dict[Any, Callable[..., Any]]:
     """The decompositions of all operations on lists: the operation on one tensor, for each."""
     names = (n.removeprefix("aten::") for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::_foreach_"))
-    found: dict[Any, Callable[..., Any]] = {}
+    rules: dict[Any, Callable[..., Any]] = {}
     for name in names:
         base, overload = name.partition(".")[0], overload_of(name)
         kind = base.removeprefix("_foreach_")
         of_each = _OF_EACH.get(kind) or getattr(torch, kind, None)
         if overload is not None and of_each is not None and not base.endswith("_") and not name.endswith("out"):
-            found[overload] = _of_list(of_each)
-    return found
+            rules[overload] = _of_list(of_each)
+    return rules
 
 
 def _of_list(of_each: Callable[..., Any]) -> Callable[..., list[Any]]:
     def apply(*args: Any, **kwargs: Any) -> list[Any]:
         count = next(len(a) for a in args if isinstance(a, (list, tuple)))
-        given = (a if isinstance(a, (list, tuple)) else [a] * count for a in args)
-        return [of_each(*values, **kwargs) for values in zip(*given, strict=True)]
+        lists = (a if isinstance(a, (list, tuple)) else [a] * count for a in args)
+        return [of_each(*values, **kwargs) for values in zip(*lists, strict=True)]
 
     return apply
 
@@ -197,8 +197,8 @@ def _of_list(of_each: Callable[..., Any]) -> Callable[..., list[Any]]:
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What AOTAutograd decomposes: all that PyTorch can, but what has a lowering and what draws random numbers."""
-    kept = {*LOWERINGS, *(overload_of(n) for n in _DRAWN)}
+    exceptions = {*LOWERINGS, *(overload_of(n) for n in _DRAWN)}
     table = {**decomposition_table, **core_aten_decompositions()}
-    table = {op: rule for op, rule in table.items() if op not in kept and not is_random(op)}
+    table = {op: rule for op, rule in table.items() if op not in exceptions and not is_random(op)}
     own = {overload_of(name): rule for name, rule in _OWN.items()}
     return {**table, **_of_lists(), **{op: rule for op, rule in own.items() if op is not None}}

@@ -59,10 +59,10 @@ class TorchFunction(TracedFunction):
         return (str(structure), kinds, _modes(self.function)), tensors
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
-        named = [(self._argument(n), False, v) for n, v in enumerate(args)]
-        trees = argument_trees([*named, *((k, False, v) for k, v in kwargs.items())], {}, _is_array)
-        given = tuple(trees[: len(args)]), tuple(trees[len(args) :])
-        return _TorchLowered(self.name, self.function, args, kwargs, given, self.options)
+        arguments = [(self._argument(n), False, v) for n, v in enumerate(args)]
+        trees = argument_trees([*arguments, *((k, False, v) for k, v in kwargs.items())], {}, _is_array)
+        pair = tuple(trees[: len(args)]), tuple(trees[len(args) :])
+        return _TorchLowered(self.name, self.function, args, kwargs, pair, self.options)
 
     @functools.cached_property
     def _parameters(self) -> tuple[str, ...]:
@@ -73,9 +73,9 @@ class _TorchLowered(Lowered):
     """The graph of a model, compiled; `given` are the trees of its positional arguments and of the others."""
 
     def __init__(
-        self, name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Trees, options: Options
+        self, name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trees: Trees, options: Options
     ) -> None:
-        self.example_trees = given
+        self.example_trees = trees
         exported = _exported(name, model, *pytree.tree_map(lambda v: _tensor(v) if _is_array(v) else v, (args, kwargs)))
         lowered = LoweredGraph(exported.graph_module, name)
         _require_compiled(name, exported, lowered, training=any(_modes(model)))

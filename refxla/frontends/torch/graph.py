@@ -143,12 +143,12 @@ class LoweredGraph:
 
     def _call_function(self, node: Any) -> None:
         if node.target is operator.getitem:
-            found = self._values.get(node.args[0])
-            if found is None:
+            value = self._values.get(node.args[0])
+            if value is None:
                 self.unsupported[node] = ""
                 self._unknown(node)
             else:
-                self._values[node] = found[node.args[1]]
+                self._values[node] = value[node.args[1]]
             return
         if node.target is _ASSERTION:
             return
@@ -336,9 +336,9 @@ def _require(stated: Any, value: Any) -> None:
     pairs: Iterable[tuple[Any, Any]] = (
         zip(stated, value, strict=True) if isinstance(stated, list) else [(stated, value)]
     )
-    for shape, made in pairs:
-        if shape is not None and made is not None and made.shape != shape:
-            raise NotLowered(f"this case has no lowering (it gives {made.shape} for {shape})")
+    for shape, result in pairs:
+        if shape is not None and result is not None and result.shape != shape:
+            raise NotLowered(f"this case has no lowering (it gives {result.shape} for {shape})")
 
 
 def _first_line(problem: Exception) -> str:

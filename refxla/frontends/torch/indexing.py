@@ -26,18 +26,18 @@ class _Places:
     """The index arrays of x[i, j, ...], broadcast together, and where their dimensions go in the result."""
 
     def __init__(self, b: Lowering, x: I, indices: Sequence[I | None], what: str) -> None:
-        given = [(d, i) for d, i in enumerate(indices) if i is not None]
-        if any(i.shape.element_type.name in ("pred", "u8") for _, i in given):
+        pairs = [(d, i) for d, i in enumerate(indices) if i is not None]
+        if any(i.shape.element_type.name in ("pred", "u8") for _, i in pairs):
             raise NotLowered("by a mask: the shape of the result depends on its values")
-        rank = max(i.shape.rank for _, i in given)
+        rank = max(i.shape.rank for _, i in pairs)
         sizes = [1] * rank
-        for _, i in given:
+        for _, i in pairs:
             for d, n in enumerate(i.shape.dimensions):
                 if n != 1:
                     sizes[rank - i.shape.rank + d] = n
-        self.dims = tuple(d for d, _ in given)
+        self.dims = tuple(d for d, _ in pairs)
         self.sizes = tuple(sizes)
-        spread = [b.expand(places(b, i, x.shape.dimensions[d], what), self.sizes) for d, i in given]
+        spread = [b.expand(places(b, i, x.shape.dimensions[d], what), self.sizes) for d, i in pairs]
         self.vectors = b.concatenate([b.reshape(i, (*self.sizes, 1)) for i in spread], rank)
         # NumPy's rule: in the place of the indexed dimensions if they are neighbours, else in front
         together = self.dims[-1] - self.dims[0] == len(self.dims) - 1
@@ -45,8 +45,8 @@ class _Places:
         self.rest = tuple(d for d in range(x.shape.rank) if d not in self.dims)
         result_rank = rank + len(self.rest)
         self.offset = tuple(d for d in range(result_rank) if not self.position <= d < self.position + rank)
-        kept = tuple(x.shape.dimensions[d] for d in self.rest)
-        self.result = (*kept[: self.position], *self.sizes, *kept[self.position :])
+        others = tuple(x.shape.dimensions[d] for d in self.rest)
+        self.result = (*others[: self.position], *self.sizes, *others[self.position :])
 
 
 def gather_places(b: Lowering, x: I, p: _Places) -> I:
@@ -88,12 +88,12 @@ def gather(b: Lowering, x: I, dim: int, index: I, *, sparse_grad: bool = False) 
         if k != d:
             x = b.cut(x, k, 0, n)
     others = tuple(k for k in range(x.shape.rank) if k != d)
-    found = b.make(
+    elements = b.make(
         "gather", x, places(b, index, size, "gather"), offset_dims=(), collapsed_slice_dims=(d,), start_index_map=(d,),
         operand_batching_dims=others, start_indices_batching_dims=others, index_vector_dim=index.shape.rank,
         slice_sizes=(1,) * x.shape.rank,
     )  # fmt: skip
-    return b.view(found, b.result.dimensions)
+    return b.view(elements, b.result.dimensions)
 
 
 # -- writing
@@ -207,8 +207,8 @@ def masked_scatter(b: Lowering, x: I, mask: I, source: I) -> I:
     window = (WindowDimension(n, padding_low=n - 1),)
     counts = b.make("reduce-window", flags, b.scalar(0, S64), window=window, to_apply=reducer("add", S64))
     b.check(b.compare(counts, source.shape.size, direction="LE"), "masked_scatter: the source has too few elements")
-    found = b.make(
+    elements = b.make(
         "gather", b.reshape(source, (source.shape.size,)), b.maximum(b.subtract(counts, 1), 0), offset_dims=(),
         collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=1, slice_sizes=(1,),
     )  # fmt: skip
-    return b.select(mask, b.reshape(found, dims), x)
+    return b.select(mask, b.reshape(elements, dims), x)

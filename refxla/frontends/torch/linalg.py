@@ -28,12 +28,12 @@ def _letter(x: I) -> str:
 def _call(b: Lowering, target: str, operands: Sequence[I], *shapes: Shape, **options: str) -> list[I]:
     """The results of a custom call, of these shapes; LAPACK's options are letters."""
     shape = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
-    made = b.make("custom-call", *operands, shape=shape, custom_call_target=target)
+    call = b.make("custom-call", *operands, shape=shape, custom_call_target=target)
     if options:
-        made.backend_config = "{" + ", ".join(f"{k} = {ord(v)} : ui8" for k, v in options.items()) + "}"
+        call.backend_config = "{" + ", ".join(f"{k} = {ord(v)} : ui8" for k, v in options.items()) + "}"
     if len(shapes) == 1:
-        return [made]
-    return [b.make("get-tuple-element", made, index=n) for n in range(len(shapes))]
+        return [call]
+    return [b.make("get-tuple-element", call, index=n) for n in range(len(shapes))]
 
 
 def _adjoint(b: Lowering, x: I) -> I:
@@ -194,8 +194,8 @@ def _order(b: Lowering, pivots: I, n: int) -> I:
 
     def element(x: I, at: I) -> I:
         """One element of each row of x, spread over the row."""
-        found = b.sum(b.select(at, x, 0), (last,))
-        return b.spread(found, x.shape, tuple(range(last)))
+        value = b.sum(b.select(at, x, 0), (last,))
+        return b.spread(value, x.shape, tuple(range(last)))
 
     def exchange(k: I, order: I, pivots: I) -> Sequence[I]:
         places, own = b.iota(S32, dims, last), b.iota(S32, pivots.shape.dimensions, last)

@@ -64,8 +64,8 @@ def overload_of(name: str) -> Any:
     space, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
     try:
-        found = getattr(getattr(torch.ops, space or "aten"), base)
-        return found if isinstance(found, HigherOrderOperator) else getattr(found, overload or "default")
+        packet = getattr(getattr(torch.ops, space or "aten"), base)
+        return packet if isinstance(packet, HigherOrderOperator) else getattr(packet, overload or "default")
     except AttributeError:
         return None
 
@@ -86,9 +86,9 @@ class Lowering(Build):
         self.checks: list[tuple[I, str]] = []
 
     def make(self, opcode: str, *operands: I, shape: Shape | None = None, **attributes: Any) -> I:
-        made = super().make(opcode, *operands, shape=shape, **attributes)
-        made.metadata = self.metadata
-        return made
+        instruction = super().make(opcode, *operands, shape=shape, **attributes)
+        instruction.metadata = self.metadata
+        return instruction
 
     # -- types
 
@@ -111,8 +111,8 @@ class Lowering(Build):
 
     def operands(self, *values: Operand, of: ElementType | None = None) -> list[I]:
         """Values converted to one type, the result's unless it is given, and spread over the result's dimensions."""
-        wanted = self.result.element_type if of is None else of
-        return [self.expand(self.cast(x, wanted), self.result.dimensions) for x in values]
+        element_type = self.result.element_type if of is None else of
+        return [self.expand(self.cast(x, element_type), self.result.dimensions) for x in values]
 
     def common(self, x: Operand, y: Operand) -> list[I]:
         """Two operands in the type that PyTorch gives them together: those of a comparison, say."""
@@ -128,10 +128,10 @@ class Lowering(Build):
         if own == tuple(dimensions):
             return x
         lead = len(dimensions) - len(own)
-        kept = [d for d, n in enumerate(own) if n == dimensions[lead + d]]
-        if len(kept) < len(own):
-            x = self.reshape(x, tuple(own[d] for d in kept))
-        return self.spread(x, Shape(x.shape.element_type, tuple(dimensions)), tuple(lead + d for d in kept))
+        dims = [d for d, n in enumerate(own) if n == dimensions[lead + d]]
+        if len(dims) < len(own):
+            x = self.reshape(x, tuple(own[d] for d in dims))
+        return self.spread(x, Shape(x.shape.element_type, tuple(dimensions)), tuple(lead + d for d in dims))
 
     def permute(self, x: I, order: Sequence[int]) -> I:
         order = tuple(order)

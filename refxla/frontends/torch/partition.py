@@ -130,10 +130,10 @@ class _PartitionedGraph:
     def __call__(self, *arguments: Any) -> list[Any]:
         report.count(self._entries)
         values: dict[Any, Any] = {}
-        given = iter(arguments)
+        rest = iter(arguments)
         for node in self._nodes:
             if node.op == "placeholder":
-                values[node] = next(given)
+                values[node] = next(rest)
                 continue
             if node.op == "get_attr":
                 value = self._graph_module

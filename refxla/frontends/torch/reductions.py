@@ -137,8 +137,8 @@ def place_of(b: Lowering, x: I, dimension: int, largest: bool) -> tuple[I, I]:
     )
     start = b.scalar((lowest if largest else highest)(own), own), b.scalar(2**62, S64)
     places = b.iota(S64, x.shape.dimensions, dimension)
-    found = b.make("reduce", x, places, *start, dimensions=(dimension,), to_apply=computation)
-    return b.make("get-tuple-element", found, index=0), b.make("get-tuple-element", found, index=1)
+    pair = b.make("reduce", x, places, *start, dimensions=(dimension,), to_apply=computation)
+    return b.make("get-tuple-element", pair, index=0), b.make("get-tuple-element", pair, index=1)
 
 
 def _place(name: str, largest: bool) -> None:
@@ -160,8 +160,8 @@ def _extreme_and_place(name: str, largest: bool) -> None:
     def apply(b: Lowering, x: I, dim: int, keepdim: bool = False) -> list[I]:
         if not x.shape.rank:
             return [x, b.full(0, b.result[1])]
-        found = place_of(b, x, axis(dim, x.shape.rank), largest)
-        return [b.view(f, s.dimensions) for f, s in zip(found, b.result, strict=True)]
+        pair = place_of(b, x, axis(dim, x.shape.rank), largest)
+        return [b.view(f, s.dimensions) for f, s in zip(pair, b.result, strict=True)]
 
     lowers(name)(apply)
 
@@ -187,8 +187,8 @@ def _cumulative(name: str, opcode: str, start: int) -> None:
             WindowDimension(n, padding_low=n - 1) if k == d else WindowDimension(1) for k in range(x.shape.rank)
         )
         computation = reducer(opcode, x.shape.element_type)
-        made = b.make("reduce-window", x, b.scalar(start, x.shape.element_type), window=window, to_apply=computation)
-        return b.cast(made, own)
+        result = b.make("reduce-window", x, b.scalar(start, x.shape.element_type), window=window, to_apply=computation)
+        return b.cast(result, own)
 
     lowers(name)(apply)
 

@@ -195,8 +195,8 @@ def _triangle(lower: bool) -> Any:
     def apply(b: Lowering, x: I, diagonal: int = 0) -> I:
         dims = x.shape.dimensions
         row, column = (b.iota("s32", dims, len(dims) - k) for k in (2, 1))
-        kept = b.compare(b.subtract(column, row), diagonal, direction="LE" if lower else "GE")
-        return b.select(kept, x, 0)
+        mask = b.compare(b.subtract(column, row), diagonal, direction="LE" if lower else "GE")
+        return b.select(mask, x, 0)
 
     return apply
 
@@ -330,9 +330,9 @@ def eye(b: Lowering, *_: Any, **__: Any) -> I:
 
 @lowers("prims::broadcast_in_dim", "prims::broadcast_in_dim.default")
 def broadcast_in_dim(b: Lowering, x: I, shape: Sequence[int], dimensions: Sequence[int]) -> I:
-    kept = [(k, d) for k, d in enumerate(dimensions) if x.shape.dimensions[k] == shape[d]]
-    x = b.view(x, tuple(x.shape.dimensions[k] for k, _ in kept))
-    return b.spread(x, b.result, tuple(d for _, d in kept))
+    pairs = [(k, d) for k, d in enumerate(dimensions) if x.shape.dimensions[k] == shape[d]]
+    x = b.view(x, tuple(x.shape.dimensions[k] for k, _ in pairs))
+    return b.spread(x, b.result, tuple(d for _, d in pairs))
 
 
 def elements(dimensions: Sequence[int]) -> int:
@@ -348,12 +348,12 @@ def _written(b: Lowering, x: I, source: I, places: np.ndarray[Any, Any]) -> I:
     kind = Shape(x.shape.element_type)
     p = [Instruction(n, "parameter", kind, [], {"number": k}) for k, n in enumerate("ab")]
     b.count += 1
-    made = b.make(
+    result = b.make(
         "scatter", flat, b.constant(places.reshape(-1)), b.reshape(source, (source.shape.size,)),
         update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1,
         unique_indices=True, to_apply=Computation(f"{b.name}.new.{b.count}", p, p[1]),
     )  # fmt: skip
-    return b.reshape(made, x.shape.dimensions)
+    return b.reshape(result, x.shape.dimensions)
 
 
 @lowers("diagonal_scatter")

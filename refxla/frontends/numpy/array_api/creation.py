@@ -175,15 +175,15 @@ class IntegerInfo:
 
 def finfo(type: Any, /) -> FloatInfo:
     """The limits of a type of floating-point numbers, or of an Array's."""
-    found = np.finfo(_type_of(type))
-    eps, high, low, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatInfo(int(found.bits), eps, high, low, normal, np.dtype(found.dtype))
+    limits = np.finfo(_type_of(type))
+    eps, high, low, normal = map(float, (limits.eps, limits.max, limits.min, limits.smallest_normal))
+    return FloatInfo(int(limits.bits), eps, high, low, normal, np.dtype(limits.dtype))
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
     """The limits of a type of integers, or of an Array's."""
-    found = np.iinfo(_type_of(type))
-    return IntegerInfo(int(found.bits), int(found.max), int(found.min), np.dtype(found.dtype))
+    limits = np.iinfo(_type_of(type))
+    return IntegerInfo(int(limits.bits), int(limits.max), int(limits.min), np.dtype(limits.dtype))
 
 
 def _type_of(value: Any) -> Any:

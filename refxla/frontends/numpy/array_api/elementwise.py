@@ -54,9 +54,9 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
 
 def _clip(x: Any, *bounds: Any, below: bool, above: bool) -> Any:
-    left = iter(bounds)
-    low = next(left) if below else None
-    high = next(left) if above else None
+    rest = iter(bounds)
+    low = next(rest) if below else None
+    high = next(rest) if above else None
     return np.clip(x, low, high).astype(x.dtype) if below or above else x.copy()
 
 

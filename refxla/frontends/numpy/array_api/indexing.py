@@ -74,9 +74,9 @@ def _split(index: Any) -> tuple[tuple[Any, ...], list[Any]]:
 
 
 def _index(template: tuple[Any, ...], operands: Any) -> tuple[Any, ...]:
-    left = iter(operands)
+    rest = iter(operands)
     return tuple(
-        next(left) if part == _OPERAND else slice(*part[1:]) if isinstance(part, tuple) else part for part in template
+        next(rest) if part == _OPERAND else slice(*part[1:]) if isinstance(part, tuple) else part for part in template
     )
 
 

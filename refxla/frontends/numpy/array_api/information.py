@@ -25,8 +25,8 @@ class Information:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """The types of a kind (as in `isdtype`), or all, by their names."""
-        found: dict[str, Any] = dict(np.__array_namespace_info__().dtypes(kind=kind))
-        return {name: np.dtype(dtype) for name, dtype in found.items()}
+        by_name: dict[str, Any] = dict(np.__array_namespace_info__().dtypes(kind=kind))
+        return {name: np.dtype(dtype) for name, dtype in by_name.items()}
 
     def devices(self) -> list[Device]:
         """All devices, the default one first."""
