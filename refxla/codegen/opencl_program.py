@@ -17,6 +17,11 @@ work together, the size of the work-group is part of the __kernel.
 What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
 is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
 its part, so that no two are called alike: PoCL knows what it made of a binary by its kernels' names.
+
+Most programs are one merged kernel, which is one part. Where machine code can be linked after it is compiled
+(runtime/pocl/kernel_library.py), its functions are shared out among parts. In place of a function of another part there
+is a *stub*, which jumps to an address that is known when all parts are loaded. So each function is compiled once, too,
+whichever kernels call it.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ..device.description import Target
 from ..ir import merged_body as m
@@ -37,16 +43,22 @@ from .primitives import build_options, primitives
 _WIDTHS = (8, 32, 1 << 30)
 _GROWTH = 2  # after so many parts they grow by the size of the first
 _LARGEST = 8  # times the size of the first, which they grow to
+_LEAST_LINKED = 2_000  # characters of the functions of one of several linked parts, on average
+_LEAST_EXPORTED = 400  # characters of a function that a stub and a case of a switch are worth
+_EXTERNAL = "__wrap_"  # begins the names that PoCL leaves to be called from outside
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ProgramPart:
     """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
-    of the largest launch."""
+    of the largest launch; the functions that other parts call, and those of other parts that it calls."""
 
     source: str
     functions: tuple[str, ...]
     items: int = 1
+    exports: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,11 @@ class Program:
     def source(self) -> str:
         """The source of all parts, to be read; only a single part can be compiled so."""
         return "\n".join(part.source for part in self.parts)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether parts call each other's functions."""
+        return any(part.imports for part in self.parts)
 
 
 class _Dispatcher:
@@ -140,13 +157,18 @@ class Builder:
 
     `part` is the number of characters from which the first part is full; those after it grow, since what parts have in
     common is compiled for each. None makes one part, with a __kernel for each number of arguments. Each part is given
-    to `ready` once it is made.
+    to `ready` once it is made. A program that would have fewer parts than `linked` is cut into parts that call each
+    other's functions.
     """
 
     def __init__(
-        self, target: Target, part: int | None = None, ready: Callable[[ProgramPart], object] = lambda part: None
+        self,
+        target: Target,
+        part: int | None = None,
+        ready: Callable[[ProgramPart], object] = lambda part: None,
+        linked: int = 1,
     ) -> None:
-        self.target, self.part, self.ready = target, part, ready
+        self.target, self.part, self.ready, self.linked = target, part, ready, linked
         self._functions = _Functions(target)
         self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
         self._open: dict[int, list[_Dispatcher]] = {}  # by their width
@@ -166,7 +188,8 @@ class Builder:
         """The program of these kernels, and of those that were added before."""
         entered = list(map(self._enter, kernels))
         rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
-        while rest:
+        linked = self._linked_parts(rest)
+        while rest and not linked:
             group = [rest.pop(0)]
             while rest and (self.part is None or sum(d.size for d in group) + rest[0].size <= self.part):
                 group.append(rest.pop(0))
@@ -221,26 +244,108 @@ class Builder:
 
     def _close(self, dispatchers: Sequence[_Dispatcher]) -> None:
         """Make a part of these dispatchers."""
+        self._finish(dispatchers, self._functions.with_called(name for d in dispatchers for name, _, _ in d.functions))
+
+    def _linked_parts(self, dispatchers: Sequence[_Dispatcher]) -> bool:
+        """Make linked parts of these dispatchers, of about equal length. False where there would be one."""
+        functions = self._functions
+        needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
+        count = min(self.linked, sum(len(text) for _, text in needed) // _LEAST_LINKED)
+        parts = [] if count < 2 else functions.shared_out(dispatchers, count)
+        if len(parts) < 2:
+            return False
+        assignment = repr([sorted(unit.functions) for part in parts for unit in part])
+        # Of all parts: one that is loaded is linked to the same others, whichever program it is loaded for.
+        digest = hashlib.sha256("".join([assignment, *(text for _, text in needed)]).encode()).hexdigest()[:16]
+        home = {unit.export: part for part in parts for unit in part if unit.export}
+        users = Counter(name for part in parts for unit in part for name in unit.calls)
+        external = {
+            name: f"{_EXTERNAL}{name}_{digest}"
+            for name, part in home.items()
+            if users[name] > 1 or not any(name in unit.calls for unit in part)
+        }
+        for part in parts:
+            own = {name for unit in part for name in unit.functions}
+            imports = {n: external[n] for n in external if any(n in unit.calls for unit in part)}
+            exports = {n: external[n] for n in external if home[n] is part}
+            launched = [unit.dispatcher for unit in part if unit.dispatcher]
+            if exports:
+                launched.append(_Dispatcher(f"refxla_{self._count}"))
+                launched[-1].functions = [(e, functions.pointers[n], 0) for n, e in exports.items()]
+                self._count += 1
+            self._finish(launched, [(n, text) for n, text in needed if n in own], imports, exports)
+        return True
+
+    def _finish(
+        self,
+        dispatchers: Sequence[_Dispatcher],
+        own: Sequence[tuple[str, str]],
+        imports: Mapping[str, str] = _NONE,
+        exports: Mapping[str, str] = _NONE,
+    ) -> None:
+        """A part of dispatchers and of its own functions, those that are called before others; what it imports and
+        exports are the names of functions outside of their parts, by their names in the program."""
         functions = self._functions
         qualifier = functions.qualifier()
-        needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
-        helpers = [(h, functions.attributes[name]) for name, _ in needed for h in functions.helpers[name]]
+        helpers = [(h, functions.attributes[name]) for name, _ in own for h in functions.helpers[name]]
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
-        bodies += [f"{functions.head(name)} void {name}{text}" for name, text in needed]
-        bodies[:0] = AliasingTypes.declarations({t for name, _ in needed for t in functions.aliasing[name]})
+        bodies += [_stub(name, functions.texts[name], external) for name, external in imports.items()]
+        for name, text in own:
+            bodies.append(f"{functions.head(name, name in exports)} void {exports.get(name, name)}{text}")
+        present = {name for name, _ in own} | set(imports)
+        bodies[:0] = AliasingTypes.declarations({t for name in present for t in functions.aliasing[name]})
 
-        def own() -> str:
+        def source() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        head = primitives(self.target) + prelude.functions(own(), inlining=functions.cpu) + "\n"
-        digest = hashlib.sha256("\n".join([*build_options(self.target), head + own()]).encode()).hexdigest()
+        head = primitives(self.target) + prelude.functions(source(), inlining=functions.cpu) + "\n"
+        digest = hashlib.sha256("\n".join([*build_options(self.target), head + source()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
         program_part = ProgramPart(
-            head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1)
+            head + source(),
+            tuple(d.name for d in dispatchers),
+            max((d.items for d in dispatchers), default=1),
+            tuple(exports.values()),
+            tuple(imports.values()),
         )
         self._parts.append(program_part)
         self.ready(program_part)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What stays together when a program is cut into linked parts: `functions` of a dispatcher, or of one function that
+    may be exported; `calls` are those of other units that they call."""
+
+    dispatcher: _Dispatcher | None
+    export: str
+    functions: frozenset[str]
+    calls: frozenset[str]
+    size: int
+
+
+def _stub(name: str, text: str, external: str) -> str:
+    """A function of another part: it goes on at the address in the variable link_name(external), and leaves arguments
+    where they are. It is weak, so that nothing is assumed of what it does."""
+    parameters = text[: text.index(") {") + 1]
+    lines = (
+        f"jmp *at_{name}(%%rip)",
+        ".pushsection .data",
+        ".balign 8",
+        f".globl {link_name(external)}",
+        f"{link_name(external)}:",
+        f"at_{name}: .quad 0",  # a name of this module's own: the other one is for all, and may be replaced
+        ".popsection",
+    )
+    jump = "\\n".join(lines)
+    attributes = '__attribute__((naked, noinline, weak, visibility("hidden")))'
+    return f'{attributes} void {name}{parameters} {{ __asm__ volatile("{jump}" ::: "memory"); }}\n'
+
+
+def link_name(external: str) -> str:
+    """The symbol of the address of another part's function, 8 bytes that are 0 until the parts are linked."""
+    return f"address_of{external}"
 
 
 @dataclass(frozen=True)
@@ -268,6 +373,7 @@ class _Functions:
         self.helpers: dict[str, tuple[str, ...]] = {}
         self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
         self.inlined: set[str] = set()
+        self.pointers: dict[str, list[str]] = {}  # the types of those that take nothing but an item and pointers
         self.counts: dict[int, int] = {}
 
     def of(self, kernel: Kernel, inlining: _Inlining | None = None) -> str:
@@ -296,6 +402,8 @@ class _Functions:
                 inlining is not None or kernel.work_group
             ):  # PoCL may give local memory to two work-groups if it is passed on
                 self.inlined.add(name)
+            elif not kernel.persistent:
+                self.pointers[name] = [_pointer(a) for a in kernel.arguments]
         return self.names[key]
 
     def _called(self, kernel: Kernel, private: Mapping[int, str], wide: bool) -> list[str]:
@@ -333,15 +441,44 @@ class _Functions:
         restrict = "" if calls or n in inlining.repeated else " restrict"
         return f"__global {const}{a.ctype if calls else aliasing.of(a.ctype)}*{restrict} a{n}"
 
-    def head(self, name: str) -> str:
-        """What stands before the type of a function."""
-        return f"{self.qualifier(name in self.inlined)}{self.attributes[name]}"
+    def head(self, name: str, external: bool = False) -> str:
+        """What stands before the type of a function, which other parts may call if it is external."""
+        qualifier = "__attribute__((noinline))" if external else self.qualifier(name in self.inlined)
+        return f"{qualifier}{self.attributes[name]}"
 
     def qualifier(self, inlined: bool = False) -> str:
         """What stands before a function that is inlined or not, its attribute aside."""
         if not self.cpu:
             return "__attribute__((always_inline)) static inline" if inlined else "static inline"
         return f"__attribute__(({'always_inline' if inlined else 'noinline'})) static"
+
+    def shared_out(self, dispatchers: Sequence[_Dispatcher], count: int) -> list[list[_Unit]]:
+        """The units of these dispatchers in so many parts of about equal length; fewer where there are few units."""
+        launched = {name for d in dispatchers for name, _, _ in d.functions}
+        needed = [name for name, _ in self.with_called(launched)]
+        exportable = {
+            name for name in self.pointers if name not in launched and len(self.texts[name]) >= _LEAST_EXPORTED
+        }
+
+        def unit(dispatcher: _Dispatcher | None, export: str, roots: Iterable[str]) -> _Unit:
+            functions, rest = set(roots), list(roots)
+            calls: set[str] = set()
+            while rest:
+                for other in self.called[rest.pop()]:
+                    if other in exportable:
+                        calls.add(other)
+                    elif other not in functions:
+                        functions.add(other)
+                        rest.append(other)
+            size = sum(len(self.texts[name]) for name in functions)
+            return _Unit(dispatcher, export, frozenset(functions), frozenset(calls), size)
+
+        units = [unit(d, "", [name for name, _, _ in d.functions]) for d in dispatchers]
+        units += [unit(None, name, [name]) for name in needed if name in exportable]
+        parts: list[list[_Unit]] = [[] for _ in range(count)]
+        for each in sorted(units, key=lambda u: -u.size):
+            min(parts, key=lambda part: sum(u.size for u in part)).append(each)
+        return [part for part in parts if part]
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
         """(name, text) of these functions and of those that they call, which come before them."""

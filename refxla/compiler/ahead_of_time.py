@@ -15,6 +15,7 @@ from ..ir.proto import from_proto
 from ..runtime import device_probe, processor
 from ..runtime.device_probe import Properties
 from ..runtime.devices import Device, choose, devices
+from ..runtime.program_build import can_link
 from . import compilation_cache, driver
 from .driver import Compiled, Request
 from .executable_file import SavedDevice, SavedExecutable
@@ -55,11 +56,14 @@ def executable(
         reason = _difference(saved.device, driver.saved_device(opencl_device, target))
     if not reason:
         compilation = compilation_cache.read(saved.compilation)
-        if compilation is not None:
+        if compilation is None:
+            reason = f"refxla {saved.release} made it"
+        elif compilation.program.is_linked and not can_link(opencl_device):
+            reason = "its parts call each other, and cannot where POCL_CACHE_DIR is set"
+        else:
             kernels = "its kernels are those" if saved.binaries else "its kernels were compiled from the OpenCL C"
             here = replace(opencl_device, why=f"{opencl_device.why}; {kernels} in {where}")
             return driver.restore_executable(Request(source, here, saved.without, target), compilation, saved.binaries)
-        reason = f"refxla {saved.release} made it"
     here = replace(opencl_device, why=f"{opencl_device.why}; {where} was compiled here: {reason}")
     return driver.compile_request(Request(source, here, saved.without, target))
 

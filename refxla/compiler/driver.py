@@ -36,7 +36,7 @@ from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import ParallelBuild
-from ..runtime.program_build import Binaries, binaries, part_size
+from ..runtime.program_build import Binaries, binaries, linked_parts, part_size
 from ..scheduling.scheduler import PlanningResult
 from ..version import RELEASE
 from . import autotuner, compilation_cache, executable_file, kernel_profile, serialization
@@ -328,7 +328,7 @@ def _build(request: Request) -> Compiled:
         build.expect(source.size)
         with show_progress(f"compiling {source.module.name}"):
             verify(source.module)
-            builder = Builder(request.target, part_size(device), build.take)
+            builder = Builder(request.target, part_size(device), build.take, linked_parts(device))
             planning = plan_module(source.module, request.target, request.without, builder.add)
             plan = planning[1].plan
             compilation = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))

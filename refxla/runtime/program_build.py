@@ -14,10 +14,10 @@ from . import disk_cache
 from .cores import cores
 from .devices import Device
 from .opencl_compiler import compile_source, program_key
-from .pocl import built_parts
+from .pocl import built_parts, kernel_library
 from .pocl import platform as pocl
 from .pocl import program_build as pocl_build
-from .pocl.parallel_build import ParallelBuild
+from .pocl.parallel_build import MAX_PROCESSES, ParallelBuild
 
 _PART = 12_000  # characters: some five times what PoCL takes for a part without any
 
@@ -74,6 +74,16 @@ def _by_function(program: Program, programs: Sequence[Any]) -> dict[str, Any]:
 def part_size(device: Device) -> int | None:
     """How many characters of OpenCL C make a part of a program for the device; None: a program is one part."""
     return _PART if device.platform == pocl.NAME and cores().count > 1 else None
+
+
+def can_link(device: Device) -> bool:
+    """Whether parts of a program for the device can call each other's functions."""
+    return device.platform == pocl.NAME and pocl.directory() is not None and kernel_library.links(device)
+
+
+def linked_parts(device: Device) -> int:
+    """How many linked parts a program for the device is cut into: as many as are compiled at a time."""
+    return min(cores().count, MAX_PROCESSES) if can_link(device) else 1
 
 
 def _with_binary(device: Device, source: str, store: disk_cache.Cache, archive: Binaries) -> Any:

@@ -10,11 +10,15 @@ its own. The executor (_core/launch.pyx) calls it, too, which takes some nanosec
 and 75 ns more for each argument; and to open a part is to open its libraries, without a program or kernel of OpenCL's.
 `context` has what kernels may ask about the launch; refxla's ask for nothing but their index (get_global_id), which is
 x where groups are of one item.
+
+Parts may call each other's functions (codegen/opencl_program.py). Once all are opened, `link` puts the addresses of
+those that a part imports into the variables that its stubs jump by.
 """
 
 from __future__ import annotations
 
 import _ctypes
+import contextlib
 import ctypes
 import io
 import os
@@ -27,7 +31,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...codegen.opencl_program import ProgramPart
+from refxla_spec.errors import DeviceError
+
+from ...codegen.opencl_program import ProgramPart, link_name
 from ..devices import Device
 from . import program_files
 from .kernels import compiled
@@ -42,13 +48,30 @@ class KernelLibrary:
         """Opens the libraries, one for each kernel of the part. Raises OSError or AttributeError for files that are
         none of PoCL's."""
         self._device, self._part = device, part
+        self._libraries: list[ctypes.CDLL] = []
+        self._imported: list[KernelLibrary] = []  # which are there as long as this is
         self.addresses: dict[str, int] = {}
         for kernel, file in zip(part.functions, files, strict=True):
             library = ctypes.CDLL(str(file), mode=os.RTLD_NOW | os.RTLD_LOCAL)
             weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
-            address = ctypes.cast(getattr(library, f"_pocl_kernel_{kernel}_workgroup"), ctypes.c_void_p).value
-            assert address is not None  # a symbol that is found lies somewhere
-            self.addresses[kernel] = address
+            self._libraries.append(library)
+            self.addresses[kernel] = _address(library, f"_pocl_kernel_{kernel}_workgroup")
+
+    @property
+    def exports(self) -> dict[str, int]:
+        """The addresses of the functions that other parts call, which the last kernel has, too. Raises AttributeError
+        for one that is not there."""
+        return {name: _address(self._libraries[-1], name) for name in self._part.exports}
+
+    def import_from(self, parts: Sequence[KernelLibrary]) -> None:
+        """Have the functions that this part imports called where these parts export them. Raises KeyError for one that
+        none exports."""
+        self._imported = [part for part in parts if part is not self]
+        addresses = {name: address for part in parts for name, address in part.exports.items()}
+        for library in self._libraries:
+            for name in self._part.imports:
+                with contextlib.suppress(ValueError):  # a kernel that does not call it
+                    ctypes.c_void_p.in_dll(library, link_name(name)).value = addresses[name]
 
     @cached_property
     def _program(self) -> Any:
@@ -59,6 +82,31 @@ class KernelLibrary:
         """The part as a program of OpenCL's, for who launches its kernels: as pyopencl's programs have it."""
         number: int = self._program.int_ptr
         return number
+
+
+def _address(library: ctypes.CDLL, name: str) -> int:
+    """Where a function lies. Raises AttributeError where there is none."""
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert address is not None  # a symbol that is found lies somewhere
+    return address
+
+
+def links(device: Device) -> bool:
+    """Whether parts of a program for the device may call each other's functions: stubs are written for x86-64."""
+    return applies(device) and machine.machine() == "x86_64"
+
+
+def link(programs: Sequence[Any]) -> None:
+    """Link the parts of a program, all of which are opened. Raises DeviceError if one is not a KernelLibrary or lacks a
+    function."""
+    libraries = [program for program in programs if isinstance(program, KernelLibrary)]
+    if len(libraries) < len(programs):
+        raise DeviceError("PoCL's files of a program cannot be opened; is its directory (TMPDIR) mounted noexec?")
+    try:
+        for library in libraries:
+            library.import_from(libraries)
+    except (AttributeError, KeyError) as problem:
+        raise DeviceError(f"PoCL's files of a program lack a function: {problem}") from None
 
 
 def applies(device: Device) -> bool:

@@ -17,7 +17,7 @@ from refxla_spec.errors import DeviceError
 
 from ...codegen.opencl_program import ProgramPart
 from ..devices import Device
-from . import built_parts, platform
+from . import built_parts, kernel_library, platform
 from .parallel_build import ParallelBuild
 
 _lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
@@ -42,7 +42,10 @@ def build(
         if rest:
             with ahead or ParallelBuild(device) as work:
                 programs.update(zip((part.source for part in rest), work.finish(rest), strict=True))
-    return [programs[part.source] for part in parts]
+    opened = [programs[part.source] for part in parts]
+    if any(part.imports for part in parts):
+        kernel_library.link(opened)
+    return opened
 
 
 def _check_space(directory: Path) -> None:
