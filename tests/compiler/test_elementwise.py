@@ -505,6 +505,38 @@ def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
     assert np.isnan(large[1][2, 650].astype(np.float64)) and np.isfinite(large[1][1, 5].astype(np.float64))
 
 
+@pytest.mark.parametrize("operation", ["abs(x)", "divide(x, y)", "divide(x, z)"])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_complex_numbers_that_need_no_scaling_have_the_same_bits_without(bits, operation):
+    """A number of another size changes the way that its whole piece goes, but no bit of its neighbours."""
+    name, size, most = f"c{2 * bits}", 4096, {32: 24, 64: 203}[bits]
+    text = entry(
+        f"""x = {name}[{size}] parameter(0)
+        y = {name}[{size}] parameter(1)
+        re = f{bits}[{size}] real(y)
+        z = {name}[{size}] convert(re)
+        ROOT r = {f"f{bits}" if operation == "abs(x)" else name}[{size}] {operation}"""
+    )
+    rng = np.random.default_rng(0)
+
+    def parts(zeros: float) -> np.ndarray:
+        numbers = np.ldexp(rng.uniform(1, 2, size), rng.integers(-most, most, size))
+        return rng.choice([-1, 1], size) * np.where(rng.random(size) < zeros, 0, numbers)
+
+    x, y = (np.empty(size, np.dtype(f"c{bits // 4}")) for _ in range(2))
+    x.real, x.imag, y.real, y.imag = parts(0.1), parts(0.1), parts(0), parts(0.1)
+    compiled = Compiled(fusion_of(parse(text)))
+    arguments = [x, y][: len(compiled.fusion.inputs)]
+    assert f"fast_{operation.split('(')[0]}_{name}(" in compiled.kernels[0].body
+    (moderate,) = compiled(*arguments)
+    x[::200] = np.finfo(x.dtype).max / 2
+    (scaled,) = compiled(*arguments)
+    same = np.arange(size) % 200 != 0
+    assert moderate[same].tobytes() == scaled[same].tobytes()
+    values, bounds = run_with_bounds(parse(text), [x, y])
+    assert (distance(scaled, values) <= bounds).all()
+
+
 def test_pieces_inside_ranges_and_at_other_indices():
     text = entry(
         """x = f32[40,200] parameter(0)

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from refxla_spec.module import Instruction
+from refxla_spec.types import ELEMENT_TYPES
 
 from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
+from ...analysis.accumulation import is_narrow
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ...ir.op_table import ELEMENTWISE, ROWS
@@ -99,7 +101,7 @@ def _gains_by_registers(i: Instruction) -> bool:
     if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
         return True
     elementwise = i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
-    return elementwise and not types.isdisjoint(("f16", "bf16", "c64", "c128"))
+    return elementwise and any(is_narrow(t) or ELEMENT_TYPES[t].is_complex for t in types)
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:
@@ -151,7 +153,8 @@ class _Nest(IndexSpace):
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
-        may_be_non_temporal = self.transpose is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        may_be_non_temporal = self.transpose is None and not is_dear
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
         )
