@@ -518,6 +518,47 @@ def test_pieces_inside_ranges_and_at_other_indices():
     assert "fast_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body
 
 
+def test_functions_of_a_row_are_computed_before_its_loop():
+    """At places that the program computes, too; a function of a number that all elements use comes before all loops."""
+    text = entry(
+        """x = f32[40,200] parameter(0)
+        y = f32[40,1] parameter(1)
+        n = s32[] parameter(2)
+        zero = s32[] constant(0)
+        d = f32[1,1] dynamic-slice(y, n, zero), dynamic_slice_sizes={1,1}
+        number = f32[] reshape(d)
+        a = f32[] atan2(number, number)
+        c = f32[] cosine(a)
+        all = f32[40,200] broadcast(c), dimensions={}
+        column = f32[40] reshape(y)
+        e = f32[40] exponential(column)
+        rows = f32[40,200] broadcast(e), dimensions={0}
+        p = f32[40,200] multiply(x, all)
+        ROOT r = f32[40,200] add(p, rows)"""
+    )
+    body = check(text, f32(40, 200), f32(40, 1), np.int32(7), exact=False).kernels[0].body
+    places = [body.index(s) for s in ("rx_atan2_f32(", "rx_cosine_alone_f32(", "for (", "rx_exponential_f32(")]
+    assert places == sorted(places), body
+    assert body.index("rx_exponential_f32(") < body.rindex("for ("), body
+    assert body.count("rx_cosine") == body.count("rx_exponential_f32(") == 1
+
+
+def test_functions_of_what_is_not_always_there_stay_in_the_loop():
+    """Outside of the padded rows there is no element to compute them from."""
+    text = entry(
+        """x = f32[40] parameter(0)
+        e = f32[40] exponential(x)
+        zero = f32[] constant(0)
+        p = f32[42] pad(e, zero), padding=1_1
+        b = f32[42,16] broadcast(p), dimensions={0}
+        y = f32[42,16] parameter(1)
+        v = f32[42,16] reverse(y), dimensions={1}
+        ROOT r = f32[42,16] add(b, v)"""
+    )
+    body = check(text, f32(40), f32(42, 16), exact=False).kernels[0].body
+    assert body.index("if (") < body.index("rx_exponential_f32("), body
+
+
 EDGES = {
     "s32": [0, 1, -1, 2, -2, 3, 7, -7, 2**31 - 1, 2**31 - 2, -(2**31), 1 - 2**31, 65536, -65537, 2**30, 46341],
     "u32": [0, 1, 2, 3, 7, 10, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32 - 2, 65535, 65536, 65537, 641, 6700417],
