@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 from kernel_driver import Compiled, fusion_of, text_of
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 
-DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
-          "s32": np.int32, "u16": np.uint16, "u32": np.uint32, "s64": np.int64, "c64": np.complex64}  # fmt: skip
+NARROW = [name for name, t in ELEMENT_TYPES.items() if t.is_float and t.bits < 32]
+DTYPES = {"f32": np.float32, "f64": np.float64, "s8": np.int8, "s32": np.int32, "u16": np.uint16, "u32": np.uint32,
+          "s64": np.int64, "c64": np.complex64} | {name: ELEMENT_TYPES[name].dtype for name in NARROW}  # fmt: skip
 
 
 SAME = {"size": 3, "low": 1, "high": 1}

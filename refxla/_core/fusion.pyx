@@ -476,10 +476,12 @@ cdef class Scheduler:
         return False
 
     cdef bint takes_in(self, Group group, Group other, int p, users):
-        """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be: no other group that
-        uses p may lead to it."""
+        """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be: the loop reads p
+        where it writes, and no other group that uses p leads to it."""
         cdef int n, tag
         if group.kind != K_REDUCTION or other.kind != K_LOOP or other.space != self.g.space[p]:
+            return False
+        if self.tag_of(other, p, users[other.number]) != FULL:
             return False
         if any(self.is_carried(p, n) for n in other.tags):
             return False

@@ -56,6 +56,7 @@ class ElementalIrEmitter(ElementBuilder):
         self._gathered: dict[Instruction, str] = {}
         self.lines_ahead = 0
         self._writes = True
+        self._single = False
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
         """The C variable or literal with that element (a tuple of them for an instruction with several results).
@@ -91,9 +92,11 @@ class ElementalIrEmitter(ElementBuilder):
         return super().scalar(i, args, block)
 
     def _is_alone(self) -> bool:
-        """Whether the fusion computes single numbers: what branches are then predicted, and spare what they skip."""
+        """Whether single numbers are computed: what branches are then predicted, and spare what they skip."""
         if self.target.kind != "cpu" or not self.target.clang:
             return False
+        if self._single:
+            return True
         kind, hero = self.fusion.kind, self.fusion.hero
         if kind == "update" and hero is not None:
             return hero.operands[1].shape.size == 1
@@ -150,6 +153,15 @@ class ElementalIrEmitter(ElementBuilder):
             yield
         finally:
             self._writes = True
+
+    @contextmanager
+    def single_numbers(self) -> Iterator[None]:
+        """Inside, each element is computed outside of the loops that use it."""
+        self._single = True
+        try:
+            yield
+        finally:
+            self._single = False
 
     def adopt(self, record: Record, pattern: AccessPattern, block: Block) -> Record:
         """What an analysis has found, in terms of variables of `block`: the start indices in it are read here.

@@ -178,17 +178,34 @@ def _small_expression(opcode: str, types: Names, result: str, args: Names, attri
     return _wrapped(result, text)
 
 
+def is_complex(name: str) -> bool:
+    """Whether an element of that type is a vector of two in C."""
+    return name in _COMPLEX
+
+
 def has_fast_path(opcode: str, name: str) -> bool:
-    """Whether a function on type `name` has a form in the prelude that is cheap and for moderate operands
+    """Whether a function of operands of type `name` has a form in the prelude that is cheap and for moderate operands
     (fast_path_math.py)."""
-    return name not in _COMPLEX and _call(_fast(opcode), "f32", ()) is not None
+    return _call(_fast(opcode), _computed_as(name), ()) is not None
 
 
-def fast_path(opcode: str, name: str, arg: str) -> str:
-    """The C expression of a function of moderate operands of type `name`; `arg` is a register value."""
-    text = _arithmetic(_fast(opcode), name, (arg,))
+def fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
+    """The C expression of a function of moderate operands of type `name`; `args` are register values."""
+    text = _arithmetic(_fast(opcode), name, args)
     assert text is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
     return text
+
+
+def beyond_fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
+    """The C condition under which some operand is no moderate one, so that the function has no fast path."""
+    text = _call(f"{opcode}-beyond-fast", _computed_as(name), args)
+    assert text is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
+    return text
+
+
+def _computed_as(name: str) -> str:
+    """The type that functions of a floating-point or complex type are computed in."""
+    return name if name == "f64" or name in _COMPLEX else "f32"
 
 
 def function_in_doubles(opcode: str, operand_types: Sequence[str], result_type: str) -> str:

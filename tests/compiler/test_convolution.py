@@ -293,7 +293,7 @@ def test_depthwise(name):
     compare(text, f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1))
 
 
-@pytest.mark.parametrize("name", ["f64", "bf16", "s32"])
+@pytest.mark.parametrize("name", ["f64", "bf16", "f8e4m3fn", "s32"])
 def test_types(name):
     lhs, rhs, window, labels = CASES["forward"]
     text = convolution_text(lhs, rhs, window, labels, name)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of, reports, text_of
-from products import DTYPES, agrees_with_loop, dot_text, random, same_bits
+from products import DTYPES, NARROW, agrees_with_loop, dot_text, random, same_bits
 from refxla_spec.text import parse
 from search import examples
 
@@ -112,6 +112,12 @@ def test_types(name, result):
         rounding = float(ml_dtypes.finfo(DTYPES[result]).eps)
         bound = 71 * eps * (abs(a) @ abs(b)) + rounding * abs(a @ b)
         assert (abs(got.astype(np.float64) - a @ b) <= bound).all()
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_every_narrow_floating_point_type_is_accumulated_in_vectors(name):
+    text = dot_text((20, 70), (70, 33), lc=(1,), rc=(0,), name=name)
+    agrees_with_loop(text, abs(random(name, (20, 70))), abs(random(name, (70, 33), 1)))
 
 
 @pytest.mark.parametrize("name, result", [("bf16", "f32"), ("s8", "s32"), ("u16", "u32"), ("s32", "s32")])

@@ -505,6 +505,38 @@ def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
     assert np.isnan(large[1][2, 650].astype(np.float64)) and np.isfinite(large[1][1, 5].astype(np.float64))
 
 
+@pytest.mark.parametrize("operation", ["abs(x)", "divide(x, y)", "divide(x, z)"])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_complex_numbers_that_need_no_scaling_have_the_same_bits_without(bits, operation):
+    """A number of another size changes the way that its whole piece goes, but no bit of its neighbours."""
+    name, size, most = f"c{2 * bits}", 4096, {32: 24, 64: 203}[bits]
+    text = entry(
+        f"""x = {name}[{size}] parameter(0)
+        y = {name}[{size}] parameter(1)
+        re = f{bits}[{size}] real(y)
+        z = {name}[{size}] convert(re)
+        ROOT r = {f"f{bits}" if operation == "abs(x)" else name}[{size}] {operation}"""
+    )
+    rng = np.random.default_rng(0)
+
+    def parts(zeros: float) -> np.ndarray:
+        numbers = np.ldexp(rng.uniform(1, 2, size), rng.integers(-most, most, size))
+        return rng.choice([-1, 1], size) * np.where(rng.random(size) < zeros, 0, numbers)
+
+    x, y = (np.empty(size, np.dtype(f"c{bits // 4}")) for _ in range(2))
+    x.real, x.imag, y.real, y.imag = parts(0.1), parts(0.1), parts(0), parts(0.1)
+    compiled = Compiled(fusion_of(parse(text)))
+    arguments = [x, y][: len(compiled.fusion.inputs)]
+    assert f"fast_{operation.split('(')[0]}_{name}(" in compiled.kernels[0].body
+    (moderate,) = compiled(*arguments)
+    x[::200] = np.finfo(x.dtype).max / 2
+    (scaled,) = compiled(*arguments)
+    same = np.arange(size) % 200 != 0
+    assert moderate[same].tobytes() == scaled[same].tobytes()
+    values, bounds = run_with_bounds(parse(text), [x, y])
+    assert (distance(scaled, values) <= bounds).all()
+
+
 def test_pieces_inside_ranges_and_at_other_indices():
     text = entry(
         """x = f32[40,200] parameter(0)
@@ -516,6 +548,47 @@ def test_pieces_inside_ranges_and_at_other_indices():
         ROOT r = f32[42,200] add(c, s)"""
     )
     assert "fast_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body
+
+
+def test_functions_of_a_row_are_computed_before_its_loop():
+    """At places that the program computes, too; a function of a number that all elements use comes before all loops."""
+    text = entry(
+        """x = f32[40,200] parameter(0)
+        y = f32[40,1] parameter(1)
+        n = s32[] parameter(2)
+        zero = s32[] constant(0)
+        d = f32[1,1] dynamic-slice(y, n, zero), dynamic_slice_sizes={1,1}
+        number = f32[] reshape(d)
+        a = f32[] atan2(number, number)
+        c = f32[] cosine(a)
+        all = f32[40,200] broadcast(c), dimensions={}
+        column = f32[40] reshape(y)
+        e = f32[40] exponential(column)
+        rows = f32[40,200] broadcast(e), dimensions={0}
+        p = f32[40,200] multiply(x, all)
+        ROOT r = f32[40,200] add(p, rows)"""
+    )
+    body = check(text, f32(40, 200), f32(40, 1), np.int32(7), exact=False).kernels[0].body
+    places = [body.index(s) for s in ("rx_atan2_f32(", "rx_cosine_alone_f32(", "for (", "rx_exponential_f32(")]
+    assert places == sorted(places), body
+    assert body.index("rx_exponential_f32(") < body.rindex("for ("), body
+    assert body.count("rx_cosine") == body.count("rx_exponential_f32(") == 1
+
+
+def test_functions_of_what_is_not_always_there_stay_in_the_loop():
+    """Outside of the padded rows there is no element to compute them from."""
+    text = entry(
+        """x = f32[40] parameter(0)
+        e = f32[40] exponential(x)
+        zero = f32[] constant(0)
+        p = f32[42] pad(e, zero), padding=1_1
+        b = f32[42,16] broadcast(p), dimensions={0}
+        y = f32[42,16] parameter(1)
+        v = f32[42,16] reverse(y), dimensions={1}
+        ROOT r = f32[42,16] add(b, v)"""
+    )
+    body = check(text, f32(40), f32(42, 16), exact=False).kernels[0].body
+    assert body.index("if (") < body.index("rx_exponential_f32("), body
 
 
 EDGES = {

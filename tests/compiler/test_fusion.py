@@ -345,6 +345,21 @@ def test_a_reduction_takes_in_nothing_that_needs_what_another_kernel_makes_of_it
     assert "update" in kinds(plan) and len(plan.fusions) >= 3
 
 
+@pytest.mark.parametrize("moved", ["transpose(s), dimensions={1,0}", "reverse(s), dimensions={1}"])
+@pytest.mark.parametrize("axis", [0, 2])
+def test_a_reduction_takes_in_no_loop_that_reads_its_sums_at_other_indices(axis, moved):
+    sizes = [64, 64]
+    sizes.insert(axis, 3)
+    plan = planned(f"""x = f32[{",".join(map(str, sizes))}] parameter(0)
+        zero = f32[] constant(0)
+        r = f32[64,64] reduce(x, zero), dimensions={{{axis}}}, to_apply=add
+        s = f32[64,64] exponential(r)
+        t = f32[64,64] {moved}
+        n = f32[64,64] negate(r)
+        ROOT u = (f32[64,64], f32[64,64]) tuple(t, n)""")
+    assert sorted(kinds(plan)) == ["loop", "reduction"]
+
+
 def test_the_reason_is_told_of_what_follows_a_hero():
     module = parse("""
     HloModule m

@@ -291,6 +291,7 @@ CASES = {
     "product of a vector": dot(70, 1, 90),
     "product by a vector": dot(1, 300, 90),
     "product of halves": dot(33, 40, 64, "ushort", of="bf16", to="bf16"),
+    "product of numbers of 8 bits": dot(33, 40, 64, "barrier(CLK_LOCAL_MEM_FENCE)", of="f8e5m2", to="f8e5m2"),
     "product of bytes": dot(33, 40, 64, of="s8", to="s32"),
     "product of doubles": dot(33, 40, 64, of="f64", to="f64"),
     "complex product": dot(17, 20, 30, of="c64", to="c64"),

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from refxla_spec.module import Instruction
+from refxla_spec.types import ELEMENT_TYPES
 
 from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
+from ...analysis.accumulation import is_narrow
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ...ir.op_table import ELEMENTWISE, ROWS
@@ -99,7 +101,11 @@ def _gains_by_registers(i: Instruction) -> bool:
     if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
         return True
     elementwise = i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
-    return elementwise and not types.isdisjoint(("f16", "bf16", "c64", "c128"))
+    return elementwise and any(is_narrow(t) or ELEMENT_TYPES[t].is_complex for t in types)
+
+
+def _is_function(i: Instruction) -> bool:
+    return i.opcode in FUNCTIONS or fast_path_math.applies(i)
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:
@@ -145,13 +151,14 @@ class _Nest(IndexSpace):
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.target = target
-        super().__init__(fusion, segment, body, fast_path_math.applies, write_out=True)
+        super().__init__(fusion, segment, body, _is_function, write_out=True)
         pattern = self.whole_pattern
-        self.has_fast_path = bool(pattern.calls)
+        self.has_fast_path = any(fast_path_math.applies(call.instruction) for call in pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
-        may_be_non_temporal = self.transpose is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        may_be_non_temporal = self.transpose is None and not is_dear
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
         )
@@ -172,12 +179,29 @@ class _Nest(IndexSpace):
 
     def emit(self, e: ElementalIrEmitter, block: Block, item: str, iterations: int) -> None:
         """The statements of one item, or for `iterations` > 1 of all items in turn; `item` is a C expression."""
+        if self.segment.size > 1:
+            self._emit_invariants(e, block, self.whole_pattern, ())
         if iterations > 1:
             name = e.names.fresh("n")
             with block.scope(f"for (int {name} = 0; {name} < {iterations}; ++{name})"):
                 self._emit_item(e, block, name)
         else:
             self._emit_item(e, block, item)
+
+    def _emit_invariants(
+        self, e: ElementalIrEmitter, block: Block, pattern: AccessPattern, outer: Sequence[Index]
+    ) -> None:
+        """Computes the functions that depend on no other indices than `outer` before the loops over the others: clang
+        moves no code with branches out of a loop."""
+        outside: set[str] = set().union(*(x.variables for x in outer))
+        for name, start in pattern.starts.items():  # each after those that its indices are made of
+            if all(x.variables <= outside for x in start.indices):
+                outside.add(name)
+        with e.single_numbers():
+            for call in pattern.calls:
+                if not call.conditional and all(x.variables <= outside for x in call.indices):
+                    own = e.adopt(call, pattern, block)
+                    e.value(own.instruction, own.indices, block)
 
     def _emit_item(self, e: ElementalIrEmitter, block: Block, item: str) -> None:
         at = e.names.fresh("n")
@@ -322,7 +346,8 @@ class _Nest(IndexSpace):
 
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
-            parts = fast_path_math.pieces(pattern.calls, c_of(at))
+            functions = [call for call in pattern.calls if fast_path_math.applies(call.instruction)]
+            parts = fast_path_math.pieces(functions, c_of(at))
             return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
 
         def index(name: str) -> Index:
@@ -331,6 +356,8 @@ class _Nest(IndexSpace):
         def body(at: Index) -> None:
             self.emit_body(e, block, (*outer, at))
 
+        if high > low and outer and self.whole_pattern.calls:
+            self._emit_invariants(e, block, self.pattern((*outer, index("?"))), outer)
         if self.non_temporal and high - low + 1 >= non_temporal_stores.MIN_RANGE_ELEMENTS:
             self._emit_non_temporal(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):

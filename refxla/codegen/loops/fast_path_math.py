@@ -1,12 +1,13 @@
-"""Functions that are cheap for moderate operands and dear for large ones: sine, cosine and tangent.
+"""Functions that are cheap for moderate operands and dear for others: sine, cosine and tangent of large numbers, and
+the absolute value and quotient of complex numbers, whose parts are scaled so that no square overflows or vanishes.
 
 A loop over many elements is vectorised, and a vector computes both ways. So an innermost loop goes in pieces: the
-operands of such a function are computed into an array, with whether one of them is large; then the function of all
-of them, the cheap way if none is; then what reads it. Both ways have the same bits for a moderate operand.
+operands of such a function are computed into arrays, with whether one of them is not moderate; then the function of all
+of them, the cheap way if all are; then what reads it. Both ways have the same bits for moderate operands.
 
-    for (int i ...) { x[i - b] = <the operand>; large |= |x[i - b]| > limit; }
-    fast_sine_f32(x, count, large);
-    for (int i ...) <store what is computed of x[i - b]>
+    for (int i ...) { x[i - b] = <the operand>; others |= rx_sine_beyond_fast_f32(x[i - b]); }
+    fast_sine_f32(x, y, count, others);
+    for (int i ...) <store what is computed of y[i - b]>
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import FunctionCall
 from ...analysis.index_expression import Index
-from .. import prelude, scalar
+from ...analysis.index_maps import elementwise_operand
+from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 from ..index_printer import c_of
@@ -29,7 +31,11 @@ MAX_FUNCTIONS = 8  # functions with an array
 
 def applies(instruction: Instruction) -> bool:
     """Whether the operation of an array instruction has such a form."""
-    return scalar.has_fast_path(instruction.opcode, type_name(instruction))
+    return bool(instruction.operands) and scalar.has_fast_path(instruction.opcode, _operand_type(instruction))
+
+
+def _operand_type(instruction: Instruction) -> str:
+    return type_name(instruction.operands[0])
 
 
 def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
@@ -43,21 +49,41 @@ def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
 
 
 def helper(instruction: Instruction) -> str:
-    """The C function that computes the function of all elements of an array in place, one of which may be `large`."""
-    name, block = type_name(instruction), Block()
-    c_type = scalar.register_type(name)
-    text = scalar.expression(instruction.opcode, (name,), name, ("x[i]",))
-    with block.scope(f"void {_head(instruction)}{c_type}* const x, const int count, const int large)"):
-        with block.scope("if (large)"), block.scope("for (int i = 0; i < count; ++i)"):
-            block.line(f"x[i] = {text};")
-        with block.scope("else"), block.scope("for (int i = 0; i < count; ++i)"):
-            block.line(f"x[i] = {scalar.fast_path(instruction.opcode, name, 'x[i]')};")
+    """The C function that computes the function of all elements of arrays, some of which may be no moderate ones."""
+    name, result, block = _operand_type(instruction), type_name(instruction), Block()
+    arrays = [f"x{n}" for n in range(len(instruction.operands))]
+    arguments = [f"const {scalar.register_type(name)}* restrict const {x}" for x in arrays]
+    arguments += [f"{scalar.register_type(result)}* restrict const y", "const int count", "const int others"]
+    values = [f"a{n}" for n in range(len(arrays))]
+
+    def loop(text: str) -> None:
+        with block.scope("for (int i = 0; i < count; ++i)"):
+            for value, x in zip(values, arrays, strict=True):
+                block.line(f"const {scalar.register_type(name)} {value} = {_in_array(name, f'{x}[i]')};")
+            block.line(f"const {scalar.register_type(result)} v = {text};")
+            block.line(_to_array(result, "y[i]", "v"))
+
+    with block.scope(f"void {_head(instruction)}{', '.join(arguments)})"):
+        with block.scope("if (others)"):
+            loop(scalar.expression(instruction.opcode, [name] * len(arrays), result, values))
+        with block.scope("else"):
+            loop(scalar.fast_path(instruction.opcode, name, values))
     return block.text()
 
 
 def _head(instruction: Instruction) -> str:
     """How the function is called, up to its arguments."""
-    return f"fast_{instruction.opcode}_{type_name(instruction)}("
+    return f"fast_{instruction.opcode}_{_operand_type(instruction)}("
+
+
+def _in_array(name: str, place: str) -> str:
+    """The register value that lies in an array of them."""
+    return scalar.load_in_loop(name, place) if scalar.is_complex(name) else place
+
+
+def _to_array(name: str, place: str, value: str) -> str:
+    """The statement that writes a register value, a C variable, into an array of them."""
+    return scalar.store_in_loop(name, place, value) if scalar.is_complex(name) else f"{place} = {value};"
 
 
 def emit_pieces(
@@ -76,32 +102,41 @@ def emit_pieces(
     """
     (c_type, first, last), fresh = bounds, e.names.fresh
     start, end, count = fresh("b"), fresh("e"), fresh("n")
-    arrays = [fresh("x") for _ in functions]
+    operands = [[fresh("x") for _ in f.operands] for f in functions]
+    results = [fresh("y") for _ in functions]
+
+    def declare(instruction: Instruction, array: str) -> None:
+        c_type = scalar.register_type(type_name(instruction))
+        block.line(f"{c_type} {array}[{PIECE}] __attribute__((aligned(64)));")
 
     def bind(count: int, at: Index) -> None:
-        for call, array in list(zip(calls(at), arrays, strict=True))[:count]:
-            e.bind(call.instruction, call.indices, f"{array}[{c_of(at)} - {start}]")
+        for call, array in list(zip(calls(at), results, strict=True))[:count]:
+            name, place = type_name(call.instruction), f"{array}[{c_of(at)} - {start}]"
+            if scalar.is_complex(name):
+                place = e.assign(name, _in_array(name, place), block)
+            e.bind(call.instruction, call.indices, place)
 
-    for function, array in zip(functions, arrays, strict=True):
-        block.line(f"{scalar.register_type(type_name(function))} {array}[{PIECE}] __attribute__((aligned(64)));")
+    for function, arrays, result in zip(functions, operands, results, strict=True):
+        for operand, array in zip(function.operands, arrays, strict=True):
+            declare(operand, array)
+        declare(function, result)
     with block.scope(f"for ({c_type} {start} = {first}; {start} < {last}; {start} += {PIECE})"):
         block.line(f"const {c_type} {end} = {start} + {PIECE} < {last} ? {start} + {PIECE} : {last};")
         block.line(f"const int {count} = (int)({end} - {start});")
-        for n, array in enumerate(arrays):
-            name, large = fresh("i"), fresh("large")
-            block.line(f"int {large} = 0;")
+        for n, (function, arrays) in enumerate(zip(functions, operands, strict=True)):
+            name, others, of = fresh("i"), fresh("others"), _operand_type(function)
+            block.line(f"int {others} = 0;")
             with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
                 at = index(name)
                 bind(n, at)
                 call = calls(at)[n]
-                value = e.value(call.instruction.operands[0], call.indices, block)
-                real = "f64" if type_name(call.instruction) == "f64" else "f32"
-                limit = prelude.constant(real, "trig_limit")
-                block.line(f"{array}[{name} - {start}] = {value};")
-                block.line(f"{large} |= RX_FABS_{real.upper()}({value}) > {limit};")
-            e.fast_paths.add(functions[n])
-            block.line(f"{_head(functions[n])}{array}, {count}, {large});")
+                values = [e.value(o, elementwise_operand(o, call.indices), block) for o in call.instruction.operands]
+                for array, value in zip(arrays, values, strict=True):
+                    block.line(_to_array(of, f"{array}[{name} - {start}]", value))
+                block.line(f"{others} |= {scalar.beyond_fast_path(function.opcode, of, values)};")
+            e.fast_paths.add(function)
+            block.line(f"{_head(function)}{', '.join(arrays)}, {results[n]}, {count}, {others});")
         name = fresh("i")
         with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
-            bind(len(arrays), index(name))
+            bind(len(results), index(name))
             body(index(name))

@@ -31,6 +31,23 @@ static inline T rx_abs_C(T2 z) {
     return infinite ? INFINITY_T : size;
 }
 
+// Whether a number other than 0 is so far from 1 that products and quotients of products may overflow or lose bits near
+// the least numbers. A loop asks once for many (fast_path_math.py): if none is, it calls the functions named fast, which
+// do not scale.
+static inline int rx_far_from_one_T(T x) {
+    UBITS_T magnitude = as_UBITS_T(x) & ~SIGN_T, least = (UBITS_T)(BIAS_T - BIAS_T / 5) << MANTISSA_T;
+    UBITS_T span = (UBITS_T)(BIAS_T / 5 * 2) << MANTISSA_T;
+    return (magnitude - least >= span) & (magnitude != 0);
+}
+
+static inline int rx_abs_beyond_fast_C(T2 z) {
+    return rx_far_from_one_T(z.x) | rx_far_from_one_T(z.y);
+}
+
+static inline T rx_abs_fast_C(T2 z) {
+    return RX_SQRT_T(RX_FMA_T(z.x, z.x, z.y * z.y));
+}
+
 // Not repaired where infinities meet: (inf + 0i) (1 + 0i) has a NaN.
 static inline T2 rx_multiply_C(T2 a, T2 b) {
     return (T2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
@@ -76,6 +93,16 @@ static inline T2 rx_divide_C(T2 a, T2 b) {
     real = case_b ? 0.0 * (part * a.x * br + part * a.y * bi) : real;
     imag = case_b ? 0.0 * (part * a.y * br - part * a.x * bi) : imag;
     return (T2)(real, imag);
+}
+
+static inline int rx_divide_beyond_fast_C(T2 a, T2 b) {
+    int far = rx_far_from_one_T(a.x) | rx_far_from_one_T(a.y) | rx_far_from_one_T(b.x) | rx_far_from_one_T(b.y);
+    return far | ((b.x == 0.0) & (b.y == 0.0));
+}
+
+static inline T2 rx_divide_fast_C(T2 a, T2 b) {
+    T norm = RX_FMA_T(b.x, b.x, b.y * b.y);
+    return (T2)((a.x * b.x + a.y * b.y) / norm, (a.y * b.x - a.x * b.y) / norm);
 }
 
 // z / |z|, and z itself for a zero.

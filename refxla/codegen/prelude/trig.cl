@@ -124,6 +124,10 @@ static inline T rx_trig_value_T(T r, T low, int odd) {
     return (odd ? head : r) + tail;
 }
 
+static inline int rx_sine_beyond_fast_T(T x) {
+    return RX_FABS_T(x) > K(trig_limit);
+}
+
 static inline T rx_sine_fast_T(T x) {
     T r, low;
     int n = rx_trig_reduce_fast_T(x, &r, &low);
@@ -136,6 +140,10 @@ static inline T rx_sine_T(T x) {
     int n = rx_trig_reduce_T(x, &r, &low);
     T value = rx_trig_value_T(r, low, n & 1);
     return x == 0.0 ? x : (n & 2) ? -value : value;
+}
+
+static inline int rx_cosine_beyond_fast_T(T x) {
+    return RX_FABS_T(x) > K(trig_limit);
 }
 
 static inline T rx_cosine_fast_T(T x) {
@@ -166,6 +174,10 @@ static inline T rx_tan_of_T(T x, int n, T r, T low) {
     T sine = rx_trig_value_T(r, low, 0), cosine = rx_trig_value_T(r, low, 1);
     T value = ((n & 1) ? -cosine : sine) / ((n & 1) ? sine : cosine);
     return x == 0.0 ? x : value;
+}
+
+static inline int rx_tan_beyond_fast_T(T x) {
+    return RX_FABS_T(x) > K(trig_limit);
 }
 
 static inline T rx_tan_fast_T(T x) {

@@ -15,6 +15,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import ELEMENT_TYPES
 
 from ...analysis.access_patterns import Access, AccessPattern
+from ...analysis.accumulation import contraction_type
 from ...analysis.index_expression import Index, variable
 from ...ir.plan import Argument, Fusion
 from .. import scalar
@@ -39,10 +40,9 @@ def accumulation_type(result: str) -> str | None:
 
     Integers accumulate in unsigned ones, which hold the same bits: sums and products wrap around.
     """
-    if result in ("f16", "bf16", "f32"):
-        return "f32"
-    if result == "f64":
-        return "f64"
+    result = contraction_type(result)
+    if result in ("f32", "f64"):
+        return result
     if result[0] in "su" and result[1:].isdigit():
         return "u64" if result[1:] == "64" else "u32"
     return None
