@@ -188,7 +188,7 @@ class Builder:
         """The program of these kernels, and of those that were added before."""
         entered = list(map(self._enter, kernels))
         rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
-        linked = self._linked_parts(rest)
+        linked = self._close_linked(rest)
         while rest and not linked:
             group = [rest.pop(0)]
             while rest and (self.part is None or sum(d.size for d in group) + rest[0].size <= self.part):
@@ -246,7 +246,7 @@ class Builder:
         """Make a part of these dispatchers."""
         self._finish(dispatchers, self._functions.with_called(name for d in dispatchers for name, _, _ in d.functions))
 
-    def _linked_parts(self, dispatchers: Sequence[_Dispatcher]) -> bool:
+    def _close_linked(self, dispatchers: Sequence[_Dispatcher]) -> bool:
         """Make linked parts of these dispatchers, of about equal length. False where there would be one."""
         functions = self._functions
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
@@ -257,17 +257,19 @@ class Builder:
         assignment = repr([sorted(unit.functions) for part in parts for unit in part])
         # Of all parts: one that is loaded is linked to the same others, whichever program it is loaded for.
         digest = hashlib.sha256("".join([assignment, *(text for _, text in needed)]).encode()).hexdigest()[:16]
-        home = {unit.export: part for part in parts for unit in part if unit.export}
         users = Counter(name for part in parts for unit in part for name in unit.calls)
-        external = {
-            name: f"{_EXTERNAL}{name}_{digest}"
-            for name, part in home.items()
-            if users[name] > 1 or not any(name in unit.calls for unit in part)
-        }
-        for part in parts:
+        calls = [{name for unit in part for name in unit.calls} for part in parts]
+        external = [  # of each part: those of its functions that others call, or several of its own kernels
+            {
+                unit.export: f"{_EXTERNAL}{unit.export}_{digest}"
+                for unit in part
+                if unit.export and (users[unit.export] > 1 or unit.export not in calls[n])
+            }
+            for n, part in enumerate(parts)
+        ]
+        for part, called, exports in zip(parts, calls, external, strict=True):
             own = {name for unit in part for name in unit.functions}
-            imports = {n: external[n] for n in external if any(n in unit.calls for unit in part)}
-            exports = {n: external[n] for n in external if home[n] is part}
+            imports = {name: outside for each in external for name, outside in each.items() if name in called}
             launched = [unit.dispatcher for unit in part if unit.dispatcher]
             if exports:
                 launched.append(_Dispatcher(f"refxla_{self._count}"))
@@ -454,7 +456,7 @@ class _Functions:
 
     def shared_out(self, dispatchers: Sequence[_Dispatcher], count: int) -> list[list[_Unit]]:
         """The units of these dispatchers in so many parts of about equal length; fewer where there are few units."""
-        launched = {name for d in dispatchers for name, _, _ in d.functions}
+        launched = dict.fromkeys(name for d in dispatchers for name, _, _ in d.functions)
         needed = [name for name, _ in self.with_called(launched)]
         exportable = {
             name for name in self.pointers if name not in launched and len(self.texts[name]) >= _LEAST_EXPORTED
@@ -476,8 +478,11 @@ class _Functions:
         units = [unit(d, "", [name for name, _, _ in d.functions]) for d in dispatchers]
         units += [unit(None, name, [name]) for name in needed if name in exportable]
         parts: list[list[_Unit]] = [[] for _ in range(count)]
+        sizes = [0] * count
         for each in sorted(units, key=lambda u: -u.size):
-            min(parts, key=lambda part: sum(u.size for u in part)).append(each)
+            shortest = sizes.index(min(sizes))
+            parts[shortest].append(each)
+            sizes[shortest] += each.size
         return [part for part in parts if part]
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:

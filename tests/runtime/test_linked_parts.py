@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -97,12 +98,20 @@ def test_another_process_opens_them(tmp_path):
         "driver.linked_parts = compilation_cache.linked_parts = lambda device: 2\n"
         "from tests.runtime.test_linked_parts import PROGRAM, bits\n"
         "executable = refxla.compile(PROGRAM); assert executable.program.is_linked\n"
+        "print([part.functions for part in executable.program.parts])\n"
         "import hashlib; print(hashlib.sha256(b''.join(bits(executable))).hexdigest())"
     )
     root = Path(__file__).parents[2]
     runs = [
-        subprocess.run([sys.executable, "-c", script], cwd=root, check=True, capture_output=True, text=True).stdout
-        for _ in range(2)
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=root,
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        ).stdout
+        for seed in (1, 2)
     ]
     assert runs[0] == runs[1]
 
