@@ -45,12 +45,13 @@ def source(
     parameters = [f"__global const {scalar.storage_type(t)}* restrict p{i}" for i, t in enumerate(operand_types)]
     parameters += [f"__global {scalar.storage_type(c.result_type)}* restrict r{i}" for i, c in enumerate(cases)]
     lines = [
-        f"{scalar.register_type(t)} a{i} = {scalar.load(t, f'p{i}[base + i]')};" for i, t in enumerate(operand_types)
+        f"{scalar.register_type(t)} a{i} = {scalar.load_in_loop(t, f'p{i}[base + i]')};"
+        for i, t in enumerate(operand_types)
     ]
     for i, case in enumerate(cases):
         value = scalar.expression(case.opcode, operand_types, case.result_type, names, dict(case.attributes))
         lines.append(f"{scalar.register_type(case.result_type)} v{i} = {value};")
-        lines.append(f"r{i}[base + i] = {scalar.store(case.result_type, f'v{i}')};")
+        lines.append(scalar.store_in_loop(case.result_type, f"r{i}[base + i]", f"v{i}"))
     body = "\n        ".join(lines)
     kernel = (
         "__attribute__((reqd_work_group_size(1, 1, 1)))\n"

@@ -383,7 +383,10 @@ def _not(types: Names, result: str, args: Names, attributes: Attributes) -> str 
 
 
 def _select(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
-    return f"({args[0]} ? {args[1]} : {args[2]})"
+    p, a, b = args
+    if result in _COMPLEX:  # by parts: see _complex_arithmetic
+        return f"({_COMPLEX[result]})({p} ? {a}.x : {b}.x, {p} ? {a}.y : {b}.y)"
+    return f"({p} ? {a} : {b})"
 
 
 def _clamp(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:

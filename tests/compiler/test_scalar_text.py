@@ -175,7 +175,8 @@ VECTORISED = [
 ]  # fmt: skip
 VECTORISED_BINARY = [
     ("f32", "power"), ("f32", "atan2"), ("f32", "maximum"), ("f32", "divide"), ("bf16", "multiply"), ("f16", "add"),
-    ("s32", "divide"), ("s32", "shift-left"), ("u8", "add"),
+    ("s32", "divide"), ("s32", "shift-left"), ("u8", "add"), ("c64", "multiply"), ("c64", "maximum"),
+    ("c64", "minimum"),
 ]  # fmt: skip
 
 BUILD = """
@@ -188,6 +189,12 @@ for kernel in program.all_kernels():
     kernel(queue(), (1,), (1,), *[x] * kernel.num_args)
 queue().finish()
 """
+
+
+def test_complex_numbers_are_selected_by_parts():
+    """A choice between two that are computed is one between vectors otherwise, of which clang makes no wider ones."""
+    text = scalar.expression("select", ("pred", "c64", "c64"), "c64", ("p", "a", "b"))
+    assert text == "(float2)(p ? a.x : b.x, p ? a.y : b.y)"
 
 
 def test_loops_vectorise():

@@ -118,13 +118,15 @@ static inline T2 rx_sign_C(T2 z) {
 static inline T2 rx_maximum_C(T2 a, T2 b) {
     int greater = (a.x > b.x) | ((a.x == b.x) & (a.y > b.y));
     int a_nan = (a.x != a.x) | (a.y != a.y), b_nan = (b.x != b.x) | (b.y != b.y);
-    return ((greater | a_nan) & !(b_nan & !a_nan)) ? a : b;
+    int first = (greater | a_nan) & !(b_nan & !a_nan);
+    return (T2)(first ? a.x : b.x, first ? a.y : b.y);
 }
 
 static inline T2 rx_minimum_C(T2 a, T2 b) {
     int less = (a.x < b.x) | ((a.x == b.x) & (a.y < b.y));
     int a_nan = (a.x != a.x) | (a.y != a.y), b_nan = (b.x != b.x) | (b.y != b.y);
-    return ((less | a_nan) & !(b_nan & !a_nan)) ? a : b;
+    int first = (less | a_nan) & !(b_nan & !a_nan);
+    return (T2)(first ? a.x : b.x, first ? a.y : b.y);
 }
 
 // (2^n x c, 2^n x s), where 2^n alone may overflow or vanish, and c or s may be subnormal.
