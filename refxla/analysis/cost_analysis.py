@@ -12,6 +12,7 @@ from ..ir.library_calls import LibraryRoutine, is_batched
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS, row
 from ..ir.plan import Fusion, Plan
 
+_TAKES = ("slice", "dynamic-slice", "gather")
 ONE_BY_ONE = 100.0  # additions in vectors that take as long as one step of a reducer of several values
 
 
@@ -74,17 +75,27 @@ def _read_by(fusion: Fusion) -> int:
 
 
 def _read(i: Instruction, users: Sequence[Instruction]) -> int:
-    """The bytes read of an input: if it is only sliced or gathered from, no more than is taken."""
-    opcodes = ("slice", "dynamic-slice", "gather")
-    if users and all(u.opcode in opcodes and u.operands[0] is i for u in users):
-        return min(i.shape.bytes, sum(u.shape.bytes for u in users))
-    if any(u.opcode == "dynamic-update-slice" and u.operands[0] is i for u in users):
-        return 0
-    return i.shape.bytes
+    """The bytes read of an input: if it is only sliced, gathered from or overwritten in place, no more than is taken
+    or is combined with what is there."""
+    if not all(i in u.operands[: _overwritten(u)] or u.operands[0] is i and u.opcode in _TAKES for u in users):
+        return i.shape.bytes
+    taken = sum(u.shape.bytes for u in users if u.opcode in _TAKES)
+    combined = sum(_written(u) for u in users if u.opcode == "scatter")
+    return min(i.shape.bytes, taken + combined) if users else i.shape.bytes
 
 
 def _written(i: Instruction) -> int:
-    return i.operands[1].shape.bytes if i.opcode == "dynamic-update-slice" else i.shape.bytes
+    """The bytes written of an output: of an operand that is overwritten in place, no more than is updated. (A copy of
+    that operand is a step of its own.)"""
+    if not _overwritten(i):
+        return i.shape.bytes
+    updates = i.operands[1:2] if i.opcode == "dynamic-update-slice" else i.operands[_overwritten(i) + 1 :]
+    return min(i.shape.bytes, sum(u.shape.bytes for u in updates))
+
+
+def _overwritten(i: Instruction) -> int:
+    """How many of the first operands are overwritten in place."""
+    return ROWS[i.opcode].in_place(i) if i.opcode in ROWS else 0
 
 
 def kernel_us(fusion: Fusion, costs: Costs) -> float:

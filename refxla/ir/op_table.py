@@ -287,7 +287,7 @@ def _rows() -> dict[str, Row]:
         ),
         _hero(
             "scatter",
-            2,
+            20,  # elements go anywhere, one after the other
             "scatter",
             gpu_emitter="gpu.scatter",
             fuses_operands=True,

@@ -647,3 +647,29 @@ def test_columns_of_rows_that_lie_apart_are_read_without_divisions(sizes):
     dense = Compiled(fusion_of(parse(reduce_text(sizes, (0,))), "reduction"))
     inner = np.ascontiguousarray(x[tuple(slice(2, 2 + n) for n in sizes)])
     np.testing.assert_array_equal(compiled(x)[0], dense(inner)[0])
+
+
+@pytest.mark.parametrize("opcode", ["add", "max"])
+@pytest.mark.parametrize(("columns", "low"), [(280, 1), (2000, 1), (2000, 700), (63, 1)])
+def test_rows_that_a_concatenate_or_a_pad_joins_fall_into_ranges(columns, low, opcode):
+    """Only the chunk with the border asks on which side an element lies; the order of the sum stays."""
+    reads = columns - low - 1
+    text = entry(
+        f"""x = f32[4,{reads}] parameter(0)
+        y = f32[4,1] parameter(1)
+        z = f32[] constant(0.5)
+        p = f32[4,{columns - 1}] pad(x, z), padding=0_0x{low}_0
+        c = f32[4,{columns}] concatenate(y, p), dimensions={{1}}
+        e = f32[4,{columns}] multiply(c, c)
+        zero = f32[] constant(0)
+        s = f32[4] reduce(e, zero), dimensions={{1}}, to_apply={opcode}
+        ROOT r = (f32[4], f32[4,{columns}]) tuple(s, e)"""
+    )
+    arguments = f32(4, reads), f32(4, 1)
+    compiled = check(text, *arguments, kind="reduction", exact=False)
+    for got, wanted in zip(compiled(*arguments), refxla.compile(text, without=("fusion",))(*arguments), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    if columns > 100:
+        assert "if (" in kernel.body
+        assert "if (" not in kernel.body[kernel.body.rindex("for (; c") :], kernel.body

@@ -27,7 +27,7 @@ from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
-from .index_set_splitting import Cut, Range, cut
+from .index_set_splitting import MAX_MEMBERS, Cut, Range, cut
 from .index_space import FUNCTIONS, Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
@@ -41,7 +41,6 @@ PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
-CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -422,7 +421,7 @@ class _Nest(IndexSpace):
         """How the loops fall into ranges; tiles do not."""
         if not pattern.tests or self.transpose is not None:
             return None
-        if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
+        if self.segment.size < CUT_FROM or len(self.fusion.instructions) > MAX_MEMBERS:
             return None
 
         def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:

@@ -17,6 +17,7 @@ from ...analysis.index_expression import Index
 
 THIN = 16  # indices of a range that is joined with a neighbour as thin; less in a short loop
 MAX_RANGES = 8  # of one loop
+MAX_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 SHARE = 8  # a range with less than this part of a loop is not worth being cut in the loops inside
 
 Test = tuple[Index, int]  # an index, and the least value for which the answer is another one

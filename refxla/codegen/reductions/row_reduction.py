@@ -17,12 +17,15 @@ from contextlib import ExitStack, nullcontext
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..element_builder import type_name
 from ..index_printer import c_of
 from ..loops import non_temporal_stores
+from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
 from .accumulators import Accumulators, declare
+from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
@@ -128,8 +131,11 @@ class RowReduction(UnitEmitter):
         if lanes == 1 and self.order.partials == 1 and chunks < WRITTEN_OUT:
             for k in range(chunks):  # so that clang can make a vector of several rows
                 emit_chunks(constant(k), 1)
-        else:
+        elif self.order.partials > 1:
             self.unrolled_loop(self.partial_range(inner, chunks, partial), chunks, emit_chunks)
+        else:
+            for first, last in self._chunk_ranges(step, at, chunks):
+                self.unrolled_loop((str(first), str(last + 1)), last - first + 1, emit_chunks, first)
         if not tail:
             return
         with ExitStack() as scopes:
@@ -140,6 +146,31 @@ class RowReduction(UnitEmitter):
             lane = scopes.enter_context(loop)
             mask = f"{c_of(lane)} < {tail}" if masked else ""
             self.accumulate_element(step, totals, {**at, inner: lane + chunks * lanes}, lane, mask)
+
+    def _chunk_ranges(self, step: Pass, at: Position, chunks: int) -> list[Range]:
+        """The first and the last chunk of ranges inside which a pad or concatenate is decided, so that clang can make
+        vectors of the lanes; those in which it is not are ranges, too."""
+        s, flow = self.schedule, self.dataflow
+        lane = variable("lane", 0, self.order.lanes - 1)
+
+        def tests(ranges: Sequence[Range]) -> Sequence[Test]:
+            pattern = AccessPattern(flow.fusion)
+            for reduce in (r for level in flow.reduces[: step.number] for r in level):
+                pattern.bind(reduce, s.result_indices(at))
+            chunk = variable("g0", *ranges[0])  # the name that `cut` asks for
+            indices = s.operand_indices({**at, s.inner: chunk * self.order.lanes + lane})
+            for reduce in step.reduces:
+                for operand in inputs_and_initial_values(reduce)[0]:
+                    pattern.value(operand, indices)
+            for output in step.outputs:
+                pattern.value(output, indices)
+            return pattern.tests
+
+        whole = (0, chunks - 1)
+        if chunks < 2 or len(flow.fusion.instructions) > MAX_MEMBERS:
+            return [whole]
+        ranges = cut([whole], tests)
+        return [(first, last) for first, last, _ in ranges.parts] if ranges is not None else [whole]
 
     def _emit_epilogue(self, at: Position) -> None:
         inner = self.schedule.inner

@@ -172,11 +172,14 @@ class UnitEmitter(ABC):
         first = f"{cast}({wide}{c_of(partial)} * {count} / {order.partials})"
         return first, f"{cast}(({wide}{c_of(partial)} + 1) * {count} / {order.partials})"
 
-    def unrolled_loop(self, bounds: tuple[str, str], count: int, emit: Callable[[Index, int], None]) -> None:
-        """A loop over the range `bounds` of `count` iterations; `emit(index, k)` writes k of them at once."""
+    def unrolled_loop(
+        self, bounds: tuple[str, str], count: int, emit: Callable[[Index, int], None], first: int = 0
+    ) -> None:
+        """A loop over the range `bounds` of `count` iterations, the least of them `first`; `emit(index, k)` writes k of
+        them at once."""
         unsplit, unroll = self.order.partials == 1, self.schedule.unroll
         if count == 1 and unsplit:
-            emit(constant(0), 1)
+            emit(constant(first), 1)
             return
         name, (low, high) = self.body.fresh("c"), bounds
         steps = [unroll, 1] if 1 < unroll <= count else [1]
@@ -187,4 +190,4 @@ class UnitEmitter(ABC):
         for step in steps:
             last = f"{name} + {step - 1}" if step > 1 else name
             with self.block.scope(f"for (; {last} < {high}; {name} += {step})"):
-                emit(variable(name, 0, max(count - step, 0)), step)
+                emit(variable(name, first, first + max(count - step, 0)), step)
