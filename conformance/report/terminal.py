@@ -81,8 +81,9 @@ def show(console: Console, results: Results, every: bool = False) -> None:
     if whole:
         rest = "other " if table.row_count else ""
         everywhere = " on every target" if several else ""
+        ran = "" if results.complete else " that were run"
         console.print(
-            f"{whole} {rest}operation{'s pass all their' if whole > 1 else ' passes all its'} cases{everywhere}"
+            f"{whole} {rest}operation{'s pass all their' if whole > 1 else ' passes all its'} cases{ran}{everywhere}"
         )
     for target in results.targets:
         total = results.count(target)

@@ -98,6 +98,8 @@ def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list
     """The arguments of a program, in order, out of an npz. Raises InputError for what is missing, given twice, unknown,
     or of the wrong type or shape."""
     parameters = names(module)
+    listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in parameters[:6]) or "nothing"
+    listed += ", ..." if len(parameters) > 6 else ""
     remaining = dict(arrays)
     arguments = []
     for number, name, shape in parameters:
@@ -107,14 +109,11 @@ def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list
         if len(keys) == 2:
             raise InputError(f"{source} has both {number} and {name}, which are the same parameter; leave one out")
         if not keys:
-            listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in parameters[:6])
-            more = ", ..." if len(parameters) > 6 else ""
             has = ", ".join(list(arrays)[:6]) + (", ..." if len(arrays) > 6 else "") or "nothing"
-            raise InputError(f"{source} has no {number} ({name}); the program takes {listed}{more}, the file has {has}")
+            raise InputError(f"{source} has no {number} ({name}); the program takes {listed}, the file has {has}")
         arguments.append(_fitting(remaining.pop(keys[0]), shape, f"{source}: {keys[0]}"))
     if remaining:
-        more = f"the program takes arg0 to arg{len(parameters) - 1}" if parameters else "the program takes nothing"
-        raise InputError(f"{source} has {next(iter(remaining))}, which is no parameter; {more}")
+        raise InputError(f"{source} has {next(iter(remaining))}, which is no parameter; the program takes {listed}")
     return arguments
 
 

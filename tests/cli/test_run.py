@@ -151,7 +151,7 @@ def test_results_go_to_a_pipe(program):
     [
         ({"arg0": X}, ["has no arg1 (y)", "f32[3]", "the file has arg0"]),
         ({"arg0": X, "x": X, "arg1": Y}, ["both arg0 and x"]),
-        ({"arg0": X, "arg1": Y, "arg2": Y}, ["has arg2, which is no parameter", "arg0 to arg1"]),
+        ({"arg0": X, "arg1": Y, "arg2": Y}, ["has arg2, which is no parameter", "arg1 (y) f32[3]"]),
         ({"arg0": X.T, "arg1": Y}, ["arg0 is f32[3,2]", "takes f32[2,3]"]),
         ({"arg0": X.astype(np.float64), "arg1": Y}, ["arg0 is f64[2,3]", "takes f32[2,3]"]),
         ({"arg0": np.array([["a"] * 3] * 2), "arg1": Y}, ["<U1", "takes f32[2,3]"]),
