@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -251,7 +251,7 @@ class Builder:
         functions = self._functions
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
         count = min(self.linked, sum(len(text) for _, text in needed) // _LEAST_LINKED)
-        parts = [] if count < 2 else functions.shared_out(dispatchers, count)
+        parts = [] if count < 2 else functions.shared_out(dispatchers, [name for name, _ in needed], count)
         if len(parts) < 2:
             return False
         assignment = repr([sorted(unit.functions) for part in parts for unit in part])
@@ -454,26 +454,18 @@ class _Functions:
             return "__attribute__((always_inline)) static inline" if inlined else "static inline"
         return f"__attribute__(({'always_inline' if inlined else 'noinline'})) static"
 
-    def shared_out(self, dispatchers: Sequence[_Dispatcher], count: int) -> list[list[_Unit]]:
-        """The units of these dispatchers in so many parts of about equal length; fewer where there are few units."""
-        launched = dict.fromkeys(name for d in dispatchers for name, _, _ in d.functions)
-        needed = [name for name, _ in self.with_called(launched)]
-        exportable = {
+    def shared_out(self, dispatchers: Sequence[_Dispatcher], needed: Sequence[str], count: int) -> list[list[_Unit]]:
+        """The units of these dispatchers, which need these functions, in so many parts of about equal length; fewer
+        where there are few units."""
+        launched = {name for d in dispatchers for name, _, _ in d.functions}
+        exportable = frozenset(
             name for name in self.pointers if name not in launched and len(self.texts[name]) >= _LEAST_EXPORTED
-        }
+        )
 
         def unit(dispatcher: _Dispatcher | None, export: str, roots: Iterable[str]) -> _Unit:
-            functions, rest = set(roots), list(roots)
-            calls: set[str] = set()
-            while rest:
-                for other in self.called[rest.pop()]:
-                    if other in exportable:
-                        calls.add(other)
-                    elif other not in functions:
-                        functions.add(other)
-                        rest.append(other)
-            size = sum(len(self.texts[name]) for name in functions)
-            return _Unit(dispatcher, export, frozenset(functions), frozenset(calls), size)
+            functions = dict(self.with_called(roots, exportable))
+            calls = exportable.intersection(other for name in functions for other in self.called[name])
+            return _Unit(dispatcher, export, frozenset(functions), calls, sum(map(len, functions.values())))
 
         units = [unit(d, "", [name for name, _, _ in d.functions]) for d in dispatchers]
         units += [unit(None, name, [name]) for name in needed if name in exportable]
@@ -485,14 +477,15 @@ class _Functions:
             sizes[shortest] += each.size
         return [part for part in parts if part]
 
-    def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
-        """(name, text) of these functions and of those that they call, which come before them."""
+    def with_called(self, names: Iterable[str], apart: Collection[str] = ()) -> list[tuple[str, str]]:
+        """(name, text) of these functions and of those that they call, which come before them, except those `apart`."""
         texts: dict[str, str] = {}
 
         def visit(name: str) -> None:
             if name not in texts:
                 for other in self.called[name]:
-                    visit(other)
+                    if other not in apart:
+                        visit(other)
                 texts[name] = self.texts[name]
 
         for name in names:

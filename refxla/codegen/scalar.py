@@ -397,7 +397,7 @@ def _clamp(types: Names, result: str, args: Names, attributes: Attributes) -> st
         # minimum(maximum(low, x), high): high wins where the bounds cross.
         lower = f"({low} > {x} ? {low} : {x})"
         return f"({lower} < {high} ? {lower} : {high})"
-    return _call("clamp", "f64" if result == "f64" else "f32", args)
+    return _call("clamp", _computed_as(result), args)
 
 
 def _compare(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:

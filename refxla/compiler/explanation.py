@@ -20,7 +20,7 @@ from ..scheduling.tiled_fusion import TilingDecision
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost", "terms_of"]
 
 
-GLOSSARY = "refxla's documentation, docs/glossary.md"
+GLOSSARY = "in refxla's documentation, docs/glossary.md"
 # Terms of an explanation that a reader may not know; the glossary has all.
 TERMS = {
     "fusion": "instructions that are computed together, by a kernel of their own or a part of one",

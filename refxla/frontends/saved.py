@@ -28,8 +28,9 @@ _NARROW = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
 def _error(kind: str, message: str) -> Exception:
     """An error by the name of its class: one of Python's, of NumPy's linear algebra's or of refxla's."""
     error = getattr(errors, kind, None) or getattr(builtins, kind, None) or getattr(np.linalg, kind, None)
-    is_error = isinstance(error, type) and issubclass(error, Exception)
-    return error(message) if is_error else InputError(message)  # type: ignore[misc]
+    if isinstance(error, type) and issubclass(error, Exception):
+        return error(message)
+    return InputError(message)
 
 
 class SavedFunction:

@@ -17,7 +17,7 @@ from .opencl_compiler import compile_source, program_key
 from .pocl import built_parts, kernel_library
 from .pocl import platform as pocl
 from .pocl import program_build as pocl_build
-from .pocl.parallel_build import MAX_PROCESSES, ParallelBuild
+from .pocl.parallel_build import ParallelBuild, processes
 
 _PART = 12_000  # characters: some five times what PoCL takes for a part without any
 
@@ -83,7 +83,7 @@ def can_link(device: Device) -> bool:
 
 def linked_parts(device: Device) -> int:
     """How many linked parts a program for the device is cut into: as many as are compiled at a time."""
-    return min(cores().count, MAX_PROCESSES) if can_link(device) else 1
+    return processes() if can_link(device) else 1
 
 
 def _with_binary(device: Device, source: str, store: disk_cache.Cache, archive: Binaries) -> Any:

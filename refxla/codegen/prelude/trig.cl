@@ -92,6 +92,10 @@ static inline int rx_trig_reduce_large_f64(double x, double* r, double* low) {
 
 //! T = f32 f64
 
+static inline int rx_is_large_angle_T(T x) {
+    return RX_FABS_T(x) > K(trig_limit);
+}
+
 // n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4, for |x| <= trig_limit. The middle part of pi/2 is so short that its
 // product with n is exact: then so is the difference of the first line, and what the second one's rounding drops.
 static inline int rx_trig_reduce_fast_T(T x, T* r, T* low) {
@@ -107,7 +111,7 @@ static inline int rx_trig_reduce_fast_T(T x, T* r, T* low) {
 // The same for any x; NaN for an infinite one.
 static inline int rx_trig_reduce_T(T x, T* r, T* low) {
     int quadrant = rx_trig_reduce_fast_T(x, r, low);
-    if (RX_FABS_T(x) > K(trig_limit)) {
+    if (rx_is_large_angle_T(x)) {
         quadrant = rx_trig_reduce_large_T(x, r, low);
         *r = rx_is_finite_T(x) ? *r : NAN_T;
     }
@@ -125,7 +129,7 @@ static inline T rx_trig_value_T(T r, T low, int odd) {
 }
 
 static inline int rx_sine_beyond_fast_T(T x) {
-    return RX_FABS_T(x) > K(trig_limit);
+    return rx_is_large_angle_T(x);
 }
 
 static inline T rx_sine_fast_T(T x) {
@@ -143,7 +147,7 @@ static inline T rx_sine_T(T x) {
 }
 
 static inline int rx_cosine_beyond_fast_T(T x) {
-    return RX_FABS_T(x) > K(trig_limit);
+    return rx_is_large_angle_T(x);
 }
 
 static inline T rx_cosine_fast_T(T x) {
@@ -177,7 +181,7 @@ static inline T rx_tan_of_T(T x, int n, T r, T low) {
 }
 
 static inline int rx_tan_beyond_fast_T(T x) {
-    return RX_FABS_T(x) > K(trig_limit);
+    return rx_is_large_angle_T(x);
 }
 
 static inline T rx_tan_fast_T(T x) {

@@ -26,7 +26,7 @@ import platform as machine
 import sys
 import weakref
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,10 @@ class KernelLibrary:
         for one that is not there."""
         return {name: _address(self._libraries[-1], name) for name in self._part.exports}
 
-    def import_from(self, parts: Sequence[KernelLibrary]) -> None:
-        """Have the functions that this part imports called where these parts export them. Raises KeyError for one that
-        none exports."""
+    def import_from(self, parts: Sequence[KernelLibrary], addresses: Mapping[str, int]) -> None:
+        """Have the functions that this part imports called at the `addresses` of what these parts export. Raises
+        KeyError for one that none exports."""
         self._imported = [part for part in parts if part is not self]
-        addresses = {name: address for part in parts for name, address in part.exports.items()}
         for library in self._libraries:
             for name in self._part.imports:
                 with contextlib.suppress(ValueError):  # a kernel that does not call it
@@ -103,8 +102,9 @@ def link(programs: Sequence[Any]) -> None:
     if len(libraries) < len(programs):
         raise DeviceError("PoCL's files of a program cannot be opened; is its directory (TMPDIR) mounted noexec?")
     try:
+        addresses = {name: address for library in libraries for name, address in library.exports.items()}
         for library in libraries:
-            library.import_from(libraries)
+            library.import_from(libraries, addresses)
     except (AttributeError, KeyError) as problem:
         raise DeviceError(f"PoCL's files of a program lack a function: {problem}") from None
 

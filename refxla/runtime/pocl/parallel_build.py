@@ -21,9 +21,14 @@ from . import built_parts, builtins_library, platform
 from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 
 MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
-MAX_PROCESSES = 4  # processes at a time: few programs have more parts
+_MAX_PROCESSES = 4  # processes at a time: few programs have more parts
 _LOOK_S = 0.05  # between two looks at what a helper does
 _PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
+
+
+def processes() -> int:
+    """How many parts are compiled at a time, at most."""
+    return min(cores().count, _MAX_PROCESSES)
 
 
 class ParallelBuild:
@@ -39,7 +44,7 @@ class ParallelBuild:
         directory = platform.directory() if device.platform == platform.NAME else None
         paths = libraries() if directory is not None else None
         if directory is not None and paths is not None and cores().count > 1:
-            self._most = min(cores().count, MAX_PROCESSES)
+            self._most = processes()
             self._paths = (paths[0], self._pocl(paths[1], directory), directory)
             self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = PartQueue()
