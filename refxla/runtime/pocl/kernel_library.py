@@ -21,8 +21,10 @@ import _ctypes
 import contextlib
 import ctypes
 import io
+import mmap
 import os
 import platform as machine
+import struct
 import sys
 import weakref
 import zipfile
@@ -39,6 +41,7 @@ from . import program_files
 from .kernels import compiled
 
 _PROCESSORS = ("x86_64", "aarch64")  # on which the executor knows how to set the modes of arithmetic
+_PT_LOAD = 1  # the kind of a segment of an ELF file that is mapped
 
 
 class KernelLibrary:
@@ -55,6 +58,7 @@ class KernelLibrary:
             library = ctypes.CDLL(str(file), mode=os.RTLD_NOW | os.RTLD_LOCAL)
             weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
             self._libraries.append(library)
+            _touch_pages(library)
             self.addresses[kernel] = _address(library, f"_pocl_kernel_{kernel}_workgroup")
 
     @property
@@ -81,6 +85,21 @@ class KernelLibrary:
         """The part as a program of OpenCL's, for who launches its kernels: as pyopencl's programs have it."""
         number: int = self._program.int_ptr
         return number
+
+
+def _touch_pages(library: ctypes.CDLL) -> None:
+    """Have every page of a library that was opened mapped now. Kernels load constants by instructions with masks; where
+    all elements are masked out, the processor neither reads the page nor has it mapped, and each such instruction takes
+    a hundred times as long while it is not: the page of the constants of a rare case would never be."""
+    base = ctypes.c_size_t.from_address(library._handle).value  # the first field of glibc's link_map, and of musl's dso
+    (table,) = struct.unpack("<Q", ctypes.string_at(base + 0x20, 8))
+    size, count = struct.unpack("<HH", ctypes.string_at(base + 0x36, 4))
+    for n in range(count):
+        kind, _, _, begin, _, length = struct.unpack("<IIQQQQ", ctypes.string_at(base + table + n * size, 40))
+        if kind == _PT_LOAD:
+            for offset in range(begin, begin + length, mmap.PAGESIZE):
+                ctypes.string_at(base + offset, 1)
+            ctypes.string_at(base + begin + length - 1, 1)
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:
