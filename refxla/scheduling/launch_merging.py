@@ -56,6 +56,9 @@ MOST_MOVED_BYTES = (
 )  # what writes more than this stays where it is, for it would lengthen the life of much memory
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
 LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
+# How many times as long one core must take for a loop to be shared: what cores write for each other takes a while to
+# fetch, and the others may have something else to do.
+LEAST_GAIN = 1.15
 MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
 
 
@@ -323,8 +326,8 @@ class LaunchMerger:
         return Section(parts)
 
     def _pays(self, section: Section, body: Sequence[p.Step]) -> bool:
-        """Whether one core has done steps sooner than several that must be started for each of them."""
-        return section.us <= self._shared_us(body)
+        """Whether one core has done steps about as soon as several that must be started for each of them."""
+        return section.us <= LEAST_GAIN * self._shared_us(body)
 
     def _shared_us(self, body: Sequence[p.Step]) -> float:
         """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases of one

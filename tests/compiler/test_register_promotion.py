@@ -180,47 +180,47 @@ def test_a_loop_of_many_values_gives_the_bits_of_its_instructions(limits, fresh,
 
 
 SEARCH = """HloModule m
-    halve { s = (f32[], f32[128], f32[128,128]) parameter(0)
+    halve { s = (f32[], f32[256], f32[256,256]) parameter(0)
         step = f32[] get-tuple-element(s), index=0
-        x = f32[128] get-tuple-element(s), index=1
-        a = f32[128,128] get-tuple-element(s), index=2
+        x = f32[256] get-tuple-element(s), index=1
+        a = f32[256,256] get-tuple-element(s), index=2
         half = f32[] constant(0.5)
         less = f32[] multiply(step, half)
-        ROOT r = (f32[], f32[128], f32[128,128]) tuple(less, x, a) }
-    long { s = (f32[], f32[128], f32[128,128]) parameter(0)
+        ROOT r = (f32[], f32[256], f32[256,256]) tuple(less, x, a) }
+    long { s = (f32[], f32[256], f32[256,256]) parameter(0)
         step = f32[] get-tuple-element(s), index=0
-        x = f32[128] get-tuple-element(s), index=1
-        a = f32[128,128] get-tuple-element(s), index=2
-        y = f32[128] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-        wide = f32[128] broadcast(step), dimensions={}
-        z = f32[128] multiply(y, wide)
+        x = f32[256] get-tuple-element(s), index=1
+        a = f32[256,256] get-tuple-element(s), index=2
+        y = f32[256] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        wide = f32[256] broadcast(step), dimensions={}
+        z = f32[256] multiply(y, wide)
         value = f32[] dot(z, z), lhs_contracting_dims={0}, rhs_contracting_dims={0}
         limit = f32[] constant(1)
         ROOT p = pred[] compare(value, limit), direction=GT }
-    body { s = (s32[], f32[128], f32[128,128]) parameter(0)
+    body { s = (s32[], f32[256], f32[256,256]) parameter(0)
         k = s32[] get-tuple-element(s), index=0
-        x = f32[128] get-tuple-element(s), index=1
-        a = f32[128,128] get-tuple-element(s), index=2
+        x = f32[256] get-tuple-element(s), index=1
+        a = f32[256,256] get-tuple-element(s), index=2
         one = s32[] constant(1)
         next = s32[] add(k, one)
         eight = f32[] constant(8)
-        first = (f32[], f32[128], f32[128,128]) tuple(eight, x, a)
-        found = (f32[], f32[128], f32[128,128]) while(first), condition=long, body=halve
+        first = (f32[], f32[256], f32[256,256]) tuple(eight, x, a)
+        found = (f32[], f32[256], f32[256,256]) while(first), condition=long, body=halve
         step = f32[] get-tuple-element(found), index=0
-        wide = f32[128] broadcast(step), dimensions={}
-        y = f32[128] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-        z = f32[128] multiply(y, wide)
-        w = f32[128] cosine(z)
-        ROOT r = (s32[], f32[128], f32[128,128]) tuple(next, w, a) }
-    test { s = (s32[], f32[128], f32[128,128]) parameter(0)
+        wide = f32[256] broadcast(step), dimensions={}
+        y = f32[256] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        z = f32[256] multiply(y, wide)
+        w = f32[256] cosine(z)
+        ROOT r = (s32[], f32[256], f32[256,256]) tuple(next, w, a) }
+    test { s = (s32[], f32[256], f32[256,256]) parameter(0)
         k = s32[] get-tuple-element(s), index=0
         n = s32[] constant(6)
         ROOT p = pred[] compare(k, n), direction=LT }
     ENTRY e { k = s32[] parameter(0)
-        x = f32[128] parameter(1)
-        a = f32[128,128] parameter(2)
-        s = (s32[], f32[128], f32[128,128]) tuple(k, x, a)
-        ROOT w = (s32[], f32[128], f32[128,128]) while(s), condition=test, body=body }"""
+        x = f32[256] parameter(1)
+        a = f32[256,256] parameter(2)
+        s = (s32[], f32[256], f32[256,256]) tuple(k, x, a)
+        ROOT w = (s32[], f32[256], f32[256,256]) while(s), condition=test, body=body }"""
 
 
 @pytest.mark.parametrize("launch_us", [3.0, 0.01])
@@ -234,7 +234,7 @@ def test_one_core_runs_a_search_in_a_loop_where_launches_take_longer(launch_us):
 
 def test_a_search_in_a_loop_gives_the_bits_of_its_instructions(fresh):
     rng = np.random.default_rng(0)
-    arguments = np.array(0, np.int32), *(rng.standard_normal(s, dtype=np.float32) for s in ((128,), (128, 128)))
+    arguments = np.array(0, np.int32), *(rng.standard_normal(s, dtype=np.float32) for s in ((256,), (256, 256)))
     wants = refxla.compile(parse(SEARCH), without=("fusion",))(*arguments)
     for got, want in zip(refxla.compile(parse(SEARCH))(*arguments), wants, strict=True):
         assert got.tobytes() == want.tobytes()
