@@ -44,6 +44,8 @@ def primitives(target: Target) -> str:
         lines.append(f'#define RX_WIDE __attribute__((target("{target.features}")))')
     if target.has_vnni:
         lines.append("#define RX_VNNI")
+    if target.slow_subnormals:
+        lines.append("#define RX_SLOW_SUBNORMALS")
     if target.fp64:
         lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
     for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():

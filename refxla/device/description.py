@@ -107,7 +107,8 @@ class Target:
     safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
     the words of clang's attribute `target`; "" where there are none. `tile_configurations` says how
     matrix products are cut, by their signatures (tile_configurations.py), where that was found by measuring.
-    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `persistent` says that
+    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `slow_subnormals`
+    says that products which are subnormal take far longer than others. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
     in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
     which takes a device that uses the host's memory as it is (ir/library_calls.py). `costs` are its rates, as measured.
@@ -125,6 +126,7 @@ class Target:
     fp16: bool
     max_vector: int
     bare: bool = False
+    slow_subnormals: bool = False
     features: str = ""
     persistent: bool = False
     winograd: bool = False

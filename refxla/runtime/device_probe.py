@@ -46,7 +46,8 @@ class Properties:
     clang's builtins compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the
     time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
     inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
-    square root are correctly rounded. `vector_bytes`: the width of a register.
+    square root are correctly rounded. `vector_bytes`: the width of a register. `slow_subnormals`: products that are
+    subnormal take several times as long as others.
     `persistent`: items can go through phases together (persistent_kernel.py).
     `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
     a function may ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
@@ -64,6 +65,7 @@ class Properties:
     builtin_cost: float = 1.0
     bare: bool = False
     rounded: bool = False
+    slow_subnormals: bool = False
     alignment: int = 128
     features: str = ""
     persistent: bool = False
@@ -378,11 +380,33 @@ def _rounding(bench: Bench) -> dict[str, Any]:
         return {"rounded": bool(np.array_equal(q, a / b) and np.array_equal(r, np.sqrt(a)))}
 
 
-def _cost(bench: Bench) -> dict[str, Any]:
+def _seconds(bench: Bench, program: Any, name: str, value: float) -> float:
+    """The least time of a kernel on 4,096 such numbers, of which it makes as many."""
     import time
 
     import numpy as np
 
+    best = float("inf")
+    for _ in range(4):
+        a, b = np.full(4096, value, np.float32), np.zeros(4096, np.float32)
+        start = time.perf_counter()
+        bench.run(program, name, [a, b])
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _subnormals(bench: Bench) -> dict[str, Any]:
+    program = bench.build_bare("""
+        __kernel void squares(__global const float* restrict a, __global float* restrict b) {
+            for (int k = 1; k <= 256; ++k)
+                for (int i = 0; i < 4096; ++i) { float x = a[i] * k; b[i] += x * x; }
+        }""")
+    return {
+        "slow_subnormals": _seconds(bench, program, "squares", 2.0**-72) > 3 * _seconds(bench, program, "squares", 0.5)
+    }
+
+
+def _cost(bench: Bench) -> dict[str, Any]:
     inner = "__builtin_fmaf(x, y, 0.5f)" if _clang(bench)["clang"] else "x * y + 0.5f"
 
     def kernel(name: str, expression: str) -> str:
@@ -394,16 +418,11 @@ def _cost(bench: Bench) -> dict[str, Any]:
 
     program = bench.build(kernel("opencl", "fma(x, y, 0.5f)") + kernel("inlined", inner))
 
-    def seconds(name: str) -> float:
-        a, b = np.full(4096, 0.5, np.float32), np.zeros(4096, np.float32)
-        best = float("inf")
-        for _ in range(4):
-            start = time.perf_counter()
-            bench.run(program, name, [a, b])
-            best = min(best, time.perf_counter() - start)
-        return best
-
-    return {"builtin_cost": round(max(1.0, seconds("opencl") / seconds("inlined")), 1)}
+    return {
+        "builtin_cost": round(
+            max(1.0, _seconds(bench, program, "opencl", 0.5) / _seconds(bench, program, "inlined", 0.5)), 1
+        )
+    }
 
 
 def _fp64(bench: Bench) -> dict[str, Any]:
@@ -616,6 +635,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "fp16": _fp16,
     "rounding": _rounding,
     "cost": _cost,
+    "subnormals": _subnormals,
     "float8": _vectors(8),
     "float16": _vectors(16),
     "avx512": _avx512,

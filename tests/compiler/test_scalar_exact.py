@@ -1,13 +1,16 @@
 """Operations that are exact give the specification's bits, on the values where implementations differ."""
 
 import itertools
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
 from refxla_spec.accuracy import max_ulp
-from refxla_spec.types import ELEMENT_TYPES
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES
 from scalar_kernel import Case, bits, meaning, run_all
+
+from refxla.device.description import DEFAULT_CPU
 
 SIGNED, UNSIGNED = ["s8", "s16", "s32", "s64"], ["u8", "u16", "u32", "u64"]
 INTEGERS, FLOATS, COMPLEX = SIGNED + UNSIGNED, ["f16", "bf16", "f32", "f64"], ["c64", "c128"]
@@ -218,3 +221,15 @@ def test_integers_of_a_few_bits(name):
         check([Case("convert", name)], edges(source))
     other = {"s": "u", "u": "s"}[name[0]] + name[1:]
     check([Case("bitcast-convert", other)], every)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_subnormal_exponentials_have_the_same_bits_where_products_of_them_are_slow(dtype):
+    info = np.finfo(dtype)
+    lowest, highest = np.log(info.smallest_subnormal) - 2, np.log(info.tiny) + 1
+    x = np.linspace(lowest, highest, 200_001, dtype=dtype)
+    x = np.concatenate([x, -x, edges(BY_DTYPE[x.dtype].name)])
+    case = Case("exponential", BY_DTYPE[x.dtype].name)
+    fast, slow = (run_all([case], x, target=replace(DEFAULT_CPU, slow_subnormals=s))[0] for s in (False, True))
+    assert np.array_equal(bits(fast), bits(slow))
+    assert np.count_nonzero((fast > 0) & (fast < info.tiny)) > 10_000

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from refxla_spec.errors import InputError
 
 import refxla
 from refxla.frontends.numpy.impure import FrozenValueWarning
@@ -92,6 +93,14 @@ def test_what_begins_and_ends_in_the_function_is_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FrozenValueWarning)
         assert np.asarray(refxla.compile(pure, device="reference")(X))[0] == 2.5
+
+
+def test_clocks_that_another_framework_asks_are_no_warning():
+    jax = pytest.importorskip("jax")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FrozenValueWarning)
+        with pytest.raises(InputError, match="is a function of JAX, not of NumPy: compile jax.jit"):
+            refxla.compile(lambda x: jax.numpy.sin(x), device="reference")(X)
 
 
 def test_files_that_refxla_reads_for_itself_are_no_warning():

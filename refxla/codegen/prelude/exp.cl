@@ -50,6 +50,19 @@ static inline T rx_exp_power_T(T x, T round, T* scale) {
     return 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
 }
 
+// x * scale, where only what is below `least` times the scale is subnormal, as its product with the scale is below TINY_T.
+// Where a product that is subnormal takes a processor a hundred times as long, it is left to a sum, which does not: x +
+// least is rounded where the product would be, and its bits beyond those of `least` are the result's.
+static inline T rx_exp_unscale_T(T x, T scale, T least) {
+#ifdef RX_SLOW_SUBNORMALS
+    int below = x < least;
+    T product = (below ? x + least : x) * scale;
+    return below ? as_T(as_BITS_T(product) - as_BITS_T(TINY_T)) : product;
+#else
+    return x * scale;
+#endif
+}
+
 // e^x for exp_zero <= x <= exp_overflow. The product with the scale is exact, by a k that keeps it away from both ends
 // of the exponents: what the second product rounds is a subnormal result, or one too large. At exp_zero the scale is 0,
 // and no product underflows, which would take a processor many times as long.
@@ -57,7 +70,8 @@ static inline T rx_exp_bounded_T(T x) {
     int negative = as_BITS_T(x) < 0;
     T scale;
     T power = rx_exp_power_T(x, negative ? K(exp_round_negative) : K(exp_round_positive), &scale);
-    return power * scale * (negative ? K(exp_scale_negative) : K(exp_scale_positive));
+    T least = negative ? TINY_T / K(exp_scale_negative) : 0.0;
+    return rx_exp_unscale_T(power * scale, negative ? K(exp_scale_negative) : K(exp_scale_positive), least);
 }
 
 static inline T rx_exponential_T(T x) {
@@ -71,7 +85,7 @@ static inline T rx_exponential_below_T(T x) {
     T scale;
     T bounded = x < K(exp_zero) ? K(exp_zero) : x;
     T power = rx_exp_power_T(bounded, K(exp_round_negative), &scale);
-    return power * scale * K(exp_scale_negative);
+    return rx_exp_unscale_T(power * scale, K(exp_scale_negative), TINY_T / K(exp_scale_negative));
 }
 
 // 2^x = 2^*n result, for x between exp2_underflow and exp2_overflow: x = n + r exactly, and 2^r = e^(r log 2).

@@ -38,6 +38,8 @@ FUNCTIONS: dict[Any, tuple[str, ...]] = {
 }  # fmt: skip
 # Modules that read files for Python's own sake: the lines of a message, an import.
 _PYTHONS = ("linecache", "tokenize", "inspect", "traceback", "warnings", "importlib", "zipimport")
+# What these do by themselves is of no function of NumPy: one that calls them is refused.
+_FRAMEWORKS = ("jax", "tensorflow", "torch")
 _OWN = ("refxla", "refxla_spec")  # which read their own files when they are first needed
 
 
@@ -130,7 +132,7 @@ def _is_users() -> bool:
     frame = sys._getframe(3)  # behind this, `tell`, and what called it
     while frame is not None and is_library(frame):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in _PYTHONS or package in _OWN:
+        if package in (*_PYTHONS, *_FRAMEWORKS, *_OWN):
             return False
         frame = frame.f_back  # type: ignore[assignment]
     return frame is not None
