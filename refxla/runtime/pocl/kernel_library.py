@@ -41,7 +41,7 @@ from . import program_files
 from .kernels import compiled
 
 _PROCESSORS = ("x86_64", "aarch64")  # on which the executor knows how to set the modes of arithmetic
-_PT_LOAD = 1  # the kind of a segment of an ELF file that is mapped
+_PT_LOAD, _PF_R = 1, 4  # of an ELF file: the kind of a segment that is mapped, the flag of one that can be read
 
 
 class KernelLibrary:
@@ -95,11 +95,11 @@ def _touch_pages(library: ctypes.CDLL) -> None:
     (table,) = struct.unpack("<Q", ctypes.string_at(base + 0x20, 8))
     size, count = struct.unpack("<HH", ctypes.string_at(base + 0x36, 4))
     for n in range(count):
-        kind, _, _, begin, _, length = struct.unpack("<IIQQQQ", ctypes.string_at(base + table + n * size, 40))
-        if kind == _PT_LOAD:
-            for offset in range(begin, begin + length, mmap.PAGESIZE):
-                ctypes.string_at(base + offset, 1)
-            ctypes.string_at(base + begin + length - 1, 1)
+        kind, flags, _, begin, _, length = struct.unpack("<IIQQQQ", ctypes.string_at(base + table + n * size, 40))
+        if kind == _PT_LOAD and flags & _PF_R and length:
+            first = begin // mmap.PAGESIZE * mmap.PAGESIZE
+            for page in range(first, begin + length, mmap.PAGESIZE):
+                ctypes.string_at(base + max(page, begin), 1)
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:
