@@ -61,7 +61,7 @@ class Costs:
     batch_near: float = 0.6
     batch_apart: float = 3.0
     # Of threads that work together:
-    phase: float = 1000.0  # the barrier after a phase of a persistent kernel
+    phase: float = 1000.0  # the barrier after a phase of a persistent kernel, and what others wrote
     wake: float = 5000.0  # to share out a call's work: those that wait busily take 1000, those that sleep some 20000
     handover: float = 1000.0  # each launch of such a call
     share: float = 1000.0  # the least work of a loop in a persistent kernel that is given to another core

@@ -403,9 +403,8 @@ def _subnormals(bench: Bench) -> dict[str, Any]:
             for (int k = 1; k <= 64; ++k)
                 for (int i = 0; i < 4096; ++i) { float x = a[i] * k; b[i] += x * x; }
         }""")
-    return {
-        "slow_subnormals": _seconds(bench, program, "squares", 2.0**-72) > 3 * _seconds(bench, program, "squares", 0.5)
-    }
+    subnormal, normal = (_seconds(bench, program, "squares", value) for value in (2.0**-72, 0.5))
+    return {"slow_subnormals": subnormal > 3 * normal}
 
 
 def _cost(bench: Bench) -> dict[str, Any]:
@@ -420,11 +419,8 @@ def _cost(bench: Bench) -> dict[str, Any]:
 
     program = bench.build(kernel("opencl", "fma(x, y, 0.5f)") + kernel("inlined", inner))
 
-    return {
-        "builtin_cost": round(
-            max(1.0, _seconds(bench, program, "opencl", 0.5) / _seconds(bench, program, "inlined", 0.5)), 1
-        )
-    }
+    opencl, inlined = (_seconds(bench, program, name, 0.5) for name in ("opencl", "inlined"))
+    return {"builtin_cost": round(max(1.0, opencl / inlined), 1)}
 
 
 def _fp64(bench: Bench) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Device(OpenClDevice):
             persistent=p.persistent,
             costs=calibration.costs(self),
             bare=p.bare and self.platform == pocl.NAME,
-            slow_subnormals=p.slow_subnormals and self.kind != "gpu",
+            slow_subnormals=p.slow_subnormals,
         )
         if self.kind != "gpu":
             return target

@@ -50,9 +50,9 @@ static inline T rx_exp_power_T(T x, T round, T* scale) {
     return 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
 }
 
-// x * scale, where only what is below `least` times the scale is subnormal, as its product with the scale is below TINY_T.
-// Where a product that is subnormal takes a processor a hundred times as long, it is left to a sum, which does not: x +
-// least is rounded where the product would be, and its bits beyond those of `least` are the result's.
+// x * scale, which is subnormal where x < least = TINY_T / scale; `least` is 0 where no product is. Where products that are
+// subnormal take a processor a hundred times as long, a sum rounds in their place, which does not: x + least has its last
+// bit where the product would, and the bits of (x + least) * scale exceed those of TINY_T by the result's.
 static inline T rx_exp_unscale_T(T x, T scale, T least) {
 #ifdef RX_SLOW_SUBNORMALS
     int below = x < least;

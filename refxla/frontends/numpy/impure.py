@@ -41,6 +41,7 @@ _PYTHONS = ("linecache", "tokenize", "inspect", "traceback", "warnings", "import
 # What these do by themselves is of no function of NumPy: one that calls them is refused.
 _FRAMEWORKS = ("jax", "tensorflow", "torch")
 _OWN = ("refxla", "refxla_spec")  # which read their own files when they are first needed
+_NOT_THE_USERS = frozenset((*_PYTHONS, *_FRAMEWORKS, *_OWN))
 
 
 class FrozenValueWarning(UserWarning):
@@ -132,7 +133,7 @@ def _is_users() -> bool:
     frame = sys._getframe(3)  # behind this, `tell`, and what called it
     while frame is not None and is_library(frame):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in (*_PYTHONS, *_FRAMEWORKS, *_OWN):
+        if package in _NOT_THE_USERS:
             return False
         frame = frame.f_back  # type: ignore[assignment]
     return frame is not None

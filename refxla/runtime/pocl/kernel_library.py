@@ -97,9 +97,8 @@ def _touch_pages(library: ctypes.CDLL) -> None:
     for n in range(count):
         kind, flags, _, begin, _, length = struct.unpack("<IIQQQQ", ctypes.string_at(base + table + n * size, 40))
         if kind == _PT_LOAD and flags & _PF_R and length:
-            first = begin // mmap.PAGESIZE * mmap.PAGESIZE
-            for page in range(first, begin + length, mmap.PAGESIZE):
-                ctypes.string_at(base + max(page, begin), 1)
+            for page in range(begin // mmap.PAGESIZE, -(-(begin + length) // mmap.PAGESIZE)):
+                ctypes.string_at(base + page * mmap.PAGESIZE, 1)
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:
