@@ -1,19 +1,21 @@
 """refxla.Array: an array that stays on a device, from call to call.
 
-It is memory of the pool with a type, a shape and a device. A call with an Array gives Arrays, which may lie in the
-memory of donated ones, and returns before its work is done where that takes long (execution.pyx). NumPy sees the memory
-itself, read-only, for a call in the queue may still read it. Memory is never written into: an Array that is assigned to
+It is memory with a type, a shape and a device: the host's, or that of a device which has its own (storage.pyx). A call
+with an Array gives Arrays, which may lie in the memory of donated ones, and returns before its work is done where that
+takes long (execution.pyx). NumPy sees the host's memory itself, read-only, for a call in the queue may still read it. Memory is never written into: an Array that is assigned to
 (`x[0] = 1`) has other memory from then on.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
 from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 cimport numpy as np
 from numpy cimport ndarray
 
+from refxla._core.device_memory cimport Space, space_of, upload
 from refxla._core.errors cimport Error, exception_of
 from refxla._core.execution cimport (
     Call,
@@ -26,6 +28,7 @@ from refxla._core.execution cimport (
     wait_for,
 )
 from refxla._core.launch cimport Executor
+from refxla._core.opencl cimport SUCCESS
 from refxla._core.releases cimport Release, release_all, release_later
 from refxla._core.storage cimport (
     Completion,
@@ -34,7 +37,9 @@ from refxla._core.storage cimport (
     drop_completion,
     failure_of,
     hold,
+    host_data,
     is_written,
+    new_device_storage,
     new_storage,
     storage_at,
 )
@@ -43,7 +48,8 @@ import numpy
 
 from refxla._core.dlpack import capsule_of
 from refxla._core.launch import register_arrays
-from refxla_spec.errors import InputError
+from refxla._core.opencl import status_name
+from refxla_spec.errors import DeviceError, InputError
 from refxla_spec.types import BY_DTYPE
 
 np.import_array()
@@ -60,7 +66,7 @@ cdef class Array:
     arrays, each operation compiled. `x[0] = 1` gives `x` other values; what was taken of it before keeps its own.
 
     `numpy.asarray`, `numpy.from_dlpack` and the buffer protocol give views without a copy, which are read-only and stay
-    valid when the Array is deleted. They wait for the work that makes the values, and raise what that work raised.
+    valid when the Array is deleted; of an Array on a device with memory of its own, views of one copy. They wait for the work that makes the values, and raise what that work raised.
     """
 
     def __init__(self):
@@ -113,7 +119,7 @@ cdef class Array:
         return 0
 
     cdef Storage* values(self) except NULL:
-        """The storage, with a reference to it, once the values are there."""
+        """The storage, with a reference to it, once it holds the values."""
         cdef Storage* storage
         cdef Error* error
         self.check()
@@ -135,8 +141,13 @@ cdef class Array:
         """The values as a NumPy array: a read-only view, or a copy where it is asked for or the type is another."""
         cdef Lease lease = Lease.__new__(Lease)
         cdef size_t size = self.nbytes
+        cdef void* data
         lease.storage = self.values()
         lease.size = size
+        with nogil:
+            data = host_data(lease.storage)
+        if data == NULL:
+            raise MemoryError(f"no memory for the {size} bytes of {described(self)}, or the device does not give them")
         view = numpy.frombuffer(lease, numpy.uint8).view(self.dtype).reshape(self.shape) if size else numpy.empty(
             self.shape, self.dtype
         )
@@ -410,12 +421,22 @@ def put(value: object, device: object) -> Array:
         raise InputError(f"an array of NumPy type {source.dtype} has no type of HLO; convert it with astype")
     if not np.PyArray_CHKFLAGS(source, np.NPY_ARRAY_CARRAY_RO) or not source.dtype.isnative:
         source = numpy.array(source, kind, order="C")
-    storage = new_storage(source.nbytes)
-    if storage == NULL:
-        raise MemoryError(f"no memory for {source.nbytes} bytes")
     cdef size_t size = source.nbytes
+    cdef Space* space = NULL
+    cdef int32_t status = SUCCESS
+    if getattr(device, "access", "host") == "buffer":
+        space = space_of(device.context, device.raw)
+    storage = new_storage(size) if space == NULL else new_device_storage(space, size)
+    if storage == NULL:
+        raise MemoryError(f"no memory for {size} bytes on {getattr(device, 'name', 'the host')}")
     with nogil:
-        memcpy(storage.data, np.PyArray_DATA(source), size)
+        if space == NULL:
+            memcpy(storage.data, np.PyArray_DATA(source), size)
+        else:
+            status = upload(space, storage.handle, np.PyArray_DATA(source), size)
+    if status != SUCCESS:
+        drop(storage)
+        raise DeviceError(f"{size} bytes cannot be copied to {device.name}: {status_name(status)}")
     return array_of(storage, source.dtype, tuple(source.shape[n] for n in range(source.ndim)), device)
 
 
@@ -554,7 +575,7 @@ cdef bint copy_lent(Call* call, list keep) except -1:
     cdef int n
     cdef Storage* copy
     for n in range(call.argument_count):
-        if call.arguments[n].order < 0:
+        if call.arguments[n].order < 0 and call.arguments[n].handle == NULL:
             copy = new_storage(call.arguments[n].bytes)
             if copy == NULL:
                 raise MemoryError("no memory for a call")

@@ -12,6 +12,14 @@ cdef class Block:
     cdef Py_ssize_t strides[1]
 
 
+# The classes of sizes, four to an octave: how many bytes each has room for, and the smallest that has room for `size`
+# bytes, or CLASSES or more when none has.
+cdef enum:
+    CLASSES = 4 * 44  # 64 bytes to 2**50
+
+cdef size_t capacity(int order) noexcept nogil
+cdef int order_of(size_t size) noexcept nogil
+
 # A block of at least `size` bytes with undefined contents. Raises MemoryError.
 cdef Block take(size_t size)
 

@@ -39,7 +39,6 @@ cdef extern from "unistd.h" nogil:
     int _SC_PAGESIZE
 
 cdef enum:
-    CLASSES = 4 * 44  # 64 bytes to 2**50
     LINE = 64
     PAGE = 4096
     HUGE_PAGE = 2097152
@@ -55,12 +54,11 @@ for i in range(CLASSES):
     _free[i] = NULL
 
 
-cdef inline size_t capacity(int order) noexcept nogil:
+cdef size_t capacity(int order) noexcept nogil:
     return (<size_t> (4 + (order & 3)) << (order >> 2)) * 16
 
 
-cdef inline int order_of(size_t size) noexcept nogil:
-    """The smallest class that holds `size` bytes; CLASSES or more when none does."""
+cdef int order_of(size_t size) noexcept nogil:
     cdef int order = 0
     while order < CLASSES and capacity(order + 4) <= size:
         order += 4

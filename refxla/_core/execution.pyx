@@ -17,21 +17,25 @@ from libc.stdlib cimport calloc, free
 
 from refxla._core.errors cimport Error, copy_of, plain_error, python_error
 from refxla._core.launch cimport INTERRUPTED, Executor
-from refxla._core.pjrt_interface cimport CANCELLED, INTERNAL
+from refxla._core.pjrt_interface cimport CANCELLED, INTERNAL, RESOURCE_EXHAUSTED
 from refxla._core.storage cimport (
     Completion,
     Storage,
     add,
     complete,
+    device_data,
     drop,
     drop_completion,
     failure_of,
+    forget_host,
     hold,
     hold_completion,
     is_done,
     is_exclusive,
+    host_data,
     is_written,
     new_completion,
+    new_device_storage,
     new_storage,
 )
 
@@ -165,12 +169,17 @@ cdef void drop_storage(Call* call) noexcept nogil:
 
 cdef int take_results(Call* call, const uint8_t* donated) noexcept nogil:
     cdef int n
+    cdef size_t size
     for n in range((<Executor> call.executor).overwritten_count):
         take_argument(call, donated, (<Executor> call.executor).overwritten[n].parameter,
                       (<Executor> call.executor).overwritten[n].result)
     for n in range(call.result_count):
         if call.results[n] == NULL:
-            call.results[n] = new_storage((<Executor> call.executor).signature.results[n].bytes)
+            size = (<Executor> call.executor).signature.results[n].bytes
+            if (<Executor> call.executor).space == NULL:
+                call.results[n] = new_storage(size)
+            else:
+                call.results[n] = new_device_storage((<Executor> call.executor).space, size)
             if call.results[n] == NULL:
                 return -1
     return 0
@@ -232,20 +241,39 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
     status = (<Executor> call.executor).acquire()
     if status == 0:
         for n in range(call.argument_count):
-            (<Executor> call.executor).inputs[n] = call.arguments[n].data
-            (<Executor> call.executor).given[n] = call.given[n]
+            if not place_argument(call, n):
+                (<Executor> call.executor).release()
+                return plain_error(RESOURCE_EXHAUSTED, "the device has no memory for the arguments of a call")
         for n in range(call.result_count):
             (<Executor> call.executor).outputs[n] = call.results[n].data
+            (<Executor> call.executor).resident_outputs[n] = call.results[n].handle
         if call.completion != NULL:
             (<Executor> call.executor).cancelled = &call.cancelled
         status = (<Executor> call.executor).run()
         (<Executor> call.executor).cancelled = NULL
         if status:
             error = failure(call, status, interrupted)
+        for n in range(call.argument_count):
+            (<Executor> call.executor).resident_inputs[n] = NULL
+        for n in range(call.result_count):
+            (<Executor> call.executor).resident_outputs[n] = NULL
         (<Executor> call.executor).release()
     else:
         error = failure(call, status, interrupted)
     return error
+
+
+cdef bint place_argument(Call* call, int n) noexcept nogil:
+    """Tell the executor where an argument lies, which is where its kernels reach it; whether it is there."""
+    cdef Storage* storage = call.arguments[n]
+    (<Executor> call.executor).given[n] = call.given[n]
+    if (<Executor> call.executor).space == NULL:
+        (<Executor> call.executor).inputs[n] = host_data(storage)
+        return (<Executor> call.executor).inputs[n] != NULL or storage.bytes == 0
+    (<Executor> call.executor).resident_inputs[n] = device_data(storage, (<Executor> call.executor).space)
+    if call.given[n]:
+        forget_host(storage)
+    return (<Executor> call.executor).resident_inputs[n] != NULL
 
 
 cdef Error* failure(Call* call, int status, bint* interrupted) noexcept nogil:

@@ -3,14 +3,14 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from refxla._core.arguments cimport Signature
+from refxla._core.device_memory cimport Space
 from refxla._core.lapack cimport MOST, Call
 from refxla._core.opencl cimport Handle
 
 # How kernels reach memory.
 cdef enum Access:
     HOST = 0  # host pointers are SVM pointers: arguments and results are used where they lie
-    SVM = 1  # memory from clSVMAlloc; arguments and results are copied
-    BUFFER = 2  # cl_mem objects, and sub-buffers for what lies inside a space; arguments and results are copied
+    BUFFER = 1  # cl_mem objects, and sub-buffers for what lies inside one; what lies on the host is copied
 
 
 # What a run may end with beside OpenCL's status codes, which are 0 and negative.
@@ -30,6 +30,7 @@ cdef struct Machine:
     int members  # threads that share a launch, each with a queue and kernels of its own
     Handle* queues
     void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
+    Handle* event  # where the event of what is enqueued goes; NULL: none is wanted
 
 
 # One launch step. A step owns a kernel object for each thread, so that an argument is set again only when it has
@@ -65,19 +66,24 @@ cdef struct LibraryCall:
     int64_t base  # the item that the threads begin with
 
 
-# A buffer whose address differs from call to call: it lies `offset` bytes into an argument or a result.
+# A buffer whose address differs from call to call: it is an argument, or a result.
 cdef struct Moving:
     int32_t buffer
     int32_t index
     bint result
-    int64_t offset
+
+
+# Memory on the device that an executor owns; NULL: none.
+cdef struct Owned:
+    Handle handle
+    int order  # what the device's memory takes it back with
 
 
 # A parameter whose memory a run changes: it is given away with the call, or copied first.
 cdef struct Overwritten:
     int32_t parameter
     int32_t result  # that lies in its memory, or -1
-    void* copy  # in this call: the memory of a copy that is no result's, or NULL
+    void* copy  # in this call, on the host: the memory of a copy that is no result's, or NULL
     int order  # what the pool takes it back with
 
 
@@ -98,7 +104,7 @@ cdef class Executor:
     cdef Access access
     cdef bint calls_kernels  # as functions, and does all else itself: nothing is ever in the queue
     cdef Machine machine
-    cdef Handle context, queue
+    cdef Handle queue
     cdef int64_t* code
     cdef Launch* launches
     cdef int32_t launch_count
@@ -114,13 +120,29 @@ cdef class Executor:
     cdef int32_t overwritten_count
     cdef uint8_t* donated  # of each parameter: whether an array that stays on a device is given away with a call
     cdef uint8_t* given  # of each parameter, in this call: whether its memory was given away
-    cdef void** staged_inputs  # where a device without access to host memory has the arguments
-    cdef void** staged_outputs
-    cdef list owned  # device memory to release: (is it a cl_mem, its address)
+    # Of a device with memory of its own, which is `space` (else NULL):
+    cdef Space* space
+    cdef Handle* resident_inputs  # of each argument, in this call: where the device has it; NULL: the host has it
+    cdef Handle* resident_outputs  # of each result, in this call: where the device is to have it; NULL: the host is
+    cdef Owned* staged_inputs  # where the device has copies of arguments that the host has, and of what it overwrites
+    cdef Owned* staged_outputs
+    cdef Handle* input_roots  # of each argument, in this call: where the device has it
+    cdef Handle* output_roots
+    cdef int32_t* homes  # of each argument: the result that lies in its memory, or -1
+    cdef int32_t* result_homes  # of each result: the argument whose memory it lies in, or -1
+    cdef uint8_t* is_overwritten  # of each argument
+    cdef int64_t released  # what `space.released` was in the last call
+    cdef bint renewed  # whether kernels may have arguments of former calls
+    cdef int parameter_count, result_count  # for the end, when there may be no signature any more
+    cdef Owned* roots  # memory that lasts from call to call
+    cdef int root_count
+    cdef Handle* parts  # its sub-buffers
+    cdef int part_count
     cdef int64_t* iteration  # of each Repeat: the one it is in
     cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that an error came from, or -1
     cdef int64_t* events  # of a traced call: (kind, number, begin, end) of each step that ran; else NULL
+    cdef Handle event  # of the step that was enqueued last in a traced call, on a device with memory of its own, or NULL
     cdef int64_t room  # rows of `events`
     cdef int64_t noted  # steps that ran
 
@@ -132,8 +154,10 @@ cdef class Executor:
     cdef object zeroed(self, size_t size)
     cdef object inside(self, object root, size_t offset, size_t size)
 
-    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. Of a parameter that
-    # is given away, set `given`, and let the output that lies in its memory be its input. `fail` raises the error of
+    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. What lies on a device
+    # with memory of its own is named in `resident_inputs` and `resident_outputs` instead, which are NULL again before
+    # the release. Of a parameter that is given away, set `given`, and let the output that lies in its memory be its
+    # input. `fail` raises the error of
     # what a run, or acquire, ended with; it is called before release.
     cdef int acquire(self) noexcept nogil
     cdef int run(self) noexcept nogil
@@ -147,6 +171,10 @@ cdef class Executor:
     cdef int library_call(self, LibraryCall* step) noexcept nogil
     cdef int count(self, int64_t* repeat) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
+    cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil
+    cdef int place_arguments(self) noexcept nogil
+    cdef int place_results(self) noexcept nogil
+    cdef void renew(self, Handle* former, Handle root) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
     cdef int make_copies(self) noexcept nogil
     cdef void end_copies(self) noexcept nogil

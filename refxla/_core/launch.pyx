@@ -24,7 +24,7 @@ hand as functions (runtime/pocl/kernel_library.py), they are called, and the que
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cimport numpy as np
@@ -33,6 +33,7 @@ from refxla._core.thread_pool cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
 from refxla._core.arguments cimport Signature
 from refxla._core.buffer_pool cimport Block, give_back, obtain, take
+from refxla._core.device_memory cimport Space, give_back_device, obtain_device, space_of, upload
 from refxla._core.lapack cimport Routine, hold_threads, release_threads, run_matrices
 
 cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not say
@@ -113,7 +114,12 @@ cdef enum:
     MOST_AT_ONCE = 1 << 24  # matrices
     LINE = 64  # bytes of a line of the cache, to which memory is aligned
     CONTEXT = 256  # bytes of what a kernel that is called is told of the launch, all zeros: it asks for nothing
+    ROOTS = 3  # constants, arena, workspace
     OUT_OF_HOST_MEMORY = -6  # OpenCL's status
+    OUT_OF_DEVICE_MEMORY = -4  # MEM_OBJECT_ALLOCATION_FAILURE
+    BUFFER_CREATE_TYPE_REGION = 0x1220
+    PROFILING_COMMAND_START = 0x1282
+    PROFILING_COMMAND_END = 0x1283
     CHUNK_NS = 5_000_000  # matrices that take less are more at a time
     THREAD_US = 20_000  # of work that are worth one more thread of a library's own
 
@@ -130,7 +136,7 @@ def register_arrays(kind: type, call: object) -> None:
     _array_type, _array_call = kind, call
 
 
-_ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
+_ACCESS = {"host": HOST, "buffer": BUFFER}
 
 
 cdef class Executor:
@@ -138,7 +144,7 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program may
-    have `addresses`, too: those of its kernels as functions. `access` is "host", "svm" or "buffer" (see Access), `local`
+    have `addresses`, too: those of its kernels as functions. `access` is "host" or "buffer" (see Access), `local`
     the size of a work group of kernels that have none of their own, or 0. `pointers` says how many pointers a function
     takes, where that is more than its kernels use. `others` are more queues of the same device, one for each thread
     beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises DeviceError
@@ -151,7 +157,6 @@ cdef class Executor:
     def __cinit__(self):
         self.blocks = []
         self.host_calls = []
-        self.owned = []
         self.failed = -1
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
@@ -166,7 +171,8 @@ cdef class Executor:
         self.keep = (programs, queue, context, others)
         self.access = _ACCESS[access]
         self.queue = <Handle> <uintptr_t> queue.int_ptr
-        self.context = <Handle> <uintptr_t> context.int_ptr
+        if self.access == BUFFER:
+            self.space = space_of(context, queue.device)
         self.machine.access, self.machine.members = self.access, 1 + len(others)
         self.machine.queues = <Handle*> table(1 + len(others), sizeof(Handle))
         for n, each in enumerate((queue, *others)):
@@ -198,22 +204,28 @@ cdef class Executor:
                 free(self.library_calls[n].work)
                 free(self.library_calls[n].buffers)
         free(self.library_calls)
-        for is_buffer, pointer in reversed(self.owned or ()):
-            if is_buffer:
-                api.release_buffer(<Handle> <uintptr_t> pointer)
-            else:
-                api.svm_free(self.context, <void*> <uintptr_t> pointer)
+        for n in range(self.part_count):
+            api.release_buffer(self.parts[n])
+        give_back_all(self.space, self.roots, self.root_count)
+        give_back_all(self.space, self.staged_inputs, self.parameter_count)
+        give_back_all(self.space, self.staged_outputs, self.result_count)
         free(self.launches)
         free(self.code)
         free(self.iteration)
         free(self.address)
+        free(self.parts)
         free(self.machine.queues)
         free(self.size)
         free(self.moving)
         free(self.inputs)
         free(self.outputs)
-        free(self.staged_inputs)
-        free(self.staged_outputs)
+        free(self.resident_inputs)
+        free(self.resident_outputs)
+        free(self.input_roots)
+        free(self.output_roots)
+        free(self.homes)
+        free(self.result_homes)
+        free(self.is_overwritten)
         free(self.overwritten)
         free(self.given)
         free(self.donated)
@@ -225,22 +237,38 @@ cdef class Executor:
     def place(self):
         """Make the memory that lasts from call to call, fill in the constants, and give each buffer its address."""
         cdef int32_t n
+        cdef int parameters = self.signature.parameter_count, results = self.signature.result_count
+        self.parameter_count, self.result_count = parameters, results
         plan = self.plan
         count = len(plan.buffers)
+        self.roots = <Owned*> table(ROOTS, sizeof(Owned))
+        self.parts = <Handle*> table(count, sizeof(Handle))
         self.address = self.machine.address = <void**> table(count, sizeof(void*))
         self.size = <int64_t*> table(count, sizeof(int64_t))
         self.moving = <Moving*> table(count, sizeof(Moving))
-        self.inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
-        self.outputs = <void**> table(self.signature.result_count, sizeof(void*))
-        self.staged_inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
-        self.staged_outputs = <void**> table(self.signature.result_count, sizeof(void*))
-        self.given = <uint8_t*> table(self.signature.parameter_count, 1)
-        self.donated = <uint8_t*> table(self.signature.parameter_count, 1)
+        self.inputs = <void**> table(parameters, sizeof(void*))
+        self.outputs = <void**> table(results, sizeof(void*))
+        self.resident_inputs = <Handle*> table(parameters, sizeof(Handle))
+        self.resident_outputs = <Handle*> table(results, sizeof(Handle))
+        self.staged_inputs = <Owned*> table(parameters, sizeof(Owned))
+        self.staged_outputs = <Owned*> table(results, sizeof(Owned))
+        self.input_roots = <Handle*> table(parameters, sizeof(Handle))
+        self.output_roots = <Handle*> table(results, sizeof(Handle))
+        self.homes = <int32_t*> table(parameters, sizeof(int32_t))
+        self.result_homes = <int32_t*> table(results, sizeof(int32_t))
+        self.is_overwritten = <uint8_t*> table(parameters, 1)
+        self.given = <uint8_t*> table(parameters, 1)
+        self.donated = <uint8_t*> table(parameters, 1)
         for parameter in plan.donated:
             self.donated[<int> parameter] = 1
         self.overwritten = <Overwritten*> table(len(plan.overwritten), sizeof(Overwritten))
         self.overwritten_count = len(plan.overwritten)
         homes = {parameter: result for result, parameter in plan.aliases}
+        for n in range(results):
+            self.result_homes[n] = dict(plan.aliases).get(n, -1)
+        for n in range(parameters):
+            self.homes[n] = homes.get(n, -1)
+            self.is_overwritten[n] = n in homes or n in plan.overwritten
         for n, parameter in enumerate(plan.overwritten):
             self.overwritten[n].parameter, self.overwritten[n].result = parameter, homes.get(parameter, -1)
         constants = numpy.zeros(plan.constant_bytes, numpy.uint8)
@@ -252,57 +280,40 @@ cdef class Executor:
             (plans.ARENA, 0): self.root(plan.arena_bytes, None),
             (plans.WORKSPACE, 0): self.zeroed(plan.workspace_bytes),
         }
-        if self.access != HOST:
-            for n in range(self.signature.parameter_count):
-                roots[plans.PARAMETER, n] = self.root(self.signature.parameters[n].bytes, None)
-                self.staged_inputs[n] = <void*> <uintptr_t> roots[plans.PARAMETER, n]
-            within = dict(plan.aliases)
-            for n in range(self.signature.result_count):
-                if n in within:
-                    self.staged_outputs[n] = self.staged_inputs[<int> within[n]]
-                    continue
-                roots[plans.RESULT, n] = self.root(self.signature.results[n].bytes, None)
-                self.staged_outputs[n] = <void*> <uintptr_t> roots[plans.RESULT, n]
         for n, buffer in enumerate(plan.buffers):
             self.size[n] = buffer.bytes
             index = buffer.index if buffer.space in (plans.PARAMETER, plans.RESULT) else 0
             if (buffer.space, index) in roots:
                 self.address[n] = <void*> <uintptr_t> self.inside(roots[buffer.space, index], buffer.offset, buffer.bytes)
             else:
-                self.moving[self.moving_count] = Moving(n, index, buffer.space == plans.RESULT, buffer.offset)
+                self.moving[self.moving_count] = Moving(n, index, buffer.space == plans.RESULT)
                 self.moving_count += 1
 
     cdef object root(self, size_t size, object content):
         """The address (or cl_mem) of new memory that the executor owns, holding `content` (bytes as an array) if given."""
-        cdef int32_t status = SUCCESS
+        cdef int32_t status
+        cdef int order
         cdef const uint8_t[:] source
-        cdef void* data
+        cdef Handle handle
         cdef Block block
         if self.access == HOST:
             block = take(size)
             self.blocks.append(block)
-            data = block.data
             if content is not None and size:
                 source = content
-                memcpy(data, &source[0], size)
-            return <uintptr_t> data
-        size = max(size, 64)
-        if self.access == SVM:
-            data = api.svm_alloc(self.context, 1, size, 0)
-        else:
-            data = api.create_buffer(self.context, 1, size, NULL, &status)
-        if data == NULL:
-            raise DeviceError(f"the device gives no {size} bytes of memory ({status_name(status)}); use smaller arrays")
-        self.owned.append((self.access == BUFFER, <uintptr_t> data))
+                memcpy(block.data, &source[0], size)
+            return <uintptr_t> block.data
+        handle = obtain_device(self.space, size, &order)
+        if handle == NULL:
+            raise DeviceError(f"the device has no {size} bytes of memory left; use smaller arrays")
+        self.roots[self.root_count].handle, self.roots[self.root_count].order = handle, order
+        self.root_count += 1
         if content is not None and content.size:
             source = content
-            if self.access == SVM:
-                status = api.svm_copy(self.queue, 1, data, &source[0], content.size, 0, NULL, NULL)
-            else:
-                status = api.write_buffer(self.queue, data, 1, 0, content.size, &source[0], 0, NULL, NULL)
+            status = upload(self.space, handle, &source[0], content.size)
             if status != SUCCESS:
                 raise DeviceError(f"constants cannot be copied to the device: {status_name(status)}")
-        return <uintptr_t> data
+        return <uintptr_t> handle
 
     cdef object zeroed(self, size_t size):
         """The same, holding zeros. On the host no page of it is touched before a kernel does."""
@@ -319,15 +330,16 @@ cdef class Executor:
         cdef int32_t status = SUCCESS
         cdef size_t region[2]
         cdef Handle part
-        if self.access != BUFFER:
+        if self.access == HOST:
             return root + offset
         region[0], region[1] = offset, max(size, 1)
-        part = api.create_sub_buffer(<Handle> <uintptr_t> root, 0, 0x1220, region, &status)
+        part = api.create_sub_buffer(<Handle> <uintptr_t> root, 0, BUFFER_CREATE_TYPE_REGION, region, &status)
         if status != SUCCESS:
             raise DeviceError(
                 f"the device has no buffers inside buffers at offset {offset} ({status_name(status)}); choose another device"
             )
-        self.owned.append((True, <uintptr_t> part))
+        self.parts[self.part_count] = part
+        self.part_count += 1
         return <uintptr_t> part
 
     def assemble(self, entries, programs, pointers, local):
@@ -451,16 +463,34 @@ cdef class Executor:
 
         `events` has for each step that ran, in order, a row of s64: the name's number in STEPS, the number of the kernel
         in the plan (of a copy that of the buffer it writes, of a call that of the step among its like), and when it
-        began and ended, in nanoseconds of the system's monotonic clock. There are at most `room` rows; `count` is the
+        began and ended, in nanoseconds: of the system's monotonic clock, or, of kernels and copies on a device with memory
+        of its own, of the device's. There are at most `room` rows; `count` is the
         number of steps that ran. No other thread may call the executor meanwhile.
         """
         cdef np.ndarray events = numpy.empty((room, 4), numpy.int64)
+        cdef Handle plain = self.queue
+        if self.access == BUFFER:
+            queue = self.timing_queue()
+            self.queue = self.machine.queues[0] = <Handle> <uintptr_t> queue.int_ptr
+            self.machine.event = &self.event
         self.events, self.room, self.noted = <int64_t*> np.PyArray_DATA(events), room, 0
         try:
             results = Executor.__call__(self, *arguments)
         finally:
             self.events = NULL
+            self.queue = self.machine.queues[0] = plain
+            self.machine.event = NULL
+            if self.event != NULL:  # of a step that failed
+                api.release_event(self.event)
+                self.event = NULL
         return results, events[: min(self.noted, self.room)], self.noted
+
+    def timing_queue(self):
+        """A queue that notes when the device begins and ends what it is given."""
+        import pyopencl
+
+        queue, context = self.keep[1:3]
+        return pyopencl.CommandQueue(context, queue.device, pyopencl.command_queue_properties.PROFILING_ENABLE)
 
     cdef list results(self):
         """New arrays for the results. They are made before the lock is taken: no code of the user runs under it."""
@@ -513,6 +543,8 @@ cdef class Executor:
         where = ""
         if self.failed >= 0:
             where = f"kernel {self.plan.kernels[self.launches[self.failed].number].name} of "
+        if status == OUT_OF_DEVICE_MEMORY:
+            raise DeviceError(f"the device has no memory left for the arguments and results of {self.plan.name}; delete arrays")
         raise DeviceError(f"{where}{self.plan.name} failed on the device: {status_name(status)}")
 
     cdef int run(self) noexcept nogil:
@@ -635,9 +667,17 @@ cdef class Executor:
         """Wait for a step of a traced call and note it, as far as there is room; OpenCL's status."""
         cdef int status = self.finish()
         cdef int64_t* row = self.events + 4 * self.noted
+        cdef int64_t ended = clock_ns()
         self.pending = 0
+        if self.event != NULL:
+            if status == SUCCESS:
+                status = api.event_time(self.event, PROFILING_COMMAND_START, sizeof(int64_t), &begun, NULL)
+            if status == SUCCESS:
+                status = api.event_time(self.event, PROFILING_COMMAND_END, sizeof(int64_t), &ended, NULL)
+            api.release_event(self.event)
+            self.event = NULL
         if self.noted < self.room:
-            row[0], row[1], row[2], row[3] = kind, number, begun, clock_ns()
+            row[0], row[1], row[2], row[3] = kind, number, begun, ended
         self.noted += 1
         return status
 
@@ -699,11 +739,13 @@ cdef class Executor:
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil:
         cdef size_t size = self.size[source]
         if self.access == BUFFER:
-            return api.copy_buffer(self.queue, self.address[source], self.address[target], 0, 0, size, 0, NULL, NULL)
-        if self.calls_kernels:
-            memcpy(self.address[target], self.address[source], size)
-            return SUCCESS
-        return api.svm_copy(self.queue, 0, self.address[target], self.address[source], size, 0, NULL, NULL)
+            return api.copy_buffer(
+                self.queue, self.address[source], self.address[target], 0, 0, size, 0, NULL, self.machine.event
+            )
+        if not self.calls_kernels:
+            return api.svm_copy(self.queue, 0, self.address[target], self.address[source], size, 0, NULL, NULL)
+        memcpy(self.address[target], self.address[source], size)
+        return SUCCESS
 
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil:
         """Wait for the queue and read the first bytes of a buffer."""
@@ -712,13 +754,11 @@ cdef class Executor:
             status = self.finish()
             memcpy(target, self.address[buffer], size)
             return status
-        if self.access == SVM:
-            return api.svm_copy(self.queue, 1, target, self.address[buffer], size, 0, NULL, NULL)
         return api.read_buffer(self.queue, self.address[buffer], 1, 0, size, target, 0, NULL, NULL)
 
     cdef int make_copies(self) noexcept nogil:
         """Copy the arguments that the run overwrites and that nobody gave away: to their results, or to memory of their
-        own. A device with memory of its own has copies of all."""
+        own. (On a device with memory of its own, `place_arguments` does.)"""
         cdef int32_t n
         cdef Overwritten* each
         cdef void* target
@@ -751,42 +791,94 @@ cdef class Executor:
                 each.copy = NULL
 
     cdef int move(self) noexcept nogil:
-        """Give the buffers in arguments and results their addresses, or copy the arguments to the device."""
+        """Give the buffers in arguments and results their addresses, and the device the arguments that it does not
+        have."""
         cdef int32_t n
-        cdef int status
-        cdef size_t size
-        for n in range(self.moving_count):
-            self.address[self.moving[n].buffer] = self.moving[n].offset + <char*> (
-                self.outputs[self.moving[n].index] if self.moving[n].result else self.inputs[self.moving[n].index]
-            )
+        cdef int32_t status = SUCCESS
+        cdef Moving* each
+        cdef void* root
         if self.access != HOST:
-            for n in range(self.signature.parameter_count):
-                size = self.signature.parameters[n].bytes
-                if size == 0:
-                    continue
-                if self.access == SVM:
-                    status = api.svm_copy(self.queue, 0, self.staged_inputs[n], self.inputs[n], size, 0, NULL, NULL)
-                else:
-                    status = api.write_buffer(
-                        self.queue, self.staged_inputs[n], 0, 0, size, self.inputs[n], 0, NULL, NULL
-                    )
-                if status != SUCCESS:
-                    return status
+            status = self.place_arguments()
+            if status == SUCCESS:
+                status = self.place_results()
+        if status != SUCCESS:
+            return status
+        for n in range(self.moving_count):
+            each = &self.moving[n]
+            if self.access == HOST:
+                root = self.outputs[each.index] if each.result else self.inputs[each.index]
+            else:
+                root = self.output_roots[each.index] if each.result else self.input_roots[each.index]
+            self.address[each.buffer] = root
         return SUCCESS
 
+    cdef int place_arguments(self) noexcept nogil:
+        """Have each argument on the device, and none that is overwritten in memory that somebody else may read."""
+        cdef int32_t n, status
+        cdef size_t size
+        cdef Handle root
+        cdef Handle target
+        for n in range(self.signature.parameter_count):
+            size = self.signature.parameters[n].bytes
+            root = self.resident_inputs[n]
+            if root == NULL or (self.is_overwritten[n] and not self.given[n]):
+                target = NULL if self.homes[n] < 0 else self.resident_outputs[self.homes[n]]
+                if target == NULL:
+                    target = self.staged(&self.staged_inputs[n], size)
+                if target == NULL:
+                    return OUT_OF_DEVICE_MEMORY
+                status = SUCCESS
+                if size and root == NULL:
+                    status = api.write_buffer(self.queue, target, 0, 0, size, self.inputs[n], 0, NULL, NULL)
+                elif size:
+                    status = api.copy_buffer(self.queue, root, target, 0, 0, size, 0, NULL, NULL)
+                if status != SUCCESS:
+                    return status
+                root = target
+            self.renew(&self.input_roots[n], root)
+        return SUCCESS
+
+    cdef int place_results(self) noexcept nogil:
+        cdef int32_t n
+        cdef Handle root
+        for n in range(self.signature.result_count):
+            root = self.resident_outputs[n]
+            if root == NULL and self.result_homes[n] < 0:
+                root = self.staged(&self.staged_outputs[n], self.signature.results[n].bytes)
+                if root == NULL:
+                    return OUT_OF_DEVICE_MEMORY
+            self.renew(&self.output_roots[n], self.input_roots[self.result_homes[n]] if self.result_homes[n] >= 0 else root)
+        if self.space.released != self.released:  # a handle may be that of other memory than in the last call
+            self.released = self.space.released
+            self.renewed = True
+        if self.renewed:
+            self.renewed = False
+            for n in range(self.launch_count):
+                memset(self.launches[n].current, 0, self.launches[n].count * sizeof(void*))
+        return SUCCESS
+
+    cdef void renew(self, Handle* former, Handle root) noexcept nogil:
+        """Note where an argument or a result lies in this call."""
+        if former[0] != root:
+            former[0] = root
+            self.renewed = True
+
+    cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil:
+        """The device's memory for an argument or a result that lies on the host, which the executor keeps."""
+        if memory.handle == NULL:
+            memory.handle = obtain_device(self.space, size, &memory.order)
+        return memory.handle
+
     cdef int fetch(self) noexcept nogil:
-        """Copy the results from the device."""
+        """Copy the results that the host is to have from the device."""
         cdef int32_t n
         cdef int status
         cdef size_t size
         for n in range(self.signature.result_count):
             size = self.signature.results[n].bytes
-            if size == 0:
+            if size == 0 or self.resident_outputs[n] != NULL:
                 continue
-            if self.access == SVM:
-                status = api.svm_copy(self.queue, 0, self.outputs[n], self.staged_outputs[n], size, 0, NULL, NULL)
-            else:
-                status = api.read_buffer(self.queue, self.staged_outputs[n], 0, 0, size, self.outputs[n], 0, NULL, NULL)
+            status = api.read_buffer(self.queue, self.output_roots[n], 0, 0, size, self.outputs[n], 0, NULL, NULL)
             if status != SUCCESS:
                 return status
         return SUCCESS
@@ -829,14 +921,9 @@ cdef class Executor:
             for (buffer, _, _), array in zip(results, outputs):
                 if array.nbytes == 0:
                     continue
-                if self.access == SVM:
-                    status = api.svm_copy(
-                        self.queue, 1, self.address[<int64_t> buffer], np.PyArray_DATA(array), array.nbytes, 0, NULL, NULL
-                    )
-                else:
-                    status = api.write_buffer(
-                        self.queue, self.address[<int64_t> buffer], 1, 0, array.nbytes, np.PyArray_DATA(array), 0, NULL, NULL
-                    )
+                status = api.write_buffer(
+                    self.queue, self.address[<int64_t> buffer], 1, 0, array.nbytes, np.PyArray_DATA(array), 0, NULL, NULL
+                )
                 if status != SUCCESS:
                     raise DeviceError(f"the result of a host function cannot be copied: {status_name(status)}")
         return 0
@@ -957,8 +1044,16 @@ cdef int enqueue(Launch* step, int who, int32_t begin, size_t items) noexcept no
                 return status
             current[n] = pointer
     return api.enqueue_kernel(
-        machine.queues[who], kernel, 1, NULL, &items, &step.local if step.local else NULL, 0, NULL, NULL
+        machine.queues[who], kernel, 1, NULL, &items, &step.local if step.local else NULL, 0, NULL, machine.event
     )
+
+
+cdef void give_back_all(Space* space, Owned* memory, int count) noexcept nogil:
+    cdef int n
+    for n in range(count if memory != NULL else 0):
+        if memory[n].handle != NULL:
+            give_back_device(space, memory[n].handle, memory[n].order)
+    free(memory)
 
 
 cdef void* table(size_t count, size_t size) except NULL:

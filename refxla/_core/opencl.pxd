@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-ctypedef void* Handle  # cl_command_queue, cl_kernel, cl_program, cl_mem, cl_context
+ctypedef void* Handle  # cl_command_queue, cl_kernel, cl_program, cl_mem, cl_context, cl_event
 
 cdef enum:
     SUCCESS = 0
@@ -22,8 +22,6 @@ cdef struct Api:
         Handle queue, uint32_t blocking, void* target, const void* source, size_t size,
         uint32_t waits, const void* wait_list, void* event
     ) noexcept nogil
-    void* (*svm_alloc)(Handle context, uint64_t flags, size_t size, uint32_t alignment) noexcept nogil
-    void (*svm_free)(Handle context, void* pointer) noexcept nogil
     Handle (*create_buffer)(Handle context, uint64_t flags, size_t size, void* host, int32_t* status) noexcept nogil
     Handle (*create_sub_buffer)(
         Handle buffer, uint64_t flags, uint32_t kind, const void* info, int32_t* status
@@ -41,6 +39,10 @@ cdef struct Api:
         Handle queue, Handle source, Handle target, size_t source_offset, size_t target_offset, size_t size,
         uint32_t waits, const void* wait_list, void* event
     ) noexcept nogil
+    int32_t (*event_time)(
+        Handle event, uint32_t name, size_t size, void* value, size_t* value_size
+    ) noexcept nogil
+    int32_t (*release_event)(Handle event) noexcept nogil
 
 
 cdef Api api

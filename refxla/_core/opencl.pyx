@@ -19,14 +19,14 @@ _FUNCTIONS = (
     "clEnqueueNDRangeKernel",
     "clFinish",
     "clEnqueueSVMMemcpy",
-    "clSVMAlloc",
-    "clSVMFree",
     "clCreateBuffer",
     "clCreateSubBuffer",
     "clReleaseMemObject",
     "clEnqueueWriteBuffer",
     "clEnqueueReadBuffer",
     "clEnqueueCopyBuffer",
+    "clGetEventProfilingInfo",
+    "clReleaseEvent",
 )
 
 cdef bint _bound = False

@@ -21,6 +21,7 @@ from refxla._core.storage cimport (
     failure_of,
     hold,
     hold_completion,
+    host_data,
     is_done,
     is_written,
     lock,
@@ -233,7 +234,7 @@ cdef Error* buffer_ready_event(PointerArgs* args) noexcept nogil:
 
 
 cdef Error* read_storage(Buffer* buffer, Storage** answer) noexcept nogil:
-    """The storage, with a reference to it, once it holds its values."""
+    """The storage, with a reference to it, once it holds its values, on the host too."""
     cdef Storage* storage = storage_of(buffer)
     cdef Error* error
     if storage == NULL:
@@ -244,6 +245,9 @@ cdef Error* read_storage(Buffer* buffer, Storage** answer) noexcept nogil:
     if error != NULL:
         drop(storage)
         return error
+    if host_data(storage) == NULL and buffer.bytes:
+        drop(storage)
+        return no_memory("a copy of an array", buffer.bytes)
     answer[0] = storage
     return NULL
 
@@ -254,7 +258,7 @@ cdef Error* buffer_pointer(PointerArgs* args) noexcept nogil:
     cdef Storage* storage
     lock(&buffer.lock)
     storage = buffer.storage if buffer.storage != NULL else buffer.kept
-    args.answer = NULL if storage == NULL else storage.data
+    args.answer = NULL if storage == NULL else host_data(storage)
     unlock(&buffer.lock)
     return deleted() if storage == NULL else NULL
 

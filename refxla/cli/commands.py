@@ -144,7 +144,7 @@ def _findings(device: runtime_devices.Device) -> Text:
     p = device.properties
     if not p.works:
         return Text(f"does not work: {p.problem}", "red")
-    access = {"host": "arrays used in place", "svm": "shared memory, arrays copied", "buffer": "arrays copied"}
+    access = {"host": "arrays used in place", "buffer": "memory of its own"}
     parts = [
         access.get(p.access, p.access),
         f"vectors of {p.vector_bytes} bytes, at most {p.max_vector} elements",

@@ -53,6 +53,7 @@ def _target(
         sub_group=sub_group,
         group_size=group,
         local_bytes=local_bytes,
+        alignment=512,
     )
 
 

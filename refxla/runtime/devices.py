@@ -65,11 +65,12 @@ class Device(OpenClDevice):
             sub_group=_sub_group(self.raw) or target.sub_group,
             group_size=self.raw.max_work_group_size,
             local_bytes=self.raw.local_mem_size,
+            alignment=max(p.alignment, target.alignment),
         )
 
     @property
     def access(self) -> str:
-        """How kernels reach memory: "host" (arrays are used in place), "svm" or "buffer" (they are copied)."""
+        """How kernels reach memory: "host" (arrays are used in place), or "buffer" (the device has memory of its own)."""
         return self.properties.access
 
     @property
@@ -120,8 +121,8 @@ class EmulatedGpu(Device):
 
     @property
     def access(self) -> str:
-        """Arrays are copied to memory that is aligned as a GPU's."""
-        return "svm" if self.properties.access == "host" else self.properties.access
+        """As a GPU has it: memory of its own."""
+        return "buffer"
 
 
 @dataclass(frozen=True)

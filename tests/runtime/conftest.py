@@ -110,7 +110,7 @@ def executable(device):
     return lambda plan: Executable(plan, program(plan.kernels, device.target), device)
 
 
-@pytest.fixture(params=["host", "svm", "buffer"])
+@pytest.fixture(params=["host", "buffer"])
 def execute(request, device):
     """plan -> Executor on PoCL, with each way of reaching memory."""
     from refxla._core.launch import Executor

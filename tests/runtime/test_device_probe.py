@@ -16,7 +16,7 @@ CHILD = """
 import json, os, signal, sys, time
 actions = dict(
     runs=lambda: {"works": True},
-    memory=lambda: {"shared": True},
+    memory=lambda: {"host_pointers": True},
     aborts=lambda: os.abort(),
     hangs=lambda: time.sleep(10_000),
     leaves=lambda: (print("a last word", file=sys.stderr), sys.exit(3)),
@@ -46,13 +46,13 @@ def test_a_check_that_ends_the_child_is_recorded_and_the_rest_goes_on(command):
     assert answers == {
         "runs": {"works": True},
         "aborts": "the check ended with signal 6",
-        "memory": {"shared": True},
+        "memory": {"host_pointers": True},
         "leaves": "the check ended with exit code 3: a last word",
         "raises": "the check ended with exit code 1: ZeroDivisionError: integer division or modulo by zero",
         "vectors": {"max_vector": 8},
     }
     found = device_probe._conclude(answers)
-    assert found.works and found.access == "svm" and found.max_vector == 8 and not found.clang
+    assert found.works and found.access == "host" and found.max_vector == 8 and not found.clang
 
 
 def test_a_full_disk_is_named(command, monkeypatch, tmp_path):
@@ -111,10 +111,9 @@ def test_items_of_pocl_are_found_to_go_through_phases_together(device):
     assert device_probe.run_checks(device.name, ["persistent"]) == {"persistent": {"persistent": True}}
 
 
-def test_memory_of_a_device_that_cannot_read_the_hosts(device):
-    """The way a GPU is probed, on a device that has all kinds of memory."""
+def test_host_pointers_are_not_tried_on_a_gpu(device):
     bench = device_probe.Bench(replace(device, kind="gpu"))
-    assert device_probe._memory(bench) == {"shared": True}
+    assert device_probe._memory(bench) == {}
 
 
 def test_answers_are_kept(device, monkeypatch):
