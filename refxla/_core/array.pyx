@@ -515,7 +515,8 @@ cdef list call_with_arrays(Executor executor, object arguments):
                 drop(array.storage)  # NULL, if it was given twice
                 array.storage = NULL
         if take_results(call, donated):
-            raise MemoryError("no memory for the results of a call")
+            where = getattr(getattr(executor, "device", None), "name", "the device")
+            raise MemoryError(f"no memory on {where} for the results of {executor.plan.name}: delete arrays, or use smaller ones")
         results = []
         device = getattr(executor, "device", None)
         for n in range(executor.signature.result_count):

@@ -169,20 +169,27 @@ cdef void drop_storage(Call* call) noexcept nogil:
 
 cdef int take_results(Call* call, const uint8_t* donated) noexcept nogil:
     cdef int n
-    cdef size_t size
     for n in range((<Executor> call.executor).overwritten_count):
         take_argument(call, donated, (<Executor> call.executor).overwritten[n].parameter,
                       (<Executor> call.executor).overwritten[n].result)
     for n in range(call.result_count):
+        if call.results[n] != NULL:
+            continue
+        call.results[n] = new_result(call, n)
+        if call.results[n] == NULL and _count:  # calls in the queue have memory that they will give back
+            wait_for_all()
+            call.results[n] = new_result(call, n)
         if call.results[n] == NULL:
-            size = (<Executor> call.executor).signature.results[n].bytes
-            if (<Executor> call.executor).space == NULL:
-                call.results[n] = new_storage(size)
-            else:
-                call.results[n] = new_device_storage((<Executor> call.executor).space, size)
-            if call.results[n] == NULL:
-                return -1
+            return -1
     return 0
+
+
+cdef Storage* new_result(Call* call, int n) noexcept nogil:
+    """Storage where the executor's kernels reach it; NULL: no memory."""
+    cdef size_t size = (<Executor> call.executor).signature.results[n].bytes
+    if (<Executor> call.executor).space == NULL:
+        return new_storage(size)
+    return new_device_storage((<Executor> call.executor).space, size)
 
 
 cdef void take_argument(Call* call, const uint8_t* donated, int parameter, int result) noexcept nogil:

@@ -3,7 +3,7 @@
 Small kernels share launches (scheduling/launch_merging.py), and what is timed is a launch. So there are two executables
 of a program: as it is compiled, and with a launch for each kernel. Both compute the same bits from the same arguments.
 The executor notes when each step begins and ends (_core/launch.pyx), and waits for each, which a call does not
-otherwise.
+otherwise. A device with memory of its own says when its kernels begin and end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.array import Array
 from .._core.launch import STEPS
 from ..analysis.cost_analysis import bytes_text
 from ..ir.plan import Kernel, LibraryCall, Plan, all_steps
@@ -169,12 +170,19 @@ def timeline(executable: Executable, explanation: Explanation, arguments: Sequen
     begin, plain = time.perf_counter(), float("inf")
     while plain == float("inf") or time.perf_counter() - begin < seconds / 2:
         before = time.perf_counter()
-        Executable.__call__(executable, *arguments)
+        _wait(Executable.__call__(executable, *arguments))
         plain = min(plain, time.perf_counter() - before)
     by_key = {key: _step(key, best[key] / 1e9, counts[key], executable.plan, explanation) for key in best}
     steps = sorted(by_key.values(), key=lambda step: -step.seconds)
     rows = [(by_key[kind, number].name, start, end) for kind, number, start, end in shortest.tolist()]
     return Timeline(tuple(steps), tuple(rows), total, plain)
+
+
+def _wait(results: Any) -> None:
+    """Wait for the results of a call with Arrays, which returns before they are there."""
+    for result in results if isinstance(results, tuple) else (results,):
+        if isinstance(result, Array):
+            result.block_until_ready()
 
 
 def _length(events: np.ndarray) -> int:
