@@ -154,7 +154,7 @@ def _findings(device: runtime_devices.Device) -> Text:
     if not p.rounded:
         parts.append("f32 division is not correctly rounded")
     measured = calibration.calibrate(device)
-    parts.append("default cost model (not calibrated)" if measured is None else str(measured))
+    parts.append("default cost model (not calibrated)" if measured is None else measured.text(device.kind))
     if p.problem:
         parts.append(p.problem)
     return Text("\n".join(parts))

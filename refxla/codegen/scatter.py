@@ -343,13 +343,21 @@ class ScatterWalk:
         self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index], place: list[Index]
     ) -> None:
         """The statements that combine an element of the updates with the element of the operand at `place`."""
-        update_indices = [at[d] for d in range(len(self.sizes))]
-        position = linearize(place, self.operands[0].shape.dimensions)
-        spots = [f"{p}[{c_of(position)}]" for p in pointers]
-        types = self.types
-        new = [e.value(u, update_indices, block) for u in self.updates]
-        old = [e.assign(t, scalar.load(t, spot), block) for t, spot in zip(types, spots, strict=True)]
-        own = types == [type_name(o) for o in self.operands]
-        combined = (e.apply if own else partial(combine_in_f32, e))(self.hero.to_apply, (*old, *new), block)
-        for t, spot, value in zip(types, spots, combined, strict=True):
+        spots = self.spots(pointers, place)
+        combined = self.combined(e, block, [scalar.load(t, s) for t, s in zip(self.types, spots, strict=True)], at)
+        for t, spot, value in zip(self.types, spots, combined, strict=True):
             block.line(f"{spot} = {scalar.store(t, value)};")
+
+    def spots(self, pointers: Sequence[str], place: list[Index]) -> list[str]:
+        """The C lvalues of the elements of the operands at `place`."""
+        position = linearize(place, self.operands[0].shape.dimensions)
+        return [f"{p}[{c_of(position)}]" for p in pointers]
+
+    def combined(self, e: ElementalIrEmitter, block: Block, old: Sequence[str], at: dict[int, Index]) -> Sequence[str]:
+        """The C values that an element of the updates combines with those of the expressions `old` to."""
+        update_indices = [at[d] for d in range(len(self.sizes))]
+        new = [e.value(u, update_indices, block) for u in self.updates]
+        before = [e.assign(t, value, block) for t, value in zip(self.types, old, strict=True)]
+        own = self.types == [type_name(o) for o in self.operands]
+        apply = e.apply if own else partial(combine_in_f32, e)
+        return apply(self.hero.to_apply, (*before, *new), block)

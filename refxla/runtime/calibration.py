@@ -2,7 +2,8 @@
 
 The costs by which fusion is decided (Costs) were fitted to one machine. On another they are those costs times what it
 takes longer: a figure of each core over the same figure there, to the nearest power of two, so that noise does not turn
-decisions round from one measurement to the next. No bit of any result depends on them.
+decisions round from one measurement to the next. Of a GPU, the figures are those of all its compute units, which work on
+any kernel together, over those of all cores there. No bit of any result depends on them.
 
 Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
 program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
@@ -35,6 +36,10 @@ BYTES = 1 << 26  # of a copy: more than caches hold
 CHUNK = 1 << 14  # float8 that an item copies
 TERMS = 1 << 14  # multiply-adds of each of the sums of an item
 SUMS = 12  # vectors of 8
+GPU_BYTES = 1 << 28  # of a copy
+GPU_TERMS = 1 << 12
+GPU_ITEMS = 2048  # of a compute unit
+GROUP = 256  # items of a work-group: what kernels for GPUs have (codegen/gpu/work_groups.py)
 LAUNCHES = 64  # that are waited for together
 RUNS = 6  # of which the best counts
 SHARE = 0.9  # of the cores that a measurement must have had to itself
@@ -42,32 +47,37 @@ SHARE = 0.9  # of the cores that a measurement must have had to itself
 
 @dataclass(frozen=True)
 class MeasuredRates:
-    """What one core of a device reaches while all are at work: `bandwidth`, the gigabytes that a copy reads and writes
-    in a second; `arithmetic`, billions of operations in a second, of multiply-adds in vectors of 32 bytes (two
-    operations each); `launch`, the microseconds of one launch among many."""
+    """What one core of a device, or compute unit of a GPU, reaches while all are at work: `bandwidth`, the gigabytes
+    that a copy reads and writes in a second; `arithmetic`, billions of operations in a second, of f32 multiply-adds (two
+    operations each; in vectors of 32 bytes on a CPU); `launch`, the microseconds of one launch among many."""
 
     bandwidth: float
     arithmetic: float
     launch: float
 
-    def costs(self) -> Costs:
-        """The rates of such a device."""
+    def costs(self, units: int = 0) -> Costs:
+        """The rates of such a device; `units` are the compute units of a GPU."""
+        share, most = (REFERENCE_CORES / units, 1 << 12) if units else (1.0, 16)
         return Costs().scaled(
-            byte=_step(REFERENCE.bandwidth / self.bandwidth),
-            flop=_step(REFERENCE.arithmetic / self.arithmetic),
-            launch=_step(self.launch / REFERENCE.launch),
+            byte=_step(share * REFERENCE.bandwidth / self.bandwidth, most),
+            flop=_step(share * REFERENCE.arithmetic / self.arithmetic, most),
+            launch=_step(self.launch / REFERENCE.launch, 16),
         )
 
-    def __str__(self) -> str:
-        return f"{self.bandwidth:.1f} GB/s and {self.arithmetic:.0f} Gop/s a core, {self.launch:.1f} us a launch"
+    def text(self, kind: str) -> str:
+        """The rates in words, of a device of this kind."""
+        unit = "compute unit" if kind == "gpu" else "core"
+        return f"{self.bandwidth:.1f} GB/s and {self.arithmetic:.0f} Gop/s a {unit}, {self.launch:.1f} us a launch"
 
 
 REFERENCE = MeasuredRates(bandwidth=15.5, arithmetic=107.0, launch=2.8)  # of the machine that Costs was fitted to
+REFERENCE_CORES = 2
 
 
-def _step(ratio: float) -> float:
-    """The nearest power of two, and no more than 16 times."""
-    return 2.0 ** max(-4, min(4, round(math.log2(ratio))))
+def _step(ratio: float, most: int) -> float:
+    """The nearest power of two, and no more than so many times."""
+    limit = most.bit_length() - 1
+    return 2.0 ** max(-limit, min(limit, round(math.log2(ratio))))
 
 
 def costs(device: OpenClDevice) -> Costs:
@@ -77,7 +87,7 @@ def costs(device: OpenClDevice) -> Costs:
     entry = _entry(device)
     if entry not in _costs:
         rates = load_rates(device)
-        _costs[entry] = Costs() if rates is None else rates.costs()
+        _costs[entry] = Costs() if rates is None else rates.costs(device.compute_units if device.kind == "gpu" else 0)
     return _costs[entry]
 
 
@@ -164,39 +174,64 @@ __kernel void sums(__global const float8* restrict a, __global float8* restrict 
 __kernel void nothing(__global const float8* restrict a, __global float8* restrict b) {{ b[get_global_id(0)] = a[0]; }}
 """
 
+# As kernels for GPUs are: neighbours side by side, 16 bytes an item.
+_GPU_SOURCE = f"""
+__kernel void copy(__global const float4* restrict a, __global float4* restrict b) {{
+    const size_t i = get_global_id(0);
+    b[i] = a[i];
+}}
+__kernel void sums(__global const float4* restrict a, __global float4* restrict b) {{
+    {" ".join(f"float4 c{n} = a[{n}];" for n in range(SUMS // 4))}
+    const float x = a[0].x, y = a[1].x;
+    for (int k = 0; k < {GPU_TERMS}; ++k) {{
+        {" ".join(f"c{n} = fma(c{n}, (float4)(x), (float4)(y));" for n in range(SUMS // 4))}
+    }}
+    b[get_global_id(0)] = {" + ".join(f"c{n}" for n in range(SUMS // 4))};
+}}
+__kernel void nothing(__global const float4* restrict a, __global float4* restrict b) {{ b[get_global_id(0)] = a[0]; }}
+"""
+
 
 def measure_rates(bench: Bench) -> MeasuredRates | None:
     """The rates, measured in this process; None where others used the cores meanwhile."""
     import numpy as np
     import pyopencl as cl
 
-    units = bench.device.compute_units
-    program = bench.build(_SOURCE)
+    units, gpu = bench.device.compute_units, bench.device.kind == "gpu"
+    program = bench.build(_GPU_SOURCE if gpu else _SOURCE)
+    size = GPU_BYTES if gpu else BYTES
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    a, b = (cl.Buffer(bench.context, flags, hostbuf=np.full(BYTES // 4, 0.5, np.float32)) for _ in range(2))
+    a, b = (cl.Buffer(bench.context, flags, hostbuf=np.full(size // 4, 0.5, np.float32)) for _ in range(2))
     kernels = {name: cl.Kernel(program, name) for name in ("copy", "sums", "nothing")}
     for kernel in kernels.values():
         kernel.set_args(a, b)
 
     def best(name: str, items: int, times: int = 1) -> float:
-        """Seconds of the best of several runs."""
+        """Seconds of one of several launches, of the best of several runs."""
+        local = (min(GROUP, items, bench.raw.max_work_group_size) if gpu else 1,)
 
         def run() -> None:
             for _ in range(times):
-                cl.enqueue_nd_range_kernel(bench.queue, kernels[name], (items,), (1,))
+                cl.enqueue_nd_range_kernel(bench.queue, kernels[name], (items,), local)
             bench.queue.finish()
 
         run()
-        return min(_seconds(run) for _ in range(RUNS))
+        return min(_seconds(run) for _ in range(RUNS)) / times
 
+    if gpu:  # a launch that is waited for takes as long as the copy: some of each together
+        items = GPU_ITEMS * units
+        copied = 2 * size / best("copy", size // 16, 8)
+        flops = items * SUMS * GPU_TERMS * 2 / best("sums", items, 8)
+        launch = best("nothing", GROUP, LAUNCHES)
+        return MeasuredRates(copied / units / 1e9, flops / units / 1e9, launch * 1e6)
     items = 16 * units
-    copied = 2 * BYTES / best("copy", BYTES // (32 * CHUNK))
+    copied = 2 * size / best("copy", size // (32 * CHUNK))
     wall, used = time.perf_counter(), time.process_time()
     flops = items * SUMS * TERMS * 16 / best("sums", items)
     wall, used = time.perf_counter() - wall, time.process_time() - used
-    if bench.device.kind == "cpu" and used < SHARE * units * wall:
+    if used < SHARE * units * wall:
         return None
-    return MeasuredRates(copied / units / 1e9, flops / units / 1e9, best("nothing", units, LAUNCHES) / LAUNCHES * 1e6)
+    return MeasuredRates(copied / units / 1e9, flops / units / 1e9, best("nothing", units, LAUNCHES) * 1e6)
 
 
 def _seconds(action: Callable[[], None]) -> float:
@@ -211,7 +246,7 @@ def main(name: str) -> None:
     rates = measure_rates(Bench(device))
     if rates is not None:
         disk.cache().put(_entry(device), json.dumps(asdict(rates)).encode())
-    print(rates)
+    print(rates and rates.text(device.kind))
 
 
 if __name__ == "__main__":

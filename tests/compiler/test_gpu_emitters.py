@@ -55,7 +55,8 @@ REDUCERS = """
 @dataclass(frozen=True)
 class Case:
     """A fusion: its kind and its lines of HLO. `holds` are words that its GPU kernels contain; `small` ones run in
-    Oclgrind, too; `kernels` is their number; they have work-groups if they are `grouped`."""
+    Oclgrind, too; `kernels` is their number; they have work-groups if they are `grouped`. `units` are the compute units
+    of the GPU."""
 
     kind: str
     lines: str
@@ -63,6 +64,12 @@ class Case:
     small: bool = True
     kernels: int = 1
     grouped: bool = True
+    units: int = 1
+
+    @property
+    def target(self) -> Target:
+        """The GPU."""
+        return replace(GPU, compute_units=self.units)
 
 
 def loop(lines: str, *holds: str, **rest: object) -> Case:
@@ -287,7 +294,74 @@ CASES = {
     "odd product": dot(33, 35, 37),
     "large product": dot(256, 256, 48, "sum[8][8]", small=False),
     "large odd product": dot(257, 130, 50, small=False),
+    "few columns": reduction(
+        """x = f32[300,13] parameter(0)
+        z = f32[] constant(3)
+        ROOT s = f32[13] reduce(x, z), dimensions={0}, to_apply=add""",
+        "stage",
+        units=64,
+    ),
+    "few columns, with an output as large as the operand": reduction(
+        """x = f32[2,200,40] parameter(0)
+        y = f32[2,200,40] parameter(1)
+        b = f32[40] parameter(2)
+        w = f32[2,200,40] broadcast(b), dimensions={2}
+        z = f32[] constant(0)
+        zero = f32[2,200,40] broadcast(z), dimensions={}
+        t = f32[2,200,40] add(x, w)
+        g = pred[2,200,40] compare(t, zero), direction=GT
+        v = f32[2,200,40] select(g, y, zero)
+        s = f32[2,40] reduce(v, z), dimensions={1}, to_apply=add
+        m = f32[2,40] multiply(s, s)
+        ROOT r = (f32[2,200,40], f32[2,40]) tuple(v, m)""",
+        "stage",
+        units=64,
+    ),
+    "few columns, split": reduction(
+        """x = bf16[9000,17] parameter(0)
+        z = bf16[] constant(0)
+        w = bf16[9000,17] multiply(x, x)
+        s = bf16[17] reduce(w, z), dimensions={0}, to_apply=addbf
+        t = bf16[17] reduce(x, z), dimensions={0}, to_apply=addbf
+        ROOT r = (bf16[17], bf16[17], bf16[9000,17]) tuple(s, t, w)""",
+        "stage",
+        units=64,
+        kernels=2,
+        small=False,
+    ),
+    "places of few columns": reduction(
+        """x = f32[300,70] parameter(0)
+        i = s32[300,70] iota(), iota_dimension=0
+        z = f32[] constant(-inf)
+        n = s32[] constant(0)
+        p = (f32[70], s32[70]) reduce(x, i, z, n), dimensions={0}, to_apply=first
+        a = f32[70] get-tuple-element(p), index=0
+        b = s32[70] get-tuple-element(p), index=1
+        ROOT r = (f32[70], s32[70]) tuple(a, b)""",
+        "stage",
+        units=64,
+    ),
     "segments of terms": dot(40, 24, 700, "total", small=False),
+    "segments shared out": dot(9, 20, 3000, "place", units=64, kernels=2),
+    "segments shared out, to halves": dot(17, 7, 1111, "place", of="bf16", to="bf16", units=64, kernels=2, small=False),
+    "segments shared out, of doubles": dot(5, 6, 2050, "place", of="f64", to="f64", units=64, kernels=2, small=False),
+    "segments shared out, with an epilogue": Case(
+        "dot",
+        """x = f32[3,1500,12] parameter(0)
+        y = f32[3,1500,20] parameter(1)
+        b = f32[20] parameter(2)
+        n = f32[3,1500,12] negate(x)
+        d = f32[3,12,20] dot(n, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1},
+            rhs_contracting_dims={1}
+        w = f32[3,12,20] broadcast(b), dimensions={2}
+        s = f32[3,12,20] add(d, w)
+        t = f32[3,12,20] tanh(s)
+        ROOT r = (f32[3,12,20], f32[36,20]) tuple(s, t2)""".replace(
+            "ROOT r", "t2 = f32[36,20] reshape(t)\n        ROOT r"
+        ),
+        units=64,
+        kernels=2,
+    ),
     "product of a vector": dot(70, 1, 90),
     "product by a vector": dot(1, 300, 90),
     "product of halves": dot(33, 40, 64, "ushort", of="bf16", to="bf16"),
@@ -333,6 +407,14 @@ CASES = {
         """x = f32[4,9,10,6] parameter(0)
         y = f32[4,9,10,8] parameter(1)
         ROOT r = f32[3,3,6,8] convolution(x, y), window={size=9x10 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
+    ),
+    "gradient of filters, shared out": Case(
+        "convolution",
+        """x = f32[6,19,20,6] parameter(0)
+        y = f32[6,19,20,8] parameter(1)
+        ROOT r = f32[3,3,6,8] convolution(x, y), window={size=19x20 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
+        units=64,
+        kernels=2,
     ),
     "cumulative columns": Case(
         "reduce-window",
@@ -499,7 +581,7 @@ def made(name: str, target: Target, platform: str) -> tuple[Compiled, list[np.nd
 @pytest.mark.parametrize("name", CASES)
 def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
     """On PoCL, and where it is small, in Oclgrind, which reports nothing."""
-    gpu, args = made(name, GPU, POCL)
+    gpu, args = made(name, CASES[name].target, POCL)
     assert len(gpu.kernels) == CASES[name].kernels
     assert all(k.work_group == 256 and k.items % 256 == 0 for k in gpu.kernels) or not CASES[name].grouped
     for words in CASES[name].holds:
@@ -508,7 +590,7 @@ def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
     for got, want in zip(gpu(*args), wanted, strict=True):
         assert got.tobytes() == want.tobytes()
     if CASES[name].small:
-        checked = Compiled(gpu.fusion, GPU, OCLGRIND)
+        checked = Compiled(gpu.fusion, CASES[name].target, OCLGRIND)
         capfd.readouterr()
         for got, want in zip(checked(*args), wanted, strict=True):
             assert got.tobytes() == want.tobytes()
@@ -525,7 +607,7 @@ def test_a_comparator_that_is_no_order_loses_no_element():
     fusion = fusion_of(parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{case}\n}}"), "sort")
     numbers = np.tile(np.arange(2500, dtype=np.int32), (2, 1))
     keys = random_array("s8", (2, 2500))
-    sorted_keys, sorted_numbers = Compiled(fusion, GPU, POCL)(keys, numbers)
+    sorted_keys, sorted_numbers = Compiled(fusion, Case("sort", "").target, POCL)(keys, numbers)
     assert (np.sort(sorted_numbers, axis=1) == numbers).all()
     assert (np.take_along_axis(keys, sorted_numbers, axis=1) == sorted_keys).all()
 

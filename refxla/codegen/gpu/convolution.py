@@ -1,4 +1,4 @@
-"""The kernel of kind "convolution" for GPUs: an implicit matrix product, whose left side is read where the window lies.
+"""The kernels of kind "convolution" for GPUs: an implicit matrix product, whose left side is read where the window lies.
 
 A row of the left side is a placing of the window in an image of the batch, a term an element of the window and an input
 feature. Nothing is written out for it: the copy of a block to local memory evaluates the elements where they are
@@ -21,11 +21,11 @@ from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.packing import accumulation_type
 from . import elementwise
 from .dot import TINY
-from .gemm import Indices, MatrixProduct, kernel
+from .gemm import Indices, MatrixProduct, kernels
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a convolution with its producers and consumers.
+    """The kernels of a convolution with its producers and consumers.
 
     The outputs are elementwise in the convolution, or reshapes of what is. Types without accumulators of their own,
     tiny convolutions, and those of which each group has one feature become plain loops.
@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
         left, right, windows.left, windows.right, windows.result, windows.exists,
     )  # fmt: skip
-    return (kernel(product),)
+    return kernels(product)
 
 
 @dataclass(frozen=True)

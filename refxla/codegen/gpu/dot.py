@@ -1,4 +1,4 @@
-"""The kernel of kind "dot" for GPUs: a tiled matrix product, with what is computed before and after it."""
+"""The kernels of kind "dot" for GPUs: a tiled matrix product, with what is computed before and after it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..kernel_arguments import hero_of
 from ..products.dot_dimensions import DotDimensions
 from ..products.packing import accumulation_type
 from . import elementwise
-from .gemm import MatrixProduct, kernel
+from .gemm import MatrixProduct, kernels
 
 TINY = 2048  # multiply-adds up to which plain loops are as quick
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a dot with its producers and consumers.
+    """The kernels of a dot with its producers and consumers.
 
     The outputs are elementwise in the dot, or reshapes of what is. Types without accumulators of their own, and tiny
     products, become plain loops.
@@ -30,4 +30,4 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
         left, right, numbers.left, numbers.right, numbers.result,
     )  # fmt: skip
-    return (kernel(product),)
+    return kernels(product)

@@ -6,12 +6,17 @@ A work-group computes a tile of the result (tiles.py). While its items multiply 
 local memory, the next block is on its way to their registers; it is written to the other of two places in local memory
 when it is there, with one barrier for each block. Each element has one item, which adds its terms in the order of
 contraction_order.py: one chain, or segments whose sums are added in order. So the bits are those of a CPU.
+
+Where tiles are few and sums long, several work-groups share the segments of a tile. They leave the sum of each segment
+in scratch memory, and a second kernel adds them in order:
+
+    scratch[segment, g, m, n]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from refxla_spec.module import Instruction
@@ -21,7 +26,7 @@ from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, delinearize, linearize, variable
 from ...analysis.index_maps import Condition
 from ...device.description import Target
-from ...ir.plan import Fusion, Kernel
+from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import multiply_add, type_name
@@ -31,11 +36,13 @@ from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
 from .operand_copy import Element, OperandCopy
 from .term_masks import TermMasks
-from .tiles import QUAD, Tile, choose
+from .tiles import QUAD, Split, choose
 from .vector_access import ACCESS_BYTES, VectorAccesses
-from .work_groups import BARRIER, LocalMemory
+from .work_groups import BARRIER, LocalMemory, group_size
 
 Indices = tuple[Index, ...]
+
+SEGMENTS_AT_A_TIME = 32  # whose sums an item loads together
 
 
 @dataclass(frozen=True)
@@ -64,16 +71,19 @@ class MatrixProduct:
         return 32 // VECTORS[self.name][1]
 
 
-def kernel(p: MatrixProduct) -> Kernel:
-    """The kernel of a product, with what is computed of its operands before and of its results after it."""
-    return _Gemm(p, choose(p.groups, p.m, p.n, p.target, p.element_bytes)).kernel()
+def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
+    """The kernel of a product, or two, with what is computed of its operands before and of its results after it."""
+    split = choose(p.groups, p.m, p.n, p.k, segment_terms(p.k, p.name), p.target, p.element_bytes)
+    product = _Gemm(p, split).kernel()
+    return (product,) if split.parts == 1 else (product, _segments_added(p))
 
 
 class _Gemm:
     """Emits the kernel of a product in tiles."""
 
-    def __init__(self, p: MatrixProduct, tile: Tile) -> None:
-        self.p, self.tile, self.block = p, tile, Block()
+    def __init__(self, p: MatrixProduct, split: Split) -> None:
+        tile = split.tile
+        self.p, self.split, self.tile, self.block = p, split, tile, Block()
         self.c_type = VECTORS[p.name][0]
         self.quad = min(QUAD, ACCESS_BYTES // p.element_bytes)
         self.row_quad, self.column_quad = min(self.quad, tile.item_rows), min(self.quad, tile.item_columns)
@@ -91,9 +101,13 @@ class _Gemm:
         ).chosen()
         self.masks = TermMasks.of(self.left)
         fusion = p.fusion
-        reads = {*inputs_of(fusion, [p.left_operand, p.right_operand]), *inputs_of(fusion, fusion.outputs, fusion.hero)}
+        reads = set(inputs_of(fusion, [p.left_operand, p.right_operand]))
+        outputs: Sequence[Instruction] = ()
+        if split.parts == 1:
+            outputs = fusion.outputs
+            reads.update(inputs_of(fusion, outputs, fusion.hero))
         self.inputs = [i for i in fusion.inputs if i in reads]
-        pointers = {i: f"a{n}" for n, i in enumerate((*self.inputs, *fusion.outputs))}
+        pointers = {i: f"a{n}" for n, i in enumerate((*self.inputs, *outputs))}
         self.e = ElementalIrEmitter(fusion, p.target, pointers)
 
     def _operand(
@@ -105,9 +119,9 @@ class _Gemm:
 
     def kernel(self) -> Kernel:
         """The kernel."""
-        p, tile, block, local = self.p, self.tile, self.block, LocalMemory()
-        counts = (p.groups, self.row_tiles, self.column_tiles)
-        g, row, column = delinearize(variable("group", 0, self.tiles - 1), counts)
+        p, split, tile, block, local = self.p, self.split, self.tile, self.block, LocalMemory()
+        counts = (split.parts, p.groups, self.row_tiles, self.column_tiles)
+        part, g, row, column = delinearize(variable("group", 0, split.parts * self.tiles - 1), counts)
         starts = f"first_row = {c_of(row * tile.rows)}, first_column = {c_of(column * tile.columns)}"
         block.line(f"const int g = {c_of(g)}, {starts};")
         across = tile.columns // tile.item_columns
@@ -119,19 +133,29 @@ class _Gemm:
             local.declare(block, "mask", "uchar", 1, 2 * self.masks.bytes)
         size = f"[{tile.item_rows}][{tile.item_columns}]"
         self._fill(f"sum{size}")
-        if self.segment:
+        first = "0"
+        if split.parts > 1:
+            blocks = split.segments * self.segment // tile.terms  # of a part: an even number
+            block.line(f"const int part = {c_of(part)}, begin = part * {blocks};")
+            block.line(f"const int beyond = begin + {blocks} < {self.blocks} ? begin + {blocks} : {self.blocks};")
+            first = "begin"
+        elif self.segment:
             self._fill(f"total{size}")
-        self._copy("0", fetch=True, store="0")
+        self._copy(first, fetch=True, store="0")
         if self.masks:
-            self.masks.store(self.e, block, "0", "first_row", "mask")
+            self.masks.store(self.e, block, first, "first_row", "mask")
         block.line(BARRIER)
         self._loop_over_blocks()
-        self._epilogue()
-        arguments = [*map(input_argument, self.inputs), *map(output_argument, p.fusion.outputs)]
-        items = self.tiles * tile.group
-        return Kernel(
-            p.fusion.name, block.text(), tuple(arguments), items, work_group=tile.group, local_bytes=local.bytes
-        )
+        arguments = [*map(input_argument, self.inputs)]
+        name = p.fusion.name
+        if split.parts > 1:
+            arguments.append(_scratch(p))
+            name += ".segments"
+        else:
+            self._epilogue()
+            arguments += map(output_argument, p.fusion.outputs)
+        items = split.parts * self.tiles * tile.group
+        return Kernel(name, block.text(), tuple(arguments), items, work_group=tile.group, local_bytes=local.bytes)
 
     def _fill(self, array: str) -> None:
         self.block.line(f"{self.c_type} {array};")
@@ -156,24 +180,27 @@ class _Gemm:
 
     def _loop_over_blocks(self) -> None:
         """All blocks of terms, segment by segment where sums have several."""
-        block, blocks = self.block, self.blocks
+        block, each = self.block, self.segment // self.tile.terms
+        begin, beyond = ("0", str(self.blocks)) if self.split.parts == 1 else ("begin", "beyond")
         if not self.segment:
-            with block.scope(f"for (int t = 0; t < {blocks}; ++t)"):
-                self._multiply_block()
+            with block.scope(f"for (int t = 0; t < {beyond}; ++t)"):
+                self._multiply_block(beyond)
             return
-        each = self.segment // self.tile.terms
-        with block.scope(f"for (int first = 0; first < {blocks}; first += {each})"):
-            block.line(f"const int end = first + {each} < {blocks} ? first + {each} : {blocks};")
+        with block.scope(f"for (int first = {begin}; first < {beyond}; first += {each})"):
+            block.line(f"const int end = first + {each} < {beyond} ? first + {each} : {beyond};")
             with block.scope("for (int t = first; t < end; ++t)"):
-                self._multiply_block()
+                self._multiply_block(beyond)
+            if self.split.parts > 1:
+                self._store_segment(f"first / {each}")
             with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
-                block.line("total[i][j] += sum[i][j];")
+                if self.split.parts == 1:
+                    block.line("total[i][j] += sum[i][j];")
                 block.line("sum[i][j] = 0;")
 
-    def _multiply_block(self) -> None:
+    def _multiply_block(self, beyond: str) -> None:
         """Multiplies block t while the next one is fetched. (After the last one, it is fetched again.)"""
         block = self.block
-        block.line(f"const int next = t + 1 < {self.blocks} ? t + 1 : t;")
+        block.line(f"const int next = t + 1 < {beyond} ? t + 1 : t;")
         self._copy("next", fetch=True)
         for copy in (self.left, self.right):
             place = f"{copy.prefix} + (t & 1) * {copy.block_elements}"
@@ -223,30 +250,57 @@ class _Gemm:
             elements += [f"{name}{n}.s{j}" for j in range(quad)] if quad > 1 else [f"{name}{n}"]
         self.block.line(f"const {self.c_type} {name}[{count}] = {{{', '.join(elements)}}};")
 
-    def _epilogue(self) -> None:
-        """Evaluates the fusion's outputs from the sums of an item, a quad of a row at a time."""
-        p, tile, block, e, quad = self.p, self.tile, self.block, self.e, self.column_quad
-        hero = hero_of(p.fusion)
+    @contextmanager
+    def _each_quad(self) -> Iterator[None]:
+        """What follows is written for each quad of an item's elements that lie in a row `m` of the result, from column
+        `n` on: elements `i`, `u * quad ...` of its sums."""
+        p, tile, block, quad = self.p, self.tile, self.block, self.column_quad
         row_parts, column_parts = tile.item_rows // self.row_quad, tile.item_columns // quad
-        quads = p.n % quad == 0
         with self._each("i", tile.item_rows):
             line = f"i / {self.row_quad} * {tile.rows // row_parts} + i % {self.row_quad}"
             block.line(f"const int m = first_row + y + {line};")
             with block.scope(f"if (m < {p.m})" if p.m % tile.rows else ""), self._each("u", column_parts):
                 block.line(f"const int n = first_column + x + u * {tile.columns // column_parts};")
-                m, element = variable("m", 0, p.m - 1), variable("j", 0, quad - 1)
-                if quads:
-                    with block.scope(f"if (n < {p.n})" if p.n % tile.columns else ""):
-                        block.line(f"const int q = n / {quad};")
-                        at = p.result(self.g, m, variable("q", 0, p.n // quad - 1) * quad + element)
-                        pattern = self._pattern(at)
-                        with VectorAccesses.of(pattern, "j", quad).loop(e, block, pattern):
-                            self._store(hero, at)
-                else:
-                    with self._each("j", quad):
-                        block.line("const int column = n + j;")
-                        with block.scope(f"if (column < {p.n})"):
-                            self._store(hero, p.result(self.g, m, variable("column", 0, p.n - 1)))
+                yield
+
+    def _column(self, j: str) -> str:
+        """The number of element `j` (C) of a quad among an item's columns."""
+        return f"u * {self.column_quad} + {j}" if self.column_quad > 1 else "u"
+
+    def _store_segment(self, number: str) -> None:
+        """Writes an item's sums of the segment with that number (C) to the scratch memory."""
+        p, quad, block = self.p, self.column_quad, self.block
+        scratch = f"a{len(self.inputs)}"
+        with self._each_quad():
+            block.line(f"const int place = (({number} * {p.groups} + g) * {p.m} + m) * {p.n} + n;")
+            if quad > 1 and p.n % quad == 0:
+                with block.scope(f"if (n < {p.n})" if p.n % self.tile.columns else ""):
+                    values = ", ".join(f"sum[i][{self._column(str(j))}]" for j in range(quad))
+                    vector = f"{self.c_type}{quad}"
+                    block.line(f"*(__global {vector}*)({scratch} + place) = ({vector})({values});")
+            else:
+                with self._each("j", quad), block.scope(f"if (n + j < {p.n})"):
+                    block.line(f"{scratch}[place + j] = sum[i][{self._column('j')}];")
+
+    def _epilogue(self) -> None:
+        """Evaluates the fusion's outputs from the sums of an item, a quad of a row at a time."""
+        p, tile, block, e, quad = self.p, self.tile, self.block, self.e, self.column_quad
+        hero = hero_of(p.fusion)
+        quads = p.n % quad == 0
+        with self._each_quad():
+            m, element = variable("m", 0, p.m - 1), variable("j", 0, quad - 1)
+            if quads:
+                with block.scope(f"if (n < {p.n})" if p.n % tile.columns else ""):
+                    block.line(f"const int q = n / {quad};")
+                    at = p.result(self.g, m, variable("q", 0, p.n // quad - 1) * quad + element)
+                    pattern = self._pattern(at)
+                    with VectorAccesses.of(pattern, "j", quad).loop(e, block, pattern):
+                        self._store(hero, at)
+            else:
+                with self._each("j", quad):
+                    block.line("const int column = n + j;")
+                    with block.scope(f"if (column < {p.n})"):
+                        self._store(hero, p.result(self.g, m, variable("column", 0, p.n - 1)))
 
     def _pattern(self, at: Indices) -> AccessPattern:
         """What is read and stored for an element of the product."""
@@ -262,7 +316,32 @@ class _Gemm:
 
     def _store(self, hero: Instruction, at: Indices) -> None:
         sums = "total" if self.segment else "sum"
-        column = f"u * {self.column_quad} + j" if self.column_quad > 1 else "u"
-        value = from_accumulation(self.e, type_name(hero), self.p.name, f"{sums}[i][{column}]", self.block)
+        value = from_accumulation(self.e, type_name(hero), self.p.name, f"{sums}[i][{self._column('j')}]", self.block)
         self.e.bind(hero, at, value)
         store_outputs(self.p.fusion, self.e, at, self.block)
+
+
+def _scratch(p: MatrixProduct) -> Argument:
+    """The memory for the sums of all segments."""
+    count = -(-p.k // segment_terms(p.k, p.name)) * p.groups * p.m * p.n
+    return Argument("scratch", VECTORS[p.name][0], bytes=count * p.element_bytes, scratch=f"{p.fusion.name}.sums")
+
+
+def _segments_added(p: MatrixProduct) -> Kernel:
+    """The kernel that adds the sums of segments in order, an item for each element, and evaluates the outputs."""
+    fusion, hero, block = p.fusion, hero_of(p.fusion), Block()
+    inputs = [i for i in fusion.inputs if i in inputs_of(fusion, fusion.outputs, hero)]
+    pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
+    e, group, size = ElementalIrEmitter(fusion, p.target, pointers), group_size(p.target), p.groups * p.m * p.n
+    segments = -(-p.k // segment_terms(p.k, p.name))
+    block.line(f"const int unit = group * {group} + item;")
+    with block.scope(f"if (unit < {size})" if size % group else ""):
+        block.line(f"{VECTORS[p.name][0]} total = 0;")
+        block.line(f"#pragma unroll {SEGMENTS_AT_A_TIME}")
+        with block.scope(f"for (int segment = 0; segment < {segments}; ++segment)"):
+            block.line(f"total += a{len(pointers)}[segment * {size} + unit];")
+        at = p.result(*delinearize(variable("unit", 0, size - 1), (p.groups, p.m, p.n)))
+        e.bind(hero, at, from_accumulation(e, type_name(hero), p.name, "total", block))
+        store_outputs(fusion, e, at, block)
+    arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs), _scratch(p))
+    return Kernel(fusion.name, block.text(), arguments, -(-size // group) * group, work_group=group)

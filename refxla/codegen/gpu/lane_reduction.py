@@ -30,7 +30,8 @@ from ..reductions.schedule import CachedOperand, Pass, Position
 from ..reductions.unit_emitter import UnitEmitter
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
-UNROLL = 8  # elements of a lane or column that are loaded at a time
+UNROLL, MOST_UNROLLED = 8, 32  # elements of a lane or column that are loaded at a time: more where items are few
+BYTES_ON_THE_WAY = 48 << 10  # from memory to a compute unit, that keep memory busy
 MOST_LOCAL_BYTES = 16384  # of local memory, in which the lanes of so many accumulators are combined together
 
 
@@ -127,7 +128,7 @@ class LaneReduction(UnitEmitter):
             if chunks:
                 name, (low, high) = self.body.fresh("c"), self.partial_range(inner, chunks, partial)
                 if chunks > 1:
-                    self.block.line("#pragma unroll" if self._cache_arrays else f"#pragma unroll {UNROLL}")
+                    self.block.line("#pragma unroll" if self._cache_arrays else f"#pragma unroll {self._unroll(chunks)}")
                 with self.block.scope(f"for (int {name} = {low}; {name} < {high}; ++{name})"):
                     emit({**position, inner: variable(name, 0, chunks - 1) * self.lanes + lane})
             if tail:
@@ -136,6 +137,13 @@ class LaneReduction(UnitEmitter):
                     condition += f" && {c_of(partial)} == {self.parts - 1}"
                 with self.block.scope(f"if ({condition})"):
                     emit({**position, inner: variable("lane", 0, tail - 1) + chunks * self.lanes})
+
+    def _unroll(self, count: int) -> int:
+        """How many of `count` elements an item is to load at a time, so that few items keep memory busy, too."""
+        read = sum(i.shape.element_type.bits // 8 for i in self.schedule.inputs if i.shape.size >= self.dataflow.size)
+        wanted = BYTES_ON_THE_WAY * self.schedule.target.compute_units // max(1, read * self.items)
+        most = min(MOST_UNROLLED, count // 8)
+        return max(UNROLL, 1 << max(min(wanted, most), 1).bit_length() - 1)
 
     def _live_items(self) -> AbstractContextManager[None]:
         """What follows is done by items that have a number."""

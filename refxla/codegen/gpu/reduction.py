@@ -2,6 +2,7 @@
 
     rows whose sums have one part     one kernel, with all that reads the row again (softmax, layer norm)
     sums that are split               two: partial results, and those combined in order (partial_totals.py)
+    few sums of columns               the same, by work-groups that share columns (staged_columns.py)
     columns that are read again,
     and split rows that are           one or two kernels for each level of reduces, and one for the outputs that are as
                                       large as the operand (reduction_levels.py)
@@ -21,9 +22,10 @@ from ..kernel_arguments import input_argument, output_argument
 from ..reductions.dataflow import dataflow
 from ..reductions.kernel_body import KernelBody
 from ..reductions.schedule import CachedOperand, Schedule, schedule, values_read_again
-from . import elementwise
+from . import elementwise, staged_columns
 from .lane_reduction import LaneReduction
 from .partial_totals import PartialTotals, scratch_arguments
+from .staged_columns import StagedColumns
 from .reduction_levels import by_levels
 from .work_groups import group_size
 
@@ -55,10 +57,15 @@ def _cached(s: Schedule, order: ReductionOrder) -> Schedule:
 
 def _whole(s: Schedule) -> Kernel:
     body = KernelBody(s)
-    emitter = LaneReduction(body)
+    emitter = _lanes(s)(body)
     if emitter.numbers:
         emitter.emit()
     return _kernel(s, "", body, emitter, [])
+
+
+def _lanes(s: Schedule) -> type[LaneReduction]:
+    """What writes the kernel that accumulates elements of the operand."""
+    return StagedColumns if staged_columns.pays(s) else LaneReduction
 
 
 def _split(s: Schedule) -> tuple[Kernel, ...]:
@@ -66,7 +73,7 @@ def _split(s: Schedule) -> tuple[Kernel, ...]:
     scratch = scratch_arguments(s)
     arguments = list(chain.from_iterable(scratch.values()))
     kernels = []
-    for suffix, kind in ((".partial", LaneReduction), ("", PartialTotals)):
+    for suffix, kind in ((".partial", _lanes(s)), ("", PartialTotals)):
         body = KernelBody(s)
         first = len(body.pointers)
         names = iter(range(first, first + len(arguments)))

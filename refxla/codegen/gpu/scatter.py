@@ -17,7 +17,7 @@ from math import prod
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
-from .. import scatter
+from .. import scalar, scatter
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
@@ -26,6 +26,7 @@ from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
 from .work_groups import group_size
 
+AT_A_TIME = 8  # updates that an item loads together
 MAX_SERIAL_NUMBERS = 32  # numbers that an item goes through one by one
 _OUTSIDE = "0xffffffffu"  # the key of what lies outside
 _MOST_NUMBERS = 1 << 31
@@ -84,11 +85,31 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
         block.line(f"const uint key = {keys}[first];")
         with block.scope(f"if ((key != {_OUTSIDE}) && (first == 0 || {keys}[first - 1] != key))"):
             block.line("const int place = (int)key;")
-            with block.scope(f"for (int i = first; i < {count} && {keys}[i] == key; ++i)"):
+            element = variable("unit", 0, items - 1) % prod(sizes)
+            at = dict(zip(others, delinearize(element, sizes), strict=True)) | _at(walk, "n")
+            spots = walk.spots(pointers, _place(walk, "place", at))
+            totals = [
+                e.assign(t, scalar.load(t, spot), block, changes=True)
+                for t, spot in zip(walk.types, spots, strict=True)
+            ]  # fmt: skip
+
+            def combine() -> None:
+                for total, value in zip(totals, walk.combined(e, block, totals, at), strict=True):
+                    block.line(f"{total} = {value};")
+
+            # Several updates are loaded together where there are as many: they follow each other, by their keys.
+            block.line("int i = first;")
+            last = f"i + {AT_A_TIME - 1}"
+            with block.scope(f"for (; {last} < {count} && {keys}[{last}] == key; i += {AT_A_TIME})"):
+                block.line("#pragma unroll")
+                with block.scope(f"for (int j = 0; j < {AT_A_TIME}; ++j)"):
+                    block.line(f"const int n = {numbers}[i + j];")
+                    combine()
+            with block.scope(f"for (; i < {count} && {keys}[i] == key; ++i)"):
                 block.line(f"const int n = {numbers}[i];")
-                element = variable("unit", 0, items - 1) % prod(sizes)
-                at = dict(zip(others, delinearize(element, sizes), strict=True)) | _at(walk, "n")
-                walk.combine(e, block, pointers, at, _place(walk, "place", at))
+                combine()
+            for t, spot, total in zip(walk.types, spots, totals, strict=True):
+                block.line(f"{spot} = {scalar.store(t, total)};")
     arguments = (*map(input_argument, updates), *order.results, *written)
     kernel = Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, work_group=group)
     return (*order.kernels(), kernel)

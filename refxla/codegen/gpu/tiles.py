@@ -4,6 +4,9 @@ A work-group computes a tile of the result. For some terms at a time its items c
 memory; each item then multiplies the rows and columns that are its own. An item's rows lie in quads of up to four
 neighbours, and so do its columns: a quad is 16 bytes of local memory, read at once, and the quads of neighbouring items
 lie side by side, so that no two of them use the same bank.
+
+Where the tiles are too few for all compute units, and sums are long, the segments of the sums (contraction_order.py) are
+shared out, too.
 """
 
 from __future__ import annotations
@@ -61,16 +64,42 @@ TILES = (
 )
 
 
-def choose(groups: int, m: int, n: int, target: Target, element: int) -> Tile:
-    """The tile for `groups` products of m x n results, with sums of so many bytes, that takes the least time: the
-    compute unit with most work-groups does one after the other, each as long as its multiply-adds take."""
+RATE = 130.0  # multiply-adds a nanosecond of a compute unit that has several work-groups
+LONELY = 0.6  # of this rate that it reaches with one, which waits for memory and barriers
+COMBINE_NS, COMBINE_BYTE_NS = 5000.0, 0.0005  # of the kernel that adds the sums of segments
+MOST_SPLIT_BYTES = 1 << 28  # of the sums of segments in memory
 
-    def time(tile: Tile) -> float:
-        count = groups * -(-m // tile.rows) * -(-n // tile.columns)
-        return -(-count // target.compute_units) * tile.rows * tile.columns / tile.density
+
+@dataclass(frozen=True)
+class Split:
+    """A tile, and in how many parts the segments of its terms are shared out among work-groups; `segments` in a part."""
+
+    tile: Tile
+    parts: int
+    segments: int
+
+
+def choose(groups: int, m: int, n: int, k: int, segment: int, target: Target, element: int) -> Split:
+    """The tile for `groups` products of m x n results of k terms, with sums of so many bytes, and the parts, that take
+    the least time: the compute unit with most work-groups does one after the other, each as long as its multiply-adds
+    take. Where sums have segments of so many terms (else 0), parts of a tile's segments may have a work-group each,
+    which leaves the sums of the segments to a second kernel.
+    """
+    count = -(-k // segment) if segment else 1
+    sums = count * groups * m * n
+
+    def time(split: Split) -> float:
+        tile, terms = split.tile, k if split.parts == 1 else split.segments * segment
+        tiles = groups * -(-m // tile.rows) * -(-n // tile.columns)
+        each = -(-tiles * split.parts // target.compute_units)
+        work = each * tile.rows * tile.columns * terms / tile.density / (RATE if each > 1 else LONELY * RATE)
+        return work + (COMBINE_NS + 2 * element * sums * COMBINE_BYTE_NS if split.parts > 1 else 0.0)
 
     def fits(tile: Tile) -> bool:
         small = tile.item_rows * tile.item_columns * element <= REGISTER_BYTES
         return small and tile.group <= target.group_size and tile.local_bytes(element) <= target.local_bytes
 
-    return min(filter(fits, TILES), key=time)
+    each = [count]
+    while each[-1] > 1 and sums * element <= MOST_SPLIT_BYTES:
+        each.append(-(-each[-1] // 2))
+    return min((Split(tile, -(-count // n), n) for tile in filter(fits, TILES) for n in each), key=time)

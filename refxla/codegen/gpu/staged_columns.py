@@ -1,0 +1,176 @@
+"""Column reductions with few results, or partial results, of many elements each.
+
+An accumulator takes its elements one after the other, so that with an item for each there were few items, and each
+would wait for memory most of the time. Here a work-group has some neighbouring columns, and all of its items evaluate
+elements of them, some rows at a time; what the accumulators take goes to local memory, from where an item for each
+column adds it in order:
+
+    item = row * columns + column      evaluates rows  row, row + rows, ...  of a block of its column
+    row 0                              adds the block
+
+The rows that come next are evaluated while a block is added. All values of an item's rows are loaded before the first
+one is stored, since outputs may lie in the memory of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from math import prod
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, delinearize, linearize, variable
+from .. import scalar
+from ..element_builder import type_name
+from ..reductions.accumulators import Accumulators, combine_into, declare
+from ..reductions.dataflow import inputs_and_initial_values
+from ..reductions.kernel_body import KernelBody
+from ..reductions.schedule import Pass, Position, Schedule
+from .lane_reduction import LaneReduction
+from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
+
+COLUMNS = 32  # of a work-group, at most
+ROWS_OF_ITEM = 8  # that an item evaluates at a time
+FEW_ITEMS = 512  # results for each compute unit, below which they are few
+LEAST_ELEMENTS = 64  # of a result
+MOST_LOCAL_BYTES = 32768
+
+
+def pays(s: Schedule) -> bool:
+    """Whether a reduction is of this kind."""
+    order, flow = s.order, s.dataflow
+    numbers = prod(flow.kept_sizes) * order.partials
+    return (
+        not order.is_row
+        and order.reduces_one_group
+        and not flow.reads_operand_again
+        and not flow.epilogue_outputs
+        and 0 < numbers < FEW_ITEMS * s.target.compute_units
+        and order.reduced_size // order.partials >= LEAST_ELEMENTS
+        and sum(register_bytes(type_name(o)) for o in _taken(s.passes[0])) * group_size(s.target) <= MOST_LOCAL_BYTES
+    )
+
+
+def _taken(step: Pass) -> list[Instruction]:
+    """What the accumulators of a pass take, an operand for each."""
+    return [o for r in step.reduces for o in inputs_and_initial_values(r)[0]]
+
+
+class StagedColumns(LaneReduction):
+    """Writes the kernel of such a reduction; of one that is split, the kernel that leaves partial results."""
+
+    def __init__(self, body: KernelBody, partials: dict[Instruction, Sequence[str]] | None = None) -> None:
+        super().__init__(body, partials)
+        self.inner_size = self.schedule.inner_size
+        self.columns = min(COLUMNS, 1 << (self.inner_size.bit_length() - 1))
+        self.rows = self.group // self.columns
+        self.strips = -(-self.inner_size // self.columns)
+        (self.step,) = self.schedule.passes
+        bytes_each = sum(register_bytes(type_name(o)) for o in _taken(self.step))
+        self.rows_of_item = max(1, min(ROWS_OF_ITEM, MOST_LOCAL_BYTES // (self.group * bytes_each)))
+        self._live = "live" if self.inner_size % self.columns else ""
+
+    @property
+    def items(self) -> int:
+        """The number of work items."""
+        return self.numbers // self.inner_size * self.strips * self.group
+
+    def emit(self) -> None:
+        """The statements of an item."""
+        block, inner, parts = self.block, self.inner_size, self.parts
+        block.line(f"const int row = item / {self.columns};")
+        column = f"group % {self.strips} * {self.columns} + item % {self.columns}"
+        if self._live:
+            block.line(f"const int live = {column} < {inner};")
+            column = f"live ? {column} : {inner - 1}"
+        block.line(f"const int column = {column};")
+        block.line(f"const int outer = group / {self.strips * parts}, partial = group / {self.strips} % {parts};")
+        block.line(f"const int number = (outer * {parts} + partial) * {inner} + column;")
+        outer = variable("outer", 0, self.numbers // inner // parts - 1)
+        self.emit_unit(outer * inner + variable("column", 0, inner - 1), variable("partial", 0, parts - 1))
+
+    def _by_one_item(self) -> AbstractContextManager[None]:
+        condition = f"{self._live} && row == 0" if self._live else "row == 0"
+        return self.block.scope(f"if ({condition})")
+
+    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+        block, fresh = self.block, self.body.fresh
+        totals = [declare(self.body, r, 1) for r in step.reduces]
+        (reduced,) = self.schedule.groups(reduced=True)
+        count = self.order.groups[reduced].size
+        low, high = self.partial_range(reduced, count, partial)
+        first, end = fresh("first"), fresh("end")
+        block.line(f"const int {first} = {low}, {end} = {high};")
+        registers = {o: fresh("value") for o in dict.fromkeys((*_taken(step), *step.outputs))}
+        for o, name in registers.items():
+            block.line(f"{scalar.register_type(type_name(o))} {name}[{self.rows_of_item}];")
+        memory = LocalMemory()
+        stage = {
+            o: memory.declare(
+                block, fresh("stage"), scalar.register_type(type_name(o)), register_bytes(type_name(o)),
+                self.group * self.rows_of_item,
+            )
+            for o in dict.fromkeys(_taken(step))
+        }  # fmt: skip
+        self.local_bytes = memory.bytes
+        base, rows = fresh("base"), self.rows * self.rows_of_item
+        self._evaluate(step, at, registers, first, end, count)
+        with block.scope(f"for (int {base} = {first}; {base} < {end}; {base} += {rows})"):
+            self._store(step, at, registers, stage, base, end, count)
+            block.line(BARRIER)
+            self._evaluate(step, at, registers, f"{base} + {rows}", end, count)
+            with self._by_one_item():
+                j, last = fresh("j"), fresh("last")
+                block.line(f"const int {last} = {end} - {base} < {rows} ? {end} - {base} : {rows};")
+                block.line("#pragma unroll 8")
+                with block.scope(f"for (int {j} = 0; {j} < {last}; ++{j})"):
+                    for t in totals:
+                        values = [
+                            self.elements.assign(type_name(o), f"{stage[o]}[{j} * {self.columns} + item]", block)
+                            for o in inputs_and_initial_values(t.reduce)[0]
+                        ]
+                        combine_into(self.body, t.reduce, t.at("0"), values)
+            block.line(BARRIER)
+        return totals
+
+    def _each_row(self, base: str, end: str, count: int, u: str, c: str) -> AbstractContextManager[None]:
+        """What follows is written for each row `c`, number `u`, that an item evaluates of the block at `base`."""
+        self.block.line("#pragma unroll")
+        line = f"for (int {u} = 0, {c} = {base} + row; {u} < {self.rows_of_item}; ++{u}, {c} += {self.rows})"
+        live = f" && {self._live}" if self._live else ""
+        return self.block.scope(f"{line} if ({c} < {end}{live})")
+
+    def _evaluate(
+        self, step: Pass, at: Position, registers: dict[Instruction, str], base: str, end: str, count: int
+    ) -> None:
+        """Evaluates what an item's rows of the block at `base` give, into registers."""
+        u, c = self.body.fresh("u"), self.body.fresh("c")
+        with self._each_row(base, end, count, u, c):
+            indices = self.schedule.operand_indices(self._position(at, c, count))
+            for o, name in registers.items():
+                value = self.elements.value(o, self._own(o, indices), self.block)
+                self.block.line(f"{name}[{u}] = {value};")
+
+    def _store(
+        self, step: Pass, at: Position, registers: dict[Instruction, str], stage: dict[Instruction, str], base: str,
+        end: str, count: int,
+    ) -> None:  # fmt: skip
+        """Stores what was evaluated: outputs, and in local memory what the accumulators take."""
+        u, c = self.body.fresh("u"), self.body.fresh("c")
+        with self._each_row(base, end, count, u, c):
+            for o, name in stage.items():
+                self.block.line(f"{name}[{u} * {self.group} + item] = {registers[o]}[{u}];")
+            indices = self.schedule.operand_indices(self._position(at, c, count))
+            for o in step.outputs:
+                self.elements.bind(o, self._own(o, indices), f"{registers[o]}[{u}]")
+                self.elements.store(o, self._own(o, indices), self.block)
+
+    def _position(self, at: Position, c: str, count: int) -> Position:
+        (reduced,) = self.schedule.groups(reduced=True)
+        return {**at, reduced: variable(c, 0, count - 1)}
+
+    def _own(self, o: Instruction, indices: Sequence[Index]) -> Sequence[Index]:
+        """The indices of an operand's or an output's element, which may be a reshape."""
+        sizes = self.dataflow.dimensions
+        return indices if o.shape.dimensions == sizes else delinearize(linearize(indices, sizes), o.shape.dimensions)
