@@ -341,6 +341,33 @@ CASES = {
         "stage",
         units=64,
     ),
+    "few rows": reduction(
+        """x = f32[2,2117] parameter(0)
+        y = f32[2,2117] parameter(1)
+        z = f32[] constant(3)
+        p = f32[2,2117] multiply(x, y)
+        ROOT s = f32[2] reduce(p, z), dimensions={1}, to_apply=add""",
+        "stage",
+        units=64,
+    ),
+    "few rows, split, with an output as large as the operand": reduction(
+        """x = f32[3,140001] parameter(0)
+        y = f32[3,140001] parameter(1)
+        z = f32[] constant(0)
+        i = s32[3,140001] iota(), iota_dimension=1
+        low = f32[] constant(-inf)
+        n = s32[] constant(0)
+        p = f32[3,140001] multiply(x, y)
+        s = f32[3] reduce(p, z), dimensions={1}, to_apply=add
+        m = (f32[3], s32[3]) reduce(p, i, low, n), dimensions={1}, to_apply=first
+        a = f32[3] get-tuple-element(m), index=0
+        b = s32[3] get-tuple-element(m), index=1
+        ROOT r = (f32[3], f32[3], s32[3], f32[3,140001]) tuple(s, a, b, p)""",
+        "stage",
+        units=64,
+        small=False,
+        kernels=2,
+    ),
     "segments of terms": dot(40, 24, 700, "total", small=False),
     "segments shared out": dot(9, 20, 3000, "place", units=64, kernels=2),
     "segments shared out, to halves": dot(17, 7, 1111, "place", of="bf16", to="bf16", units=64, kernels=2, small=False),

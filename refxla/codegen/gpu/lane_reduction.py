@@ -128,7 +128,9 @@ class LaneReduction(UnitEmitter):
             if chunks:
                 name, (low, high) = self.body.fresh("c"), self.partial_range(inner, chunks, partial)
                 if chunks > 1:
-                    self.block.line("#pragma unroll" if self._cache_arrays else f"#pragma unroll {self._unroll(chunks)}")
+                    self.block.line(
+                        "#pragma unroll" if self._cache_arrays else f"#pragma unroll {self._unroll(chunks)}"
+                    )
                 with self.block.scope(f"for (int {name} = {low}; {name} < {high}; ++{name})"):
                     emit({**position, inner: variable(name, 0, chunks - 1) * self.lanes + lane})
             if tail:

@@ -2,7 +2,7 @@
 
     rows whose sums have one part     one kernel, with all that reads the row again (softmax, layer norm)
     sums that are split               two: partial results, and those combined in order (partial_totals.py)
-    few sums of columns               the same, by work-groups that share columns (staged_columns.py)
+    few sums of many elements         the same, by work-groups that share them (staged_reduction.py)
     columns that are read again,
     and split rows that are           one or two kernels for each level of reduces, and one for the outputs that are as
                                       large as the operand (reduction_levels.py)
@@ -22,10 +22,10 @@ from ..kernel_arguments import input_argument, output_argument
 from ..reductions.dataflow import dataflow
 from ..reductions.kernel_body import KernelBody
 from ..reductions.schedule import CachedOperand, Schedule, schedule, values_read_again
-from . import elementwise, staged_columns
+from . import elementwise, staged_reduction
 from .lane_reduction import LaneReduction
 from .partial_totals import PartialTotals, scratch_arguments
-from .staged_columns import StagedColumns
+from .staged_reduction import StagedReduction
 from .reduction_levels import by_levels
 from .work_groups import group_size
 
@@ -65,7 +65,7 @@ def _whole(s: Schedule) -> Kernel:
 
 def _lanes(s: Schedule) -> type[LaneReduction]:
     """What writes the kernel that accumulates elements of the operand."""
-    return StagedColumns if staged_columns.pays(s) else LaneReduction
+    return StagedReduction if staged_reduction.pays(s) else LaneReduction
 
 
 def _split(s: Schedule) -> tuple[Kernel, ...]:

@@ -26,7 +26,7 @@ from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
 from .work_groups import group_size
 
-AT_A_TIME = 8  # updates that an item loads together
+AT_A_TIME = 32  # updates that an item loads together
 MAX_SERIAL_NUMBERS = 32  # numbers that an item goes through one by one
 _OUTSIDE = "0xffffffffu"  # the key of what lies outside
 _MOST_NUMBERS = 1 << 31

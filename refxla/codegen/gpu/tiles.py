@@ -95,11 +95,14 @@ def choose(groups: int, m: int, n: int, k: int, segment: int, target: Target, el
         work = each * tile.rows * tile.columns * terms / tile.density / (RATE if each > 1 else LONELY * RATE)
         return work + (COMBINE_NS + 2 * element * sums * COMBINE_BYTE_NS if split.parts > 1 else 0.0)
 
-    def fits(tile: Tile) -> bool:
-        small = tile.item_rows * tile.item_columns * element <= REGISTER_BYTES
+    def fits(split: Split) -> bool:
+        tile = split.tile
+        totals = 2 if segment and split.parts == 1 else 1  # sums of the segment at hand, and of those before it
+        small = tile.item_rows * tile.item_columns * element * totals <= REGISTER_BYTES
         return small and tile.group <= target.group_size and tile.local_bytes(element) <= target.local_bytes
 
     each = [count]
     while each[-1] > 1 and sums * element <= MOST_SPLIT_BYTES:
         each.append(-(-each[-1] // 2))
-    return min((Split(tile, -(-count // n), n) for tile in filter(fits, TILES) for n in each), key=time)
+    splits = (Split(tile, -(-count // n), n) for tile in TILES for n in each)
+    return min(filter(fits, splits), key=time)

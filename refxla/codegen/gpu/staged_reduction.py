@@ -1,15 +1,15 @@
-"""Column reductions with few results, or partial results, of many elements each.
+"""Reductions with few accumulators of many elements each.
 
 An accumulator takes its elements one after the other, so that with an item for each there were few items, and each
-would wait for memory most of the time. Here a work-group has some neighbouring columns, and all of its items evaluate
-elements of them, some rows at a time; what the accumulators take goes to local memory, from where an item for each
-column adds it in order:
+would wait for memory most of the time. Here a work-group has some neighbouring accumulators: columns, or the lanes of a
+row. All of its items evaluate elements of them, some at a time; what the accumulators take goes to local memory, from
+where an item for each accumulator adds it in order:
 
-    item = row * columns + column      evaluates rows  row, row + rows, ...  of a block of its column
+    item = row * columns + column      evaluates the elements  row, row + rows, ...  of a block of its column, or lane
     row 0                              adds the block
 
-The rows that come next are evaluated while a block is added. All values of an item's rows are loaded before the first
-one is stored, since outputs may lie in the memory of inputs.
+The elements that come next are evaluated while a block is added. All values of an item are loaded before the first one
+is stored, since outputs may lie in the memory of inputs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, delinearize, linearize, variable
 from .. import scalar
 from ..element_builder import type_name
+from ..index_printer import c_of
 from ..reductions.accumulators import Accumulators, combine_into, declare
 from ..reductions.dataflow import inputs_and_initial_values
 from ..reductions.kernel_body import KernelBody
@@ -31,9 +32,9 @@ from .lane_reduction import LaneReduction
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 COLUMNS = 32  # of a work-group, at most
-ROWS_OF_ITEM = 8  # that an item evaluates at a time
-FEW_ITEMS = 512  # results for each compute unit, below which they are few
-LEAST_ELEMENTS = 64  # of a result
+ROWS_OF_ITEM = 8  # elements that an item evaluates at a time
+FEW_ITEMS = 512  # accumulators for each compute unit, below which they are few
+LEAST_ELEMENTS = 64  # of an accumulator
 MOST_LOCAL_BYTES = 32768
 
 
@@ -41,13 +42,14 @@ def pays(s: Schedule) -> bool:
     """Whether a reduction is of this kind."""
     order, flow = s.order, s.dataflow
     numbers = prod(flow.kept_sizes) * order.partials
+    accumulators = numbers * order.lanes
     return (
-        not order.is_row
-        and order.reduces_one_group
+        order.reduces_one_group
+        and (order.lanes == COLUMNS or not order.is_row)
         and not flow.reads_operand_again
         and not flow.epilogue_outputs
-        and 0 < numbers < FEW_ITEMS * s.target.compute_units
-        and order.reduced_size // order.partials >= LEAST_ELEMENTS
+        and 0 < accumulators < FEW_ITEMS * s.target.compute_units
+        and order.reduced_size // (order.partials * order.lanes) >= LEAST_ELEMENTS
         and sum(register_bytes(type_name(o)) for o in _taken(s.passes[0])) * group_size(s.target) <= MOST_LOCAL_BYTES
     )
 
@@ -57,48 +59,57 @@ def _taken(step: Pass) -> list[Instruction]:
     return [o for r in step.reduces for o in inputs_and_initial_values(r)[0]]
 
 
-class StagedColumns(LaneReduction):
+class StagedReduction(LaneReduction):
     """Writes the kernel of such a reduction; of one that is split, the kernel that leaves partial results."""
 
     def __init__(self, body: KernelBody, partials: dict[Instruction, Sequence[str]] | None = None) -> None:
         super().__init__(body, partials)
-        self.inner_size = self.schedule.inner_size
-        self.columns = min(COLUMNS, 1 << (self.inner_size.bit_length() - 1))
+        rows = self.order.is_row
+        self.width = 1 if rows else self.schedule.inner_size  # of the results that lie side by side
+        self.columns = self.lanes if rows else min(COLUMNS, 1 << (self.width.bit_length() - 1))
         self.rows = self.group // self.columns
-        self.strips = -(-self.inner_size // self.columns)
+        self.strips = 1 if rows else -(-self.width // self.columns)
         (self.step,) = self.schedule.passes
         bytes_each = sum(register_bytes(type_name(o)) for o in _taken(self.step))
         self.rows_of_item = max(1, min(ROWS_OF_ITEM, MOST_LOCAL_BYTES // (self.group * bytes_each)))
-        self._live = "live" if self.inner_size % self.columns else ""
+        self._live = "live" if not rows and self.width % self.columns else ""
 
     @property
     def items(self) -> int:
         """The number of work items."""
-        return self.numbers // self.inner_size * self.strips * self.group
+        return self.numbers // self.width * self.strips * self.group
 
     def emit(self) -> None:
         """The statements of an item."""
-        block, inner, parts = self.block, self.inner_size, self.parts
+        block, parts = self.block, self.parts
         block.line(f"const int row = item / {self.columns};")
+        block.line(f"const int outer = group / {self.strips * parts}, partial = group / {self.strips} % {parts};")
+        outer = variable("outer", 0, self.numbers // self.width // parts - 1)
+        if self.order.is_row:
+            block.line(f"const int lane = item % {self.lanes}, number = group;")
+            self.emit_unit(outer, variable("partial", 0, parts - 1))
+            return
         column = f"group % {self.strips} * {self.columns} + item % {self.columns}"
         if self._live:
-            block.line(f"const int live = {column} < {inner};")
-            column = f"live ? {column} : {inner - 1}"
+            block.line(f"const int live = {column} < {self.width};")
+            column = f"live ? {column} : {self.width - 1}"
         block.line(f"const int column = {column};")
-        block.line(f"const int outer = group / {self.strips * parts}, partial = group / {self.strips} % {parts};")
-        block.line(f"const int number = (outer * {parts} + partial) * {inner} + column;")
-        outer = variable("outer", 0, self.numbers // inner // parts - 1)
-        self.emit_unit(outer * inner + variable("column", 0, inner - 1), variable("partial", 0, parts - 1))
+        block.line(f"const int number = (outer * {parts} + partial) * {self.width} + column;")
+        self.emit_unit(outer * self.width + variable("column", 0, self.width - 1), variable("partial", 0, parts - 1))
 
     def _by_one_item(self) -> AbstractContextManager[None]:
-        condition = f"{self._live} && row == 0" if self._live else "row == 0"
-        return self.block.scope(f"if ({condition})")
+        """What follows is done by one item for each result."""
+        return self._adding_items("lane == 0 && row == 0" if self.order.is_row else "row == 0")
+
+    def _adding_items(self, condition: str = "row == 0") -> AbstractContextManager[None]:
+        """What follows is done by the items that add, or those of them for which that holds."""
+        return self.block.scope(f"if ({self._live} && {condition})" if self._live else f"if ({condition})")
 
     def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
         block, fresh = self.block, self.body.fresh
         totals = [declare(self.body, r, 1) for r in step.reduces]
         (reduced,) = self.schedule.groups(reduced=True)
-        count = self.order.groups[reduced].size
+        count, tail = divmod(self.order.groups[reduced].size, self.lanes)
         low, high = self.partial_range(reduced, count, partial)
         first, end = fresh("first"), fresh("end")
         block.line(f"const int {first} = {low}, {end} = {high};")
@@ -120,7 +131,7 @@ class StagedColumns(LaneReduction):
             self._store(step, at, registers, stage, base, end, count)
             block.line(BARRIER)
             self._evaluate(step, at, registers, f"{base} + {rows}", end, count)
-            with self._by_one_item():
+            with self._adding_items():
                 j, last = fresh("j"), fresh("last")
                 block.line(f"const int {last} = {end} - {base} < {rows} ? {end} - {base} : {rows};")
                 block.line("#pragma unroll 8")
@@ -132,6 +143,15 @@ class StagedColumns(LaneReduction):
                         ]
                         combine_into(self.body, t.reduce, t.at("0"), values)
             block.line(BARRIER)
+        if tail:
+            condition = f"row == 0 && lane < {tail}"
+            if self.parts > 1:
+                condition += f" && {c_of(partial)} == {self.parts - 1}"
+            with block.scope(f"if ({condition})"):
+                inner = variable("lane", 0, tail - 1) + count * self.lanes
+                self.accumulate_element(step, totals, {**at, reduced: inner}, "0")
+        if self.lanes > 1:
+            self._combine_lanes(totals)
         return totals
 
     def _each_row(self, base: str, end: str, count: int, u: str, c: str) -> AbstractContextManager[None]:
@@ -168,7 +188,9 @@ class StagedColumns(LaneReduction):
 
     def _position(self, at: Position, c: str, count: int) -> Position:
         (reduced,) = self.schedule.groups(reduced=True)
-        return {**at, reduced: variable(c, 0, count - 1)}
+        if not self.order.is_row:
+            return {**at, reduced: variable(c, 0, count - 1)}
+        return {**at, reduced: variable(c, 0, count - 1) * self.lanes + variable("lane", 0, self.lanes - 1)}
 
     def _own(self, o: Instruction, indices: Sequence[Index]) -> Sequence[Index]:
         """The indices of an operand's or an output's element, which may be a reshape."""
