@@ -132,11 +132,12 @@ cdef class Executor:
     cdef int32_t* result_homes  # of each result: the argument whose memory it lies in, or -1
     cdef uint8_t* is_overwritten  # of each argument
     cdef int64_t released  # what `space.released` was in the last call
-    cdef bint renewed  # whether kernels may have arguments of former calls
     cdef int parameter_count, result_count  # for the end, when there may be no signature any more
     cdef Owned* roots  # memory that lasts from call to call
     cdef int root_count
-    cdef Handle* parts  # its sub-buffers
+    cdef Handle* holders  # of each buffer: the memory object that it lies in, and where; what is copied is named so, since
+    cdef size_t* offsets  # NVIDIA's driver crashes when a sub-buffer is released that was copied
+    cdef Handle* parts  # sub-buffers, for kernels
     cdef int part_count
     cdef int64_t* iteration  # of each Repeat: the one it is in
     cdef int64_t pending  # launches since the queue was last known to be empty
@@ -174,7 +175,6 @@ cdef class Executor:
     cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil
     cdef int place_arguments(self) noexcept nogil
     cdef int place_results(self) noexcept nogil
-    cdef void renew(self, Handle* former, Handle root) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
     cdef int make_copies(self) noexcept nogil
     cdef void end_copies(self) noexcept nogil

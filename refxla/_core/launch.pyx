@@ -214,6 +214,8 @@ cdef class Executor:
         free(self.iteration)
         free(self.address)
         free(self.parts)
+        free(self.holders)
+        free(self.offsets)
         free(self.machine.queues)
         free(self.size)
         free(self.moving)
@@ -243,6 +245,8 @@ cdef class Executor:
         count = len(plan.buffers)
         self.roots = <Owned*> table(ROOTS, sizeof(Owned))
         self.parts = <Handle*> table(count, sizeof(Handle))
+        self.holders = <Handle*> table(count, sizeof(Handle))
+        self.offsets = <size_t*> table(count, sizeof(size_t))
         self.address = self.machine.address = <void**> table(count, sizeof(void*))
         self.size = <int64_t*> table(count, sizeof(int64_t))
         self.moving = <Moving*> table(count, sizeof(Moving))
@@ -285,6 +289,8 @@ cdef class Executor:
             index = buffer.index if buffer.space in (plans.PARAMETER, plans.RESULT) else 0
             if (buffer.space, index) in roots:
                 self.address[n] = <void*> <uintptr_t> self.inside(roots[buffer.space, index], buffer.offset, buffer.bytes)
+                self.holders[n] = <Handle> <uintptr_t> roots[buffer.space, index]
+                self.offsets[n] = buffer.offset
             else:
                 self.moving[self.moving_count] = Moving(n, index, buffer.space == plans.RESULT)
                 self.moving_count += 1
@@ -730,8 +736,8 @@ cdef class Executor:
         size = self.size[counter]
         if self.access == BUFFER:
             return api.copy_buffer(
-                self.queue, self.address[repeat[4]], self.address[counter], self.iteration[repeat[1]] * size, 0, size,
-                0, NULL, NULL
+                self.queue, self.holders[repeat[4]], self.holders[counter],
+                self.offsets[repeat[4]] + self.iteration[repeat[1]] * size, self.offsets[counter], size, 0, NULL, NULL
             )
         self.address[counter] = <char*> self.address[repeat[4]] + self.iteration[repeat[1]] * size
         return SUCCESS
@@ -740,7 +746,8 @@ cdef class Executor:
         cdef size_t size = self.size[source]
         if self.access == BUFFER:
             return api.copy_buffer(
-                self.queue, self.address[source], self.address[target], 0, 0, size, 0, NULL, self.machine.event
+                self.queue, self.holders[source], self.holders[target], self.offsets[source], self.offsets[target], size,
+                0, NULL, self.machine.event
             )
         if not self.calls_kernels:
             return api.svm_copy(self.queue, 0, self.address[target], self.address[source], size, 0, NULL, NULL)
@@ -754,7 +761,7 @@ cdef class Executor:
             status = self.finish()
             memcpy(target, self.address[buffer], size)
             return status
-        return api.read_buffer(self.queue, self.address[buffer], 1, 0, size, target, 0, NULL, NULL)
+        return api.read_buffer(self.queue, self.holders[buffer], 1, self.offsets[buffer], size, target, 0, NULL, NULL)
 
     cdef int make_copies(self) noexcept nogil:
         """Copy the arguments that the run overwrites and that nobody gave away: to their results, or to memory of their
@@ -809,7 +816,7 @@ cdef class Executor:
                 root = self.outputs[each.index] if each.result else self.inputs[each.index]
             else:
                 root = self.output_roots[each.index] if each.result else self.input_roots[each.index]
-            self.address[each.buffer] = root
+            self.address[each.buffer] = self.holders[each.buffer] = root
         return SUCCESS
 
     cdef int place_arguments(self) noexcept nogil:
@@ -835,7 +842,7 @@ cdef class Executor:
                 if status != SUCCESS:
                     return status
                 root = target
-            self.renew(&self.input_roots[n], root)
+            self.input_roots[n] = root
         return SUCCESS
 
     cdef int place_results(self) noexcept nogil:
@@ -847,21 +854,12 @@ cdef class Executor:
                 root = self.staged(&self.staged_outputs[n], self.signature.results[n].bytes)
                 if root == NULL:
                     return OUT_OF_DEVICE_MEMORY
-            self.renew(&self.output_roots[n], self.input_roots[self.result_homes[n]] if self.result_homes[n] >= 0 else root)
-        if self.space.released != self.released:  # a handle may be that of other memory than in the last call
+            self.output_roots[n] = self.input_roots[self.result_homes[n]] if self.result_homes[n] >= 0 else root
+        if self.space.released != self.released:  # a handle that kernels have may name other memory now
             self.released = self.space.released
-            self.renewed = True
-        if self.renewed:
-            self.renewed = False
             for n in range(self.launch_count):
                 memset(self.launches[n].current, 0, self.launches[n].count * sizeof(void*))
         return SUCCESS
-
-    cdef void renew(self, Handle* former, Handle root) noexcept nogil:
-        """Note where an argument or a result lies in this call."""
-        if former[0] != root:
-            former[0] = root
-            self.renewed = True
 
     cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil:
         """The device's memory for an argument or a result that lies on the host, which the executor keeps."""
@@ -922,7 +920,8 @@ cdef class Executor:
                 if array.nbytes == 0:
                     continue
                 status = api.write_buffer(
-                    self.queue, self.address[<int64_t> buffer], 1, 0, array.nbytes, np.PyArray_DATA(array), 0, NULL, NULL
+                    self.queue, self.holders[<int64_t> buffer], 1, self.offsets[<int64_t> buffer], array.nbytes,
+                    np.PyArray_DATA(array), 0, NULL, NULL,
                 )
                 if status != SUCCESS:
                     raise DeviceError(f"the result of a host function cannot be copied: {status_name(status)}")

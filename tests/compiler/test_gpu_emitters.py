@@ -27,6 +27,9 @@ REDUCERS = """
             ROOT r = (f32[], s32[]) tuple(v, n) }
     less { a = f32[] parameter(0)  b = f32[] parameter(1)
            ROOT r = pred[] compare(a, b), direction=LT, order=TOTAL }
+    first_key { a = s8[] parameter(0)  b = s8[] parameter(1)  c = f32[] parameter(2)  d = f32[] parameter(3)
+          i = s32[] parameter(4)  j = s32[] parameter(5)
+          ROOT g = pred[] compare(a, b), direction=LT }
     two { a = s8[] parameter(0)  b = s8[] parameter(1)  c = f32[] parameter(2)  d = f32[] parameter(3)
           i = s32[] parameter(4)  j = s32[] parameter(5)
           g = pred[] compare(a, b), direction=GT
@@ -470,6 +473,50 @@ CASES = {
         "x = f32[3,700] parameter(0)\nROOT r = f32[3,700] sort(x), dimensions={1}, to_apply=less",
         ("barrier(CLK_LOCAL_MEM_FENCE)",),
         kernels=3,
+    ),
+    "sort by digits": Case(
+        "sort",
+        """k = s8[2,4100] parameter(0)
+        y = f32[2,4100] parameter(1)
+        i = s32[2,4100] parameter(2)
+        s = (s8[2,4100], f32[2,4100], s32[2,4100]) sort(k, y, i), dimensions={1}, to_apply=first_key
+        v = s8[2,4100] get-tuple-element(s), index=0
+        w = f32[2,4100] get-tuple-element(s), index=1
+        n = s32[2,4100] get-tuple-element(s), index=2
+        ROOT r = (s8[2,4100], f32[2,4100], s32[2,4100]) tuple(v, w, n)""",
+        "own += 1ul",
+        kernels=6,
+    ),
+    "sort of many by digits": Case(
+        "sort",
+        "x = f32[150000] parameter(0)\nROOT r = f32[150000] sort(x), dimensions={0}, to_apply=less",
+        "own += 1ul",
+        kernels=24,
+        small=False,
+    ),
+    "sort of many by two keys, by digits": Case(
+        "sort",
+        """k = s8[300000] parameter(0)
+        y = f32[300000] parameter(1)
+        i = s32[300000] parameter(2)
+        s = (s8[300000], f32[300000], s32[300000]) sort(k, y, i), dimensions={0}, to_apply=two
+        v = s8[300000] get-tuple-element(s), index=0
+        w = f32[300000] get-tuple-element(s), index=1
+        n = s32[300000] get-tuple-element(s), index=2
+        ROOT r = (s8[300000], f32[300000], s32[300000]) tuple(v, w, n)""",
+        "own += 1ul",
+        kernels=30,
+        small=False,
+    ),
+    "histogram of many": Case(
+        "scatter",
+        """x = f32[50] parameter(0)
+        i = s32[5000,1] parameter(1)
+        u = f32[5000] parameter(2)
+        ROOT r = f32[50] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+        "own += 1ul",
+        kernels=7,
     ),
     "sort of short columns": Case(
         "sort",

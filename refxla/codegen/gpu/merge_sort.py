@@ -1,4 +1,5 @@
 """Sorting on GPUs: numbers of elements in the order of their keys, by merges in which each element finds its own place.
+(What is long is sorted by digits instead: tiled_radix_sort.py.)
 
 Two sorted runs are merged without a loop over them: an element's place is its place in its own run and the number of
 elements of the other run that go before it, which a binary search finds. Of equal elements those of the left run go
@@ -16,9 +17,12 @@ from dataclasses import dataclass
 
 from ...ir.plan import Argument, Kernel
 from ..c_block import Block
+from .tiled_radix_sort import KEY_BYTES, TiledRadixSort
 from .work_groups import BARRIER, LocalMemory
 
-_BYTES = {"uchar": 1, "ushort": 2, "uint": 4, "ulong": 8}
+# The microseconds of a kernel that merges runs, and of those of a digit: for each, and for each element.
+MERGE_US, MERGE_ELEMENT_US = 8.0, 18e-6
+DIGIT_US, DIGIT_ELEMENT_US = 12.0, 6e-6
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,16 @@ class MergeSort:
         """How often runs are merged two by two until there is one, blocks being the first runs."""
         return max(0, -(-self.length // self.group) - 1).bit_length()
 
+    def by_digits(self, bits: Sequence[int], local_bytes: int) -> MergeSort | TiledRadixSort:
+        """The same sort, of keys of which the lowest `bits` count, by their digits where that takes less time on a
+        device with so much local memory."""
+        radix = TiledRadixSort(
+            self.name, self.rows, self.length, self.types, tuple(bits), self.group, self.arguments, self.keys, self.use
+        )
+        merging = (self._merges + 1) * (MERGE_US + MERGE_ELEMENT_US * self.rows * self.length)
+        moving = len(radix.passes) * (DIGIT_US + DIGIT_ELEMENT_US * self.rows * radix.tiles * radix.tile)
+        return radix if moving < merging and radix.local_bytes <= local_bytes else self
+
     # -- blocks of a work-group's size ---------------------------------------------------------------------------------
 
     def _blocks(self) -> Kernel:
@@ -62,7 +76,7 @@ class MergeSort:
         blocks, whole = -(-self.length // size), self.length <= self.group
         use = self.use if whole else None
         block, memory = Block(), LocalMemory()
-        local = [memory.declare(block, f"k{n}", t, _BYTES[t], 2 * self.group) for n, t in enumerate(self.types)]
+        local = [memory.declare(block, f"k{n}", t, KEY_BYTES[t], 2 * self.group) for n, t in enumerate(self.types)]
         local.append(memory.declare(block, "numbers", "int", 4, 2 * self.group))
         if whole:
             groups = -(-self.rows // (self.group // size))
@@ -140,7 +154,9 @@ class MergeSort:
     def _scratch(self, number: int) -> tuple[Argument, ...]:
         """The buffers that kernel `number` writes: of the keys, and of the numbers of the elements."""
         size, name = self.rows * self.length, "xy"[number % 2]
-        keys = [Argument("scratch", t, bytes=_BYTES[t] * size, scratch=f"{name}{n}") for n, t in enumerate(self.types)]
+        keys = [
+            Argument("scratch", t, bytes=KEY_BYTES[t] * size, scratch=f"{name}{n}") for n, t in enumerate(self.types)
+        ]
         return (*keys, Argument("scratch", "int", bytes=4 * size, scratch=f"{name}.numbers"))
 
     def _find_place(self, block: Block, arrays: Sequence[str], start: str, own: str, count: str) -> None:

@@ -1,7 +1,7 @@
 """The kernels of kind "scatter" for GPUs: updates combined in their order, in place.
 
 What hits one element must be combined one after the other, what hits different ones need not. So the numbers of the
-elements of the updates are sorted by what they hit, stably (merge_sort.py): by their indices in those dimensions of the
+elements of the updates are sorted by what they hit, stably (merge_sort.py, tiled_radix_sort.py): by their indices in those dimensions of the
 operand that the scatter indexes, since in the others an element of an update has its place. An item for each of them
 looks at the keys; those that are the first of their key in that order combine it and the ones that follow. What lies
 outside of the operand comes last. Where no element is hit twice, nothing is sorted. A few updates are combined as on a
@@ -28,7 +28,6 @@ from .work_groups import group_size
 
 AT_A_TIME = 32  # updates that an item loads together
 MAX_SERIAL_NUMBERS = 32  # numbers that an item goes through one by one
-_OUTSIDE = "0xffffffffu"  # the key of what lies outside
 _MOST_NUMBERS = 1 << 31
 
 
@@ -69,10 +68,11 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
     group, numbered = group_size(target), _numbered(walk)
     count = prod(walk.sizes[d] for d in numbered)
     inputs = scatter.inputs_of(fusion, [walk.indices])
+    outside = prod(_indexed_sizes(walk))  # the key of what lies outside of the operand
     order = MergeSort(
         f"{fusion.name}.order", 1, count, ("uint",), group, tuple(map(input_argument, inputs)),
         partial(_keys, ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), walk),
-    )  # fmt: skip
+    ).by_digits([outside.bit_length()], target.local_bytes)  # fmt: skip
     updates = scatter.inputs_of(fusion, walk.updates)
     keys, numbers, *pointers = (f"a{len(updates) + n}" for n in range(2 + len(written)))
     e, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(updates)}), Block()
@@ -83,7 +83,7 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
     with block.scope(f"if (unit < {items})"):
         block.line(f"const int first = unit / {prod(sizes)};")
         block.line(f"const uint key = {keys}[first];")
-        with block.scope(f"if ((key != {_OUTSIDE}) && (first == 0 || {keys}[first - 1] != key))"):
+        with block.scope(f"if ((key != {outside}u) && (first == 0 || {keys}[first - 1] != key))"):
             block.line("const int place = (int)key;")
             element = variable("unit", 0, items - 1) % prod(sizes)
             at = dict(zip(others, delinearize(element, sizes), strict=True)) | _at(walk, "n")
@@ -122,8 +122,8 @@ def _keys(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: str, i: s
     place = [
         starts[d] + at[walk.along[d]] if d in walk.along else starts[d] for d in _indexed_dimensions(walk)
     ]  # fmt: skip
-    key = f"(uint)({c_of(linearize(place, _indexed_sizes(walk)))})"
-    return [f"{' & '.join(conditions)} ? {key} : {_OUTSIDE}" if conditions else key]
+    key, outside = f"(uint)({c_of(linearize(place, _indexed_sizes(walk)))})", prod(_indexed_sizes(walk))
+    return [f"{' & '.join(conditions)} ? {key} : {outside}u" if conditions else key]
 
 
 def _numbered(walk: ScatterWalk) -> list[int]:

@@ -1,6 +1,7 @@
 """The kernels of kind "sort" for GPUs: rows in the order of a comparator, stable whether that is asked for or not.
 
-A comparator that compares keys orders the numbers of the elements (merge_sort.py); what is sorted is then gathered.
+A comparator that compares keys orders the numbers of the elements (merge_sort.py, tiled_radix_sort.py); what is sorted
+is then gathered.
 Any other one merges the elements themselves (comparator_sort.py), unless there are so many operands that local memory
 has no room for a few elements of each: then a work item merges a row, as on a CPU.
 """
@@ -19,6 +20,7 @@ from ..radix_sort import Key
 from ..sort_rows import SortRows
 from .comparator_sort import ComparatorSort
 from .merge_sort import MergeSort
+from .tiled_radix_sort import KEY_BYTES
 from .work_groups import group_size
 
 
@@ -44,4 +46,5 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     types = tuple(key.ctype for key in ordering)
     arguments = tuple(rows.inputs_and_outputs())
     group = group_size(target)
-    return MergeSort(fusion.name, rows.rows, rows.length, types, group, arguments, keys, use).kernels()
+    merging = MergeSort(fusion.name, rows.rows, rows.length, types, group, arguments, keys, use)
+    return merging.by_digits([8 * KEY_BYTES[t] for t in types], target.local_bytes).kernels()
