@@ -129,15 +129,17 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
     framework = load("jax")
     framework.wide_types(entry.x64)
     arguments = entry.arguments(**entry.sizes)
-    jitted = jax.jit(partial(entry.function, framework), keep_unused=True)
+    function = partial(entry.function, framework)
+    jitted = jax.jit(function, keep_unused=True)
     result = Result(entry.name)
     flat = [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)]
+    placed: list[refxla.Array] = []
     try:
         text = jitted.trace(*arguments).lower(lowering_platforms=("cpu",)).compiler_ir("hlo")
         hlo = text.as_hlo_text(print_large_constants=True)
         begin = time.perf_counter()
         program = refxla.compile(hlo, device=device)
-        placed = [refxla.device_put(x, device) for x in flat]
+        placed += [refxla.device_put(x, device) for x in flat]
         mine = ready(program(*placed))
         result.first = time.perf_counter() - begin
         result.call = least(lambda: ready(program(*placed)))
@@ -149,9 +151,10 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
     except refxla.Error as problem:
         result.problem = " ".join(str(problem).split())[:300]
         return result
-    del placed
+    finally:
+        placed.clear()  # the peers need the memory
     for peer in peers:
-        result.peers[peer] = beside(peer, jitted, arguments, mine, entry.bound)
+        result.peers[peer] = beside(peer, function, arguments, mine, entry.bound)
     return result
 
 
@@ -164,7 +167,7 @@ def ready(results: Any) -> tuple[Any, ...]:
     return results
 
 
-def beside(peer: str, jitted: Any, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
+def beside(peer: str, function: Callable, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
     """What JAX does on its GPU, in full f32 ("jax") or as it does by default ("jax-tf32")."""
     import jax
 
@@ -173,17 +176,17 @@ def beside(peer: str, jitted: Any, arguments: Any, mine: list[Any], bound: float
     except RuntimeError as problem:
         return {"absent": str(problem)[:200]}
     with jax.default_matmul_precision("highest" if peer == "jax" else "default"), jax.default_device(gpu):
-        function = jax.jit(jitted.__wrapped__)
+        jitted = jax.jit(function)
         try:
             placed = jax.device_put(arguments, gpu)
             begin = time.perf_counter()
-            theirs = jax.block_until_ready(function(*placed))
+            theirs = jax.block_until_ready(jitted(*placed))
             first = time.perf_counter() - begin
             far = distance([np.asarray(x) for x in jax.tree.leaves(theirs)], mine)
             answer = {"first": first, "distance": float(far)}
             if peer == "jax" and far > bound:
                 return {**answer, "absent": f"differs by {far:.1e}"}
-            return {**answer, "call": least(lambda: jax.block_until_ready(function(*placed)))}
+            return {**answer, "call": least(lambda: jax.block_until_ready(jitted(*placed)))}
         except Exception as problem:  # whatever keeps a peer from it is told
             return {"absent": f"{type(problem).__name__}: {problem}"[:200]}
 

@@ -79,7 +79,7 @@ def traced(source: str, function: str, sizes: list[int], group: int, items: int,
             ctypes.c_ulong.in_dll(library, "rx_group").value = group
             ctypes.c_ulong.in_dll(library, "rx_item").value = item
             library.rx_begin(ctypes.c_void_p(notes.ctypes.data), MOST)
-            library[function](0, 0, *map(ctypes.c_void_p, places))
+            library[function](0, 0, *map(ctypes.c_void_p, places), *[ctypes.c_long(0)] * len(places))
             traces.append(notes[: library.rx_count()].astype(np.int64))
     return _counted(traces, sector)
 

@@ -2,8 +2,8 @@
 
 It is memory with a type, a shape and a device: the host's, or that of a device which has its own (storage.pyx). A call
 with an Array gives Arrays, which may lie in the memory of donated ones, and returns before its work is done where that
-takes long (execution.pyx). NumPy sees the host's memory itself, read-only, for a call in the queue may still read it. Memory is never written into: an Array that is assigned to
-(`x[0] = 1`) has other memory from then on.
+takes long (execution.pyx). NumPy sees the host's memory itself, read-only, for a call in the queue may still read it.
+Memory is never written into: an Array that is assigned to (`x[0] = 1`) has other memory from then on.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
@@ -66,7 +66,8 @@ cdef class Array:
     arrays, each operation compiled. `x[0] = 1` gives `x` other values; what was taken of it before keeps its own.
 
     `numpy.asarray`, `numpy.from_dlpack` and the buffer protocol give views without a copy, which are read-only and stay
-    valid when the Array is deleted; of an Array on a device with memory of its own, views of one copy. They wait for the work that makes the values, and raise what that work raised.
+    valid when the Array is deleted; of an Array on a device with memory of its own, they are views of one copy. They
+    wait for the work that makes the values, and raise what that work raised.
     """
 
     def __init__(self):
@@ -516,7 +517,8 @@ cdef list call_with_arrays(Executor executor, object arguments):
                 array.storage = NULL
         if take_results(call, donated):
             where = getattr(getattr(executor, "device", None), "name", "the device")
-            raise MemoryError(f"no memory on {where} for the results of {executor.plan.name}: delete arrays, or use smaller ones")
+            name = executor.plan.name
+            raise MemoryError(f"no memory on {where} for the results of {name}: delete arrays, or use smaller ones")
         results = []
         device = getattr(executor, "device", None)
         for n in range(executor.signature.result_count):

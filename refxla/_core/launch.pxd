@@ -10,7 +10,7 @@ from refxla._core.opencl cimport Handle
 # How kernels reach memory.
 cdef enum Access:
     HOST = 0  # host pointers are SVM pointers: arguments and results are used where they lie
-    BUFFER = 1  # cl_mem objects, and sub-buffers for what lies inside one; what lies on the host is copied
+    BUFFER = 1  # cl_mem objects, and where in them things lie; what lies on the host is copied
 
 
 # What a run may end with beside OpenCL's status codes, which are 0 and negative.
@@ -29,7 +29,8 @@ cdef struct Machine:
     Access access
     int members  # threads that share a launch, each with a queue and kernels of its own
     Handle* queues
-    void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
+    void** address  # of each buffer: a pointer; under BUFFER the cl_mem that it lies in,
+    int64_t* offsets  # and how many bytes from its beginning
     Handle* event  # where the event of what is enqueued goes; NULL: none is wanted
 
 
@@ -110,7 +111,7 @@ cdef class Executor:
     cdef int32_t launch_count
     cdef LibraryCall* library_calls
     cdef int32_t library_call_count
-    cdef void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
+    cdef void** address  # of each buffer: a pointer, or under BUFFER the cl_mem that it lies in
     cdef int64_t* size  # of each buffer, in bytes
     cdef Moving* moving
     cdef int32_t moving_count
@@ -135,10 +136,7 @@ cdef class Executor:
     cdef int parameter_count, result_count  # for the end, when there may be no signature any more
     cdef Owned* roots  # memory that lasts from call to call
     cdef int root_count
-    cdef Handle* holders  # of each buffer: the memory object that it lies in, and where; what is copied is named so, since
-    cdef size_t* offsets  # NVIDIA's driver crashes when a sub-buffer is released that was copied
-    cdef Handle* parts  # sub-buffers, for kernels
-    cdef int part_count
+    cdef int64_t* offsets  # of each buffer: where it lies in its cl_mem
     cdef int64_t* iteration  # of each Repeat: the one it is in
     cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that an error came from, or -1
@@ -153,7 +151,6 @@ cdef class Executor:
 
     cdef object root(self, size_t size, object content)
     cdef object zeroed(self, size_t size)
-    cdef object inside(self, object root, size_t offset, size_t size)
 
     # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. What lies on a device
     # with memory of its own is named in `resident_inputs` and `resident_outputs` instead, which are NULL again before

@@ -117,7 +117,6 @@ cdef enum:
     ROOTS = 3  # constants, arena, workspace
     OUT_OF_HOST_MEMORY = -6  # OpenCL's status
     OUT_OF_DEVICE_MEMORY = -4  # MEM_OBJECT_ALLOCATION_FAILURE
-    BUFFER_CREATE_TYPE_REGION = 0x1220
     PROFILING_COMMAND_START = 0x1282
     PROFILING_COMMAND_END = 0x1283
     CHUNK_NS = 5_000_000  # matrices that take less are more at a time
@@ -204,8 +203,6 @@ cdef class Executor:
                 free(self.library_calls[n].work)
                 free(self.library_calls[n].buffers)
         free(self.library_calls)
-        for n in range(self.part_count):
-            api.release_buffer(self.parts[n])
         give_back_all(self.space, self.roots, self.root_count)
         give_back_all(self.space, self.staged_inputs, self.parameter_count)
         give_back_all(self.space, self.staged_outputs, self.result_count)
@@ -213,8 +210,6 @@ cdef class Executor:
         free(self.code)
         free(self.iteration)
         free(self.address)
-        free(self.parts)
-        free(self.holders)
         free(self.offsets)
         free(self.machine.queues)
         free(self.size)
@@ -244,9 +239,7 @@ cdef class Executor:
         plan = self.plan
         count = len(plan.buffers)
         self.roots = <Owned*> table(ROOTS, sizeof(Owned))
-        self.parts = <Handle*> table(count, sizeof(Handle))
-        self.holders = <Handle*> table(count, sizeof(Handle))
-        self.offsets = <size_t*> table(count, sizeof(size_t))
+        self.offsets = self.machine.offsets = <int64_t*> table(count, sizeof(int64_t))
         self.address = self.machine.address = <void**> table(count, sizeof(void*))
         self.size = <int64_t*> table(count, sizeof(int64_t))
         self.moving = <Moving*> table(count, sizeof(Moving))
@@ -288,8 +281,9 @@ cdef class Executor:
             self.size[n] = buffer.bytes
             index = buffer.index if buffer.space in (plans.PARAMETER, plans.RESULT) else 0
             if (buffer.space, index) in roots:
-                self.address[n] = <void*> <uintptr_t> self.inside(roots[buffer.space, index], buffer.offset, buffer.bytes)
-                self.holders[n] = <Handle> <uintptr_t> roots[buffer.space, index]
+                # Buffers inside buffers would do, too, but NVIDIA's driver crashes when some of those are released.
+                inside = buffer.offset if self.access == HOST else 0
+                self.address[n] = <void*> <uintptr_t> (roots[buffer.space, index] + inside)
                 self.offsets[n] = buffer.offset
             else:
                 self.moving[self.moving_count] = Moving(n, index, buffer.space == plans.RESULT)
@@ -330,23 +324,6 @@ cdef class Executor:
         self.blocks.append(zeros)
         data = <uintptr_t> np.PyArray_DATA(zeros)
         return data + (-data) % LINE
-
-    cdef object inside(self, object root, size_t offset, size_t size):
-        """The address of `size` bytes at `offset` of a root; under BUFFER, a sub-buffer."""
-        cdef int32_t status = SUCCESS
-        cdef size_t region[2]
-        cdef Handle part
-        if self.access == HOST:
-            return root + offset
-        region[0], region[1] = offset, max(size, 1)
-        part = api.create_sub_buffer(<Handle> <uintptr_t> root, 0, BUFFER_CREATE_TYPE_REGION, region, &status)
-        if status != SUCCESS:
-            raise DeviceError(
-                f"the device has no buffers inside buffers at offset {offset} ({status_name(status)}); choose another device"
-            )
-        self.parts[self.part_count] = part
-        self.part_count += 1
-        return <uintptr_t> part
 
     def assemble(self, entries, programs, pointers, local):
         """Make the launch steps and the code."""
@@ -736,7 +713,7 @@ cdef class Executor:
         size = self.size[counter]
         if self.access == BUFFER:
             return api.copy_buffer(
-                self.queue, self.holders[repeat[4]], self.holders[counter],
+                self.queue, self.address[repeat[4]], self.address[counter],
                 self.offsets[repeat[4]] + self.iteration[repeat[1]] * size, self.offsets[counter], size, 0, NULL, NULL
             )
         self.address[counter] = <char*> self.address[repeat[4]] + self.iteration[repeat[1]] * size
@@ -746,7 +723,7 @@ cdef class Executor:
         cdef size_t size = self.size[source]
         if self.access == BUFFER:
             return api.copy_buffer(
-                self.queue, self.holders[source], self.holders[target], self.offsets[source], self.offsets[target], size,
+                self.queue, self.address[source], self.address[target], self.offsets[source], self.offsets[target], size,
                 0, NULL, self.machine.event
             )
         if not self.calls_kernels:
@@ -761,7 +738,7 @@ cdef class Executor:
             status = self.finish()
             memcpy(target, self.address[buffer], size)
             return status
-        return api.read_buffer(self.queue, self.holders[buffer], 1, self.offsets[buffer], size, target, 0, NULL, NULL)
+        return api.read_buffer(self.queue, self.address[buffer], 1, self.offsets[buffer], size, target, 0, NULL, NULL)
 
     cdef int make_copies(self) noexcept nogil:
         """Copy the arguments that the run overwrites and that nobody gave away: to their results, or to memory of their
@@ -816,7 +793,7 @@ cdef class Executor:
                 root = self.outputs[each.index] if each.result else self.inputs[each.index]
             else:
                 root = self.output_roots[each.index] if each.result else self.input_roots[each.index]
-            self.address[each.buffer] = self.holders[each.buffer] = root
+            self.address[each.buffer] = root
         return SUCCESS
 
     cdef int place_arguments(self) noexcept nogil:
@@ -920,7 +897,7 @@ cdef class Executor:
                 if array.nbytes == 0:
                     continue
                 status = api.write_buffer(
-                    self.queue, self.holders[<int64_t> buffer], 1, self.offsets[<int64_t> buffer], array.nbytes,
+                    self.queue, self.address[<int64_t> buffer], 1, self.offsets[<int64_t> buffer], array.nbytes,
                     np.PyArray_DATA(array), 0, NULL, NULL,
                 )
                 if status != SUCCESS:
@@ -1010,13 +987,20 @@ cdef void call_kernel(Launch* step, int who, int32_t begin, int count) noexcept 
 
 cdef int make_kernel(Launch* step, int who) noexcept nogil:
     """Make the kernel object of a thread; OpenCL's status."""
-    cdef int32_t status = SUCCESS
+    cdef int32_t n, status = SUCCESS
+    cdef int64_t offset
     cdef Handle kernel = api.create_kernel(step.program, step.function, &status)
     if status != SUCCESS:
         return status
     step.kernels[who] = kernel
     status = api.set_kernel_arg(kernel, 0, sizeof(int32_t), &step.which)
-    return status if status != SUCCESS else api.set_kernel_arg(kernel, 1, sizeof(int32_t), &step.bases[who])
+    if status == SUCCESS:
+        status = api.set_kernel_arg(kernel, 1, sizeof(int32_t), &step.bases[who])
+    for n in range(step.count if step.machine.access == BUFFER else 0):
+        if status == SUCCESS:
+            offset = step.machine.offsets[step.buffers[n]]
+            status = api.set_kernel_arg(kernel, 2 + step.count + n, sizeof(int64_t), &offset)
+    return status
 
 
 cdef int enqueue(Launch* step, int who, int32_t begin, size_t items) noexcept nogil:

@@ -23,9 +23,6 @@ cdef struct Api:
         uint32_t waits, const void* wait_list, void* event
     ) noexcept nogil
     Handle (*create_buffer)(Handle context, uint64_t flags, size_t size, void* host, int32_t* status) noexcept nogil
-    Handle (*create_sub_buffer)(
-        Handle buffer, uint64_t flags, uint32_t kind, const void* info, int32_t* status
-    ) noexcept nogil
     int32_t (*release_buffer)(Handle buffer) noexcept nogil
     int32_t (*write_buffer)(
         Handle queue, Handle buffer, uint32_t blocking, size_t offset, size_t size, const void* host,

@@ -20,7 +20,6 @@ _FUNCTIONS = (
     "clFinish",
     "clEnqueueSVMMemcpy",
     "clCreateBuffer",
-    "clCreateSubBuffer",
     "clReleaseMemObject",
     "clEnqueueWriteBuffer",
     "clEnqueueReadBuffer",

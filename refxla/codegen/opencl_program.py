@@ -52,13 +52,15 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 @dataclass(frozen=True)
 class ProgramPart:
     """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
-    of the largest launch; the functions that other parts call, and those of other parts that it calls."""
+    of the largest launch; the functions that other parts call, and those of other parts that it calls; whether its
+    __kernels take offsets (see Program)."""
 
     source: str
     functions: tuple[str, ...]
     items: int = 1
     exports: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    offsets: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Program:
     of its argument `which`).
 
     A __kernel takes `which` and `base` (both int), then as many pointers as `pointers` says, of which a function may
-    use but the first ones; item = base + get_global_id(0). One with a work-group ignores `which` and `base`.
+    use but the first ones; item = base + get_global_id(0). One with a work-group ignores `which` and `base`. For
+    targets with `offsets`, as many numbers of type long follow: the bytes from each pointer to what it stands for.
     """
 
     parts: tuple[ProgramPart, ...]
@@ -89,8 +92,8 @@ class _Dispatcher:
     """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, the
     items of a persistent kernel, which also takes the number of workers and its place in the phases; else 0)."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.items = name, 1
+    def __init__(self, name: str, offsets: bool) -> None:
+        self.name, self.items, self.offsets = name, 1, offsets
         self.functions: list[tuple[str, list[str], int]] = []
         self.texts: dict[str, int] = {}  # the functions and those that they call, with their sizes
 
@@ -104,13 +107,24 @@ class _Dispatcher:
         """How many pointers it takes."""
         return max(len(types) for _, types, _ in self.functions)
 
-    def text(self) -> str:
+    def parameters(self) -> str:
+        """What it takes, as C."""
         pointers = "".join(f", __global void* p{n}" for n in range(self.count))
-        lines = [f"__kernel void {self.name}(const int which, const int base{pointers}) {{"]
+        offsets = "".join(f", const long o{n}" for n in range(self.count)) if self.offsets else ""
+        return f"const int which, const int base{pointers}{offsets}"
+
+    def arguments(self, types: Sequence[str]) -> str:
+        """Its first pointers as those of a function, as C."""
+        if not self.offsets:
+            return "".join(f", ({t})p{n}" for n, t in enumerate(types))
+        return "".join(f", ({t})((__global uchar*)p{n} + o{n})" for n, t in enumerate(types))
+
+    def text(self) -> str:
+        lines = [f"__kernel void {self.name}({self.parameters()}) {{"]
         lines.append("    const int item = base + (int)get_global_id(0);")
         lines.append("    switch (which) {")
         for which, (name, types, workers) in enumerate(self.functions):
-            args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
+            args = self.arguments(types)
             if not workers:
                 lines.append(f"    case {which}: {name}(item{args}); break;")
                 continue
@@ -118,7 +132,7 @@ class _Dispatcher:
                 f"    case {which}: {{",
                 "        int phase[3] = {0, 0, 0};",
                 f"        {name}(item, {workers}, phase{args});",
-                f"        rx_leave_s32((__global long*)p0, {workers});",
+                f"        rx_leave_s32({self.arguments(['__global long*'])[2:]}, {workers});",
                 "        break;",
                 "    }",
             ]
@@ -129,21 +143,19 @@ class _Dispatcher:
 class _WorkGroups(_Dispatcher):
     """A __kernel of one function, whose items work together in groups of `size`."""
 
-    def __init__(self, name: str, size: int, local_bytes: int) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, offsets: bool, size: int, local_bytes: int) -> None:
+        super().__init__(name, offsets)
         self.work_group, self.local_bytes = size, local_bytes
 
     def text(self) -> str:
         ((name, types, _),) = self.functions
-        pointers = "".join(f", __global void* p{n}" for n in range(self.count))
-        arguments = "".join(f", ({t})p{n}" for n, t in enumerate(types))
         lines = [f"__kernel __attribute__((reqd_work_group_size({self.work_group}, 1, 1)))"]
-        lines.append(f"void {self.name}(const int which, const int base{pointers}) {{")
+        lines.append(f"void {self.name}({self.parameters()}) {{")
         local = "0"
         if self.local_bytes:
             local = "(__local uchar*)local_memory"
             lines.append(f"    __local float4 local_memory[{-(-self.local_bytes // 16)}];")
-        lines.append(f"    {name}((int)get_group_id(0), (int)get_local_id(0), {local}{arguments});")
+        lines.append(f"    {name}((int)get_group_id(0), (int)get_local_id(0), {local}{self.arguments(types)});")
         return "\n".join([*lines, "}", ""])
 
 
@@ -225,8 +237,10 @@ class Builder:
         width = pointers if self.part is None else next(w for w in _WIDTHS if w >= pointers)
         same = self._open.setdefault(width, [])
         if self.target.kind == "gpu":
-            name = f"refxla_{self._count}"
-            alone = _WorkGroups(name, kernel.work_group, kernel.local_bytes) if kernel.work_group else _Dispatcher(name)
+            name, offsets = f"refxla_{self._count}", self.target.offsets
+            alone = _Dispatcher(name, offsets)
+            if kernel.work_group:
+                alone = _WorkGroups(name, offsets, kernel.work_group, kernel.local_bytes)
             same.append(alone)
             self._count += 1
             return alone
@@ -237,7 +251,7 @@ class Builder:
 
         best = min(same, key=cost, default=None)
         if best is None or cost(best) > sum(texts.values()):
-            best = _Dispatcher(f"refxla_{self._count}")
+            best = _Dispatcher(f"refxla_{self._count}", self.target.offsets)
             same.append(best)
             self._count += 1
         return best
@@ -272,7 +286,7 @@ class Builder:
             imports = {name: outside for each in external for name, outside in each.items() if name in called}
             launched = [unit.dispatcher for unit in part if unit.dispatcher]
             if exports:
-                launched.append(_Dispatcher(f"refxla_{self._count}"))
+                launched.append(_Dispatcher(f"refxla_{self._count}", False))
                 launched[-1].functions = [(e, functions.pointers[n], 0) for n, e in exports.items()]
                 self._count += 1
             self._finish(launched, [(n, text) for n, text in needed if n in own], imports, exports)
@@ -310,6 +324,7 @@ class Builder:
             max((d.items for d in dispatchers), default=1),
             tuple(exports.values()),
             tuple(imports.values()),
+            self.target.offsets,
         )
         self._parts.append(program_part)
         self.ready(program_part)

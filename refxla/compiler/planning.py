@@ -37,9 +37,7 @@ def plan_module(
         cores = target.compute_units if merge and target.kind == "cpu" and target.clang else 0
         emitter = KernelDeduplicator(partial(emit, target=target))
         tiled_fusion = TILED_FUSION not in without
-        planned = make_plan(
-            optimized, emitter, target.costs, fuse, cores, target.persistent, on_kernel, tiled_fusion, target.alignment
-        )
+        planned = make_plan(optimized, emitter, target.costs, fuse, cores, target.persistent, on_kernel, tiled_fusion)
         planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:

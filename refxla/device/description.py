@@ -111,11 +111,12 @@ class Target:
     says that products which are subnormal take far longer than others. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
     in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
-    which takes a device that uses the host's memory as it is (ir/library_calls.py). `costs` are its rates, as measured.
+    which takes a device that uses the host's memory as it is (ir/library_calls.py). `offsets` says that kernels are
+    given memory objects, and where in them each array begins: they do not reach the host's memory. `costs` are its
+    rates, as measured.
 
     Of a GPU, `sub_group` is the number of work items that run in lockstep, neighbours in a work-group; `group_size` the
-    most items of a work-group, `local_bytes` the most local memory that it may have, and `alignment` the bytes that
-    buffers inside buffers begin at multiples of. The defaults are what almost
+    most items of a work-group, and `local_bytes` the most local memory that it may have. The defaults are what almost
     every GPU has. Code for CPUs has no work-groups.
     """
 
@@ -136,7 +137,7 @@ class Target:
     sub_group: int = 32
     group_size: int = 256
     local_bytes: int = 32768
-    alignment: int = LINE
+    offsets: bool = False
     tile_configurations: Mapping[str, TileConfiguration] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -53,7 +53,7 @@ def _target(
         sub_group=sub_group,
         group_size=group,
         local_bytes=local_bytes,
-        alignment=512,
+        offsets=True,
     )
 
 

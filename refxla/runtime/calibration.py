@@ -2,8 +2,8 @@
 
 The costs by which fusion is decided (Costs) were fitted to one machine. On another they are those costs times what it
 takes longer: a figure of each core over the same figure there, to the nearest power of two, so that noise does not turn
-decisions round from one measurement to the next. Of a GPU, the figures are those of all its compute units, which work on
-any kernel together, over those of all cores there. No bit of any result depends on them.
+decisions round from one measurement to the next. Of a GPU, whose compute units work on any kernel together, the figures
+are those of all units over those of all cores there. No bit of any result depends on them.
 
 Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
 program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
@@ -48,8 +48,8 @@ SHARE = 0.9  # of the cores that a measurement must have had to itself
 @dataclass(frozen=True)
 class MeasuredRates:
     """What one core of a device, or compute unit of a GPU, reaches while all are at work: `bandwidth`, the gigabytes
-    that a copy reads and writes in a second; `arithmetic`, billions of operations in a second, of f32 multiply-adds (two
-    operations each; in vectors of 32 bytes on a CPU); `launch`, the microseconds of one launch among many."""
+    that a copy reads and writes in a second; `arithmetic`, billions of operations in a second, of f32 multiply-adds of
+    two operations each (in vectors of 32 bytes on a CPU); `launch`, the microseconds of one launch among many."""
 
     bandwidth: float
     arithmetic: float

@@ -42,15 +42,14 @@ class Properties:
     """The answers.
 
     `works`: a small program gives the right result (else `problem` says what happened). `access`: "host" when kernels
-    reach host memory through its own pointers, else "buffer": the device's memory is its own. `clang`: clang's builtins compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the
-    time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
-    inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
-    square root are correctly rounded. `vector_bytes`: the width of a register. `slow_subnormals`: products that are
-    subnormal take several times as long as others.
-    `persistent`: items can go through phases together (persistent_kernel.py).
-    `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
-    a function may ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
-    (builtins_library.py), "" if there is none.
+    reach host memory through its own pointers, else "buffer": the device's memory is its own. `clang`: clang's builtins
+    compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the time of OpenCL's
+    fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is inlined).
+    `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and square root
+    are correctly rounded. `vector_bytes`: the width of a register. `slow_subnormals`: products that are subnormal take
+    several times as long as others. `persistent`: items can go through phases together (persistent_kernel.py).
+    `features`: those of the processor that a function may ask for (see Target), "" if it may not. `builtins` is PoCL's
+    library as refxla's kernels need it (builtins_library.py), "" if there is none.
     """
 
     works: bool = False
@@ -65,7 +64,6 @@ class Properties:
     bare: bool = False
     rounded: bool = False
     slow_subnormals: bool = False
-    alignment: int = 128
     features: str = ""
     persistent: bool = False
     builtins: str = ""
@@ -279,7 +277,6 @@ def _runs(bench: Bench) -> dict[str, Any]:
     native = bench.raw.native_vector_width_float
     return {
         "works": True,
-        "alignment": max(1, bench.raw.mem_base_addr_align // 8),
         "vector_bytes": min(32, max(16, 4 * native)),
     }
 

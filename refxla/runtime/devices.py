@@ -57,6 +57,7 @@ class Device(OpenClDevice):
             costs=calibration.costs(self),
             bare=p.bare and self.platform == pocl.NAME,
             slow_subnormals=p.slow_subnormals,
+            offsets=p.access == "buffer",
         )
         if self.kind != "gpu":
             return target
@@ -65,12 +66,11 @@ class Device(OpenClDevice):
             sub_group=_sub_group(self.raw) or target.sub_group,
             group_size=self.raw.max_work_group_size,
             local_bytes=self.raw.local_mem_size,
-            alignment=max(p.alignment, target.alignment),
         )
 
     @property
     def access(self) -> str:
-        """How kernels reach memory: "host" (arrays are used in place), or "buffer" (the device has memory of its own)."""
+        """How kernels reach memory: "host" (arrays are used in place), "buffer" (the device has memory of its own)."""
         return self.properties.access
 
     @property

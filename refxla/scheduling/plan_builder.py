@@ -18,13 +18,13 @@ from refxla_spec.types import Shape
 from .._core.buffer_offsets import assign
 from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
-from ..device.description import LINE, Costs
+from ..device.description import Costs
 from ..ir import plan as p
 from .launch_merging import LaunchMerger
 from .merged_kernel import uses
 from .tiled_fusion import TilingDecision
 
-ALIGNMENT = LINE
+ALIGNMENT = 64
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
 Steps = list[p.Step]
 
@@ -74,9 +74,7 @@ class PlanBuilder:
         persistent: bool,
         on_kernel: Callable[[p.Kernel], object] | None,
         tiled_fusion: bool,
-        alignment: int,
     ) -> None:
-        self.alignment = alignment
         self.module, self.emit, self.costs, self.fuse, self.on_kernel = module, emit, costs, fuse, on_kernel
         self.blocks: list[MemoryBlock] = []
         self.number: dict[MemoryBlock, int] = {}
@@ -112,7 +110,7 @@ class PlanBuilder:
             block = self.block(name, Shape.of(array), p.CONSTANT)
             block.offset = self.constant_bytes
             self.constant_values.append((block.offset, array))
-            self.constant_bytes += _aligned(block.bytes, self.alignment)
+            self.constant_bytes += _aligned(block.bytes)
             self.constants[key] = block
         return self.constants[key]
 
@@ -120,7 +118,7 @@ class PlanBuilder:
         """The number of a new block of memory that is zeroed once."""
         block = self.block(f"{name}.workspace", Shape.array("u8", (bytes,)), p.WORKSPACE)
         block.offset = self.workspace_bytes
-        self.workspace_bytes += _aligned(bytes, self.alignment)
+        self.workspace_bytes += _aligned(bytes)
         return self.number[block]
 
     def scratch(self, name: str, element_type: str, count: int) -> int:
@@ -168,10 +166,7 @@ class PlanBuilder:
         donated: Sequence[int] = (),
     ) -> p.Plan:
         total = assign_offsets(
-            [b for b in self.blocks if b.space == p.ARENA],
-            self.number,
-            live_ranges(steps, self.kernels),
-            self.alignment,
+            [b for b in self.blocks if b.space == p.ARENA], self.number, live_ranges(steps, self.kernels)
         )
         renumbered, kernels = p.renumbered(tuple(steps), self.kernels)
         all_buffers = [p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks]
@@ -203,21 +198,18 @@ def written_buffers(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> set
 
 
 def assign_offsets(
-    blocks: Sequence[MemoryBlock],
-    number: Mapping[MemoryBlock, int],
-    ranges: Mapping[int, Range],
-    alignment: int = ALIGNMENT,
+    blocks: Sequence[MemoryBlock], number: Mapping[MemoryBlock, int], ranges: Mapping[int, Range]
 ) -> int:
-    """Give each block its offset, a multiple of `alignment`, so that none lies where another one does that is live at the same time; the bytes of
+    """Give each block its offset, so that none lies where another one does that is live at the same time; the bytes of
     all. `number` has the blocks' numbers, by which `ranges` has their live ranges; a block without one is not used."""
     used = [b for b in blocks if number[b] in ranges]
     starts, ends = ([ranges[number[b]][side] for b in used] for side in (0, 1))
     begin, end, size = (np.array(column, np.int64) for column in (starts, ends, [b.bytes for b in used]))
-    offsets, total = assign(begin, end, size, alignment)
+    offsets, total = assign(begin, end, size, ALIGNMENT)
     for block, offset in zip(used, offsets, strict=True):
         block.offset = int(offset)
     return int(total)
 
 
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+def _aligned(size: int) -> int:
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT

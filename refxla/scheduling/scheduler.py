@@ -18,7 +18,7 @@ from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
 from .merged_kernel import MergedLaunch
-from .plan_builder import ALIGNMENT, Emit, MemoryBlock, PlanBuilder, Refusal
+from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
 from .tiled_fusion import TilingDecision
 
 
@@ -44,17 +44,16 @@ def make_plan(
     persistent: bool = False,
     on_kernel: Callable[[p.Kernel], object] | None = None,
     tiled_fusion: bool = True,
-    alignment: int = ALIGNMENT,
 ) -> PlanningResult:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
     Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. With
     `launch_merging_cores`, the number of cores of a CPU, small launches are merged (launch_merging.py); 0 leaves each
     kernel a launch. `persistent` allows persistent kernels (persistent_kernel.py), `tiled_fusion` tiled fusions
-    (tiled_fusion.py). Buffers begin at multiples of `alignment` bytes. `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
+    (tiled_fusion.py). `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
     """
     builder = PlanBuilder(
-        module, emit, costs or Costs(), fuse, launch_merging_cores, persistent, on_kernel, tiled_fusion, alignment
+        module, emit, costs or Costs(), fuse, launch_merging_cores, persistent, on_kernel, tiled_fusion
     )
     entry = module.entry
     single = entry.root.opcode != "tuple"

@@ -13,7 +13,8 @@ from refxla.codegen.emitter_registry import emit
 from refxla.device.description import Target
 from refxla.device.gpu_models import EMULATED
 
-GPU = replace(EMULATED, compute_units=1)  # so that small arrays have items of several elements
+# So that small arrays have items of several elements; these tests give kernels arrays, not memory objects.
+GPU = replace(EMULATED, compute_units=1, offsets=False)
 REDUCERS = """
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     add64 { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT c = f64[] add(a, b) }

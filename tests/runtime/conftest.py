@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from refxla_spec.types import Shape
@@ -117,7 +119,7 @@ def execute(request, device):
     from refxla.runtime.program_build import build
 
     def make(plan: Plan) -> Executor:
-        text = program(plan.kernels, device.target)
+        text = program(plan.kernels, replace(device.target, offsets=request.param == "buffer"))
         built = build(device, text)
         return Executor(
             plan, text.entries, built, device.queue(device.small), device.context, access=request.param, local=1

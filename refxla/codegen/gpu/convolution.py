@@ -1,4 +1,4 @@
-"""The kernels of kind "convolution" for GPUs: an implicit matrix product, whose left side is read where the window lies.
+"""The kernels of kind "convolution" for GPUs: an implicit matrix product, its left side read where the window lies.
 
 A row of the left side is a placing of the window in an image of the batch, a term an element of the window and an input
 feature. Nothing is written out for it: the copy of a block to local memory evaluates the elements where they are

@@ -30,7 +30,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import multiply_add, type_name
-from ..index_printer import c_of
+from ..index_printer import c_of, c_of_conditions
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
@@ -73,7 +73,9 @@ class MatrixProduct:
 
 def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     """The kernel of a product, or two, with what is computed of its operands before and of its results after it."""
-    split = choose(p.groups, p.m, p.n, p.k, segment_terms(p.k, p.name), p.target, p.element_bytes)
+    any_term = [variable(name, 0, count - 1) for name, count in (("g", p.groups), ("i", p.m), ("k", p.k))]
+    masked = c_of_conditions(p.left_exists(*any_term)) is not True
+    split = choose(p.groups, p.m, p.n, p.k, segment_terms(p.k, p.name), p.target, p.element_bytes, masked)
     product = _Gemm(p, split).kernel()
     return (product,) if split.parts == 1 else (product, _segments_added(p))
 

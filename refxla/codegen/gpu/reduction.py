@@ -25,8 +25,8 @@ from ..reductions.schedule import CachedOperand, Schedule, schedule, values_read
 from . import elementwise, staged_reduction
 from .lane_reduction import LaneReduction
 from .partial_totals import PartialTotals, scratch_arguments
-from .staged_reduction import StagedReduction
 from .reduction_levels import by_levels
+from .staged_reduction import StagedReduction
 from .work_groups import group_size
 
 SHORT_COLUMN = 64  # elements of a result, up to which columns that are read again are one kernel

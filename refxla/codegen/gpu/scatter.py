@@ -1,11 +1,11 @@
 """The kernels of kind "scatter" for GPUs: updates combined in their order, in place.
 
 What hits one element must be combined one after the other, what hits different ones need not. So the numbers of the
-elements of the updates are sorted by what they hit, stably (merge_sort.py, tiled_radix_sort.py): by their indices in those dimensions of the
-operand that the scatter indexes, since in the others an element of an update has its place. An item for each of them
-looks at the keys; those that are the first of their key in that order combine it and the ones that follow. What lies
-outside of the operand comes last. Where no element is hit twice, nothing is sorted. A few updates are combined as on a
-CPU, by an item for each element in the dimensions that are not indexed.
+elements of the updates are sorted by what they hit, stably (merge_sort.py, tiled_radix_sort.py): by their indices in
+those dimensions of the operand that the scatter indexes, since in the others an element of an update has its place. An
+item for each of them looks at the keys; those that are the first of their key in that order combine it and the ones
+that follow. What lies outside of the operand comes last. Where no element is hit twice, nothing is sorted. A few
+updates are combined as on a CPU, by an item for each element in the dimensions that are not indexed.
 """
 
 from __future__ import annotations

@@ -46,5 +46,5 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     types = tuple(key.ctype for key in ordering)
     arguments = tuple(rows.inputs_and_outputs())
     group = group_size(target)
-    merging = MergeSort(fusion.name, rows.rows, rows.length, types, group, arguments, keys, use)
-    return merging.by_digits([8 * KEY_BYTES[t] for t in types], target.local_bytes).kernels()
+    by_merges = MergeSort(fusion.name, rows.rows, rows.length, types, group, arguments, keys, use)
+    return by_merges.by_digits([8 * KEY_BYTES[t] for t in types], target.local_bytes).kernels()

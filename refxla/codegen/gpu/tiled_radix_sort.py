@@ -123,7 +123,8 @@ class TiledRadixSort:
         head = "(const int shift, const int group, const int item, __local uchar* local_memory, "
         body = f"{head}{', '.join(parameters)}) {{\n{block.text()}}}\n"
         function = f"radix_{hashlib.sha256(body.encode()).hexdigest()[:8]}"
-        call = f"    {function}({shift}, group, item, local_memory, {', '.join(f'a{n}' for n in range(len(arguments)))});\n"
+        pointers = ", ".join(f"a{n}" for n in range(len(arguments)))
+        call = f"    {function}({shift}, group, item, local_memory, {pointers});\n"
         return Kernel(
             name, call, tuple(arguments), items, work_group=self.group, local_bytes=memory.bytes,
             helpers=(f"void {function}{body}",),
@@ -283,8 +284,8 @@ class TiledRadixSort:
         return f"(int)(({word} >> ({digit}) % 4 * 16) & 0xfffful)"
 
     def _running_sums(self, block: Block, values: dict[str, str], sums: str, count: int) -> None:
-        """Declares `up_to0` ..., the sums of `count` values over all items up to this one. Those of the last item lie in
-        `sums`, `from` and the item's number on, each value's a work-group further."""
+        """Declares `up_to0` ..., the sums of `count` values over all items up to this one. Those of all items lie in
+        `sums`, at `from` and the item's number, each value's a work-group further."""
         for w, value in enumerate(values):
             block.line(f"{sums}[{w * self.group} + item] = {value};")
         block.line("int from = 0;")

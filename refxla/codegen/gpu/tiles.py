@@ -5,8 +5,8 @@ memory; each item then multiplies the rows and columns that are its own. An item
 neighbours, and so do its columns: a quad is 16 bytes of local memory, read at once, and the quads of neighbouring items
 lie side by side, so that no two of them use the same bank.
 
-Where the tiles are too few for all compute units, and sums are long, the segments of the sums (contraction_order.py) are
-shared out, too.
+Where the tiles are too few for all compute units, and sums are long, the segments of the sums (contraction_order.py)
+are shared out, too.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Tile:
 
     @property
     def density(self) -> float:
-        """Of the instructions of the loop over terms, the part that multiplies: an item loads its rows and columns by
-        quads for each term."""
+        """Of the time of the loop over terms, the part that multiplies: an item loads its rows and columns by quads for
+        each term, and the bookkeeping for all terms comes to as much again, or more."""
         multiplies = self.item_rows * self.item_columns
         loads = -(-self.item_rows // QUAD) + -(-self.item_columns // QUAD)
-        return multiplies / (multiplies + 2 * loads)
+        return multiplies / (multiplies + LOAD * loads)
 
     def local_bytes(self, element: int) -> int:
         """The local memory of two blocks of either operand, with elements of so many bytes."""
@@ -64,36 +64,43 @@ TILES = (
 )
 
 
-RATE = 130.0  # multiply-adds a nanosecond of a compute unit that has several work-groups
-LONELY = 0.6  # of this rate that it reaches with one, which waits for memory and barriers
+# As measured on an H200, in the units of a multiply-add and of its compute units:
+LOAD = 3  # multiply-adds that take as long as a load of a quad and what belongs to it
+RATE = 185.0  # multiply-adds a nanosecond of a compute unit
+LONELY, LONELY_SUMS = 0.86, 8192  # of this rate that it reaches with no more sums at a time: it waits for memory
+MASKED_ROW = 1 / 80  # of the time that each row of an item takes longer where terms may be left out
 COMBINE_NS, COMBINE_BYTE_NS = 5000.0, 0.0005  # of the kernel that adds the sums of segments
 MOST_SPLIT_BYTES = 1 << 28  # of the sums of segments in memory
 
 
 @dataclass(frozen=True)
 class Split:
-    """A tile, and in how many parts the segments of its terms are shared out among work-groups; `segments` in a part."""
+    """A tile, and the parts in which the segments of its terms are shared out among work-groups: `segments` in each."""
 
     tile: Tile
     parts: int
     segments: int
 
 
-def choose(groups: int, m: int, n: int, k: int, segment: int, target: Target, element: int) -> Split:
+def choose(
+    groups: int, m: int, n: int, k: int, segment: int, target: Target, element: int, masked: bool = False
+) -> Split:
     """The tile for `groups` products of m x n results of k terms, with sums of so many bytes, and the parts, that take
     the least time: the compute unit with most work-groups does one after the other, each as long as its multiply-adds
     take. Where sums have segments of so many terms (else 0), parts of a tile's segments may have a work-group each,
-    which leaves the sums of the segments to a second kernel.
+    which leaves the sums of the segments to a second kernel. `masked`: terms may be left out.
     """
     count = -(-k // segment) if segment else 1
-    sums = count * groups * m * n
+    split_sums = count * groups * m * n
 
     def time(split: Split) -> float:
         tile, terms = split.tile, k if split.parts == 1 else split.segments * segment
         tiles = groups * -(-m // tile.rows) * -(-n // tile.columns)
         each = -(-tiles * split.parts // target.compute_units)
-        work = each * tile.rows * tile.columns * terms / tile.density / (RATE if each > 1 else LONELY * RATE)
-        return work + (COMBINE_NS + 2 * element * sums * COMBINE_BYTE_NS if split.parts > 1 else 0.0)
+        sums_at_a_time = each * tile.rows * tile.columns
+        rate = RATE * (LONELY if sums_at_a_time <= LONELY_SUMS else 1.0)
+        work = sums_at_a_time * terms / tile.density / rate * (1 + MASKED_ROW * tile.item_rows if masked else 1.0)
+        return work + (COMBINE_NS + 2 * element * split_sums * COMBINE_BYTE_NS if split.parts > 1 else 0.0)
 
     def fits(split: Split) -> bool:
         tile = split.tile
@@ -102,7 +109,7 @@ def choose(groups: int, m: int, n: int, k: int, segment: int, target: Target, el
         return small and tile.group <= target.group_size and tile.local_bytes(element) <= target.local_bytes
 
     each = [count]
-    while each[-1] > 1 and sums * element <= MOST_SPLIT_BYTES:
+    while each[-1] > 1 and split_sums * element <= MOST_SPLIT_BYTES:
         each.append(-(-each[-1] // 2))
     splits = (Split(tile, -(-count // n), n) for tile in TILES for n in each)
     return min(filter(fits, splits), key=time)

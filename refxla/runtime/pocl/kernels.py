@@ -31,8 +31,9 @@ def finish(device: Device, raw: Any, programs: Iterable[tuple[Any, ProgramPart]]
             kernel = cl.Kernel(program, function)
             kernel.set_arg(0, np.int32(-1))
             kernel.set_arg(1, np.int32(0))
+            pointers = (kernel.num_args - 2) // (2 if part.offsets else 1)
             for n in range(2, kernel.num_args):
-                kernel.set_arg(n, nothing)
+                kernel.set_arg(n, nothing if n < 2 + pointers else np.int64(0))
             for size in sizes(part):
                 cl.enqueue_nd_range_kernel(queue, kernel, (size,), (1,))
     queue.finish()
