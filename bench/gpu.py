@@ -3,7 +3,8 @@
     python -m bench.gpu                            the suite, and its kernels at sizes that fill a large GPU
     python -m bench.gpu softmax models             entries, by groups ("large" is one) or texts that names hold
     python -m bench.gpu --device gpu:0 --peers     the device; no peers
-    python -m bench.gpu --json FILE                the raw figures, written after each entry
+    python -m bench.gpu --json FILE                the raw figures, after those that FILE has
+    python -m bench.gpu --page                     docs/gpu.md anew, from docs/benchmarks/gpu-h200.json
 
 Arrays lie on the device. For each entry: the seconds of the first call; the device's own time of each kernel, the least
 of several calls; a call with its results waited for, the least of many. JAX runs the same function in its full f32
@@ -191,26 +192,63 @@ def beside(peer: str, function: Callable, arguments: Any, mine: list[Any], bound
             return {"absent": f"{type(problem).__name__}: {problem}"[:200]}
 
 
-def line(result: Result, model: GpuModel | None) -> str:
-    """A row of a table in Markdown: the times in microseconds."""
+# The page ------------------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[1]
+PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-h200.json"
+BEGIN, END = "<!-- begin of the measured table -->", "<!-- end of the measured table -->"
+HEAD = (
+    "| entry | first call, s | call, us | kernels, us | largest of its limit | JAX, us | in TF32, us | beside JAX |",
+    "|---|--:|--:|--:|--:|--:|--:|--:|",
+)
+
+
+def line(result: Result, peers: dict[str, dict[str, Any]], model: GpuModel | None) -> str:
+    """A row of the table in Markdown."""
     if result.problem:
-        return f"| {result.entry} | {result.problem} | | | | | |"
+        return f"| {result.entry} | {result.problem} |" + " |" * (HEAD[0].count("|") - 3)
     largest = max(result.kernels, key=lambda k: k.seconds)
-    reached = f"{largest.reached(model):.0%}" if model and largest.bytes else ""
-    beside = []
-    for name in ("jax", "jax-tf32"):
-        peer = result.peers.get(name, {})
-        beside.append(f"{peer['call'] * 1e6:,.0f}" if "call" in peer else peer.get("absent", ""))
+    reached = largest.reached(model) if model and largest.bytes else 0.0
+    calls = {name: peers.get(name, {}).get("call") for name in ("jax", "jax-tf32")}
+    shown = {
+        name: f"{call * 1e6:,.0f}" if call else peers.get(name, {}).get("absent", "") for name, call in calls.items()
+    }
+    ratio = f"{calls['jax'] / result.call:.2f}" if calls["jax"] else ""
     return (
         f"| {result.entry} | {result.first:.2f} | {result.call * 1e6:,.0f} | {result.device * 1e6:,.0f} "
-        f"| {reached} | {beside[0]} | {beside[1]} |"
+        f"| {f'{reached:.0%}' if reached >= 0.005 else ''} | {shown['jax']} | {shown['jax-tf32']} | {ratio} |"
     )
 
 
-HEAD = (
-    "| entry | first call s | call us | kernels us | largest of its limit | JAX us | JAX in TF32 us |",
-    "|---|--:|--:|--:|--:|--:|--:|",
-)
+def load_runs(file: Path) -> list[dict[str, Any]]:
+    """The runs of a file, the earliest first; none where there is no file."""
+    runs: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["runs"] if file.exists() else []
+    return runs
+
+
+def table(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of the table: of each entry the latest run that has it, and the latest that has peers."""
+    latest: dict[str, Result] = {}
+    peers: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for values in run["results"]:
+            result = Result(**{**values, "kernels": [KernelTime(**k) for k in values["kernels"]]})
+            latest[result.entry] = result
+            peers[result.entry] = result.peers or peers.get(result.entry, {})
+    order = [e.name for e in (*LARGE, *ENTRIES)]
+    model = _model(runs[-1]["device"]) if runs else None
+    return [*HEAD, *(line(latest[n], peers[n], model) for n in sorted(latest, key=order.index))]
+
+
+def _model(device: str) -> GpuModel | None:
+    return next((m for m in MODELS.values() if m.label in device), None)
+
+
+def page(runs: Sequence[dict[str, Any]]) -> str:
+    """docs/gpu.md with the table between its two marks."""
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    return "\n".join([before + BEGIN, *table(runs), END + after])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -220,7 +258,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="gpu", help="as `refxla devices` names them")
     parser.add_argument("--peers", nargs="*", default=["jax", "jax-tf32"], metavar="NAME")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the raw figures")
+    parser.add_argument("--page", action="store_true", help="only write docs/gpu.md, from what is kept there")
     options = parser.parse_args(arguments)
+    if options.page:
+        PAGE.write_text(page(load_runs(RAW)), "utf-8")
+        return 0
     import jax
 
     from .frameworks import load
@@ -228,15 +270,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load("jax")  # which asks for JAX's CPU alone
     jax.config.update("jax_platforms", None if options.peers else "cpu")
     device = refxla.runtime.devices.find(options.device)
-    model = next((m for m in MODELS.values() if m.label == device.label), None)
     results: list[Result] = []
+    former = load_runs(options.json) if options.json else []
     print("\n".join(HEAD), flush=True)
     for entry in chosen(options.entries, [*LARGE, *ENTRIES]):
         results.append(measured(entry, device, options.peers))
-        print(line(results[-1], model), flush=True)
+        print(line(results[-1], results[-1].peers, _model(str(device))), flush=True)
         if options.json:
-            content = {"device": str(device), "machine": describe(), "results": [asdict(r) for r in results]}
-            options.json.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+            run = {"device": str(device), "machine": describe(), "results": [asdict(r) for r in results]}
+            options.json.write_text(json.dumps({"runs": [*former, run]}, indent=1) + "\n", "utf-8")
     return 0
 
 

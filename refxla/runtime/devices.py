@@ -147,7 +147,7 @@ class DescribedGpu(Device):
 
 def devices() -> tuple[Device, ...]:
     """Every device, the default one first; () when there is none."""
-    return tuple(sorted(_load().values(), key=_rank))
+    return tuple(_ordered(_load()))
 
 
 def find(name: str | None = None) -> Device:
@@ -169,13 +169,15 @@ def choose(name: str | None = None) -> tuple[Device, str]:
     elif name is not None:
         origin = "it was asked for"
     else:
-        device = min(by_name.values(), key=_rank)
+        device = _ordered(by_name)[0]
         if device.kind == "simulator":
             raise DeviceError(f"the only OpenCL device is a simulator, {device.name}: name it to use it, or {FIX}")
         same = sum(d.kind == device.kind for d in by_name.values())
         reason = "it is the only one" if len(by_name) == 1 else f"the best of {len(by_name)} devices"
         if device.kind == "gpu":
-            reason += ": a GPU comes before a CPU"
+            reason += f": {_faster(device, by_name) or 'a GPU comes before a CPU'}"
+        elif any(d.kind == "gpu" for d in by_name.values()):
+            reason += f": {_faster(device, by_name)}"
         elif same > 1:
             reason += ": no GPU is here, and PoCL comes first among CPU devices"
         return replace(device, why=reason), reason
@@ -217,6 +219,31 @@ def _of_kind(name: str, by_name: dict[str, Device]) -> Device | None:
     if not of_kind or (colon and not (number.isdecimal() and int(number) < len(of_kind))):
         return None
     return of_kind[int(number or 0)]
+
+
+def _ordered(by_name: dict[str, Device]) -> list[Device]:
+    """The devices, the default one first: a GPU, unless a CPU is known to be faster."""
+    ordered = sorted(by_name.values(), key=_rank)
+    first = {kind: next((d for d in ordered if d.kind == kind), None) for kind in ("gpu", "cpu")}
+    gpu, cpu = first["gpu"], first["cpu"]
+    if gpu is not None and cpu is not None and 0 < _speed(gpu) < _speed(cpu):
+        ordered.sort(key=lambda d: d.kind == "gpu")
+    return ordered
+
+
+def _speed(device: Device) -> float:
+    """A figure for how fast a device is, of its bandwidth and its arithmetic; 0 where they were not measured."""
+    rates = calibration.load_rates(device)
+    return 0.0 if rates is None else (rates.bandwidth * rates.arithmetic) ** 0.5 * device.compute_units
+
+
+def _faster(device: Device, by_name: dict[str, Device]) -> str:
+    """Why the first device of a kind comes before that of the other; "" where not both were measured."""
+    kind = "cpu" if device.kind == "gpu" else "gpu"
+    other = next((d for d in sorted(by_name.values(), key=_rank) if d.kind == kind), None)
+    rates = [(d, calibration.load_rates(d)) for d in (device, other) if d is not None]
+    texts = [f"{r.bandwidth * d.compute_units:,.0f} GB/s" for d, r in rates if r is not None]
+    return f"it was measured to be faster, {' against '.join(texts)}" if len(texts) == 2 else ""
 
 
 def _rank(device: Device) -> tuple[int, int, str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.runtime import devices, discovery
+from refxla.runtime import calibration, devices, discovery
+from refxla.runtime.calibration import MeasuredRates
 from refxla.runtime.devices import Device, choose, find
 
 
@@ -200,3 +201,19 @@ def test_the_query_of_another_vendor_is_no_error(device):
     assert _sub_group(Amd()) == 64
     assert _sub_group(SimpleNamespace(warp_size_nv=32)) == 32
     assert _sub_group(device.raw) == 0
+
+
+def test_a_gpu_is_the_default_unless_the_cpu_was_measured_to_be_faster(only, monkeypatch):
+    only(fake("pocl", "cpu"), fake("nvidia:0", "gpu"))
+    rates: dict[str, MeasuredRates] = {}
+    monkeypatch.setattr(calibration, "load_rates", lambda device: rates.get(device.name))
+    assert choose()[0].name == "nvidia:0" and choose()[1] == "the best of 2 devices: a GPU comes before a CPU"
+    rates["nvidia:0"] = MeasuredRates(30.0, 500.0, 6.0)
+    assert choose()[0].name == "nvidia:0" and "comes before" in choose()[1]
+    rates["pocl"] = MeasuredRates(15.0, 100.0, 3.0)
+    assert choose()[0].name == "nvidia:0"
+    assert choose()[1] == "the best of 2 devices: it was measured to be faster, 120 GB/s against 60 GB/s"
+    rates["nvidia:0"] = MeasuredRates(5.0, 50.0, 6.0)
+    assert [d.name for d in devices.devices()] == ["pocl", "nvidia:0"]
+    assert choose()[1] == "the best of 2 devices: it was measured to be faster, 60 GB/s against 20 GB/s"
+    assert find("gpu").name == "nvidia:0"
