@@ -151,3 +151,14 @@ def trim() -> int:
         release_kept(space)
         rx_unlock_mutex(space.mutex)
     return released
+
+
+def set_limit(limit: int) -> int:
+    """Set how many bytes may be obtained of a device with memory of its own, of each. Gives the old limit, the least."""
+    cdef Space* space
+    old = []
+    for address, _, _ in _spaces.values():
+        space = <Space*> <uintptr_t> address
+        old.append(space.limit)
+        space.limit = limit
+    return min(old, default=0)

@@ -253,14 +253,22 @@ cdef Error* read_storage(Buffer* buffer, Storage** answer) noexcept nogil:
 
 
 cdef Error* buffer_pointer(PointerArgs* args) noexcept nogil:
-    """Where the array lies. Who has it counted as read from outside may have it after a deletion, too."""
+    """Where the array lies on the host. Who has it counted as read from outside may have it after a deletion, too. JAX
+    asks before the values are there: of an array that a device has, the host has a copy only then."""
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef Storage* storage
     lock(&buffer.lock)
     storage = buffer.storage if buffer.storage != NULL else buffer.kept
-    args.answer = NULL if storage == NULL else host_data(storage)
+    if storage != NULL:
+        hold(storage)
     unlock(&buffer.lock)
-    return deleted() if storage == NULL else NULL
+    if storage == NULL:
+        return deleted()
+    if storage.handle != NULL and not is_written(storage):
+        wait_for(storage.writer)
+    args.answer = host_data(storage)
+    drop(storage)
+    return no_memory("a copy of an array", buffer.bytes) if args.answer == NULL and buffer.bytes else NULL
 
 
 cdef Error* buffer_read_outside(SubjectArgs* args) noexcept nogil:

@@ -167,6 +167,27 @@ def test_results_lie_in_donated_memory():
     """)
 
 
+TRAINING = """
+    w = jnp.asarray(np.random.default_rng(0).normal(size=(64, 16)), jnp.float32)
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(128, 64)), jnp.float32)
+    step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(w), donate_argnums=0)
+    for n in range(20):
+        w = step(w, x)
+        if n == 10:
+            np.asarray(w)  # the host looks on
+    print(np.asarray(w).tobytes().hex())
+    view = np.from_dlpack(w)
+    assert (view == np.asarray(w)).all()
+    two = jax.jit(lambda a: (a + 1, lax.fori_loop(0, 3, lambda i, b: b @ b.T @ b * 1e-3, a)))(w)
+    print(np.asarray(two[1]).tobytes().hex())
+"""
+
+
+def test_arrays_on_a_device_with_memory_of_its_own():
+    """The same program, and the same bits."""
+    assert run(TRAINING, REFXLA_DEVICE="pocl:gpu") == run(TRAINING)
+
+
 def test_an_error_is_an_exception():
     """What refxla refuses is refused with its message, and the process goes on."""
     out = run("""

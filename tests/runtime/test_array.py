@@ -184,6 +184,57 @@ def test_donation(device):
     assert both(twice, twice).tolist() == [0] * 4 and twice.is_deleted()
 
 
+def test_arrays_stay_on_a_device_with_memory_of_its_own():
+    """Values come to the host when somebody there asks, and once."""
+    add = refxla.compile(ADD, device="pocl:gpu")
+    before = usage()[0], device_memory.usage()[0]
+    x, y = (refxla.device_put(np.full(1000, v, np.float32), "pocl:gpu") for v in (1, 2))
+    z = add(x, y)
+    for _ in range(5):
+        z = add(z, y)
+    z.block_until_ready()
+    host, there = usage()[0] - before[0], device_memory.usage()[0] - before[1]
+    assert host == 0 and 3 * 4000 <= there < 5 * 4096
+    view = np.asarray(z)
+    assert (view == 13).all() and np.asarray(z).ctypes.data == view.ctypes.data and usage()[0] - before[0] < 2 * 4096
+    del view
+    assert (add(z, x).tolist() == np.full(1000, 14.0)).all()  # what the host has seen is still there
+    assert (add(np.ones(1000, np.float32), y).tolist() == np.full(1000, 3.0)).all()
+    del x, y, z
+    gc.collect()
+    assert device_memory.usage()[0] == before[1] and device_memory.trim() > 0 and device_memory.usage()[1] == 0
+
+
+def test_a_donated_array_that_the_host_has_seen_gives_its_new_values():
+    step = refxla.compile(STEP, device="pocl:gpu")
+    w, g = refxla.device_put(np.full(1000, 8.0, np.float32), "pocl:gpu"), np.ones(1000, np.float32)
+    assert w.tolist()[0] == 8  # the host has a copy
+    w, _ = step(w, g, np.zeros(3, np.float32))
+    assert (np.asarray(w) == 7).all()
+    plain, _ = step(np.full(1000, 5.0, np.float32), g, refxla.device_put(np.zeros(3, np.float32), "pocl:gpu"))
+    assert (np.asarray(plain) == 4).all()
+
+
+def test_views_of_nothing_on_a_device():
+    empty = refxla.device_put(np.zeros((0, 3), np.float32), "pocl:gpu")
+    assert np.asarray(empty).shape == (0, 3) and empty.tolist() == []
+
+
+def test_want_of_memory_on_a_device_names_the_program(monkeypatch):
+    add = refxla.compile(ADD, device="pocl:gpu")
+    x = refxla.device_put(np.zeros(1000, np.float32), "pocl:gpu")
+    limit = device_memory.set_limit(device_memory.usage()[0])
+    try:
+        device_memory.trim()
+        with pytest.raises(MemoryError, match="pocl:gpu for the results of m"):
+            add(x, x)
+        with pytest.raises(MemoryError, match="4000 bytes on pocl:gpu"):
+            refxla.device_put(np.zeros(1000, np.float32), "pocl:gpu")
+    finally:
+        device_memory.set_limit(limit)
+    assert add(x, x).tolist()[0] == 0
+
+
 def test_numpy_functions():
     @refxla.compile
     def f(x, y, n):
