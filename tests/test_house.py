@@ -50,6 +50,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_core.batched_lapack",
         "_core.thread_pool",
         "_core.buffer_pool",
+        "_core.device_memory",
         "_core.arguments",
         "_core.calls",
         "_core.errors",

@@ -50,12 +50,13 @@ def pays(s: Schedule) -> bool:
         and not flow.epilogue_outputs
         and 0 < accumulators < FEW_ITEMS * s.target.compute_units
         and order.reduced_size // (order.partials * order.lanes) >= LEAST_ELEMENTS
-        and sum(register_bytes(type_name(o)) for o in _taken(s.passes[0])) * group_size(s.target) <= MOST_LOCAL_BYTES
+        and sum(register_bytes(type_name(o)) for o in _added_operands(s.passes[0])) * group_size(s.target)
+        <= MOST_LOCAL_BYTES
     )
 
 
-def _taken(step: Pass) -> list[Instruction]:
-    """What the accumulators of a pass take, an operand for each."""
+def _added_operands(step: Pass) -> list[Instruction]:
+    """The operands of which a pass adds elements, one for each accumulator."""
     return [o for r in step.reduces for o in inputs_and_initial_values(r)[0]]
 
 
@@ -70,7 +71,7 @@ class StagedReduction(LaneReduction):
         self.rows = self.group // self.columns
         self.strips = 1 if rows else -(-self.width // self.columns)
         (self.step,) = self.schedule.passes
-        bytes_each = sum(register_bytes(type_name(o)) for o in _taken(self.step))
+        bytes_each = sum(register_bytes(type_name(o)) for o in _added_operands(self.step))
         self.rows_of_item = max(1, min(ROWS_OF_ITEM, MOST_LOCAL_BYTES // (self.group * bytes_each)))
         self._live = "live" if not rows and self.width % self.columns else ""
 
@@ -113,7 +114,7 @@ class StagedReduction(LaneReduction):
         low, high = self.partial_range(reduced, count, partial)
         first, end = fresh("first"), fresh("end")
         block.line(f"const int {first} = {low}, {end} = {high};")
-        registers = {o: fresh("value") for o in dict.fromkeys((*_taken(step), *step.outputs))}
+        registers = {o: fresh("value") for o in dict.fromkeys((*_added_operands(step), *step.outputs))}
         for o, name in registers.items():
             block.line(f"{scalar.register_type(type_name(o))} {name}[{self.rows_of_item}];")
         memory = LocalMemory()
@@ -122,7 +123,7 @@ class StagedReduction(LaneReduction):
                 block, fresh("stage"), scalar.register_type(type_name(o)), register_bytes(type_name(o)),
                 self.group * self.rows_of_item,
             )
-            for o in dict.fromkeys(_taken(step))
+            for o in dict.fromkeys(_added_operands(step))
         }  # fmt: skip
         self.local_bytes = memory.bytes
         base, rows = fresh("base"), self.rows * self.rows_of_item

@@ -64,7 +64,7 @@ TILES = (
 )
 
 
-# As measured on an H200, in the units of a multiply-add and of its compute units:
+# As measured on an H200 with f32:
 LOAD = 3  # multiply-adds that take as long as a load of a quad and what belongs to it
 RATE = 185.0  # multiply-adds a nanosecond of a compute unit
 LONELY, LONELY_SUMS = 0.86, 8192  # of this rate that it reaches with no more sums at a time: it waits for memory
@@ -96,10 +96,9 @@ def choose(
     def time(split: Split) -> float:
         tile, terms = split.tile, k if split.parts == 1 else split.segments * segment
         tiles = groups * -(-m // tile.rows) * -(-n // tile.columns)
-        each = -(-tiles * split.parts // target.compute_units)
-        sums_at_a_time = each * tile.rows * tile.columns
-        rate = RATE * (LONELY if sums_at_a_time <= LONELY_SUMS else 1.0)
-        work = sums_at_a_time * terms / tile.density / rate * (1 + MASKED_ROW * tile.item_rows if masked else 1.0)
+        sums = -(-tiles * split.parts // target.compute_units) * tile.rows * tile.columns  # of one compute unit
+        rate = RATE * (LONELY if sums <= LONELY_SUMS else 1.0)
+        work = sums * terms / tile.density / rate * (1 + MASKED_ROW * tile.item_rows if masked else 1.0)
         return work + (COMBINE_NS + 2 * element * split_sums * COMBINE_BYTE_NS if split.parts > 1 else 0.0)
 
     def fits(split: Split) -> bool:
@@ -108,8 +107,8 @@ def choose(
         small = tile.item_rows * tile.item_columns * element * totals <= REGISTER_BYTES
         return small and tile.group <= target.group_size and tile.local_bytes(element) <= target.local_bytes
 
-    each = [count]
-    while each[-1] > 1 and split_sums * element <= MOST_SPLIT_BYTES:
-        each.append(-(-each[-1] // 2))
-    splits = (Split(tile, -(-count // n), n) for tile in TILES for n in each)
+    shares = [count]  # segments of a part
+    while shares[-1] > 1 and split_sums * element <= MOST_SPLIT_BYTES:
+        shares.append(-(-shares[-1] // 2))
+    splits = (Split(tile, -(-count // n), n) for tile in TILES for n in shares)
     return min(filter(fits, splits), key=time)
