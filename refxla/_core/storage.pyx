@@ -97,7 +97,8 @@ cdef void* host_data(Storage* storage) noexcept nogil:
         if data != NULL and download(storage.space, data, storage.handle, storage.bytes) != SUCCESS:
             give_back(data, order)
             data = NULL
-        storage.data, storage.order = data, order
+        if data != NULL:
+            storage.data, storage.order = data, order
     data = storage.data
     rx_end_copy()
     return data
