@@ -48,7 +48,7 @@ def executable(
     source = source or Source(f"saved {hashlib.sha256(saved.program).hexdigest()}", lambda: module_of(saved))
     opencl_device = _device(saved, device)
     reason = "its machine code was not to be run" if not machine_code else _misfit(saved.device, opencl_device)
-    if not reason:
+    if not reason and saved.device.properties.keys() == Properties.__dataclass_fields__.keys():
         device_probe.adopt(opencl_device, saved.device.probe, Properties(**saved.device.properties))
     linear_algebra = "library" if saved.library_calls else "expanded"
     target = driver.target_of(opencl_device, Options(winograd=saved.winograd, linear_algebra=linear_algebra))

@@ -151,6 +151,14 @@ def test_a_compilation_of_another_release_is_made_anew(file, planned):
     assert same(made(X), refxla.compile(PROGRAM)(X)) and "refxla 9.9 made it" in made.device_reason
 
 
+def test_properties_of_another_release_are_not_taken(file):
+    """Of a device, which other releases ask for other things."""
+    saved = read(file)
+    older = {**saved.device.properties, "alignment": 128}
+    file.write_bytes(pack(replace(saved, device=replace(saved.device, properties=older))))
+    assert same(refxla.load(file)(X), refxla.compile(PROGRAM)(X))
+
+
 def test_without_machine_code_in_it_the_opencl_c_is_compiled(tmp_path, planned, monkeypatch):
     wanted, path = refxla.compile(PROGRAM), tmp_path / "step.refxla"
     monkeypatch.setattr(built_parts.platform, "directory", lambda: None)  # it is the user's
