@@ -246,11 +246,12 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
     if call.cancelled:
         return plain_error(CANCELLED, "the computation was interrupted")
     status = (<Executor> call.executor).acquire()
-    if status == 0:
-        for n in range(call.argument_count):
-            if not place_argument(call, n):
-                (<Executor> call.executor).release()
-                return plain_error(RESOURCE_EXHAUSTED, "the device has no memory for the arguments of a call")
+    if status:
+        return failure(call, status, interrupted)
+    for n in range(call.argument_count):
+        if error == NULL and not place_argument(call, n):
+            error = plain_error(RESOURCE_EXHAUSTED, "the device has no memory for the arguments of a call")
+    if error == NULL:
         for n in range(call.result_count):
             (<Executor> call.executor).outputs[n] = call.results[n].data
             (<Executor> call.executor).resident_outputs[n] = call.results[n].handle
@@ -260,13 +261,12 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
         (<Executor> call.executor).cancelled = NULL
         if status:
             error = failure(call, status, interrupted)
+    if (<Executor> call.executor).space != NULL:  # the next call may be one of NumPy's, which names none
         for n in range(call.argument_count):
             (<Executor> call.executor).resident_inputs[n] = NULL
         for n in range(call.result_count):
             (<Executor> call.executor).resident_outputs[n] = NULL
-        (<Executor> call.executor).release()
-    else:
-        error = failure(call, status, interrupted)
+    (<Executor> call.executor).release()
     return error
 
 

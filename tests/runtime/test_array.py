@@ -235,6 +235,21 @@ def test_want_of_memory_on_a_device_names_the_program(monkeypatch):
     assert add(x, x).tolist()[0] == 0
 
 
+def test_a_call_that_finds_no_memory_leaves_nothing_to_the_next():
+    add = refxla.compile(ADD, device="pocl:gpu")
+    one, two = np.ones(1000, np.float32), np.full(1000, 2.0, np.float32)
+    assert (add(one, one) == 2).all()  # what NumPy's calls need is there
+    x = refxla.device_put(np.full(1000, 5.0, np.float32), "pocl:gpu")
+    device_memory.trim()
+    limit = device_memory.set_limit(device_memory.usage()[0] + 4096)  # the result, and no second argument
+    try:
+        with pytest.raises(MemoryError, match="no memory for the arguments"):
+            add(x, one).tolist()
+    finally:
+        device_memory.set_limit(limit)
+    assert (add(two, two) == 4).all()
+
+
 def test_numpy_functions():
     @refxla.compile
     def f(x, y, n):
