@@ -262,10 +262,13 @@ cdef class Executor:
         self.overwritten_count = len(plan.overwritten)
         homes = {parameter: result for result, parameter in plan.aliases}
         for n in range(results):
-            self.result_homes[n] = dict(plan.aliases).get(n, -1)
+            self.result_homes[n] = -1
+        for result, parameter in plan.aliases:
+            self.result_homes[<int> result] = parameter
         for n in range(parameters):
             self.homes[n] = homes.get(n, -1)
-            self.is_overwritten[n] = n in homes or n in plan.overwritten
+        for parameter in (*homes, *plan.overwritten):
+            self.is_overwritten[<int> parameter] = 1
         for n, parameter in enumerate(plan.overwritten):
             self.overwritten[n].parameter, self.overwritten[n].result = parameter, homes.get(parameter, -1)
         constants = numpy.zeros(plan.constant_bytes, numpy.uint8)

@@ -70,12 +70,22 @@ class MatrixProduct:
         """The size of an accumulator, in bytes."""
         return 32 // VECTORS[self.name][1]
 
+    @property
+    def segment(self) -> int:
+        """The terms of a segment of a sum; 0 where all terms are one chain."""
+        return segment_terms(self.k, self.name)
+
+    @property
+    def segments(self) -> int:
+        """The segments of a sum that has some."""
+        return -(-self.k // self.segment)
+
 
 def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     """The kernel of a product, or two, with what is computed of its operands before and of its results after it."""
     any_term = [variable(name, 0, count - 1) for name, count in (("g", p.groups), ("i", p.m), ("k", p.k))]
     masked = c_of_conditions(p.left_exists(*any_term)) is not True
-    split = choose(p.groups, p.m, p.n, p.k, segment_terms(p.k, p.name), p.target, p.element_bytes, masked)
+    split = choose(p.groups, p.m, p.n, p.k, p.segment, p.target, p.element_bytes, masked)
     product = _Gemm(p, split).kernel()
     return (product,) if split.parts == 1 else (product, _segments_added(p))
 
@@ -89,7 +99,7 @@ class _Gemm:
         self.c_type = VECTORS[p.name][0]
         self.quad = min(QUAD, ACCESS_BYTES // p.element_bytes)
         self.row_quad, self.column_quad = min(self.quad, tile.item_rows), min(self.quad, tile.item_columns)
-        self.segment = segment_terms(p.k, p.name)
+        self.segment = p.segment
         self.blocks = -(-p.k // tile.terms)
         self.row_tiles, self.column_tiles = -(-p.m // tile.rows), -(-p.n // tile.columns)
         self.tiles = p.groups * self.row_tiles * self.column_tiles
@@ -325,7 +335,7 @@ class _Gemm:
 
 def _scratch(p: MatrixProduct) -> Argument:
     """The memory for the sums of all segments."""
-    count = -(-p.k // segment_terms(p.k, p.name)) * p.groups * p.m * p.n
+    count = p.segments * p.groups * p.m * p.n
     return Argument("scratch", VECTORS[p.name][0], bytes=count * p.element_bytes, scratch=f"{p.fusion.name}.sums")
 
 
@@ -335,12 +345,11 @@ def _segments_added(p: MatrixProduct) -> Kernel:
     inputs = [i for i in fusion.inputs if i in inputs_of(fusion, fusion.outputs, hero)]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
     e, group, size = ElementalIrEmitter(fusion, p.target, pointers), group_size(p.target), p.groups * p.m * p.n
-    segments = -(-p.k // segment_terms(p.k, p.name))
     block.line(f"const int unit = group * {group} + item;")
     with block.scope(f"if (unit < {size})" if size % group else ""):
         block.line(f"{VECTORS[p.name][0]} total = 0;")
         block.line(f"#pragma unroll {SEGMENTS_AT_A_TIME}")
-        with block.scope(f"for (int segment = 0; segment < {segments}; ++segment)"):
+        with block.scope(f"for (int segment = 0; segment < {p.segments}; ++segment)"):
             block.line(f"total += a{len(pointers)}[segment * {size} + unit];")
         at = p.result(*delinearize(variable("unit", 0, size - 1), (p.groups, p.m, p.n)))
         e.bind(hero, at, from_accumulation(e, type_name(hero), p.name, "total", block))

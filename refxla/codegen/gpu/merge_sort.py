@@ -12,12 +12,13 @@ first, so the order is stable. The keys are unsigned integers, of which any two 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import fields
 
 from ...ir.plan import Argument, Kernel
 from ..c_block import Block
-from .tiled_radix_sort import KEY_BYTES, TiledRadixSort
+from .key_sort import KEY_BYTES, KeySort
+from .tiled_radix_sort import TiledRadixSort
 from .work_groups import BARRIER, LocalMemory
 
 # The microseconds of a kernel that merges runs, and of those of a digit: for each, and for each element.
@@ -25,24 +26,8 @@ MERGE_US, MERGE_ELEMENT_US = 8.0, 18e-6
 DIGIT_US, DIGIT_ELEMENT_US = 12.0, 6e-6
 
 
-@dataclass(frozen=True)
-class MergeSort:
-    """The sort of `rows` rows of `length` elements each, by keys of the C types `types`, the most significant first.
-
-    `arguments` are those of the kernels that compute keys, or use the result; their other arguments follow. `keys`
-    writes statements and gives the C expressions of the keys of element (row, i); `use` writes the statements for the
-    place (row, i) of the order, which element (row, n) takes: row, i and n are C variables of type int. Without it, the
-    keys in order and the numbers of their elements are left in the memory of `results`.
-    """
-
-    name: str
-    rows: int
-    length: int
-    types: tuple[str, ...]
-    group: int
-    arguments: tuple[Argument, ...]
-    keys: Callable[[Block, str, str], Sequence[str]]
-    use: Callable[[Block, str, str, str], None] | None = None
+class MergeSort(KeySort):
+    """The sort by merges."""
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, to be launched in order; the last one has the name of the sort."""
@@ -51,7 +36,7 @@ class MergeSort:
     @property
     def results(self) -> tuple[Argument, ...]:
         """The arguments by which other kernels read the keys in order and, last, the numbers of the elements."""
-        return self._scratch(self._merges)
+        return self.scratch(self._merges)
 
     @property
     def _merges(self) -> int:
@@ -61,9 +46,7 @@ class MergeSort:
     def by_digits(self, bits: Sequence[int], local_bytes: int) -> MergeSort | TiledRadixSort:
         """The same sort, of keys of which the lowest `bits` count, by their digits where that takes less time on a
         device with so much local memory."""
-        radix = TiledRadixSort(
-            self.name, self.rows, self.length, self.types, tuple(bits), self.group, self.arguments, self.keys, self.use
-        )
+        radix = TiledRadixSort(**{f.name: getattr(self, f.name) for f in fields(self)}, bits=tuple(bits))
         merging = (self._merges + 1) * (MERGE_US + MERGE_ELEMENT_US * self.rows * self.length)
         moving = len(radix.passes) * (DIGIT_US + DIGIT_ELEMENT_US * self.rows * radix.tiles * radix.tile)
         return radix if moving < merging and radix.local_bytes <= local_bytes else self
@@ -112,7 +95,7 @@ class MergeSort:
                 for n, array in enumerate(local):
                     block.line(f"a{len(self.arguments) + n}[at] = {array}[from + own];")
         items = groups * self.group
-        arguments = self.arguments if use is not None else (*self.arguments, *self._scratch(0))
+        arguments = self.arguments if use is not None else (*self.arguments, *self.scratch(0))
         name = self.name if whole else f"{self.name}.blocks"
         return Kernel(name, block.text(), arguments, items, work_group=self.group, local_bytes=memory.bytes)
 
@@ -124,7 +107,7 @@ class MergeSort:
         block, width = Block(), self.group << (number - 1)
         use = self.use if number == self._merges else None
         last = use is not None
-        values, source, target = self.arguments if last else (), self._scratch(number - 1), self._scratch(number)
+        values, source, target = self.arguments if last else (), self.scratch(number - 1), self.scratch(number)
         first = len(values)
         arrays = [f"a{first + n}" for n in range(len(source))]
         with block.scope(f"if (unit < {self.rows * self.length})"):
@@ -150,14 +133,6 @@ class MergeSort:
         call = f"    {function}({unit}, {width}, {', '.join(f'a{n}' for n in range(len(arguments)))});\n"
         name = f"{self.name}.merge{number}"
         return Kernel(name, call, arguments, items, work_group=self.group, helpers=(f"void {function}{body}",))
-
-    def _scratch(self, number: int) -> tuple[Argument, ...]:
-        """The buffers that kernel `number` writes: of the keys, and of the numbers of the elements."""
-        size, name = self.rows * self.length, "xy"[number % 2]
-        keys = [
-            Argument("scratch", t, bytes=KEY_BYTES[t] * size, scratch=f"{name}{n}") for n, t in enumerate(self.types)
-        ]
-        return (*keys, Argument("scratch", "int", bytes=4 * size, scratch=f"{name}.numbers"))
 
     def _find_place(self, block: Block, arrays: Sequence[str], start: str, own: str, count: str) -> None:
         """Declares `place`, where element `own` of the `count` ones that begin at `start` lies when the runs of

@@ -19,8 +19,8 @@ from ..c_block import Block
 from ..radix_sort import Key
 from ..sort_rows import SortRows
 from .comparator_sort import ComparatorSort
+from .key_sort import KEY_BYTES
 from .merge_sort import MergeSort
-from .tiled_radix_sort import KEY_BYTES
 from .work_groups import group_size
 
 

@@ -70,8 +70,7 @@ class StagedReduction(LaneReduction):
         self.columns = self.lanes if rows else min(COLUMNS, 1 << (self.width.bit_length() - 1))
         self.rows = self.group // self.columns
         self.strips = 1 if rows else -(-self.width // self.columns)
-        (self.step,) = self.schedule.passes
-        bytes_each = sum(register_bytes(type_name(o)) for o in _added_operands(self.step))
+        bytes_each = sum(register_bytes(type_name(o)) for o in _added_operands(self.schedule.passes[0]))
         self.rows_of_item = max(1, min(ROWS_OF_ITEM, MOST_LOCAL_BYTES // (self.group * bytes_each)))
         self._live = "live" if not rows and self.width % self.columns else ""
 
@@ -127,11 +126,11 @@ class StagedReduction(LaneReduction):
         }  # fmt: skip
         self.local_bytes = memory.bytes
         base, rows = fresh("base"), self.rows * self.rows_of_item
-        self._evaluate(step, at, registers, first, end, count)
+        self._evaluate(at, registers, first, end, count)
         with block.scope(f"for (int {base} = {first}; {base} < {end}; {base} += {rows})"):
             self._store(step, at, registers, stage, base, end, count)
             block.line(BARRIER)
-            self._evaluate(step, at, registers, f"{base} + {rows}", end, count)
+            self._evaluate(at, registers, f"{base} + {rows}", end, count)
             with self._adding_items():
                 j, last = fresh("j"), fresh("last")
                 block.line(f"const int {last} = {end} - {base} < {rows} ? {end} - {base} : {rows};")
@@ -162,9 +161,7 @@ class StagedReduction(LaneReduction):
         live = f" && {self._live}" if self._live else ""
         return self.block.scope(f"{line} if ({c} < {end}{live})")
 
-    def _evaluate(
-        self, step: Pass, at: Position, registers: dict[Instruction, str], base: str, end: str, count: int
-    ) -> None:
+    def _evaluate(self, at: Position, registers: dict[Instruction, str], base: str, end: str, count: int) -> None:
         """Evaluates what an item's rows of the block at `base` give, into registers."""
         u, c = self.body.fresh("u"), self.body.fresh("c")
         with self._each_row(base, end, count, u, c):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ...ir.plan import Argument, Kernel
 from ..c_block import Block
+from .key_sort import KEY_BYTES, KeySort
 from .work_groups import BARRIER, LocalMemory
 
 DIGIT_BITS = 4
@@ -28,26 +29,13 @@ BINS = 1 << DIGIT_BITS
 EACH = 8  # elements of an item in a tile; a digit comes no more often among them than four bits can count
 COUNTS_EACH = 4  # tiles whose counts an item adds at a time
 WORDS = BINS // 4  # of 64 bits, for the counts of all digits in a tile, of 16 bits each
-KEY_BYTES = {"uchar": 1, "ushort": 2, "uint": 4, "ulong": 8}
 
 
 @dataclass(frozen=True)
-class TiledRadixSort:
-    """The sort of `rows` rows of `length` elements each, by keys of the C types `types`, the most significant first, of
-    which the lowest `bits` count.
+class TiledRadixSort(KeySort):
+    """The sort by digits, of keys of which the lowest `bits` count."""
 
-    `arguments`, `keys` and `use` are as those of a MergeSort (merge_sort.py), and so are the `results`.
-    """
-
-    name: str
-    rows: int
-    length: int
-    types: tuple[str, ...]
-    bits: tuple[int, ...]
-    group: int
-    arguments: tuple[Argument, ...]
-    keys: Callable[[Block, str, str], Sequence[str]]
-    use: Callable[[Block, str, str, str], None] | None = None
+    bits: tuple[int, ...] = ()
 
     @property
     def passes(self) -> list[tuple[int, int]]:
@@ -84,17 +72,9 @@ class TiledRadixSort:
     @property
     def results(self) -> tuple[Argument, ...]:
         """The arguments by which other kernels read the keys in order and, last, the numbers of the elements."""
-        return self._scratch(len(self.passes))
+        return self.scratch(len(self.passes))
 
     # -- memory --------------------------------------------------------------------------------------------------------
-
-    def _scratch(self, number: int) -> tuple[Argument, ...]:
-        """What pass `number` - 1 writes: the keys, and the numbers of the elements."""
-        size, name = self.rows * self.length, "xy"[number % 2]
-        keys = [
-            Argument("scratch", t, bytes=KEY_BYTES[t] * size, scratch=f"{name}{n}") for n, t in enumerate(self.types)
-        ]
-        return (*keys, Argument("scratch", "int", bytes=4 * size, scratch=f"{name}.numbers"))
 
     @property
     def _counts(self) -> Argument:
@@ -145,7 +125,7 @@ class TiledRadixSort:
 
     def _count(self, number: int) -> Kernel:
         (n, shift), block, memory = self.passes[number], Block(), LocalMemory()
-        source = self.arguments if number == 0 else self._scratch(number)
+        source = self.arguments if number == 0 else self.scratch(number)
         self._begin(block)
         sums = memory.declare(block, "sums", "ulong", 8, WORDS * self.group)
         block.line("ulong own = 0;")
@@ -201,8 +181,8 @@ class TiledRadixSort:
         (n, shift), block, memory = self.passes[number], Block(), LocalMemory()
         use, columns = self.use if last else None, [*self.types, "int"]
         outside = self.arguments if number == 0 or use is not None else ()
-        source = (*outside, *(self._scratch(number) if number else ()))
-        target = () if use is not None else self._scratch(number + 1)
+        source = (*outside, *(self.scratch(number) if number else ()))
+        target = () if use is not None else self.scratch(number + 1)
         arguments = (*source, self._counts, self._totals, *target)
         counts, totals = f"a{len(source)}", f"a{len(source) + 1}"
         self._begin(block)
