@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import refxla
+from refxla.compiler.kernel_profile import wait_for
 from refxla.device.gpu_models import MODELS, GpuModel
 from refxla.runtime.devices import Device
 
@@ -35,6 +36,7 @@ from .frameworks.base import Array, Framework
 from .machine import describe
 from .models import ENTRIES, Entry, chosen, kernels
 from .models.convolutional import batch_norm, batch_norm_arguments
+from .report import with_table
 
 _M = 1 << 20
 SECONDS = 0.25  # of calls, at least
@@ -141,9 +143,9 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
         begin = time.perf_counter()
         program = refxla.compile(hlo, device=device)
         placed += [refxla.device_put(x, device) for x in flat]
-        mine = ready(program(*placed))
+        mine = wait_for(program(*placed))
         result.first = time.perf_counter() - begin
-        result.call = least(lambda: ready(program(*placed)))
+        result.call = least(lambda: wait_for(program(*placed)))
         profile = program.profile(*placed, seconds=SECONDS)
         result.kernels = [
             KernelTime(s.name, s.kind, s.count, s.seconds, s.bytes, s.operations) for s in profile.launches.steps
@@ -157,15 +159,6 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
     for peer in peers:
         result.peers[peer] = beside(peer, function, arguments, mine, entry.bound)
     return result
-
-
-def ready(results: Any) -> tuple[Any, ...]:
-    """The results of a call, once they are there."""
-    results = results if isinstance(results, tuple) else (results,)
-    for x in results:
-        if isinstance(x, refxla.Array):
-            x.block_until_ready()
-    return results
 
 
 def beside(peer: str, function: Callable, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
@@ -196,7 +189,6 @@ def beside(peer: str, function: Callable, arguments: Any, mine: list[Any], bound
 
 ROOT = Path(__file__).parents[1]
 PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-h200.json"
-BEGIN, END = "<!-- begin of the measured table -->", "<!-- end of the measured table -->"
 HEAD = (
     "| entry | first call, s | call, us | kernels, us | largest of its limit | JAX, us | in TF32, us | beside JAX |",
     "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -246,9 +238,7 @@ def _model(device: str) -> GpuModel | None:
 
 def page(runs: Sequence[dict[str, Any]]) -> str:
     """docs/gpu.md with the table between its two marks."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    return "\n".join([before + BEGIN, *table(runs), END + after])
+    return with_table(PAGE.read_text("utf-8"), "the measured table", table(runs))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

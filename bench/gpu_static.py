@@ -40,6 +40,7 @@ from refxla.ir.plan import Fusion, Kernel, Plan
 from .gpu_compilers import MachineCode, Refused, compiled, missing, occupancy
 from .gpu_transactions import Transactions, traced
 from .models import ENTRIES, Entry, chosen
+from .report import with_table
 
 MEMORY_LIMIT = 1 << 31  # bytes of arrays up to which addresses are traced
 ROOT = Path(__file__).parents[1]
@@ -165,10 +166,7 @@ def table(results: Sequence[Row]) -> list[str]:
 
 def page(results: Sequence[Row]) -> str:
     """docs/gpu.md with the table between its two marks."""
-    text = PAGE.read_text("utf-8")
-    before, begin, rest = text.partition("<!-- begin of the table -->\n")
-    _, end, after = rest.partition("<!-- end of the table -->")
-    return "\n".join([before + begin.rstrip("\n"), *table(results), end + after])
+    return with_table(PAGE.read_text("utf-8"), "the table", table(results))
 
 
 def load(file: Path) -> list[Row]:

@@ -224,6 +224,13 @@ def markdown(figures: dict[str, Any], names: list[str], statistic: str = "median
     return "\n".join(lines) + "\n"
 
 
+def with_table(text: str, name: str, lines: Sequence[str]) -> str:
+    """A page of Markdown with these lines between its marks, `<!-- begin of NAME -->` and `<!-- end of NAME -->`."""
+    begin, end = f"<!-- begin of {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = text.partition(begin)
+    return "\n".join([before + begin, *lines, end + rest.partition(end)[2]])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.report", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("file", type=Path, help="what bench.peers --json wrote")

@@ -170,7 +170,7 @@ def timeline(executable: Executable, explanation: Explanation, arguments: Sequen
     begin, plain = time.perf_counter(), float("inf")
     while plain == float("inf") or time.perf_counter() - begin < seconds / 2:
         before = time.perf_counter()
-        _wait(Executable.__call__(executable, *arguments))
+        wait_for(Executable.__call__(executable, *arguments))
         plain = min(plain, time.perf_counter() - before)
     by_key = {key: _step(key, best[key] / 1e9, counts[key], executable.plan, explanation) for key in best}
     steps = sorted(by_key.values(), key=lambda step: -step.seconds)
@@ -178,11 +178,13 @@ def timeline(executable: Executable, explanation: Explanation, arguments: Sequen
     return Timeline(tuple(steps), tuple(rows), total, plain)
 
 
-def _wait(results: Any) -> None:
-    """Wait for the results of a call with Arrays, which returns before they are there."""
-    for result in results if isinstance(results, tuple) else (results,):
-        if isinstance(result, Array):
-            result.block_until_ready()
+def wait_for(results: Any) -> tuple[Any, ...]:
+    """The results of a call, once they are there: one with Arrays returns before."""
+    arrays: tuple[Any, ...] = results if isinstance(results, tuple) else (results,)
+    for array in arrays:
+        if isinstance(array, Array):
+            array.block_until_ready()
+    return arrays
 
 
 def _length(events: np.ndarray) -> int:

@@ -100,6 +100,12 @@ def load_rates(device: OpenClDevice) -> MeasuredRates | None:
         return None
 
 
+@cache
+def known_rates(device: OpenClDevice) -> MeasuredRates | None:
+    """The rates that were on disk when this process first asked for them."""
+    return load_rates(device)
+
+
 def calibrate(device: OpenClDevice) -> MeasuredRates | None:
     """The rates of a device, measured now in a child process if they are not on disk; None if that fails, as on a
     machine that others keep busy."""

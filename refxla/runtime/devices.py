@@ -233,7 +233,7 @@ def _ordered(by_name: dict[str, Device]) -> list[Device]:
 
 def _speed(device: Device) -> float:
     """A figure for how fast a device is, of its bandwidth and its arithmetic; 0 where they were not measured."""
-    rates = calibration.load_rates(device)
+    rates = calibration.known_rates(device)
     return 0.0 if rates is None else (rates.bandwidth * rates.arithmetic) ** 0.5 * device.compute_units
 
 
@@ -241,7 +241,7 @@ def _faster(device: Device, by_name: dict[str, Device]) -> str:
     """Why the first device of a kind comes before that of the other; "" where not both were measured."""
     kind = "cpu" if device.kind == "gpu" else "gpu"
     other = next((d for d in sorted(by_name.values(), key=_rank) if d.kind == kind), None)
-    rates = [(d, calibration.load_rates(d)) for d in (device, other) if d is not None]
+    rates = [(d, calibration.known_rates(d)) for d in (device, other) if d is not None]
     texts = [f"{r.bandwidth * d.compute_units:,.0f} GB/s" for d, r in rates if r is not None]
     return f"it was measured to be faster, {' against '.join(texts)}" if len(texts) == 2 else ""
 

@@ -206,7 +206,7 @@ def test_the_query_of_another_vendor_is_no_error(device):
 def test_a_gpu_is_the_default_unless_the_cpu_was_measured_to_be_faster(only, monkeypatch):
     only(fake("pocl", "cpu"), fake("nvidia:0", "gpu"))
     rates: dict[str, MeasuredRates] = {}
-    monkeypatch.setattr(calibration, "load_rates", lambda device: rates.get(device.name))
+    monkeypatch.setattr(calibration, "known_rates", lambda device: rates.get(device.name))
     assert choose()[0].name == "nvidia:0" and choose()[1] == "the best of 2 devices: a GPU comes before a CPU"
     rates["nvidia:0"] = MeasuredRates(30.0, 500.0, 6.0)
     assert choose()[0].name == "nvidia:0" and "comes before" in choose()[1]
