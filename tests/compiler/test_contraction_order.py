@@ -116,6 +116,9 @@ CONVOLUTIONS = {
     "many features": ({"b": 2, "f": 600, "0": 3}, {"i": 600, "o": 8, "0": 1}, [{"size": 1}], "b0f_0io->b0f"),
     "in blocks": ({"b": 6, "f": 50, "0": 9, "1": 10}, {"i": 50, "o": 8, "0": 10, "1": 11},
                   [{"size": 10, "low": 4, "high": 5}, {"size": 11, "low": 5, "high": 5}], "b01f_01io->b01f"),
+    "rows of whole segments but the last": (
+        {"b": 5, "f": 64, "0": 3, "1": 29}, {"i": 64, "o": 8, "0": 3, "1": 29},
+        [{"size": 3, "low": 1, "high": 1}, {"size": 29, "low": 1, "high": 1}], "f01b_i01o->01bf"),
     "gradient of a filter": FILTER,
     "strided gradient": ({"b": 1, "f": 90, "0": 5, "1": 5}, {"i": 90, "o": 9, "0": 4, "1": 3},
                          [{"size": 4, "low": 2, "high": 2, "base": 2}, {"size": 3, "low": 1, "high": 2, "base": 2}],
@@ -156,6 +159,7 @@ def test_the_bits_do_not_depend_on_how_a_product_is_cut(name):
         TileConfiguration(),
         TileConfiguration(terms=128, panels="local"),
         TileConfiguration(tile=(4, 3), terms=96),
+        TileConfiguration(terms=512),
         TileConfiguration(terms=4096, rows=12),
     ):
         target = replace(device.target, tile_configurations=dict.fromkeys(names, configuration))

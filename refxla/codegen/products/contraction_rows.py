@@ -32,8 +32,8 @@ class ContractionRows(ABC):
         self.first: Index = constant(0)  # term of the block that is open
 
     def cut(self, most: int) -> None:
-        """Let a block have at most so many terms."""
-        self.most_terms = self.least_terms = min(self.terms, most)
+        """Let a block have at most so many terms. Each begins at a multiple of `alignment`."""
+        self.most_terms = self.least_terms = self.alignment = min(self.terms, most)
         self.blocks = max(1, -(-self.terms // self.most_terms))
 
     # -- the copy ------------------------------------------------------------------------------------------------------

@@ -301,7 +301,8 @@ class _Main:
         p, tile, block = self.p, self.tile, self.block
         self.loop = self._loop()
         runs = p.rows.runs(self.loop)
-        across = p.segment > 0 and (not p.opens or p.segment % p.rows.most_terms > 0)  # blocks may lie in two segments
+        within = p.opens and p.segment % p.rows.alignment == 0 and p.rows.most_terms <= p.rows.alignment
+        across = p.segment > 0 and not within  # blocks may lie in two segments
         if not isinstance(runs, OneRun) or p.rows.least_terms >= SHARED_TERMS or across:
             return self._shared_tile(runs, terms)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""

@@ -13,7 +13,7 @@ These tell for each run of window elements which of three cases holds:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from refxla_spec.module import Instruction
 
@@ -120,7 +120,7 @@ class WindowRows:
 
     def _choose_blocks(self) -> None:
         """Sets `cut`, the spatial dimension of the window that blocks of k cut into ranges, and `length`, the number of
-        elements in such a range."""
+        elements in such a range. Each block begins at a multiple of `alignment` terms."""
         n = self.numbers
         most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # with few rows, an item packs its own panels
         right = filter_windows(self.fusion, n, self.name)
@@ -138,6 +138,8 @@ class WindowRows:
         self.length = -(-n.elements[self.cut] // self.parts) if n.elements else 1
         self.blocks = prod(n.elements[: self.cut]) * self.parts
         self.most_terms, self.least_terms = self.length * self.inner, n.features
+        # Where the ranges of the dimension end, the last of which may be short, the next ones begin.
+        self.alignment = gcd(self.most_terms, n.elements[self.cut] * self.inner) if self.cut else self.most_terms
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
         """Declares which elements of the window are in block `number` of k; returns its first term and, as C, how many

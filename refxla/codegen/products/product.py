@@ -187,8 +187,8 @@ class Product:
 
     @property
     def opens(self) -> bool:
-        """Whether blocks of k may end within a segment."""
-        return self.segment > 0 and self.rows.blocks > 1 and self.rows.most_terms % self.segment > 0
+        """Whether blocks of k may begin within a segment."""
+        return self.segment > 0 and self.rows.blocks > 1 and self.rows.alignment % self.segment > 0
 
     def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
