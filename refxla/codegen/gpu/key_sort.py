@@ -1,4 +1,4 @@
-"""What sorts by keys have in common on GPUs: what is sorted, and the memory of keys and numbers between kernels."""
+"""What sorts by keys have in common on GPUs: what is sorted, by what, and the memory of it between kernels."""
 
 from __future__ import annotations
 
@@ -8,32 +8,48 @@ from dataclasses import dataclass
 from ...ir.plan import Argument
 from ..c_block import Block
 
-KEY_BYTES = {"uchar": 1, "ushort": 2, "uint": 4, "ulong": 8}
+BYTES = {
+    "uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int": 4, "float": 4, "ulong": 8, "long": 8, "double": 8,
+}  # fmt: skip
+
+
+def _stored(block: Block, n: int, values: Sequence[str]) -> str:
+    return values[n]
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class KeySort:
     """The sort of `rows` rows of `length` elements each, by keys of the C types `types`, the most significant first.
 
-    `arguments` are those of the kernels that compute keys, or use the result; their other arguments follow. `keys`
-    writes statements and gives the C expressions of the keys of element (row, i); `use` writes the statements for the
-    place (row, i) of the order, which element (row, n) takes: row, i and n are C variables of type int. Without it, the
-    keys in order and the numbers of their elements are left in the memory of `results`.
+    What moves are values of the C types `columns`: either keys and the number of their element, an int, in which case
+    the first columns are the keys; or the elements themselves, of which `key(block, n, values)` computes key n.
+
+    `arguments` are those of the kernels that load the elements, or use the result; their other arguments follow.
+    `load(block, row, i)` gives the values of element i of a row, before anything is sorted; `use(block, row, i, values)`
+    takes those for place i of the order. Row, i and values are C expressions, and these functions may write statements.
+    Without `use`, the columns in order are left in the memory of `results`. `begin` is called before each kernel is
+    written: names in what is written may begin anew.
     """
 
     name: str
     rows: int
     length: int
     types: tuple[str, ...]
+    columns: tuple[str, ...]
     group: int
     arguments: tuple[Argument, ...]
-    keys: Callable[[Block, str, str], Sequence[str]]
-    use: Callable[[Block, str, str, str], None] | None = None
+    load: Callable[[Block, str, str], Sequence[str]]
+    key: Callable[[Block, int, Sequence[str]], str] = _stored
+    use: Callable[[Block, str, str, Sequence[str]], None] | None = None
+    begin: Callable[[], None] = _nothing
 
     def scratch(self, number: int) -> tuple[Argument, ...]:
-        """The buffers of step `number`, one of two sets in turn: of the keys, and of the numbers of the elements."""
-        size, name = self.rows * self.length, "xy"[number % 2]
-        keys = [
-            Argument("scratch", t, bytes=KEY_BYTES[t] * size, scratch=f"{name}{n}") for n, t in enumerate(self.types)
-        ]
-        return (*keys, Argument("scratch", "int", bytes=4 * size, scratch=f"{name}.numbers"))
+        """The columns after step `number`, in one of two sets of buffers in turn."""
+        return tuple(
+            Argument("scratch", t, bytes=BYTES[t] * self.rows * self.length, scratch=f"{'xy'[number % 2]}{n}")
+            for n, t in enumerate(self.columns)
+        )

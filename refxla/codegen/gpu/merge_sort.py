@@ -17,13 +17,14 @@ from dataclasses import fields
 
 from ...ir.plan import Argument, Kernel
 from ..c_block import Block
-from .key_sort import KEY_BYTES, KeySort
+from .key_sort import BYTES, KeySort
 from .tiled_radix_sort import TiledRadixSort
 from .work_groups import BARRIER, LocalMemory
 
 # The microseconds of a kernel that merges runs, and of those of a digit: for each, and for each element.
 MERGE_US, MERGE_ELEMENT_US = 8.0, 18e-6
-DIGIT_US, DIGIT_ELEMENT_US = 12.0, 6e-6
+DIGIT_US, DIGIT_ELEMENT_US = 12.0, 8e-6
+SPLIT_ELEMENT_US = 2e-6  # of rows that are sorted in local memory, by four bits
 
 
 class MergeSort(KeySort):
@@ -35,7 +36,7 @@ class MergeSort(KeySort):
 
     @property
     def results(self) -> tuple[Argument, ...]:
-        """The arguments by which other kernels read the keys in order and, last, the numbers of the elements."""
+        """The arguments by which other kernels read the columns in order."""
         return self.scratch(self._merges)
 
     @property
@@ -47,8 +48,12 @@ class MergeSort(KeySort):
         """The same sort, of keys of which the lowest `bits` count, by their digits where that takes less time on a
         device with so much local memory."""
         radix = TiledRadixSort(**{f.name: getattr(self, f.name) for f in fields(self)}, bits=tuple(bits))
+        elements = self.rows * radix.tiles * radix.tile
         merging = (self._merges + 1) * (MERGE_US + MERGE_ELEMENT_US * self.rows * self.length)
-        moving = len(radix.passes) * (DIGIT_US + DIGIT_ELEMENT_US * self.rows * radix.tiles * radix.tile)
+        if radix.tiles == 1:
+            moving = DIGIT_US + radix.splits * SPLIT_ELEMENT_US * elements
+        else:
+            moving = len(radix.passes) * (DIGIT_US + DIGIT_ELEMENT_US * elements)
         return radix if moving < merging and radix.local_bytes <= local_bytes else self
 
     # -- blocks of a work-group's size ---------------------------------------------------------------------------------
@@ -59,8 +64,8 @@ class MergeSort(KeySort):
         blocks, whole = -(-self.length // size), self.length <= self.group
         use = self.use if whole else None
         block, memory = Block(), LocalMemory()
-        local = [memory.declare(block, f"k{n}", t, KEY_BYTES[t], 2 * self.group) for n, t in enumerate(self.types)]
-        local.append(memory.declare(block, "numbers", "int", 4, 2 * self.group))
+        self.begin()
+        local = [memory.declare(block, f"k{n}", t, BYTES[t], 2 * self.group) for n, t in enumerate(self.columns)]
         if whole:
             groups = -(-self.rows // (self.group // size))
             block.line(f"const int row = group * {self.group // size} + item / {size};")
@@ -75,8 +80,8 @@ class MergeSort(KeySort):
         block.line("const int base = item - own;")
         block.line("int from = base;")  # where the sorted runs of the block begin
         with block.scope("if (inside)"):
-            for array, key in zip(local, (*self.keys(block, "row", "i"), "i"), strict=True):
-                block.line(f"{array}[item] = {key};")
+            for array, value in zip(local, self.load(block, "row", "i"), strict=True):
+                block.line(f"{array}[item] = {value};")
         block.line(BARRIER)
         with block.scope(f"for (int width = 1; width < {size}; width *= 2)"):
             block.line(f"const int to = 2 * base + {self.group} - from;")
@@ -88,8 +93,7 @@ class MergeSort(KeySort):
             block.line(BARRIER)
         with block.scope("if (inside)"):
             if use is not None:
-                block.line("const int n = numbers[from + own];")
-                use(block, "row", "i", "n")
+                use(block, "row", "i", self._loaded(block, local, "from + own"))
             else:
                 block.line(f"const long at = (long)row * {self.length} + i;")
                 for n, array in enumerate(local):
@@ -110,13 +114,13 @@ class MergeSort(KeySort):
         values, source, target = self.arguments if last else (), self.scratch(number - 1), self.scratch(number)
         first = len(values)
         arrays = [f"a{first + n}" for n in range(len(source))]
+        self.begin()
         with block.scope(f"if (unit < {self.rows * self.length})"):
             block.line(f"const int row = unit / {self.length}, own = unit % {self.length};")
             block.line(f"const long from = (long)row * {self.length};")
             self._find_place(block, arrays, "from", "own", str(self.length))
             if use is not None:
-                block.line(f"const int n = {arrays[-1]}[from + own];")
-                use(block, "row", "place", "n")
+                use(block, "row", "place", self._loaded(block, arrays, "from + own"))
             else:
                 for n, array in enumerate(arrays):
                     block.line(f"a{first + len(source) + n}[from + place] = {array}[from + own];")
@@ -134,6 +138,12 @@ class MergeSort(KeySort):
         name = f"{self.name}.merge{number}"
         return Kernel(name, call, arguments, items, work_group=self.group, helpers=(f"void {function}{body}",))
 
+    def _loaded(self, block: Block, arrays: Sequence[str], at: str) -> list[str]:
+        """Declares the values of the columns in `arrays` at index `at` (C); returns their names."""
+        for n, (t, array) in enumerate(zip(self.columns, arrays, strict=True)):
+            block.line(f"const {t} value{n} = {array}[{at}];")
+        return [f"value{n}" for n in range(len(arrays))]
+
     def _find_place(self, block: Block, arrays: Sequence[str], start: str, own: str, count: str) -> None:
         """Declares `place`, where element `own` of the `count` ones that begin at `start` lies when the runs of
         `width` elements that they are in are merged two by two."""
@@ -142,14 +152,16 @@ class MergeSort(KeySort):
         block.line("const int other = right ? pair : pair + width;")  # where the other run begins
         block.line("int low = other, high = other + width;")
         block.line(f"high = high < {count} ? high : {count};")
+        own_values = [f"{array}[{start} + {own}]" for array in arrays]
         for n, t in enumerate(self.types):
-            block.line(f"const {t} key{n} = {arrays[n]}[{start} + {own}];")
+            block.line(f"const {t} own{n} = {self.key(block, n, own_values)};")
         with block.scope("while (low < high)"):
             block.line("const int middle = (low + high) >> 1;")
+            others = [f"{array}[{start} + middle]" for array in arrays]
             before = "right"  # equal elements of the left run go first
             for n in reversed(range(len(self.types))):
-                block.line(f"const {self.types[n]} other{n} = {arrays[n]}[{start} + middle];")
-                before = f"(other{n} < key{n}) | ((other{n} == key{n}) & ({before}))"
+                block.line(f"const {self.types[n]} other{n} = {self.key(block, n, others)};")
+                before = f"(other{n} < own{n}) | ((other{n} == own{n}) & ({before}))"
             block.line(f"const int before = {before};")
             block.line("low = before ? middle + 1 : low;")
             block.line("high = before ? high : middle;")

@@ -21,8 +21,9 @@ from ..windows.reduce_window import Cumulative, result_dimensions
 from . import elementwise
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
-ROWS, COLUMNS = 32, 64  # of a tile; fewer rows where local memory is not enough
-PITCH = COLUMNS + 1  # so that the items of neighbouring rows access different banks
+MOST_ROWS, LEAST_ROWS = 32, 8  # of a tile: the fewer, the more work-groups there are
+TILE = 2048  # elements of a tile, where local memory has room
+AT_A_TIME = 8  # elements that an item loads together as it goes along a row
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -60,40 +61,67 @@ class _Cumulative(Cumulative):
     def _rows(self, group: int, local: LocalMemory) -> int:
         """The statements of an item that goes along a row; returns the number of work-groups."""
         block, rows = self.block, prod(self.before)
-        row_bytes = PITCH * sum(map(register_bytes, self.types))
-        tile_rows = max(1, min(ROWS, group, self.target.local_bytes // row_bytes))
+        tile_rows, columns = self._tile(rows, group)
+        pitch = columns + 1  # so that the items of neighbouring rows access different banks
         tiles = [
-            local.declare(block, f"tile{k}", scalar.register_type(t), register_bytes(t), tile_rows * PITCH)
+            local.declare(block, f"tile{k}", scalar.register_type(t), register_bytes(t), tile_rows * pitch)
             for k, t in enumerate(self.types)
         ]
         spots = [f"{a}[0]" for a in self.declare(self.start(), 1)]
         block.line(f"const int mine = group * {tile_rows} + item;")
-        with block.scope(f"for (int begin = 0; begin < {self.length}; begin += {COLUMNS})"):
-            at = self._enter_tile(group, tile_rows, scopes := ExitStack())
+        with block.scope(f"for (int begin = 0; begin < {self.length}; begin += {columns})"):
+            at = self._enter_tile(group, tile_rows, columns, scopes := ExitStack())
             with scopes:
                 for k, (operand, name) in enumerate(zip(self.operands, self.types, strict=True)):
                     block.line(f"{tiles[k]}[place] = {self.accumulable(operand, at, name)};")
             block.line(BARRIER)
             with block.scope(f"if (item < {tile_rows} && mine < {rows})"):
-                block.line(f"const int left = {self.length} - begin, count = left < {COLUMNS} ? left : {COLUMNS};")
-                with block.scope("for (int c = 0; c < count; ++c)"):
-                    elements = [f"{tile}[item * {PITCH} + c]" for tile in tiles]
-                    totals = combine(self.e, self.reducer, (*spots, *elements), block)
-                    for spot, element, total in zip(spots, elements, totals, strict=True):
-                        block.line(f"{spot} = {total};")
-                        block.line(f"{element} = {spot};")
+                block.line(f"const int left = {self.length} - begin, count = left < {columns} ? left : {columns};")
+                block.line("int c = 0;")
+                # What is loaded does not wait for what is combined.
+                with block.scope(f"for (; c + {AT_A_TIME} <= count; c += {AT_A_TIME})"):
+                    for k, t in enumerate(self.types):
+                        block.line(f"{scalar.register_type(t)} next{k}[{AT_A_TIME}];")
+                    block.line("#pragma unroll")
+                    with block.scope(f"for (int u = 0; u < {AT_A_TIME}; ++u)"):
+                        for k, tile in enumerate(tiles):
+                            block.line(f"next{k}[u] = {tile}[item * {pitch} + c + u];")
+                    block.line("#pragma unroll")
+                    with block.scope(f"for (int u = 0; u < {AT_A_TIME}; ++u)"):
+                        elements = [f"next{k}[u]" for k in range(len(tiles))]
+                        self._step(spots, elements, [f"{tile}[item * {pitch} + c + u]" for tile in tiles])
+                with block.scope("for (; c < count; ++c)"):
+                    elements = [f"{tile}[item * {pitch} + c]" for tile in tiles]
+                    self._step(spots, elements, elements)
             block.line(BARRIER)
-            at = self._enter_tile(group, tile_rows, scopes := ExitStack())
+            at = self._enter_tile(group, tile_rows, columns, scopes := ExitStack())
             with scopes:
                 self.store([f"{tile}[place]" for tile in tiles], at)
         return -(-rows // tile_rows)
 
-    def _enter_tile(self, group: int, tile_rows: int, scopes: ExitStack) -> list[Index]:
+    def _tile(self, rows: int, group: int) -> tuple[int, int]:
+        """The rows and columns of a tile."""
+        tile_rows = MOST_ROWS
+        while tile_rows > LEAST_ROWS and -(-rows // tile_rows) < self.target.compute_units:
+            tile_rows //= 2
+        element_bytes = sum(map(register_bytes, self.types))
+        columns = TILE // tile_rows
+        most_rows = self.target.local_bytes // ((columns + 1) * element_bytes)
+        return max(1, min(tile_rows, group, most_rows)), columns
+
+    def _step(self, spots: list[str], elements: list[str], results: list[str]) -> None:
+        """Combines what an item has with one element more, and keeps that as a result."""
+        totals = combine(self.e, self.reducer, (*spots, *elements), self.block)
+        for spot, result, total in zip(spots, results, totals, strict=True):
+            self.block.line(f"{spot} = {total};")
+            self.block.line(f"{result} = {spot};")
+
+    def _enter_tile(self, group: int, tile_rows: int, columns: int, scopes: ExitStack) -> list[Index]:
         """Opens the loop over an item's elements of a tile, which lie at `place`; gives their indices."""
         block, rows = self.block, prod(self.before)
-        scopes.enter_context(block.scope(f"for (int k = item; k < {tile_rows * COLUMNS}; k += {group})"))
-        block.line(f"const int row = group * {tile_rows} + k / {COLUMNS}, n = begin + k % {COLUMNS};")
-        block.line(f"const int place = k / {COLUMNS} * {PITCH} + k % {COLUMNS};")
+        scopes.enter_context(block.scope(f"for (int k = item; k < {tile_rows * columns}; k += {group})"))
+        block.line(f"const int row = group * {tile_rows} + k / {columns}, n = begin + k % {columns};")
+        block.line(f"const int place = k / {columns} * {columns + 1} + k % {columns};")
         scopes.enter_context(block.scope(f"if ((row < {rows}) & (n < {self.length}))"))
         at, row = variable("n", 0, self.length - 1), variable("row", 0, rows - 1)
         return self.placing(at, row, variable("lane", 0, 0))

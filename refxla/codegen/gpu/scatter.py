@@ -70,8 +70,8 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
     inputs = scatter.inputs_of(fusion, [walk.indices])
     outside = prod(_indexed_sizes(walk))  # the key of what lies outside of the operand
     order = MergeSort(
-        f"{fusion.name}.order", 1, count, ("uint",), group, tuple(map(input_argument, inputs)),
-        partial(_keys, ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), walk),
+        f"{fusion.name}.order", 1, count, ("uint",), ("uint", "int"), group, tuple(map(input_argument, inputs)),
+        partial(_numbered_key, ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), walk),
     ).by_digits([outside.bit_length()], target.local_bytes)  # fmt: skip
     updates = scatter.inputs_of(fusion, walk.updates)
     keys, numbers, *pointers = (f"a{len(updates) + n}" for n in range(2 + len(written)))
@@ -115,15 +115,15 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
     return (*order.kernels(), kernel)
 
 
-def _keys(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: str, i: str) -> list[str]:
-    """The key of number i, as C."""
+def _numbered_key(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: str, i: str) -> list[str]:
+    """The key of number i, as C, and the number."""
     at = _at(walk, i)
     starts, conditions = walk.starts(e, block, at)
     place = [
         starts[d] + at[walk.along[d]] if d in walk.along else starts[d] for d in _indexed_dimensions(walk)
     ]  # fmt: skip
     key, outside = f"(uint)({c_of(linearize(place, _indexed_sizes(walk)))})", prod(_indexed_sizes(walk))
-    return [f"{' & '.join(conditions)} ? {key} : {outside}u" if conditions else key]
+    return [f"{' & '.join(conditions)} ? {key} : {outside}u" if conditions else key, i]
 
 
 def _numbered(walk: ScatterWalk) -> list[int]:

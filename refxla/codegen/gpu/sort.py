@@ -1,7 +1,7 @@
 """The kernels of kind "sort" for GPUs: rows in the order of a comparator, stable whether that is asked for or not.
 
-A comparator that compares keys orders the numbers of the elements (merge_sort.py, tiled_radix_sort.py); what is sorted
-is then gathered.
+A comparator that compares keys orders the elements, where they take no more memory than their keys and a number, or
+else the numbers of the elements, and what is sorted is then gathered (merge_sort.py, tiled_radix_sort.py).
 Any other one merges the elements themselves (comparator_sort.py), unless there are so many operands that local memory
 has no room for a few elements of each: then a work item merges a row, as on a CPU.
 """
@@ -19,7 +19,7 @@ from ..c_block import Block
 from ..radix_sort import Key
 from ..sort_rows import SortRows
 from .comparator_sort import ComparatorSort
-from .key_sort import KEY_BYTES
+from .key_sort import BYTES
 from .merge_sort import MergeSort
 from .work_groups import group_size
 
@@ -33,18 +33,48 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if sort_keys is None:
         merging = ComparatorSort.choose(rows)
         return sort.emit(fusion, target) if merging is None else merging.kernels()
-    ordering = [Key(rows, key) for key in sort_keys]
+    keys = [Key(rows, key) for key in sort_keys]
+    moved = sorted({*rows.outputs, *(key.number for key in keys)})
+    numbered = sum(BYTES[key.ctype] for key in keys) + BYTES["int"]
+    if sum(BYTES.get(rows.storage[k], numbered + 1) for k in moved) <= numbered:
+        sorting = _of_elements(rows, keys, moved)
+    else:
+        sorting = _of_numbers(rows, keys)
+    return sorting.by_digits([8 * BYTES[key.ctype] for key in keys], target.local_bytes).kernels()
 
-    def keys(block: Block, row: str, i: str) -> Sequence[str]:
-        rows.begin_function()
-        return [key.emit(rows.operand(key.number, row, i), block) for key in ordering]
 
-    def use(block: Block, row: str, i: str, n: str) -> None:
+def _of_elements(rows: SortRows, keys: Sequence[Key], moved: Sequence[int]) -> MergeSort:
+    """The sort that moves the operands of numbers `moved`."""
+
+    def load(block: Block, row: str, i: str) -> Sequence[str]:
+        return [rows.operand(k, row, i) for k in moved]
+
+    def key(block: Block, n: int, values: Sequence[str]) -> str:
+        return keys[n].emit(values[moved.index(keys[n].number)], block)
+
+    def use(block: Block, row: str, i: str, values: Sequence[str]) -> None:
         for k in rows.outputs:
-            block.line(f"{rows.output(k, row, i)} = {rows.operand(k, row, n)};")
+            block.line(f"{rows.output(k, row, i)} = {values[moved.index(k)]};")
 
-    types = tuple(key.ctype for key in ordering)
-    arguments = tuple(rows.inputs_and_outputs())
-    group = group_size(target)
-    by_merges = MergeSort(fusion.name, rows.rows, rows.length, types, group, arguments, keys, use)
-    return by_merges.by_digits([8 * KEY_BYTES[t] for t in types], target.local_bytes).kernels()
+    return MergeSort(
+        rows.fusion.name, rows.rows, rows.length, tuple(key.ctype for key in keys),
+        tuple(rows.storage[k] for k in moved), group_size(rows.target), tuple(rows.inputs_and_outputs()),
+        load, key, use, rows.begin_function,
+    )  # fmt: skip
+
+
+def _of_numbers(rows: SortRows, keys: Sequence[Key]) -> MergeSort:
+    """The sort that moves keys and numbers, and gathers the operands at its end."""
+
+    def load(block: Block, row: str, i: str) -> Sequence[str]:
+        return [*(key.emit(rows.operand(key.number, row, i), block) for key in keys), i]
+
+    def use(block: Block, row: str, i: str, values: Sequence[str]) -> None:
+        for k in rows.outputs:
+            block.line(f"{rows.output(k, row, i)} = {rows.operand(k, row, values[-1])};")
+
+    types = tuple(key.ctype for key in keys)
+    return MergeSort(
+        rows.fusion.name, rows.rows, rows.length, types, (*types, "int"), group_size(rows.target),
+        tuple(rows.inputs_and_outputs()), load, use=use, begin=rows.begin_function,
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """Sorting many elements on GPUs: by the digits of their keys, the least significant first, each time stably.
 
-A pass moves the elements to where they lie in the order of one digit of four bits. A row is cut in tiles, one for a
+A pass moves the elements to where they lie in the order of one digit of eight bits. A row is cut in tiles, one for a
 work-group:
 
     count    how often each digit comes in each tile
@@ -8,27 +8,48 @@ work-group:
     move     a tile is brought in the order of the digit in local memory, and written out from there, so that neighbours
              are written side by side
 
-How many elements of a tile have a digit and come before an element is known from the counts of each item, of which
-sixteen fit into a word, and from their running sums over the items. Nothing depends on which item is first, so that the
-order is that of any stable sort.
+In local memory a tile is brought in order by four bits, and by the next four. An item has a few neighbouring elements
+in registers. How many of them have the same four bits and come before an element, it counts in one word, as no more
+than eight can; how many of earlier items, or of smaller digits, it knows from the running sums of all items' counts, of
+which four fit into a word (Merrill and Grimshaw: High performance and scalable radix sorting, 2011). Nothing depends on
+which item is first, so that the order is that of any stable sort.
+
+Rows of one tile are sorted by one kernel, which keeps its elements in registers from pass to pass.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...ir.plan import Argument, Kernel
 from ..c_block import Block
-from .key_sort import KEY_BYTES, KeySort
+from .key_sort import BYTES, KeySort
 from .work_groups import BARRIER, LocalMemory
 
-DIGIT_BITS = 4
-BINS = 1 << DIGIT_BITS
-EACH = 8  # elements of an item in a tile; a digit comes no more often among them than four bits can count
+SPLIT_BITS = 4  # of a digit by which a tile is brought in order at a time
+DIGIT_BITS = 2 * SPLIT_BITS
+WORDS = 4  # of 64 bits, for the counts of all values of SPLIT_BITS bits: value 4 f + w is field f of word w
+MOST_EACH, MOST_EACH_WIDE = 16, 8  # elements of an item in a tile; of those that have a column of eight bytes
+COUNTED = 8  # elements of an item that a word counts: four bits have room for no more
+COPIES = 8  # of the counts of a tile, so that items that have the same digit rarely wait for each other
 COUNTS_EACH = 4  # tiles whose counts an item adds at a time
-WORDS = BINS // 4  # of 64 bits, for the counts of all digits in a tile, of 16 bits each
+FEW_TILES = 32  # whose counts one item adds one by one
+
+
+class Pass(NamedTuple):
+    """A digit: the number of its key, how far to the left in it, and in how many parts a tile is sorted by it."""
+
+    key: int
+    shift: int
+    splits: int
+
+    @property
+    def bins(self) -> int:
+        """The values that the digit can have."""
+        return 1 << SPLIT_BITS * self.splits
 
 
 @dataclass(frozen=True)
@@ -38,16 +59,29 @@ class TiledRadixSort(KeySort):
     bits: tuple[int, ...] = ()
 
     @property
-    def passes(self) -> list[tuple[int, int]]:
-        """The digits: the number of a key, and how far to the left in it."""
+    def passes(self) -> list[Pass]:
+        """The digits."""
         return [
-            (n, shift) for n in reversed(range(len(self.types))) for shift in range(0, max(self.bits[n], 1), DIGIT_BITS)
+            Pass(n, shift, 2 if bits - shift > SPLIT_BITS else 1)
+            for n, bits in reversed(list(enumerate(self.bits)))
+            for shift in range(0, max(bits, 1), DIGIT_BITS)
         ]
+
+    @property
+    def splits(self) -> int:
+        """How often a tile is brought in another order in local memory."""
+        return sum(p.splits for p in self.passes)
+
+    @property
+    def each(self) -> int:
+        """The elements of an item in a tile, a power of two."""
+        most = MOST_EACH if max(BYTES[t] for t in self.columns) <= 4 else MOST_EACH_WIDE
+        return min(most, 1 << (-(-self.length // self.group) - 1).bit_length())
 
     @property
     def tile(self) -> int:
         """The elements of a tile."""
-        return self.group * EACH
+        return self.group * self.each
 
     @property
     def tiles(self) -> int:
@@ -56,12 +90,13 @@ class TiledRadixSort(KeySort):
 
     @property
     def local_bytes(self) -> int:
-        """The local memory of the kernel that moves a tile, about."""
-        stage = self.tile * (sum(KEY_BYTES[t] for t in self.types) + 4)
-        return max(stage, 2 * WORDS * 8 * self.group) + 256
+        """The local memory of the kernel that takes most."""
+        return max(kernel.local_bytes for kernel in self.kernels())
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, to be launched in order; the last one has the name of the sort."""
+        if self.tiles == 1:
+            return (self._alone(),)
         last = len(self.passes) - 1
         return tuple(
             kernel
@@ -71,20 +106,24 @@ class TiledRadixSort(KeySort):
 
     @property
     def results(self) -> tuple[Argument, ...]:
-        """The arguments by which other kernels read the keys in order and, last, the numbers of the elements."""
-        return self.scratch(len(self.passes))
+        """The arguments by which other kernels read the columns in order."""
+        return self.scratch(0 if self.tiles == 1 else len(self.passes))
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
     @property
     def _counts(self) -> Argument:
         """How often a digit comes in a tile, and after the scan in the tiles before: for each row, digit and tile."""
-        return Argument("scratch", "int", bytes=4 * self.rows * BINS * self.tiles, scratch="counts")
+        return Argument("scratch", "int", bytes=4 * self.rows * self._most_bins * self.tiles, scratch="counts")
 
     @property
     def _totals(self) -> Argument:
         """How often a digit comes in a row."""
-        return Argument("scratch", "int", bytes=4 * self.rows * BINS, scratch="totals")
+        return Argument("scratch", "int", bytes=4 * self.rows * self._most_bins, scratch="totals")
+
+    @property
+    def _most_bins(self) -> int:
+        return max(p.bins for p in self.passes)
 
     # -- kernels -------------------------------------------------------------------------------------------------------
 
@@ -111,50 +150,62 @@ class TiledRadixSort(KeySort):
         )  # fmt: skip
 
     def _begin(self, block: Block) -> None:
+        self.begin()
         block.line(f"const int row = group / {self.tiles}, first = group % {self.tiles} * {self.tile};")
+        block.line(f"const int count = {self.length} - first < {self.tile} ? {self.length} - first : {self.tile};")
 
-    def _loaded(self, number: int, block: Block, i: str, first: int = 0) -> list[str]:
-        """The keys and the number of element `i` of the row, before pass `number`, as C; what the pass before it wrote
-        are the arguments from number `first` on."""
+    def _loaded(self, number: int, block: Block, i: str, first: int = 0) -> Sequence[str]:
+        """The columns of element `i` of the row, before pass `number`, as C; what the pass before it wrote are the
+        arguments from number `first` on."""
         if number == 0:
-            return [*self.keys(block, "row", i), i]
-        return [f"a{first + n}[(long)row * {self.length} + {i}]" for n in range(len(self.types) + 1)]
+            return self.load(block, "row", i)
+        return [f"a{first + n}[(long)row * {self.length} + {i}]" for n in range(len(self.columns))]
 
-    def _digit(self, key: str) -> str:
-        return f"(int)(({key} >> shift) & {BINS - 1})"
+    def _digit(self, block: Block, p: Pass, values: Sequence[str]) -> str:
+        return f"(int)((({self.key(block, p.key, values)}) >> shift) & {p.bins - 1})"
 
     def _count(self, number: int) -> Kernel:
-        (n, shift), block, memory = self.passes[number], Block(), LocalMemory()
+        p, block, memory = self.passes[number], Block(), LocalMemory()
         source = self.arguments if number == 0 else self.scratch(number)
         self._begin(block)
-        sums = memory.declare(block, "sums", "ulong", 8, WORDS * self.group)
-        block.line("ulong own = 0;")
-        block.line("#pragma unroll")
-        with block.scope(f"for (int j = 0; j < {EACH}; ++j)"):
-            block.line(f"const int i = first + j * {self.group} + item;")
-            with block.scope(f"if (i < {self.length})"):
-                block.line(f"const {self.types[n]} key = {self._loaded(number, block, 'i')[n]};")
-                block.line(f"own += 1ul << {DIGIT_BITS} * {self._digit('key')};")
-        self._spread(block, "own", lambda w, value: block.line(f"{sums}[{w * self.group} + item] = {value};"))
+        counts = memory.declare(block, "counts", "int", 4, p.bins * COPIES)
+        with block.scope(f"for (int k = item; k < {p.bins * COPIES}; k += {self.group})"):
+            block.line(f"{counts}[k] = 0;")
         block.line(BARRIER)
-        with block.scope(f"for (int width = {self.group // 2}; width > 0; width /= 2)"):
-            with block.scope("if (item < width)"):
-                for w in range(WORDS):
-                    at = f"{w * self.group} + item"
-                    block.line(f"{sums}[{at}] += {sums}[{at} + width];")
-            block.line(BARRIER)
-        with block.scope(f"if (item < {BINS})"):
-            value = self._of_digit(f"{sums}[item / 4 * {self.group}]", "item")
-            place = f"(row * {BINS} + item) * {self.tiles} + first / {self.tile}"
-            block.line(f"a{len(source)}[{place}] = {value};")
+        block.line("#pragma unroll")
+        with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+            block.line(f"const int t = j * {self.group} + item;")
+            with block.scope("if (t < count)"):
+                block.line("const int i = first + t;")
+                digit = self._digit(block, p, self._loaded(number, block, "i"))
+                block.line(f"atomic_inc((volatile __local int*)({counts} + {digit} * {COPIES} + item % {COPIES}));")
+        block.line(BARRIER)
+        with block.scope(f"for (int d = item; d < {p.bins}; d += {self.group})"):
+            block.line("int sum = 0;")
+            with block.scope(f"for (int copy = 0; copy < {COPIES}; ++copy)"):
+                block.line(f"sum += {counts}[d * {COPIES} + copy];")
+            block.line(f"a{len(source)}[(row * {p.bins} + d) * {self.tiles} + first / {self.tile}] = sum;")
         name = f"{self.name}.count{number}"
         arguments = (*source, self._counts)
-        return self._kernel(name, self.rows * self.tiles, block, arguments, memory, shift, number > 0)
+        return self._kernel(name, self.rows * self.tiles, block, arguments, memory, p.shift, number > 0)
 
     def _scan(self, number: int) -> Kernel:
-        """A work-group for each digit of a row."""
-        block, memory, size = Block(), LocalMemory(), self.group * COUNTS_EACH
-        sums = memory.declare(block, "sums", "int", 4, 2 * self.group)
+        """The sums of counts over the tiles before, and over all: an item for each digit of a row where tiles are few,
+        else a work-group."""
+        block, memory, digits = Block(), LocalMemory(), self.rows * self.passes[number].bins
+        name, arguments = f"{self.name}.scan{number}", (self._counts, self._totals)
+        if self.tiles <= FEW_TILES:
+            block.line(f"const int unit = group * {self.group} + item;")
+            with block.scope(f"if (unit < {digits})"):
+                block.line("int before = 0;")
+                with block.scope(f"for (int n = 0; n < {self.tiles}; ++n)"):
+                    block.line(f"const int count = a0[unit * {self.tiles} + n];")
+                    block.line(f"a0[unit * {self.tiles} + n] = before;")
+                    block.line("before += count;")
+                block.line("a1[unit] = before;")
+            return self._kernel(name, -(-digits // self.group), block, arguments, memory, 0, True)
+        size = self.group * COUNTS_EACH
+        sums = memory.declare(block, "sums", "ulong", 8, 2 * self.group)
         block.line(f"const long at = (long)group * {self.tiles};")
         block.line("int before = 0;")
         with block.scope(f"for (int first = 0; first < {self.tiles}; first += {size})"):
@@ -164,118 +215,219 @@ class TiledRadixSort(KeySort):
                 block.line(f"const int n = first + item * {COUNTS_EACH} + j;")
                 block.line(f"count[j] = n < {self.tiles} ? a0[at + n] : 0;")
                 block.line("own += count[j];")
-            self._running_sums(block, {"own": "int"}, sums, 1)
-            block.line("int sum = before + up_to0 - own;")
+            earlier, total = self._running_sum(block, "own", sums)
+            block.line(f"int sum = before + (int){earlier};")
             block.line("#pragma unroll")
             with block.scope(f"for (int j = 0; j < {COUNTS_EACH}; ++j)"):
                 block.line(f"const int n = first + item * {COUNTS_EACH} + j;")
                 block.line(f"if (n < {self.tiles}) a0[at + n] = sum;")
                 block.line("sum += count[j];")
-            block.line(f"before += {sums}[from + {self.group - 1}];")
+            block.line(f"before += (int){total};")
             block.line(BARRIER)
         block.line("if (item == 0) a1[group] = before;")
-        arguments = (self._counts, self._totals)
-        return self._kernel(f"{self.name}.scan{number}", self.rows * BINS, block, arguments, memory, 0, True)
+        return self._kernel(name, digits, block, arguments, memory, 0, True)
 
     def _move(self, number: int, last: bool) -> Kernel:
-        (n, shift), block, memory = self.passes[number], Block(), LocalMemory()
-        use, columns = self.use if last else None, [*self.types, "int"]
+        p, block, memory = self.passes[number], Block(), LocalMemory()
+        use = self.use if last else None
         outside = self.arguments if number == 0 or use is not None else ()
         source = (*outside, *(self.scratch(number) if number else ()))
         target = () if use is not None else self.scratch(number + 1)
         arguments = (*source, self._counts, self._totals, *target)
-        counts, totals = f"a{len(source)}", f"a{len(source) + 1}"
         self._begin(block)
-        starts = memory.declare(block, "starts", "int", 4, BINS)
-        bases = memory.declare(block, "bases", "int", 4, BINS)
-        # What the tile is brought in order in was that of the sums, which nobody needs by then.
-        overlay = LocalMemory(memory.bytes)
-        sums = overlay.declare(block, "sums", "ulong", 8, 2 * WORDS * self.group)
-        stage = [memory.declare(block, f"stage{c}", t, KEY_BYTES.get(t, 4), self.tile) for c, t in enumerate(columns)]
-        memory.bytes = max(memory.bytes, overlay.bytes)
-        for c, t in enumerate(columns):
-            block.line(f"{t} value{c}[{EACH}];")
-        block.line(f"int rank[{EACH}];")
-        block.line("ulong own = 0;")
+        bases = memory.declare(block, "bases", "int", 4, p.bins)
+        stage, sums = self._local(block, memory)
+        self._find_bases(block, p, bases, sums, f"a{len(source)}", f"a{len(source) + 1}")
         block.line("#pragma unroll")
-        with block.scope(f"for (int j = 0; j < {EACH}; ++j)"):
-            block.line(f"const int i = first + item * {EACH} + j;")
-            with block.scope(f"if (i < {self.length})"):
+        with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+            block.line(f"const int t = j * {self.group} + item;")
+            with block.scope("if (t < count)"):
+                block.line("const int i = first + t;")
                 for c, value in enumerate(self._loaded(number, block, "i", len(outside))):
                     block.line(f"value{c}[j] = {value};")
-                block.line(f"const int digit = {DIGIT_BITS} * {self._digit(f'value{n}[j]')};")
-                block.line(f"rank[j] = (int)((own >> digit) & {BINS - 1});")
-                block.line("own += 1ul << digit;")
-        words: dict[str, str] = {}
-
-        def word(w: int, value: str) -> None:
-            block.line(f"const ulong own{w} = {value};")
-            words[f"own{w}"] = "ulong"
-
-        self._spread(block, "own", word)
-        self._running_sums(block, words, sums, WORDS)
-        with block.scope(f"if (item < {BINS})"):
-            block.line("int start = 0, base = 0;")
-            with block.scope("for (int d = 0; d < item; ++d)"):
-                total = f"{sums}[from + d / 4 * {self.group} + {self.group - 1}]"
-                block.line(f"start += {self._of_digit(total, 'd')};")
-                block.line(f"base += {totals}[row * {BINS} + d];")
-            before = f"{counts}[(row * {BINS} + item) * {self.tiles} + first / {self.tile}]"
-            block.line(f"{starts}[item] = start;")
-            block.line(f"{bases}[item] = base + {before} - start;")
-        block.line(BARRIER)
+        self._to_neighbours(block, stage)
+        for split in range(p.splits):
+            final = split == p.splits - 1
+            self._split(block, p.key, f"shift + {SPLIT_BITS * split}", stage, sums, across=final)
         block.line("#pragma unroll")
-        with block.scope(f"for (int j = 0; j < {EACH}; ++j)"):
-            with block.scope(f"if (first + item * {EACH} + j < {self.length})"):
-                block.line(f"const int digit = {self._digit(f'value{n}[j]')};")
-                before = " : ".join([f"digit < {4 * (w + 1)} ? up_to{w} - own{w}" for w in range(WORDS - 1)])
-                before += f" : up_to{WORDS - 1} - own{WORDS - 1}"
-                block.line(f"const ulong before = {before};")
-                block.line(f"const int to = {starts}[digit] + {self._of_digit('before', 'digit')} + rank[j];")
-                for c, array in enumerate(stage):
-                    block.line(f"{array}[to] = value{c}[j];")
-        block.line(BARRIER)
-        block.line("#pragma unroll")
-        with block.scope(f"for (int j = 0; j < {EACH}; ++j)"):
+        with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
             block.line(f"const int t = j * {self.group} + item;")
-            with block.scope(f"if (first + t < {self.length})"):
-                block.line(f"const int place = {bases}[{self._digit(f'{stage[n]}[t]')}] + t;")
+            with block.scope("if (t < count)"):
+                values = [f"value{c}[j]" for c in range(len(self.columns))]
+                block.line(f"const int place = {bases}[{self._digit(block, p, values)}] + t;")
                 if use is not None:
-                    block.line(f"const int n = {stage[-1]}[t];")
-                    use(block, "row", "place", "n")
-                for c, array in enumerate(stage if use is None else ()):
+                    use(block, "row", "place", values)
+                for c, value in enumerate(values if use is None else ()):
                     to = f"a{len(arguments) - len(target) + c}"
-                    block.line(f"{to}[(long)row * {self.length} + place] = {array}[t];")
+                    block.line(f"{to}[(long)row * {self.length} + place] = {value};")
         name = self.name if last else f"{self.name}.move{number}"
         shared = number > 0 and use is None
-        return self._kernel(name, self.rows * self.tiles, block, arguments, memory, shift, shared)
+        return self._kernel(name, self.rows * self.tiles, block, arguments, memory, p.shift, shared)
 
-    # -- counts of digits ----------------------------------------------------------------------------------------------
+    def _alone(self) -> Kernel:
+        """The kernel that sorts rows of one tile."""
+        block, memory = Block(), LocalMemory()
+        self._begin(block)
+        stage, sums = self._local(block, memory)
+        block.line("#pragma unroll")
+        with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+            block.line(f"const int i = j * {self.group} + item;")
+            with block.scope("if (i < count)"):
+                for c, value in enumerate(self.load(block, "row", "i")):
+                    block.line(f"value{c}[j] = {value};")
+        self._to_neighbours(block, stage)
+        for n, bits in reversed(list(enumerate(self.bits))):
+            splits = -(-max(bits, 1) // SPLIT_BITS)
+            with block.scope(f"for (int shift = 0; shift < {SPLIT_BITS * splits}; shift += {SPLIT_BITS})"):
+                self._split(block, n, "shift", stage, sums, across=False)
+        self._exchange(block, stage, f"item * {self.each} + j", f"j * {self.group} + item")
+        target = () if self.use is not None else self.scratch(0)
+        block.line("#pragma unroll")
+        with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+            block.line(f"const int i = j * {self.group} + item;")
+            with block.scope("if (i < count)"):
+                values = [f"value{c}[j]" for c in range(len(self.columns))]
+                if self.use is not None:
+                    self.use(block, "row", "i", values)
+                for c, value in enumerate(values if self.use is None else ()):
+                    block.line(f"a{len(self.arguments) + c}[(long)row * {self.length} + i] = {value};")
+        return self._kernel(self.name, self.rows, block, (*self.arguments, *target), memory, 0, False)
 
-    def _spread(self, block: Block, counts: str, emit: Callable[[int, str], None]) -> None:
-        """The counts of all digits, of four bits each, in words of 16 bits each: `emit(w, C)` for each of them."""
-        for w in range(WORDS):
-            block.line(f"ulong spread{w} = ({counts} >> {16 * w}) & 0xfffful;")
-            block.line(f"spread{w} = (spread{w} | (spread{w} << 24)) & 0x000000ff000000fful;")
-            emit(w, f"(spread{w} | (spread{w} << 12)) & 0x000f000f000f000ful")
+    # -- a tile in local memory ----------------------------------------------------------------------------------------
 
-    def _of_digit(self, word: str, digit: str) -> str:
-        """The count of a digit in its word, as C."""
-        return f"(int)(({word} >> ({digit}) % 4 * 16) & 0xfffful)"
+    def _local(self, block: Block, memory: LocalMemory) -> tuple[list[str], str]:
+        """Declares an item's elements, `value0[each]` ..., and local memory that is used for one thing after the other:
+        pointers to a tile of each column, and one to sums."""
+        begin, stage = memory.bytes, []
+        for c, t in enumerate(self.columns):
+            block.line(f"{t} value{c}[{self.each}];")
+            overlay = LocalMemory(begin)
+            stage.append(overlay.declare(block, f"stage{c}", t, BYTES[t], self._padded(self.tile)))
+            memory.bytes = max(memory.bytes, overlay.bytes)
+        overlay = LocalMemory(begin)
+        sums = overlay.declare(block, "sums", "ulong", 8, 2 * self.group)
+        overlay.declare(block, "words", "ulong", 8, WORDS * self.group + self.group)
+        memory.bytes = max(memory.bytes, overlay.bytes)
+        return stage, sums
 
-    def _running_sums(self, block: Block, values: dict[str, str], sums: str, count: int) -> None:
-        """Declares `up_to0` ..., the sums of `count` values over all items up to this one. Those of all items lie in
-        `sums`, at `from` and the item's number, each value's a work-group further."""
-        for w, value in enumerate(values):
-            block.line(f"{sums}[{w * self.group} + item] = {value};")
-        block.line("int from = 0;")
-        block.line(BARRIER)
-        with block.scope(f"for (int step = 1; step < {self.group}; step *= 2)"):
-            block.line(f"const int to = {count * self.group} - from;")
-            for w in range(count):
-                at = f"{w * self.group} + item"
-                block.line(f"{sums}[to + {at}] = {sums}[from + {at}] + (item < step ? 0 : {sums}[from + {at} - step]);")
-            block.line("from = to;")
+    def _padded(self, place: int | str) -> str | int:
+        """Where an element of a tile lies in local memory: so that neighbouring items' first elements are in different
+        banks."""
+        return place + place // self.each if isinstance(place, int) else f"({place}) + ({place}) / {self.each}"
+
+    def _to_neighbours(self, block: Block, stage: Sequence[str]) -> None:
+        """An item gets neighbouring elements, for those that lie as far apart as there are items."""
+        self._exchange(block, stage, f"j * {self.group} + item", f"item * {self.each} + j")
+
+    def _exchange(self, block: Block, stage: Sequence[str], to: str, source: str) -> None:
+        """An item's element j goes to place `to` of the tile, and it gets the one at `source` (C)."""
+        for c, array in enumerate(stage):
             block.line(BARRIER)
-        for w, ctype in enumerate(values.values()):
-            block.line(f"const {ctype} up_to{w} = {sums}[from + {w * self.group} + item];")
+            block.line("#pragma unroll")
+            with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+                block.line(f"const int to = {to};")
+                block.line(f"if (to < count) {array}[{self._padded('to')}] = value{c}[j];")
+            block.line(BARRIER)
+            block.line("#pragma unroll")
+            with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+                block.line(f"const int from = {source};")
+                block.line(f"if (from < count) value{c}[j] = {array}[{self._padded('from')}];")
+
+    def _split(self, block: Block, n: int, shift: str, stage: Sequence[str], sums: str, across: bool) -> None:
+        """Brings a tile in the order of four bits of key `n`, from `shift` on, stably. Items have neighbouring elements
+        before; after it, too, or if `across` is set those that lie as far apart as there are items."""
+        with block.scope():
+            block.line(f"int place[{self.each}];")
+            counted: list[str] = []
+            for first in range(0, self.each, COUNTED):
+                own = f"own{first // COUNTED}"
+                counted.append(own)
+                block.line(f"ulong {own} = 0;")
+                block.line("#pragma unroll")
+                with block.scope(f"for (int j = {first}; j < {min(first + COUNTED, self.each)}; ++j)"):
+                    with block.scope(f"if (item * {self.each} + j < count)"):
+                        key = self.key(block, n, [f"value{c}[j]" for c in range(len(self.columns))])
+                        block.line(f"const int at = (int)(({key} >> ({shift})) & {(1 << SPLIT_BITS) - 1}) * 4;")
+                        earlier = " + ".join(f"(int)(({word} >> at) & 15)" for word in counted)
+                        block.line(f"place[j] = {earlier};")
+                        block.line(f"{own} += 1ul << at;")
+            for w in range(WORDS):
+                fields = " + ".join(f"(({own} >> {SPLIT_BITS * w}) & 0x000f000f000f000ful)" for own in counted)
+                block.line(f"const ulong word{w} = {fields};")
+            words = self._running_words(block, sums)
+            block.line("#pragma unroll")
+            with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
+                with block.scope(f"if (item * {self.each} + j < count)"):
+                    key = self.key(block, n, [f"value{c}[j]" for c in range(len(self.columns))])
+                    block.line(f"const int digit = (int)(({key} >> ({shift})) & {(1 << SPLIT_BITS) - 1});")
+                    block.line(f"const int at = (digit & {WORDS - 1}) * {self.group} + item;")
+                    block.line(f"place[j] += (int)(({words}[{self._spread('at')}] >> (digit / {WORDS}) * 16) & 0xffff);")
+                block.line(f"else place[j] = {self.tile};")
+            there = f"j * {self.group} + item" if across else f"item * {self.each} + j"
+            self._exchange(block, stage, "place[j]", there)
+
+    def _running_words(self, block: Block, sums: str) -> str:
+        """Replaces the counts `word0` ... of an item by their running sums: in each field, the elements of the tile that
+        have smaller bits, or the same ones and are of an earlier item. Returns where they lie in local memory: those of
+        word w at the place that `_spread` has for w times the number of items and the item's own."""
+        words = f"({sums} + {2 * self.group})"
+        block.line(BARRIER)
+        for w in range(WORDS):
+            block.line(f"{words}[{self._spread(f'{w * self.group} + item')}] = word{w};")
+        block.line(BARRIER)
+        # An item adds neighbours among the counts of all words, in their order.
+        for w in range(WORDS):
+            block.line(f"const ulong part{w} = {words}[{self._spread(f'item * {WORDS} + {w}')}];")
+        earlier, total = self._running_sum(block, " + ".join(f"part{w}" for w in range(WORDS)), sums)
+        block.line(f"ulong sum = {earlier} + ({total} << 16) + ({total} << 32) + ({total} << 48);")
+        for w in range(WORDS):
+            block.line(f"{words}[{self._spread(f'item * {WORDS} + {w}')}] = sum;")
+            block.line(f"sum += part{w};")
+        block.line(BARRIER)
+        return words
+
+    def _spread(self, place: str) -> str:
+        """Where the count of that number lies: so that items' first ones are in different banks."""
+        return f"({place}) + ({place}) / {WORDS}"
+
+    def _running_sum(self, block: Block, value: str, sums: str) -> tuple[str, str]:
+        """Declares the sum of a C value over all earlier items, and over all; returns their names."""
+        block.line(f"const ulong mine = {value};")
+        block.line("ulong up_to = mine;")
+        block.line(f"{sums}[item] = up_to;")
+        block.line(BARRIER)
+        block.line("int from = 0;")
+        with block.scope(f"for (int step = 1; step < {self.group}; step *= 2)"):
+            block.line(f"up_to += item < step ? 0ul : {sums}[from + item - step];")
+            block.line(f"from = {self.group} - from;")
+            block.line(f"{sums}[from + item] = up_to;")
+            block.line(BARRIER)
+        block.line("const ulong earlier = up_to - mine;")
+        block.line(f"const ulong all = {sums}[from + {self.group - 1}];")
+        return "earlier", "all"
+
+    def _find_bases(self, block: Block, p: Pass, bases: str, sums: str, counts: str, totals: str) -> None:
+        """Writes for each digit how far the places of its elements in the row are from those in the ordered tile: the
+        elements of smaller digits in the row, and of this one in the tiles before, less those of smaller digits in the
+        tile."""
+        each = max(1, p.bins // self.group)
+        with block.scope():
+            block.line(f"const int tile = first / {self.tile};")
+            block.line(f"int before[{each}];")
+            block.line(f"ulong counted[{each}], own = 0;  // in the tile, and in the row")
+            with block.scope(f"for (int k = 0; k < {each}; ++k)"):
+                block.line(f"const int d = item * {each} + k;")
+                block.line("counted[k] = 0;")
+                with block.scope(f"if (d < {p.bins})"):
+                    block.line(f"const int at = (row * {p.bins} + d) * {self.tiles} + tile;")
+                    block.line(f"const int total = {totals}[row * {p.bins} + d];")
+                    block.line(f"before[k] = {counts}[at];")
+                    block.line(f"const int end = tile + 1 < {self.tiles} ? {counts}[at + 1] : total;")
+                    block.line("counted[k] = (ulong)(end - before[k]) | (ulong)total << 32;")
+                block.line("own += counted[k];")
+            self._running_sum(block, "own", sums)
+            block.line("ulong sum = earlier;")
+            with block.scope(f"for (int k = 0; k < {each}; ++k)"):
+                block.line(f"const int d = item * {each} + k;")
+                block.line(f"if (d < {p.bins}) {bases}[d] = (int)(sum >> 32) + before[k] - (int)(sum & 0xfffffffful);")
+                block.line("sum += counted[k];")
