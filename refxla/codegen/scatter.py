@@ -355,8 +355,15 @@ class ScatterWalk:
 
     def combined(self, e: ElementalIrEmitter, block: Block, old: Sequence[str], at: dict[int, Index]) -> Sequence[str]:
         """The C values that an element of the updates combines with those of the expressions `old` to."""
+        return self.applied(e, block, old, self.new(e, block, at))
+
+    def new(self, e: ElementalIrEmitter, block: Block, at: dict[int, Index]) -> Sequence[str]:
+        """The C values of an element of the updates."""
         update_indices = [at[d] for d in range(len(self.sizes))]
-        new = [e.value(u, update_indices, block) for u in self.updates]
+        return [e.value(u, update_indices, block) for u in self.updates]
+
+    def applied(self, e: ElementalIrEmitter, block: Block, old: Sequence[str], new: Sequence[str]) -> Sequence[str]:
+        """The C values that `new` ones of the updates combine with those of the expressions `old` to."""
         before = [e.assign(t, value, block) for t, value in zip(self.types, old, strict=True)]
         own = self.types == [type_name(o) for o in self.operands]
         apply = e.apply if own else partial(combine_in_f32, e)

@@ -537,6 +537,30 @@ CASES = {
         "own0 += 1ul",
         kernels=4,
     ),
+    "segment sums of many": Case(
+        "scatter",
+        """x = bf16[7,40] parameter(0)
+        n = s8[700,1] parameter(1)
+        h = s8[] constant(9)
+        b = s8[700,1] broadcast(h), dimensions={}
+        i = s8[700,1] remainder(n, b)
+        u = bf16[700,40] parameter(2)
+        ROOT r = bf16[7,40] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=addbf""",
+        "row == 0 && live",
+        kernels=4,
+        grouped=False,
+    ),
+    "updates of several columns": Case(
+        "scatter",
+        """x = f32[60,12] parameter(0)
+        i = s8[500,1] parameter(1)
+        u = f32[500,12] parameter(2)
+        ROOT r = f32[60,12] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+        "total0[4]",
+        kernels=2,
+    ),
     "sort of short columns": Case(
         "sort",
         "x = f32[13,50] parameter(0)\nROOT r = f32[13,50] sort(x), dimensions={0}, to_apply=less",

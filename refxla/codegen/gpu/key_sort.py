@@ -29,10 +29,10 @@ class KeySort:
     the first columns are the keys; or the elements themselves, of which `key(block, n, values)` computes key n.
 
     `arguments` are those of the kernels that load the elements, or use the result; their other arguments follow.
-    `load(block, row, i)` gives the values of element i of a row, before anything is sorted; `use(block, row, i, values)`
-    takes those for place i of the order. Row, i and values are C expressions, and these functions may write statements.
-    Without `use`, the columns in order are left in the memory of `results`. `begin` is called before each kernel is
-    written: names in what is written may begin anew.
+    `load(block, row, i)` gives the values of element i of a row, before anything is sorted;
+    `use(block, row, i, values)` takes those for place i of the order. Row, i and values are C expressions, and these
+    functions may write statements. Without `use`, the columns in order are left in the memory of `results`. `begin` is
+    called before each kernel is written: names in what is written may begin anew.
     """
 
     name: str

@@ -4,8 +4,9 @@ What hits one element must be combined one after the other, what hits different 
 elements of the updates are sorted by what they hit, stably (merge_sort.py, tiled_radix_sort.py): by their indices in
 those dimensions of the operand that the scatter indexes, since in the others an element of an update has its place. An
 item for each of them looks at the keys; those that are the first of their key in that order combine it and the ones
-that follow. What lies outside of the operand comes last. Where no element is hit twice, nothing is sorted. A few
-updates are combined as on a CPU, by an item for each element in the dimensions that are not indexed.
+that follow. Where an element is hit by many, a work-group combines them instead. What lies outside of the operand comes
+last. Where no element is hit twice, nothing is sorted. A few updates are combined as on a CPU, by an item for each
+element in the dimensions that are not indexed.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar, scatter
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter
+from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
-from .work_groups import group_size
+from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
-AT_A_TIME = 32  # updates that an item loads together
+AT_A_TIME = 32  # elements of updates that an item loads together
+COLUMNS_EACH = (4, 2)  # elements of an update that an item combines, so that it looks less often at keys
+STAGED_FROM = 64  # updates of an element, on the average, from which on a work-group combines them
+STAGED, STAGED_BYTES, STAGED_COLUMNS = 2048, 16384, 32  # elements in local memory, their bytes, and side by side
 MAX_SERIAL_NUMBERS = 32  # numbers that an item goes through one by one
 _MOST_NUMBERS = 1 << 31
 
@@ -75,44 +79,135 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
     ).by_digits([outside.bit_length()], target.local_bytes)  # fmt: skip
     updates = scatter.inputs_of(fusion, walk.updates)
     keys, numbers, *pointers = (f"a{len(updates) + n}" for n in range(2 + len(written)))
-    e, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(updates)}), Block()
-    others = [d for d in range(len(walk.sizes)) if d not in numbered]
-    sizes = [walk.sizes[d] for d in others]
-    items = count * prod(sizes)
-    block.line(f"const int unit = group * {group} + item;")
-    with block.scope(f"if (unit < {items})"):
-        block.line(f"const int first = unit / {prod(sizes)};")
-        block.line(f"const uint key = {keys}[first];")
-        with block.scope(f"if ((key != {outside}u) && (first == 0 || {keys}[first - 1] != key))"):
-            block.line("const int place = (int)key;")
-            element = variable("unit", 0, items - 1) % prod(sizes)
-            at = dict(zip(others, delinearize(element, sizes), strict=True)) | _at(walk, "n")
-            spots = walk.spots(pointers, _place(walk, "place", at))
-            totals = [
-                e.assign(t, scalar.load(t, spot), block, changes=True)
-                for t, spot in zip(walk.types, spots, strict=True)
-            ]  # fmt: skip
-
-            def combine() -> None:
-                for total, value in zip(totals, walk.combined(e, block, totals, at), strict=True):
-                    block.line(f"{total} = {value};")
-
-            # Several updates are loaded together where there are as many: they follow each other, by their keys.
-            block.line("int i = first;")
-            last = f"i + {AT_A_TIME - 1}"
-            with block.scope(f"for (; {last} < {count} && {keys}[{last}] == key; i += {AT_A_TIME})"):
-                block.line("#pragma unroll")
-                with block.scope(f"for (int j = 0; j < {AT_A_TIME}; ++j)"):
-                    block.line(f"const int n = {numbers}[i + j];")
-                    combine()
-            with block.scope(f"for (; i < {count} && {keys}[i] == key; ++i)"):
-                block.line(f"const int n = {numbers}[i];")
-                combine()
-            for t, spot, total in zip(walk.types, spots, totals, strict=True):
-                block.line(f"{spot} = {scalar.store(t, total)};")
+    e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(updates)})
+    combining = _Combining(walk, e, keys, numbers, pointers, count, group)
+    if count >= STAGED_FROM * outside:
+        items, local_bytes = combining.by_groups(outside)
+    else:
+        items, local_bytes = combining.by_items(outside), 0
     arguments = (*map(input_argument, updates), *order.results, *written)
-    kernel = Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, work_group=group)
+    text = combining.block.text()
+    kernel = Kernel(fusion.name, text, arguments, items, work_group=group, local_bytes=local_bytes)
     return (*order.kernels(), kernel)
+
+
+class _Combining:
+    """Writes the statements that combine the updates whose keys, of `count` sorted ones, are the same."""
+
+    def __init__(
+        self, walk: ScatterWalk, e: ElementalIrEmitter, keys: str, numbers: str, pointers: Sequence[str], count: int,
+        group: int,
+    ) -> None:  # fmt: skip
+        self.walk, self.e, self.block = walk, e, Block()
+        self.keys, self.numbers, self.pointers, self.count, self.group = keys, numbers, pointers, count, group
+        self.others = [d for d in range(len(walk.sizes)) if d not in _numbered(walk)]
+        self.width = prod(walk.sizes[d] for d in self.others)  # elements of the updates for each number
+
+    def by_items(self, outside: int) -> int:
+        """An item takes the number that is the first of its key, and those that follow; returns the number of items."""
+        block, walk, count = self.block, self.walk, self.count
+        each = next(n for n in (*COLUMNS_EACH, 1) if self.width % n == 0)
+        items = count * self.width // each
+        block.line(f"const int unit = group * {self.group} + item;")
+        with block.scope(f"if (unit < {items})"):
+            block.line(f"const int first = unit / {self.width // each}, column = unit % {self.width // each};")
+            block.line(f"const uint key = {self.keys}[first];")
+            with block.scope(f"if ((key != {outside}u) && (first == 0 || {self.keys}[first - 1] != key))"):
+                block.line("const int place = (int)key;")
+                column = variable("column", 0, self.width // each - 1)
+                element = column + variable("u", 0, each - 1) * (self.width // each) if each > 1 else column
+                at = dict(zip(self.others, delinearize(element, self._sizes), strict=True)) | _at(walk, "n")
+                spots = walk.spots(self.pointers, _place(walk, "place", at))
+                totals = [f"total{n}" for n in range(len(spots))]
+                for t, total in zip(walk.types, totals, strict=True):
+                    block.line(f"{scalar.register_type(t)} {total}[{each}];")
+                columns = f"for (int u = 0; u < {each}; ++u)"
+                block.line("#pragma unroll")
+                with block.scope(columns):
+                    for t, total, spot in zip(walk.types, totals, spots, strict=True):
+                        block.line(f"{total}[u] = {scalar.load(t, spot)};")
+
+                def combine() -> None:
+                    block.line("#pragma unroll")
+                    with block.scope(columns):
+                        values = walk.combined(self.e, block, [f"{total}[u]" for total in totals], at)
+                        for total, value in zip(totals, values, strict=True):
+                            block.line(f"{total}[u] = {value};")
+
+                # Several updates are loaded together where there are as many: they follow each other, by their keys.
+                block.line("int i = first;")
+                together = max(1, AT_A_TIME // each)
+                last = f"i + {together - 1}"
+                with block.scope(f"for (; {last} < {count} && {self.keys}[{last}] == key; i += {together})"):
+                    block.line("#pragma unroll")
+                    with block.scope(f"for (int j = 0; j < {together}; ++j)"):
+                        block.line(f"const int n = {self.numbers}[i + j];")
+                        combine()
+                with block.scope(f"for (; i < {count} && {self.keys}[i] == key; ++i)"):
+                    block.line(f"const int n = {self.numbers}[i];")
+                    combine()
+                block.line("#pragma unroll")
+                with block.scope(columns):
+                    for t, total, spot in zip(walk.types, totals, spots, strict=True):
+                        block.line(f"{spot} = {scalar.store(t, f'{total}[u]')};")
+        return -(-items // self.group) * self.group
+
+    def by_groups(self, outside: int) -> tuple[int, int]:
+        """A work-group takes all numbers of a key, for some neighbouring elements: its items load updates into local
+        memory, from where an item for each element combines them in order. Returns the numbers of items and of bytes of
+        local memory."""
+        block, walk, memory = self.block, self.walk, LocalMemory()
+        columns = min(STAGED_COLUMNS, 1 << (self.width.bit_length() - 1))
+        strips, types = -(-self.width // columns), [type_name(u) for u in walk.updates]
+        tile = max(1, min(STAGED, STAGED_BYTES // sum(map(register_bytes, types))) // columns)  # numbers at a time
+        stage = [
+            memory.declare(block, f"stage{n}", scalar.register_type(t), register_bytes(t), tile * columns)
+            for n, t in enumerate(types)
+        ]
+        block.line(f"const int place = group / {strips}, row = item / {columns};")
+        block.line(f"const int column = group % {strips} * {columns} + item % {columns};")
+        block.line(f"const int live = column < {self.width};")
+        for name, begin, comparison in (("begin", "0", "<"), ("end", "begin", "<=")):
+            block.line(f"int {name} = {begin};")  # the numbers of the key, by a binary search
+            with block.scope(f"for (int high = {self.count}; {name} < high;)"):
+                block.line(f"const int middle = ({name} + high) >> 1;")
+                block.line(f"const int before = {self.keys}[middle] {comparison} (uint)place;")
+                block.line(f"{name} = before ? middle + 1 : {name};")
+                block.line("high = before ? high : middle;")
+        element = delinearize(variable("column", 0, self.width - 1), self._sizes)
+        at = dict(zip(self.others, element, strict=True)) | _at(walk, "n")
+        spots = walk.spots(self.pointers, _place(walk, "place", at))
+        totals = [f"total{n}" for n in range(len(spots))]
+        adding = "if (row == 0 && live && begin < end)"
+        for t, total in zip(walk.types, totals, strict=True):
+            block.line(f"{scalar.register_type(t)} {total};")
+        with block.scope(adding):
+            for t, total, spot in zip(walk.types, totals, spots, strict=True):
+                block.line(f"{total} = {scalar.load(t, spot)};")
+        with block.scope(f"for (int first = begin; first < end; first += {tile})"):
+            block.line("#pragma unroll")
+            with block.scope(f"for (int k = row; k < {tile}; k += {self.group // columns})"):
+                with block.scope("if (live && first + k < end)"):
+                    block.line(f"const int n = {self.numbers}[first + k];")
+                    for array, value in zip(stage, walk.new(self.e, block, at), strict=True):
+                        block.line(f"{array}[k * {columns} + item % {columns}] = {value};")
+            block.line(BARRIER)
+            with block.scope(adding):
+                block.line(f"const int count = end - first < {tile} ? end - first : {tile};")
+                with block.scope("for (int k = 0; k < count; ++k)"):
+                    new = [f"{array}[k * {columns} + item]" for array in stage]
+                    values = walk.applied(self.e, block, totals, new)
+                    for total, value in zip(totals, values, strict=True):
+                        block.line(f"{total} = {value};")
+            block.line(BARRIER)
+        with block.scope(adding):
+            for t, total, spot in zip(walk.types, totals, spots, strict=True):
+                block.line(f"{spot} = {scalar.store(t, total)};")
+        return outside * strips * self.group, memory.bytes
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [self.walk.sizes[d] for d in self.others]
 
 
 def _numbered_key(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: str, i: str) -> list[str]:

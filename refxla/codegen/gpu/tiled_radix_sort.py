@@ -361,15 +361,17 @@ class TiledRadixSort(KeySort):
                     key = self.key(block, n, [f"value{c}[j]" for c in range(len(self.columns))])
                     block.line(f"const int digit = (int)(({key} >> ({shift})) & {(1 << SPLIT_BITS) - 1});")
                     block.line(f"const int at = (digit & {WORDS - 1}) * {self.group} + item;")
-                    block.line(f"place[j] += (int)(({words}[{self._spread('at')}] >> (digit / {WORDS}) * 16) & 0xffff);")
+                    block.line(
+                        f"place[j] += (int)(({words}[{self._spread('at')}] >> (digit / {WORDS}) * 16) & 0xffff);"
+                    )
                 block.line(f"else place[j] = {self.tile};")
             there = f"j * {self.group} + item" if across else f"item * {self.each} + j"
             self._exchange(block, stage, "place[j]", there)
 
     def _running_words(self, block: Block, sums: str) -> str:
-        """Replaces the counts `word0` ... of an item by their running sums: in each field, the elements of the tile that
-        have smaller bits, or the same ones and are of an earlier item. Returns where they lie in local memory: those of
-        word w at the place that `_spread` has for w times the number of items and the item's own."""
+        """Replaces the counts `word0` ... of an item by their running sums: in each field, the elements of the tile
+        that have smaller bits, or the same ones and are of an earlier item. Returns where they lie in local memory:
+        those of word w at the place that `_spread` has for w times the number of items and the item's own."""
         words = f"({sums} + {2 * self.group})"
         block.line(BARRIER)
         for w in range(WORDS):
