@@ -30,7 +30,7 @@ REDUCERS = """
            ROOT r = pred[] compare(a, b), direction=LT, order=TOTAL }
     less64 { a = f64[] parameter(0)  b = f64[] parameter(1)
              ROOT r = pred[] compare(a, b), direction=LT }
-    first_of_two { a = f32[] parameter(0)  b = f32[] parameter(1)  i = s32[] parameter(2)  j = s32[] parameter(3)
+    first_of_two { a = bf16[] parameter(0)  b = bf16[] parameter(1)  i = s16[] parameter(2)  j = s16[] parameter(3)
                    ROOT r = pred[] compare(a, b), direction=GT }
     first_key { a = s8[] parameter(0)  b = s8[] parameter(1)  c = f32[] parameter(2)  d = f32[] parameter(3)
           i = s32[] parameter(4)  j = s32[] parameter(5)
@@ -478,10 +478,12 @@ CASES = {
         "x = f32[3,700] parameter(0)\nROOT r = f32[3,700] sort(x), dimensions={1}, to_apply=less",
         ("barrier(CLK_LOCAL_MEM_FENCE)",),
     ),
-    "sort of rows of a tile, by wide keys": Case(
+    "sort of many by wide keys": Case(
         "sort",
-        "x = f64[2,1500] parameter(0)\nROOT r = f64[2,1500] sort(x), dimensions={1}, to_apply=less64",
+        "x = f64[1100000] parameter(0)\nROOT r = f64[1100000] sort(x), dimensions={0}, to_apply=less64",
         "own0 += 1ul",
+        kernels=24,
+        small=False,
     ),
     "sort by merges": Case(
         "sort",
@@ -491,14 +493,14 @@ CASES = {
     ),
     "sort of elements by digits": Case(
         "sort",
-        """x = f32[2,5000] parameter(0)
-        i = s32[2,5000] parameter(1)
-        s = (f32[2,5000], s32[2,5000]) sort(x, i), dimensions={1}, to_apply=first_of_two
-        v = f32[2,5000] get-tuple-element(s), index=0
-        n = s32[2,5000] get-tuple-element(s), index=1
-        ROOT r = (f32[2,5000], s32[2,5000]) tuple(v, n)""",
+        """x = bf16[2,4200] parameter(0)
+        i = s16[2,4200] parameter(1)
+        s = (bf16[2,4200], s16[2,4200]) sort(x, i), dimensions={1}, to_apply=first_of_two
+        v = bf16[2,4200] get-tuple-element(s), index=0
+        n = s16[2,4200] get-tuple-element(s), index=1
+        ROOT r = (bf16[2,4200], s16[2,4200]) tuple(v, n)""",
         "own0 += 1ul",
-        kernels=12,
+        kernels=4,
     ),
     "sort by digits": Case(
         "sort",
@@ -511,7 +513,7 @@ CASES = {
         n = s32[2,4100] get-tuple-element(s), index=2
         ROOT r = (s8[2,4100], f32[2,4100], s32[2,4100]) tuple(v, w, n)""",
         "own0 += 1ul",
-        kernels=3,
+        kernels=2,
     ),
     "sort of many by two keys, by digits": Case(
         "sort",
@@ -535,7 +537,7 @@ CASES = {
         ROOT r = f32[50] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
             scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
         "own0 += 1ul",
-        kernels=4,
+        kernels=3,
     ),
     "segment sums of many": Case(
         "scatter",
@@ -593,7 +595,7 @@ CASES = {
         s = (s8[1,300], f32[1,300], s32[1,300]) sort(k, y, i), dimensions={1}, to_apply=two
         a = f32[1,300] get-tuple-element(s), index=1
         ROOT r = s32[1,300] get-tuple-element(s), index=2""",
-        kernels=1,
+        kernels=2,
     ),
     "scatter": Case(
         "scatter",

@@ -36,7 +36,7 @@ MOST_EACH, MOST_EACH_WIDE = 16, 8  # elements of an item in a tile; of those tha
 COUNTED = 8  # elements of an item that a word counts: four bits have room for no more
 COPIES = 8  # of the counts of a tile, so that items that have the same digit rarely wait for each other
 COUNTS_EACH = 4  # tiles whose counts an item adds at a time
-FEW_TILES = 32  # whose counts one item adds one by one
+FEW_TILES = 32  # whose counts each tile adds itself
 
 
 class Pass(NamedTuple):
@@ -101,7 +101,7 @@ class TiledRadixSort(KeySort):
         return tuple(
             kernel
             for number in range(last + 1)
-            for kernel in (self._count(number), self._scan(number), self._move(number, number == last))
+            for kernel in (self._count(number), *self._scans(number), self._move(number, number == last))
         )
 
     @property
@@ -189,21 +189,14 @@ class TiledRadixSort(KeySort):
         arguments = (*source, self._counts)
         return self._kernel(name, self.rows * self.tiles, block, arguments, memory, p.shift, number > 0)
 
+    def _scans(self, number: int) -> tuple[Kernel, ...]:
+        """The kernel of the scan, where tiles are so many that there is one."""
+        return (self._scan(number),) if self.tiles > FEW_TILES else ()
+
     def _scan(self, number: int) -> Kernel:
-        """The sums of counts over the tiles before, and over all: an item for each digit of a row where tiles are few,
-        else a work-group."""
+        """The sums of counts over the tiles before, and over all: a work-group for each digit of a row."""
         block, memory, digits = Block(), LocalMemory(), self.rows * self.passes[number].bins
         name, arguments = f"{self.name}.scan{number}", (self._counts, self._totals)
-        if self.tiles <= FEW_TILES:
-            block.line(f"const int unit = group * {self.group} + item;")
-            with block.scope(f"if (unit < {digits})"):
-                block.line("int before = 0;")
-                with block.scope(f"for (int n = 0; n < {self.tiles}; ++n)"):
-                    block.line(f"const int count = a0[unit * {self.tiles} + n];")
-                    block.line(f"a0[unit * {self.tiles} + n] = before;")
-                    block.line("before += count;")
-                block.line("a1[unit] = before;")
-            return self._kernel(name, -(-digits // self.group), block, arguments, memory, 0, True)
         size = self.group * COUNTS_EACH
         sums = memory.declare(block, "sums", "ulong", 8, 2 * self.group)
         block.line(f"const long at = (long)group * {self.tiles};")
@@ -233,11 +226,12 @@ class TiledRadixSort(KeySort):
         outside = self.arguments if number == 0 or use is not None else ()
         source = (*outside, *(self.scratch(number) if number else ()))
         target = () if use is not None else self.scratch(number + 1)
-        arguments = (*source, self._counts, self._totals, *target)
+        scanned = (self._totals,) if self.tiles > FEW_TILES else ()
+        arguments = (*source, self._counts, *scanned, *target)
         self._begin(block)
         bases = memory.declare(block, "bases", "int", 4, p.bins)
         stage, sums = self._local(block, memory)
-        self._find_bases(block, p, bases, sums, f"a{len(source)}", f"a{len(source) + 1}")
+        self._find_bases(block, p, bases, sums, f"a{len(source)}", f"a{len(source) + 1}" if scanned else "")
         block.line("#pragma unroll")
         with block.scope(f"for (int j = 0; j < {self.each}; ++j)"):
             block.line(f"const int t = j * {self.group} + item;")
@@ -411,7 +405,7 @@ class TiledRadixSort(KeySort):
     def _find_bases(self, block: Block, p: Pass, bases: str, sums: str, counts: str, totals: str) -> None:
         """Writes for each digit how far the places of its elements in the row are from those in the ordered tile: the
         elements of smaller digits in the row, and of this one in the tiles before, less those of smaller digits in the
-        tile."""
+        tile. `counts` are those of the scan if there are `totals`, else those of each tile."""
         each = max(1, p.bins // self.group)
         with block.scope():
             block.line(f"const int tile = first / {self.tile};")
@@ -419,13 +413,21 @@ class TiledRadixSort(KeySort):
             block.line(f"ulong counted[{each}], own = 0;  // in the tile, and in the row")
             with block.scope(f"for (int k = 0; k < {each}; ++k)"):
                 block.line(f"const int d = item * {each} + k;")
-                block.line("counted[k] = 0;")
+                block.line("int mine = 0, total = 0;")
+                block.line("before[k] = 0;")
                 with block.scope(f"if (d < {p.bins})"):
-                    block.line(f"const int at = (row * {p.bins} + d) * {self.tiles} + tile;")
-                    block.line(f"const int total = {totals}[row * {p.bins} + d];")
-                    block.line(f"before[k] = {counts}[at];")
-                    block.line(f"const int end = tile + 1 < {self.tiles} ? {counts}[at + 1] : total;")
-                    block.line("counted[k] = (ulong)(end - before[k]) | (ulong)total << 32;")
+                    block.line(f"const int at = (row * {p.bins} + d) * {self.tiles};")
+                    if totals:
+                        block.line(f"total = {totals}[row * {p.bins} + d];")
+                        block.line(f"before[k] = {counts}[at + tile];")
+                        block.line(f"mine = (tile + 1 < {self.tiles} ? {counts}[at + tile + 1] : total) - before[k];")
+                    else:
+                        with block.scope(f"for (int n = 0; n < {self.tiles}; ++n)"):
+                            block.line(f"const int count = {counts}[at + n];")
+                            block.line("before[k] += n < tile ? count : 0;")
+                            block.line("mine = n == tile ? count : mine;")
+                            block.line("total += count;")
+                block.line("counted[k] = (ulong)mine | (ulong)total << 32;")
                 block.line("own += counted[k];")
             self._running_sum(block, "own", sums)
             block.line("ulong sum = earlier;")
