@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
-from refxla_spec.compare import TINY, bits_equal, distance, same_bits, ulp_distance
+from refxla_spec.compare import TINY, bits_equal, digest, distance, same_bits, ulp_distance
 from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.properties import Decomposition, decided
@@ -52,7 +52,7 @@ class Verdict:
 
     `got`, `expected` and `inputs` are literals as text, long ones cut, of a fail or an excused case. `differences` are
     the names of the known differences that excuse the case. `undecided` counts the elements of which the contract says
-    nothing.
+    nothing. `bits` is a digest of the results (`refxla_spec.compare.digest`), "" where there are none.
     """
 
     case: str
@@ -64,6 +64,7 @@ class Verdict:
     type: str = ""
     seconds: float = 0.0
     undecided: int = 0
+    bits: str = ""
     differences: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()
@@ -194,7 +195,7 @@ def _judged(
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(actual))
     if isinstance(actual, Exception):
         return _fail(case, target, differences, _raised(actual), expected=expected.values)
-    shown = {"expected": expected.values, "got": actual}
+    bits, shown = digest(actual), {"expected": expected.values, "got": actual}
     if len(actual) != len(expected.values):
         return _fail(case, target, differences, f"{len(actual)} results instead of {len(expected.values)}", **shown)
     for n, (g, v) in enumerate(zip(actual, expected.values, strict=True)):
@@ -206,12 +207,13 @@ def _judged(
     if not any(w.any() for w in wrong):
         if 2 * undecided > elements:
             reason = f"the contract decides {elements - undecided} of {elements} elements"
-            return verdict(case, target.name, Outcome.UNDECIDED, reason, undecided=undecided)
-        return verdict(case, target.name, Outcome.PASS, undecided=undecided)
+            return verdict(case, target.name, Outcome.UNDECIDED, reason, undecided=undecided, bits=bits)
+        return verdict(case, target.name, Outcome.PASS, undecided=undecided, bits=bits)
     reason = describe(expected, actual, wrong, case.inputs)
     names = _excuses(case, target, differences, expected, actual, wrong)
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
-    return verdict(case, target.name, outcome, reason, undecided=undecided, differences=names, **_texts(case, **shown))
+    told = {"undecided": undecided, "bits": bits, "differences": names}
+    return verdict(case, target.name, outcome, reason, **told, **_texts(case, **shown))
 
 
 def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Difference] = DIFFERENCES) -> list[Verdict]:

@@ -3,7 +3,7 @@
 The JSON is one object:
 
     format      "refxla-conformance"
-    version     2; a reader of version 2 can read files of version 1, too, which know no "undecided" outcome
+    version     3; those of versions 1 and 2 can be read, too, which know no "undecided" outcome (1) and no bits
     started     when, as ISO 8601 in UTC
     seconds     how long it took
     complete    false if the run was interrupted: then cases are missing
@@ -19,6 +19,7 @@ The JSON is one object:
             seconds                 time taken, the comparison included
             reason                  what is wrong, for all but a pass (left out if empty, as are those below)
             undecided               how many elements of the result the contract says nothing of
+            bits                    a digest of the results, if there are any (`refxla_spec.compare.digest`)
             differences             names of the known differences that excuse the case
             inputs, expected, got   literals in HLO's syntax, long ones cut, of fails and excused cases
 """
@@ -42,7 +43,7 @@ from ..cases import Case
 from ..check import Outcome, Verdict
 from ..machine import machine
 
-FORMAT, VERSION = "refxla-conformance", 2
+FORMAT, VERSION = "refxla-conformance", 3
 
 
 @dataclass
@@ -142,7 +143,7 @@ class Results:
 
 def _result(verdict: Verdict) -> dict[str, Any]:
     always = {"outcome": verdict.outcome.value, "seconds": round(verdict.seconds, 4)}
-    fields = ("reason", "undecided", "differences", "inputs", "expected", "got")
+    fields = ("reason", "undecided", "bits", "differences", "inputs", "expected", "got")
     return {**always, **{k: v for k, v in asdict(verdict).items() if k in fields and v}}
 
 

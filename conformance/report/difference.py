@@ -22,6 +22,7 @@ CHANGES = {
     "gained": "was unsupported, undecided or excused, and passes now",
     "changed": "was unsupported, undecided or excused, and is another of these",
     "new": "is new, and does not fail",
+    "bits": "came out the same way, with other bits",
 }
 BAD = ("broken", "failing", "new fail")
 
@@ -55,6 +56,8 @@ def diff(a: Results, b: Results) -> list[Change]:
             before = a.rows[name].results.get(before_name) if name in a.rows else None
             after = b.rows[name].results.get(after_name) if name in b.rows else None
             change = _change(before and before.outcome, after and after.outcome)
+            if before and after and not change and before.bits and after.bits and before.bits != after.bits:
+                change = "bits"
             if change:
                 changes.append(Change(change, name, after_name, before, after))
     return sorted(changes, key=lambda c: list(CHANGES).index(c.change))

@@ -296,7 +296,7 @@ class TiledRadixSort(KeySort):
         for c, t in enumerate(self.columns):
             block.line(f"{t} value{c}[{self.each}];")
             overlay = LocalMemory(begin)
-            stage.append(overlay.declare(block, f"stage{c}", t, BYTES[t], self._padded(self.tile)))
+            stage.append(overlay.declare(block, f"stage{c}", t, BYTES[t], self.tile + self.group))
             memory.bytes = max(memory.bytes, overlay.bytes)
         overlay = LocalMemory(begin)
         sums = overlay.declare(block, "sums", "ulong", 8, 2 * self.group)
@@ -304,10 +304,10 @@ class TiledRadixSort(KeySort):
         memory.bytes = max(memory.bytes, overlay.bytes)
         return stage, sums
 
-    def _padded(self, place: int | str) -> str | int:
+    def _padded(self, place: str) -> str:
         """Where an element of a tile lies in local memory: so that neighbouring items' first elements are in different
         banks."""
-        return place + place // self.each if isinstance(place, int) else f"({place}) + ({place}) / {self.each}"
+        return f"{place} + {place} / {self.each}"
 
     def _to_neighbours(self, block: Block, stage: Sequence[str]) -> None:
         """An item gets neighbouring elements, for those that lie as far apart as there are items."""

@@ -102,6 +102,7 @@ class Rows(Protocol):
     step: int  # elements from one term to the next
     blocks: int  # into which k falls
     most_terms: int  # in a block
+    alignment: int  # of terms, at a multiple of which each block begins
     least_terms: int  # in a run (at the end of a block there may be fewer)
     element: str  # the C type of the elements
 
