@@ -9,7 +9,7 @@ import numpy as np
 
 from .accumulate import narrow, wide_type, widen
 from .attributes import BOOL, GROUPS, INT, Attribute
-from .errors import EvaluationError
+from .errors import EvaluationError, plural
 from .groups import Count, GroupList, numbered
 from .module import Computation, Instruction
 from .numerics import convert, type_of
@@ -101,7 +101,7 @@ def data_shapes(instruction: Instruction, operands: tuple[Shape, ...], arrays: s
     check_arrays(operands[:-1], arrays)
     *data, last = operands
     fits = last.compatible(Shape(S32, (len(data),)))
-    require(fits, root, f"root is {last}, after {len(data)} operand(s)")
+    require(fits, root, f"root is {last}, after {plural(len(data), 'operand')}")
     return tuple(data)
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from .errors import EvaluationError, InputError, InvalidProgramError, in_file
+from .errors import EvaluationError, InputError, InvalidProgramError, in_file, plural
 from .groups import device_pairs, devices_text, member_groups, mode
 from .module import Instruction, Module
 from .operation import Violation, operations
@@ -128,9 +128,8 @@ def run_devices(
     count = replicas * partitions
     for name, per_device in (("arguments", args_per_device), ("hosts", hosts)):
         if per_device is not None and len(per_device) != count:
-            raise InputError(
-                f"{name} for {len(per_device)} device(s), and the program runs on {devices_text(replicas, partitions)}"
-            )
+            given, meant = plural(len(per_device), "device"), devices_text(replicas, partitions)
+            raise InputError(f"{name} for {given}, and the program runs on {meant}")
     arguments = []
     for n, args in enumerate(args_per_device):
         try:

@@ -12,6 +12,11 @@ class Error(Exception):
     """The root of the family: catch this to catch whatever refxla raises on purpose."""
 
 
+def plural(count: int, noun: str) -> str:
+    """A number of things in words: "1 operand", "2 operands"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def in_file(problem: Error, file: str | None) -> Error:
     """The same error, its message with the name of the file that it is about in front (None: it is about none)."""
     if file is None:

@@ -20,7 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import InvalidProgramError, ParseError
+from .errors import InvalidProgramError, ParseError, plural
 from .numerics import round_to
 from .types import BY_DTYPE, Array, ElementType, Shape, Value
 
@@ -209,7 +209,7 @@ def parse_array(text: str, shape: Shape, elided: str | None = None) -> Array:
     if _LAST_COMMA.search(body):
         return parse_array(_LAST_COMMA.sub("", body), shape, elided)
     if len(values) != shape.size:
-        raise _misfit(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
+        raise _misfit(f"{shape.without_layout()} has {plural(shape.size, 'element')}, and the literal {len(values)}")
     raise _misfit(f"the braces of the literal do not nest as {shape.without_layout()} needs")
 
 

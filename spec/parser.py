@@ -253,6 +253,9 @@ class Parser(Values):
                 what = "an instruction, such as %name = f32[] negate(%x)"
                 if scope.single and not names:
                     what = f"HLO, which begins with HloModule NAME, or with {what}"
+                if end and s.at_end:
+                    place = f" of line {computation.position.line}" if computation.position else ""
+                    raise s.error(f"the text ends within the computation {computation.name}{place}: {end!r} is missing")
                 raise s.expected(what + (f", or {end!r}" if end else ""))
             if scope.missing is not None:  # what one line may leave out, several may not
                 raise scope.missing

@@ -25,7 +25,7 @@ from typing import NoReturn
 from . import grammar
 from .attributes import REQUIRED
 from .devices import device_counts
-from .errors import Error, InvalidProgramError, UnsupportedError, in_file
+from .errors import Error, InvalidProgramError, UnsupportedError, in_file, plural
 from .lexer import excerpt, suggestion
 from .module import Computation, Instruction, Module, Position
 from .operation import Operation, Violation, operations
@@ -149,11 +149,11 @@ class _Verifier:
         """S8: the number of operands and the attributes."""
         if operation.arity is not None and len(i.operands) != operation.arity:
             inputs = ", ".join(operation.inputs) or "none"
-            message = f"takes {operation.arity} operand(s) ({inputs}), and here are {len(i.operands)}"
+            message = f"takes {plural(operation.arity, 'operand')} ({inputs}), and has {len(i.operands)}"
             raise self.fail(f"{i.name}: {i.opcode} {message}", i.position, "S8")
         if len(i.operands) < len(operation.fixed):
-            fixed = f"{len(operation.fixed)} operand(s) ({', '.join(operation.fixed)})"
-            message = f"takes at least {fixed}, and here are {len(i.operands)}"
+            fixed = f"{plural(len(operation.fixed), 'operand')} ({', '.join(operation.fixed)})"
+            message = f"takes at least {fixed}, and has {len(i.operands)}"
             raise self.fail(f"{i.name}: {i.opcode} {message}", i.position, "S8")
         for name, declared in operation.attributes.items():
             if declared.default is REQUIRED and i.attributes.get(name) is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError, plural
 
 from .checks import ATTRIBUTES, Check
 
@@ -198,7 +198,7 @@ class _Parts:
             if kind == "expect_serialized_eq":
                 raise UnsupportedError("a check of the files that StableHLO's interpreter writes")
             if len(operands) != 2:
-                raise UnsupportedError(f"check.{kind} of {len(operands)} operand(s)")
+                raise UnsupportedError(f"check.{kind} of {plural(len(operands), 'operand')}")
             attributes = {n: op.attributes[n] for n in ATTRIBUTES if n in op.attributes}
             self.actual.append(operands[0])
             self.expected.append(operands[1])

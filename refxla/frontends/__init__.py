@@ -139,8 +139,8 @@ def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str
 
         return compile_numpy(function, arguments, options, **static)
     raise InputError(
-        f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), StableHLO, a "
-        "function of NumPy, a jax.jit function, a tf.function or a model of PyTorch"
+        f"cannot compile a value of type {type(function).__name__}: give HLO (text, a path, a proto, a Module), "
+        "StableHLO, a function of NumPy, a jax.jit function, a tf.function or a model of PyTorch"
     )
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..accumulate import narrow, wide_type, widen
 from ..devices import Device
-from ..errors import ParseError, UnsupportedError
+from ..errors import ParseError, UnsupportedError, plural
 from ..groups import iota
 from ..module import Instruction, Module
 from ..types import BY_DTYPE, Array, Shape, Value
@@ -228,7 +228,7 @@ def mesh_tilings(instruction: Instruction, attribute: str, count: int, module: M
     shardings = _SHARDING.findall(text)
     if len(shardings) != count:
         raise UnsupportedError(
-            f"{instruction.name}: xla.sdy.{attribute}={text} is not implemented for {count} value(s)"
+            f"{instruction.name}: xla.sdy.{attribute}={text} is not implemented for {plural(count, 'value')}"
         )
     meshes = _meshes(module)
     return [

@@ -27,7 +27,7 @@ X = "x = f32[2] parameter(0)"
 BROKEN = {
     "unknown opcode": (entry(X, "ROOT y = f32[2] frob(x)"), rx.ParseError, "line 5, column 19.*frob"),
     "nearly an opcode": (entry(X, "ROOT y = f32[2] negat(x)"), rx.ParseError, "line 5.*did you mean 'negate'"),
-    "operand count": (entry(X, "ROOT y = f32[2] add(x)"), rx.InvalidProgramError, "line 5.*2 operand.*here are 1"),
+    "operand count": (entry(X, "ROOT y = f32[2] add(x)"), rx.InvalidProgramError, "line 5.*2 operands .*, and has 1"),
     "shapes": (entry(X, "ROOT y = f32[3] add(x, x)"), rx.InvalidProgramError, r"line 5.*as f32\[3\].*gives f32\[2\]"),
     "types": (
         entry(X, "i = s32[2] parameter(1)", "ROOT y = f32[2] add(x, i)"),
