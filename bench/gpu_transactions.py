@@ -8,6 +8,7 @@ it moves whole sectors of 32 bytes. (Where items take different branches, their 
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import subprocess
 import tempfile
@@ -25,6 +26,7 @@ extern unsigned long rx_group, rx_item;
 #define get_group_id(d) ((size_t)rx_group)
 #define get_global_id(d) ((size_t)rx_item)
 #define barrier(flags)
+#define atomic_inc(p) ((*(p))++)
 """
 _RUNTIME = """
 #include <stdint.h>
@@ -68,19 +70,22 @@ def traced(source: str, function: str, sizes: list[int], group: int, items: int,
     """The transactions of `items` neighbours of work-group number `group` of a program's __kernel, whose arrays have so
     many bytes. Raises Refused with the compiler's message."""
     with tempfile.TemporaryDirectory(prefix="gpu-trace-") as folder:
-        library = ctypes.CDLL(_built(source, Path(folder)))
+        built = _built(source, Path(folder))
         arrays = [np.zeros(max(size, 64) + 64, np.uint8) for size in sizes]
         places = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
-        for place, size in zip(places, sizes, strict=True):
-            library.rx_array(ctypes.c_size_t(place), ctypes.c_size_t(max(size, 64)))
         traces = []
         for item in range(items):
+            # Loaded anew for each item, so that local memory is zero, and has nothing of another item's.
+            library = ctypes.CDLL(built)
+            for place, size in zip(places, sizes, strict=True):
+                library.rx_array(ctypes.c_size_t(place), ctypes.c_size_t(max(size, 64)))
             notes = np.zeros((MOST, 2), np.uint64)
             ctypes.c_ulong.in_dll(library, "rx_group").value = group
             ctypes.c_ulong.in_dll(library, "rx_item").value = item
             library.rx_begin(ctypes.c_void_p(notes.ctypes.data), MOST)
             library[function](0, 0, *map(ctypes.c_void_p, places), *[ctypes.c_long(0)] * len(places))
             traces.append(notes[: library.rx_count()].astype(np.int64))
+            _ctypes.dlclose(library._handle)
     return _counted(traces, sector)
 
 

@@ -247,7 +247,7 @@ def test_a_program_for_more_devices_than_there_are():
 
 def test_arguments_are_given_for_each_device():
     module = program("ROOT r = s32[4] all-reduce(x), to_apply=add", header="replica_count=2")
-    with pytest.raises(InputError, match=r"arguments for 1 device\(s\), and the program runs on 2 devices"):
+    with pytest.raises(InputError, match=r"arguments for 1 device, and the program runs on 2 devices"):
         run_devices(module, numbers(1))
     with pytest.raises(InputError, match="device 1: parameter 0"):
         run_devices(module, [numbers(1)[0], [np.zeros(3, np.int32)]])
