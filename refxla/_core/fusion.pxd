@@ -81,4 +81,5 @@ cdef class Scheduler:
     cdef bint mergeable(self, Group a, Group b)
     cdef dict merge_users(self, int p, dict fits, dict users)
     cdef merge_siblings(self)
+    cdef set readers_of_updated(self, Group group)
     cdef set pointwise_inputs(self, Group group)

@@ -593,6 +593,24 @@ cdef class Scheduler:
                         self.merge(a, self.groups[number])
                         same.remove(number)
 
+    cdef set readers_of_updated(self, Group group):
+        """The other groups that read what a dynamic-update-slice or scatter of this one updates in place."""
+        cdef int hero, e, u, count
+        numbers = set()
+        for hero in group.heroes:
+            if self.g.kind[hero] == K_UPDATE:
+                count = 1
+            elif self.g.kind[hero] == K_SCATTER:
+                count = (self.g.first[hero + 1] - self.g.first[hero]) // 2
+            else:
+                continue
+            for e in range(self.g.first[hero], self.g.first[hero] + count):
+                p = self.g.operand[e]
+                for u in range(self.g.first_user[p], self.g.first_user[p + 1]):
+                    numbers.update(self.member_of[self.g.user[u]])
+        numbers.discard(group.number)
+        return numbers
+
     cdef set pointwise_inputs(self, Group group):
         """What a loop, or the epilogue of a product, reads from memory at the index that it writes, and at no other."""
         if group.kind not in (K_LOOP, K_DOT, K_CONVOLUTION):
@@ -628,7 +646,8 @@ def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
                 if o not in group.tags and o in makers and makers[o] != group.number:
                     sources.add(makers[o])
         needs[group.number] = sources
-    order = in_order(needs, {group.number: min(group.outputs) for group in alive})
+    readers = {group.number: s.readers_of_updated(group) for group in alive}
+    order = in_order(needs, {group.number: min(group.outputs) for group in alive}, readers)
     place = {number: at for at, number in enumerate(order)}
     result = []
     for number in order:
@@ -655,8 +674,9 @@ cdef bit(object number):
     return 1 << number
 
 
-def in_order(dict needs, dict rank):
-    """The groups, each after those it needs; among those that are free, by their first output."""
+def in_order(dict needs, dict rank, dict readers=None):
+    """The groups, each after those it needs; among those that are free, by their first output. `readers` has for some
+    groups others that go before them if they can, since they read what the group would else overwrite."""
     import heapq
 
     waiting = {n: len(sources) for n, sources in needs.items()}
@@ -664,16 +684,40 @@ def in_order(dict needs, dict rank):
     for n, sources in needs.items():
         for m in sources:
             users[m].append(n)
+    first = {n: (others & needs.keys()) - reached(n, users) for n, others in (readers or {}).items() if others}
     free = [(rank[n], n) for n, count in waiting.items() if count == 0]
     heapq.heapify(free)
-    order = []
-    while free:
-        _, n = heapq.heappop(free)
-        order.append(n)
-        for u in users[n]:
+    order, late = [], []
+    while free or late:
+        if free:
+            entry = heapq.heappop(free)
+            if first.get(entry[1]):
+                late.append(entry)
+                continue
+        else:  # they wait for each other
+            entry = min(late)
+            late.remove(entry)
+        order.append(entry[1])
+        for others in first.values():
+            others.discard(entry[1])
+        for other in [other for other in late if not first[other[1]]]:
+            late.remove(other)
+            heapq.heappush(free, other)
+        for u in users[entry[1]]:
             waiting[u] -= 1
             if waiting[u] == 0:
                 heapq.heappush(free, (rank[u], u))
     if len(order) != len(needs):
         raise AssertionError("the schedule has a cycle: a fault of the fusion scheduler")
     return order
+
+
+def reached(int start, dict users):
+    """What needs `start`, or needs what needs it, and so on."""
+    found, open_ends = set(), [start]
+    while open_ends:
+        for u in users[open_ends.pop()]:
+            if u not in found:
+                found.add(u)
+                open_ends.append(u)
+    return found

@@ -391,6 +391,26 @@ def test_a_loop_updates_its_state_in_place():
     assert not copied
 
 
+def test_what_reads_an_array_goes_before_its_update_in_place():
+    """In the program's order the update comes first, and would need a copy of the array in each iteration."""
+    adding = "add { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }"
+    body = """v = s32[1] slice(s2), slice={[0:1]}
+        u = s32[4] dynamic-update-slice(s1, v, s0)
+        n = s32[] constant(0)
+        t = s32[] reduce(s1, n), dimensions={0}, to_apply=add
+        w = s32[1] reshape(t)
+        j = s32[] constant(1)
+        x = s32[4] dynamic-update-slice(u, w, j)"""
+    text = loop(body, THREE, "x, s2", "x, y", turns=3).replace("body {", f"{adding}\nbody {{", 1)
+    module = parse(text)
+    plan = plan_simulator.plan(module).plan
+    turn = next(s for s in plan.steps if isinstance(s, p.Repeat)).body
+    assert not [s for s in turn if isinstance(s, p.Copy) and plan.buffers[s.source].bytes > 4]
+    arguments = [np.array([1, -2, 3, 5], np.int32), np.array([7, 0, -9, 2], np.int32)]
+    for got, want in zip(refxla.compile(text)(*arguments), interpreter.run(module, arguments), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_a_predicate_outlives_the_body():
     """A launch of many turns ends after a body, and the predicate that it read in front of it says whether another
     launch follows: a body whose temporary lay there ended loops whenever it left a byte of zeros."""
