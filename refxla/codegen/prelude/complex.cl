@@ -59,6 +59,11 @@ static inline T rx_scale_far_T(T x, BITS_T n) {
     return rx_scale_T(rx_scale_T(x, halved), n - halved);
 }
 
+// A size with a sign, which is + where that of a NaN would decide: processors differ in the signs of theirs.
+static inline T rx_signed_T(T size, T sign) {
+    return RX_COPYSIGN_T(size, sign == sign ? sign : 0.0);
+}
+
 // 1 with the sign of x if x is infinite, else a zero with that sign.
 static inline T rx_box_T(T x) {
     return RX_COPYSIGN_T(RX_FABS_T(x) == INFINITY_T ? 1.0 : 0.0, x);
@@ -156,7 +161,7 @@ static inline T2 rx_power_or_limit_C(T2 z, T2 value) {
     int endless = !rx_is_finite_T(z.y);
     T vanishing = z.x == -INFINITY_T ? 0.0 : value.x;
     T real = endless ? (z.x == INFINITY_T ? z.x : vanishing) : value.x;
-    T imag = (endless & (z.x == -INFINITY_T)) ? RX_COPYSIGN_T(0.0, z.y) : value.y;
+    T imag = (endless & (z.x == -INFINITY_T)) ? rx_signed_T(0.0, z.y) : value.y;
     return (T2)(real, imag);
 }
 
@@ -230,7 +235,7 @@ static inline T2 rx_sqrt_C(T2 z) {
     int tall = RX_FABS_T(z.y) == INFINITY_T;
     real = tall ? INFINITY_T : z.x == INFINITY_T ? z.x : z.x == -INFINITY_T ? (z.y == z.y ? 0.0 : z.y) : real;
     imag = (tall | (z.x == -INFINITY_T)) ? INFINITY_T : z.x == INFINITY_T ? (z.y == z.y ? 0.0 : z.y) : imag;
-    return (T2)(real, RX_COPYSIGN_T(imag, z.y));
+    return (T2)(real, rx_signed_T(imag, z.y));
 }
 
 static inline T2 rx_rsqrt_C(T2 z) {
@@ -267,7 +272,7 @@ static inline T2 rx_tanh_C(T2 z) {
     T2 tail = rx_exp_times_C(-2.0 * RX_FABS_T(z.x), 0.0, 4.0 * sine * cosine);
     int endless = RX_FABS_T(z.x) == INFINITY_T;
     T one = (endless | rx_is_finite_T(z.y)) ? RX_COPYSIGN_T(1.0, z.x) : NAN_T;
-    value = RX_FABS_T(z.x) > 22.0 ? (T2)(one, endless ? RX_COPYSIGN_T(0.0, tail.y) : tail.y) : value;
+    value = RX_FABS_T(z.x) > 22.0 ? (T2)(one, endless ? rx_signed_T(0.0, tail.y) : tail.y) : value;
     value.x = z.x == 0.0 ? z.x : value.x;
     return z.y == 0.0 ? (T2)(rx_tanh_T(z.x), z.y) : value;
 }
@@ -320,7 +325,7 @@ static inline T2 rx_asin_C(T2 z) {
     T across = large ? RX_FABS_T(z.y) : below.x * above.x - below.y * above.y;
     T height = large ? rx_log_double_abs_C(z) : rx_asinh_T(below.x * above.y - below.y * above.x);
     T real = z.x == 0.0 ? z.x : rx_atan2_T(z.x, across);
-    return small ? z : (T2)(real, RX_COPYSIGN_T(height, z.y));
+    return small ? z : (T2)(real, rx_signed_T(height, z.y));
 }
 
 static inline T2 rx_acos_C(T2 z) {
@@ -329,7 +334,7 @@ static inline T2 rx_acos_C(T2 z) {
     T height = large ? rx_log_double_abs_C(z) : rx_asinh_T(above.x * below.y - above.y * below.x);
     T real = large ? rx_atan2_T(RX_FABS_T(z.y), z.x) : 2.0 * rx_atan2_T(below.x, above.x);
     real = z.x == 0.0 ? K(pi_2_high) : real;
-    return (T2)(real, RX_COPYSIGN_T(height, -z.y));
+    return (T2)(real, rx_signed_T(height, -z.y));
 }
 
 // asinh(z) = -i asin(iz)
@@ -341,7 +346,7 @@ static inline T2 rx_asinh_C(T2 z) {
 // acosh(z) = i acos(z) or -i acos(z), that of the two whose real part is not negative.
 static inline T2 rx_acosh_C(T2 z) {
     T2 value = rx_acos_C(z);
-    return (T2)(RX_FABS_T(value.y), RX_COPYSIGN_T(value.x, z.y));
+    return (T2)(RX_FABS_T(value.y), rx_signed_T(value.x, z.y));
 }
 
 // log((1 + z) / (1 - z)) / 2: |1 + z|^2 / |1 - z|^2 is 1 + 4 a / ((1 - a)^2 + b^2), where b^2 vanishes only beside a
@@ -359,5 +364,5 @@ static inline T2 rx_atanh_C(T2 z) {
     T far = greater == INFINITY_T ? 0.0 : c / RX_FMA_T(c, c, d * d) / greater;
     real = z.x == 0.0 ? 0.0 : large ? far : real;
     imag = large ? (b == b ? K(pi_2_high) : b) : imag;
-    return (T2)(RX_COPYSIGN_T(real, z.x), RX_COPYSIGN_T(imag, z.y));
+    return (T2)(rx_signed_T(real, z.x), rx_signed_T(imag, z.y));
 }
