@@ -48,6 +48,9 @@ class IterationOffset:
 
     stride: int
 
+    def __str__(self) -> str:
+        return "iteration"
+
 
 @dataclass(frozen=True)
 class WorkerOffset:
@@ -55,6 +58,9 @@ class WorkerOffset:
 
     stride: int
     offset: int
+
+    def __str__(self) -> str:
+        return f"worker, {self.offset}"
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,9 @@ class TileOffset:
     strides: tuple[int, ...]
     offset: int
 
+    def __str__(self) -> str:
+        return "tile"
+
 
 @dataclass(frozen=True)
 class TileNumberOffset:
@@ -72,12 +81,18 @@ class TileNumberOffset:
     axis: int
     stride: int
 
+    def __str__(self) -> str:
+        return "tile"
+
 
 @dataclass(frozen=True)
 class FrameOffset:
     """The part begins `offset` bytes into a frame."""
 
     offset: int
+
+    def __str__(self) -> str:
+        return str(self.offset)
 
 
 Offset = IterationOffset | WorkerOffset | TileOffset | TileNumberOffset | FrameOffset
@@ -234,14 +249,7 @@ def calls(body: StructuredBody) -> Iterator[KernelCall]:
                 yield from section.calls
         case PersistentBody(phases):
             for phase in phases:
-                match phase:
-                    case SharedPhase(sections):
-                        for section in sections:
-                            yield from section.calls
-                    case NestedPhases(call):
-                        yield call
-                    case TiledPhase(_, once, each):
-                        yield from (*once, *each)
+                yield from calls_of_phase(phase)
         case FrameBody(call):
             yield call
         case CountedLoopBody():
@@ -251,6 +259,18 @@ def calls(body: StructuredBody) -> Iterator[KernelCall]:
         case ConditionalBody():
             for branch in body.branches:
                 yield from branch
+
+
+def calls_of_phase(phase: Phase) -> Iterator[KernelCall]:
+    """The calls that a phase of a persistent kernel makes, each once."""
+    match phase:
+        case SharedPhase(sections):
+            for section in sections:
+                yield from section.calls
+        case NestedPhases(call):
+            yield call
+        case TiledPhase(_, once, each):
+            yield from (*once, *each)
 
 
 def own_arguments(body: StructuredBody) -> Iterator[tuple[int, str]]:

@@ -7,17 +7,34 @@ runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns
     Kernel    OpenCL C for a fusion, or calls of several kernels, with the arguments and the number of work items
     Buffer    a value in memory and where it lies
     Step      Launch, Copy, HostCall, LibraryCall, Loop, Repeat, Branch: what the runtime does, in order
+
+The text of a plan shows what merged kernels do below their launches. There b3[64] is the part of buffer 3 that begins
+at byte 64, b3[iteration] that of the iteration of a loop, and b3[tile] that of a tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
+from refxla_spec.errors import plural
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
-from .merged_body import PersistentBody, StructuredBody
+from .merged_body import (
+    ConditionalBody,
+    CountedLoopBody,
+    ExitPhase,
+    FrameBody,
+    KernelCall,
+    MergedBody,
+    PersistentBody,
+    StructuredBody,
+    TiledPhase,
+    WhileLoopBody,
+    calls_of_phase,
+)  # fmt: skip
 
 # The spaces a buffer can lie in.
 PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only, unless it is donated
@@ -273,9 +290,7 @@ class Plan:
             match step:
                 case Launch(kernel, buffers):
                     k = self.kernels[kernel]
-                    outs = [f"b{b}" for b, a in zip(buffers, k.arguments, strict=True) if a.role == "output"]
-                    ins = [f"b{b}" for b, a in zip(buffers, k.arguments, strict=True) if a.role != "output"]
-                    lines.append(f"{pad}{', '.join(outs)} = {k.name}({', '.join(ins)})  [{k.items} items]")
+                    lines += _called(k, [f"b{b}" for b in buffers], depth)
                 case Copy(source, target):
                     lines.append(f"{pad}b{target} = copy(b{source})")
                 case HostCall(key, operands, results):
@@ -295,6 +310,59 @@ class Plan:
                     for n, branch in enumerate(branches):
                         lines += [f"{pad} case {n}", *self._format(branch, depth + 1)]
         return lines
+
+
+def _called(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
+    """The lines of a launch or call of a kernel on arguments of these names, and what a merged kernel does."""
+    outs = [n for n, a in zip(names, kernel.arguments, strict=True) if a.role == "output"]
+    ins = [n for n, a in zip(names, kernel.arguments, strict=True) if a.role != "output"]
+    head = f"{'  ' * depth}{', '.join(outs)} = {kernel.name}({', '.join(ins)})  [{plural(kernel.items, 'item')}]"
+    return [head, *_inside(kernel, names, depth + 1)]
+
+
+def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
+    """The calls that a merged kernel makes, in its control flow."""
+    pad = "  " * depth
+
+    def passed(call: KernelCall) -> list[str]:
+        parts = dict(call.offsets)
+        return [names[a] + (f"[{parts[n]}]" if n in parts else "") for n, a in enumerate(call.arguments)]
+
+    def calls(made: Iterable[KernelCall], depth: int) -> list[str]:
+        lines: list[str] = []
+        for call in made:
+            lines += _called(kernel.calls[call.kernel], passed(call), depth)
+        return lines
+
+    def repeated(count: int) -> tuple[list[str], int]:
+        return ([f"{pad}repeat {count} times"], depth + 1) if count > 1 else ([], depth)
+
+    match kernel.body:
+        case MergedBody(sections, trip_count):
+            lines, depth = repeated(trip_count)
+            return lines + calls((c for section in sections for c in section.calls), depth)
+        case PersistentBody(phases, trip_count):
+            lines, depth = repeated(trip_count)
+            for phase in phases:
+                if isinstance(phase, ExitPhase):
+                    lines.append(f"{'  ' * depth}leave unless {names[phase.predicate]}")
+                else:
+                    over = f" over {prod(a.count for a in phase.axes)} tiles" if isinstance(phase, TiledPhase) else ""
+                    lines += [f"{'  ' * depth}phase{over}", *calls(calls_of_phase(phase), depth + 1)]
+            return lines
+        case CountedLoopBody(trip_count, made):
+            return [f"{pad}repeat {trip_count} times", *calls(made, depth + 1)]
+        case WhileLoopBody(test, predicate, made):
+            head = [f"{pad}loop", *calls(test, depth + 1), f"{pad}while {names[predicate]}"]
+            return head + calls(made, depth + 1)
+        case ConditionalBody(index, _, branches):
+            lines = [f"{pad}branch on {names[index]}"]
+            for n, made in enumerate(branches):
+                lines += [f"{pad} case {n}", *calls(made, depth + 1)]
+            return lines
+        case FrameBody(call):
+            return _inside(kernel.calls[call.kernel], passed(call), depth)
+    return []
 
 
 def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tuple[Step, ...], tuple[Kernel, ...]]:

@@ -1,6 +1,7 @@
 """Loops and conditionals as one kernel: any nest of them, left and resumed anywhere, gives what the reference gives."""
 
 import random
+import re
 import signal
 from dataclasses import replace
 
@@ -184,6 +185,16 @@ def test_a_switch_in_a_loop_is_code():
     for k in range(-1, 300_000):
         want = (want + 1, want * np.float32(0.5), want)[k % 3 if k >= 0 else 2]
     assert (i, x) == (300_000, want)
+
+
+def test_a_plan_shows_what_a_merged_kernel_does():
+    text = str(refxla.compile(SWITCH.replace("ITERATIONS", "300000")).plan)
+    shown = [
+        r"  loop", r"    .*merged\.\d+\(.*", r"      loop", r"        b\d+ = loop\.p\(b\d+\)  \[1 item\]", r"      while b\d+",
+        r"          branch on b\d+", r"           case 0", r"            b\d+\[\d+\] = loop\.r\(b\d+\)  \[1 item\]",
+        r"           case 1", r"            b\d+\[\d+\] = loop\.down\.r\(b\d+\)  \[1 item\]", r"  while b\d+",
+    ]  # fmt: skip
+    assert re.search("\n(.*\n)*".join(f"{line}$" for line in shown).replace("$", ""), text)
 
 
 def test_a_small_conditional_is_a_launch():
