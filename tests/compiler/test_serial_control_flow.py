@@ -190,7 +190,8 @@ def test_a_switch_in_a_loop_is_code():
 def test_a_plan_shows_what_a_merged_kernel_does():
     text = str(refxla.compile(SWITCH.replace("ITERATIONS", "300000")).plan)
     shown = [
-        r"  loop", r"    .*merged\.\d+\(.*", r"      loop", r"        b\d+ = loop\.p\(b\d+\)  \[1 item\]", r"      while b\d+",
+        r"  loop", r"    .*merged\.\d+\(.*", r"      loop", r"        b\d+ = loop\.p\(b\d+\)  \[1 item\]",
+        r"      while b\d+",
         r"          branch on b\d+", r"           case 0", r"            b\d+\[\d+\] = loop\.r\(b\d+\)  \[1 item\]",
         r"           case 1", r"            b\d+\[\d+\] = loop\.down\.r\(b\d+\)  \[1 item\]", r"  while b\d+",
     ]  # fmt: skip
