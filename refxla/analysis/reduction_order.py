@@ -7,6 +7,8 @@ accumulators, which share out its elements:
     lane l:  x[l], x[l + lanes], x[l + 2 lanes], ...  in order, the loops over the other reduced groups outside
     total:   lane l with lane l + lanes/2, then with l + lanes/4, ..., 1
 
+(Reducers that do not commute are made to, or are no reductions any more: passes/ordered_reductions.py.)
+
 If the innermost group is kept (a *column reduction*), each result has one accumulator, which takes the elements in
 row-major order of their reduced indices. Where few results come out of much input, the largest reduced group is split
 into ranges; each gives a partial result, and the partial results are combined in order.

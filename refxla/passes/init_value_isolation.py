@@ -9,9 +9,9 @@ otherwise for reducers that select one of their operands (argmax). Every other r
 says where there is a value,
 
     reduce(x, init, f)  =  f(init, total)    where (total, present) = reduce((x, true), (0, false), g)
-    g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : b, p or q)
+    g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : q ? b : 0, p or q)
 
-and whose initial values are neutral.
+and whose initial values are neutral; it commutes if f does.
 
 Elements whose type differs from the accumulators' are converted first, if the reducer does nothing else with them.
 """
@@ -172,7 +172,7 @@ def _aware_of_presence(reducer: Computation) -> Computation:
     root = copies[reducer.root]
     both = root.operands if root.opcode == "tuple" else [root]
     results = [
-        b.make("select", left[-1], b.make("select", right[-1], c, a), e)
+        b.select(left[-1], b.select(right[-1], c, a), b.select(right[-1], e, b.full(0, e.shape)))
         for a, e, c in zip(left[:-1], right[:-1], both, strict=True)
     ]
     end = b.make("tuple", *results, b.or_(left[-1], right[-1]))

@@ -4,11 +4,11 @@
 
 to_apply takes N accumulated values and N elements and gives N accumulated values. The initial values enter each result
 exactly once, so they need not be its neutral element: the sum of 2 and 3 that starts with 1 is 6. The elements are
-combined in an order and grouping that follow from the shapes alone, and are not part of the meaning: to_apply must be
-associative and commutative. Here elements are combined in pairs of neighbours, in row-major order, and those in pairs
-again; the initial values come first. (Where an accumulated value has another type than the element, it is one element
-after the other.) Floating-point sums and products are computed in a wider type and rounded once. The reduction of no
-elements is the initial values.
+combined in row-major order, the initial values first; how they are grouped is not part of the meaning: to_apply must be
+associative. (It need not commute: StableHLO keeps the order, and XLA does so on CPUs.) Here elements are combined in
+pairs of neighbours, and those in pairs again. (Where an accumulated value has another type than the element, it is one
+element after the other.) Floating-point sums and products are computed in a wider type and rounded once. The reduction
+of no elements is the initial values.
 """
 
 from __future__ import annotations

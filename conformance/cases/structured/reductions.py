@@ -56,6 +56,17 @@ SUMS = """sums {
   ROOT r = (f32[], s32[], pred[]) tuple(x, y, z)
 }
 """
+AFFINE = """composed {
+  a = u32[] parameter(0)
+  b = u32[] parameter(1)
+  c = u32[] parameter(2)
+  d = u32[] parameter(3)
+  x = u32[] multiply(a, c)
+  y = u32[] multiply(b, c)
+  z = u32[] add(y, d)
+  ROOT r = (u32[], u32[]) tuple(x, z)
+}
+"""
 SECOND = "second { a = f32[] parameter(0)\n  ROOT b = f32[] parameter(1) }\n"
 OF_SQUARES = """scaled {
   a = f32[] parameter(0)
@@ -121,6 +132,30 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _select_and_scatters(thorough)
     yield from _not_finite()
     yield from _cubes()
+    yield from _in_order()
+
+
+def _in_order() -> Iterator[Case]:
+    """Reducers that are associative and do not commute: maps x -> a x + b one after the other, and the first of the
+    largest where several are NaN."""
+    for n, (dims, axes) in enumerate(
+        (((9,), (0,)), ((100,), (0,)), ((3, 40), (1,)), ((40, 3), (0,)), ((4, 3, 33), (0, 2)))
+    ):
+        rng = seeded(f"reduce/in_order_{n}")
+        maps = [rng.integers(0, 2**32, dims, dtype=np.uint32) for _ in "ab"]
+        lines = (
+            "one = u32[] constant(1)\nzero = u32[] constant(0)\n"
+            f"ROOT r = _ reduce(p0, p1, one, zero), dimensions={braces(axes)}, to_apply=composed"
+        )
+        yield structured("reduce", f"in_order_{n}", lines, *maps, before=AFFINE)
+        if len(axes) == 1:
+            x = np.where(rng.random(dims) < 0.2, np.float32(np.nan), rng.normal(size=dims).astype(np.float32))
+            lines = (
+                f"i = s32{braces(dims).replace('{', '[').replace('}', ']')} iota(), iota_dimension={axes[0]}\n"
+                "low = f32[] constant(-inf)\nzero = s32[] constant(0)\n"
+                f"ROOT r = _ reduce(p0, i, low, zero), dimensions={braces(axes)}, to_apply=argmax"
+            )
+            yield structured("reduce", f"first_nan_{n}", lines, x, before=ARGMAX)
 
 
 def _cubes() -> Iterator[Case]:
