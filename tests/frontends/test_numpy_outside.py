@@ -544,3 +544,56 @@ def test_random_numbers_of_a_fixed_seed_are_constants():
     compiled = refxla.compile(f)
     for _ in range(2):
         agrees(compiled, f, X)
+
+
+COUNT = 0
+
+
+def test_a_number_that_a_function_assigns_is_refused_and_stays():
+    """It would be assigned when the function is traced, and at no other call."""
+
+    class Model:
+        step = 2.5
+
+        def __init__(self):
+            self.calls = 0
+
+        def run(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    def count(x):
+        global COUNT
+        COUNT += 1
+        return x + COUNT
+
+    factor = 1.5
+
+    def scaled(x):
+        nonlocal factor
+        factor *= 2
+        return x * factor
+
+    table = {"a": 1}
+
+    def element(x):
+        table["a"] += 1
+        return x * table["a"]
+
+    model = Model()
+    for function, name in ((count, "COUNT"), (scaled, "factor"), (element, r"table\['a'\]"), (model.run, "self.calls")):
+        for _ in range(2):
+            with pytest.raises(refxla.UnsupportedError, match=f"assigns {name}, .*return the new value"):
+                refxla.compile(function)(np.ones(3))
+    assert (COUNT, factor, table, model.calls) == (0, 1.5, {"a": 1}, 0)
+
+
+def test_no_symbol_stays_in_a_new_global():
+    def keep(x):
+        global KEPT_SUM
+        KEPT_SUM = x.sum()
+        return x
+
+    with pytest.raises(refxla.UnsupportedError, match=r"assigns KEPT_SUM, "):
+        refxla.compile(keep)(np.ones(3))
+    assert "KEPT_SUM" not in globals()

@@ -449,7 +449,8 @@ def _traced(
     with ExitStack() as stack:
         stack.enter_context(refused(tracing.name))
         stack.enter_context(watch.patched())
-        stack.enter_context(PatchedVariables(swaps, captures.sizes, _is_symbol))
+        namespaces = [("", content, len(content)) for content in captures.namespaces.values()]
+        stack.enter_context(PatchedVariables(swaps, [*captures.sizes, *namespaces], _is_symbol))
         stack.enter_context(tracing.runs())
         try:
             result = function(*args, **kwargs)
@@ -460,6 +461,7 @@ def _traced(
             raise InputError(
                 f"{tracing.name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
             ) from problem
+    captures.refuse_assignments()
     for instance, fields in before:
         changed = [k for k, v in fields_of(instance).items() if k not in fields or fields[k] is not v]
         if changed:

@@ -70,8 +70,9 @@ class Captures:
 
     `caches` are variables of functions that keep their results (lru_cache, cached_property), each with a function that
     does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements
-    that they had. `kind` is equal where all but the contents of arrays is equal. `is_plain` says that `unchanged` sees
-    every change, and not only other objects. Raises UnsupportedError for more than MAX_CAPTURED_VALUES.
+    that they had, `namespaces` the globals of functions. `kind` is equal where all but the contents of arrays is equal.
+    `is_plain` says that `unchanged` sees every change, and not only other objects. Raises UnsupportedError for more
+    than MAX_CAPTURED_VALUES.
     """
 
     def __init__(self, *roots: tuple[str, Any]) -> None:
@@ -85,6 +86,7 @@ class Captures:
             self.constants: list[CapturedVariable] = []
             self.caches: list[tuple[CapturedVariable, Any]] = []
             self.sizes: list[tuple[str, Any, int]] = []
+            self.namespaces: dict[int, dict[str, Any]] = {}
             self.is_plain = True
             self._kind: list[Hashable] = []
             self._seen: dict[Hashable, int] = {}
@@ -100,6 +102,14 @@ class Captures:
             return all(len(c) == n for _, c, n in self.sizes) and all(p.get() is p.value for p in self.constants)
         except MISSING:
             return False
+
+    def refuse_assignments(self) -> None:
+        """UnsupportedError where a trace has assigned a number that the function reads, which then is what it was."""
+        for variable in self.constants:
+            old = variable.value
+            if variable.set is not None and type(old) in (int, float, complex) and not _holds(variable, old):
+                variable.put(old)
+                raise _assigned(variable.name)
 
     def like(self) -> bool:
         """Whether `unchanged`, and the arrays have the same types and shapes as before. The variables then hold the
@@ -231,6 +241,7 @@ class Captures:
         for n, cell in enumerate(f.__closure__ or ()):
             contents = functools.partial(getattr, cell, "cell_contents")
             self._add(id(cell), f.__code__.co_freevars[n], contents, _cell_setter(cell))
+        self.namespaces[id(f.__globals__)] = f.__globals__
         names, used_globals = _names_of(f.__code__)
         self._names |= names
         for used in used_globals:
@@ -286,7 +297,7 @@ class Captures:
             self._kind.append((name, "object", _Same(value)))
         if isinstance(content, dict):
             self._kind.append((name, tuple(content)))
-            self.sizes.append((name, content, len(content)))
+            self.sizes.append((f"{name}.", content, len(content)))
             for key in list(content):
                 get = functools.partial(getitem, content, key)
                 self._add((id(content), key), f"{name}.{key}", get, _setter(content, key))
@@ -347,10 +358,7 @@ class PatchedVariables:
                 changed += self._take_out(name, container)
         self._restore()
         if changed and kind is None:
-            raise UnsupportedError(
-                f"the function assigns {changed[0]}, which a compiled one cannot: return the new value, and assign it "
-                "outside"
-            )
+            raise _assigned(changed[0])
 
     def _take_out(self, name: str, container: Any) -> list[str]:
         """Remove what a trace left in a container. Gives its names."""
@@ -358,11 +366,19 @@ class PatchedVariables:
         symbols = [key for key in keys if self.is_symbol(container[key])]
         for key in reversed(symbols):
             del container[key]
-        return [f"{name}[{key!r}]" if not isinstance(key, str) else f"{name}.{key}" for key in symbols]
+        if not name or name.endswith("."):  # globals, and attributes of an object
+            return [f"{name}{key}" for key in symbols]
+        return [f"{name}[{key!r}]" for key in symbols]
 
     def _restore(self) -> None:
         for root, value in self.originals:
             root.put(value)
+
+
+def _assigned(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the function assigns {name}, which a compiled one cannot: return the new value, and assign it outside"
+    )
 
 
 def _element(variable: CapturedVariable, n: int) -> Any:
