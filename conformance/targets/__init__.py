@@ -83,10 +83,12 @@ def _made(name: str) -> Target:
             hint = suggestion(name, target_names())
             names = ", ".join([*target_names(), "compiled:DEVICE", "liar:NAME", "module:Class"])
             raise InputError(f"no target is called {name!r}{hint}; there are: {names}")
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"target {name} cannot be loaded: {error}") from error
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # of names that no module can have
+        raise InputError(f"target {name} cannot be loaded as module:Class: {error}") from error
     if not (isinstance(adapter, type) and issubclass(adapter, Target)):
         raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
+    if all(getattr(adapter, method) is getattr(Target, method) for method in ("run", "load", "run_many")):
+        raise InputError(f"target {name}: class {adapter.__name__} has no method run(module, arguments)")
     try:
         return adapter()
     except Error:

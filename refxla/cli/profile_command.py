@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.module import Module
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -25,7 +25,9 @@ def profile(options: argparse.Namespace, module: Module) -> int:
     if options.device == REFERENCE:
         raise InputError("the reference has no kernels; name an OpenCL device")
     if not options.seconds > 0:
-        raise InputError(f"--seconds {options.seconds:g}: say how long to measure")
+        raise InputError(f"--seconds {options.seconds:g}: how long to measure has to be above 0")
+    if options.top < 1:
+        raise InputError(f"--top {options.top}: at least one kernel has to be shown")
     executable = compiled(options, module)
     assert isinstance(executable, Compiled)
     if options.inputs is not None:
@@ -64,5 +66,5 @@ def _table(report: Profile, timeline: Timeline, top: int) -> Table:
     if len(rows) > top:
         rest = sum(step.seconds for step in timeline.steps[top:])
         more = f"{rest * 1e6:,.1f}", f"{rest / timeline.traced:.0%}"
-        table.add_row(f"{len(rows) - top} others", *more, *[""] * (len(report.HEAD) - 3))
+        table.add_row(f"{plural(len(rows) - top, 'other')}", *more, *[""] * (len(report.HEAD) - 3))
     return table

@@ -108,7 +108,8 @@ def test_functions_and_what_is_loaded_are_profiled(tmp_path):
 
 def test_what_is_not_profiled(refxla, program):
     assert "the reference has no kernels" in refxla("profile", program(), "--device", "reference").error
-    assert "say how long to measure" in refxla("profile", program(), "--seconds", 0).error
+    assert "has to be above 0" in refxla("profile", program(), "--seconds", 0).error
+    assert "at least one kernel" in refxla("profile", program(), "--top", 0).error
 
 
 def test_arguments_are_checked():

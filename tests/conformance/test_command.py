@@ -277,3 +277,16 @@ def test_few_liars_are_named(capsys):
 def test_every_target_knows_what_it_was_asked_for_as():
     assert make_target("liar:sevens").specification == "liar:sevens"
     assert Path(__file__).exists() and make_target("reference").specification == "reference"
+
+
+def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys):
+    (tmp_path / "nothing_to_run.py").write_text(
+        "from refxla_conformance.targets import Target\nclass Bare(Target): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for target, message in (
+        ("nothing_to_run:Bare", r"class Bare has no method run\(module, arguments\)"),
+        ("./nothing_to_run.py:Bare", "cannot be loaded as module:Class"),
+    ):
+        assert main(["--target", target, "abs"]) == 2
+        assert re.search(message, capsys.readouterr().err)
