@@ -1,6 +1,6 @@
 """The types of fusion.pyx."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from enum import IntEnum
 
 from ..device.description import Costs
@@ -50,3 +50,4 @@ def schedule(
 def in_order(
     needs: Mapping[int, Set[int]], rank: Mapping[int, int], readers: Mapping[int, Set[int]] | None = None
 ) -> list[int]: ...
+def reached(start: int, users: Mapping[int, Sequence[int]]) -> set[int]: ...

@@ -63,6 +63,11 @@ def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> 
     return len(replaced)
 
 
+def reductions_that_are_not_plain(computation: Computation) -> list[Instruction]:
+    """The `reduce` instructions with any other reducer than those of `is_plain`."""
+    return [i for i in computation.instructions if i.opcode == "reduce" and not is_plain(i.to_apply)]
+
+
 def is_plain(reducer: Computation) -> bool:
     """Whether a reducer is one operation of which kernels know the neutral element."""
     opcode = binary_opcode(reducer)

@@ -25,7 +25,7 @@ from ..analysis.reduction_order import reduction_order
 from ..ir.builder import Build
 from .call_inliner import mapped
 from .dce import sort
-from .init_value_isolation import is_plain
+from .init_value_isolation import reductions_that_are_not_plain
 
 
 def run(module: Module) -> int:
@@ -36,9 +36,7 @@ def run(module: Module) -> int:
     count = 0
     for computation in module.computations:
         replaced: dict[Instruction, Instruction] = {}
-        for i in computation.instructions:
-            if i.opcode != "reduce" or is_plain(i.to_apply):
-                continue
+        for i in reductions_that_are_not_plain(computation):
             if reduction_order(i.operands[0].shape.dimensions, i.dimensions).lanes == 1:
                 continue
             if i.to_apply not in known:
