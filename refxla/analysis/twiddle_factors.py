@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import isqrt
+from typing import TypeVar
 
 import numpy as np
 
@@ -41,8 +42,11 @@ class Wide:
         product, error = _product(self.high, other.high)
         return _normal(product, error + (self.high * other.low + self.low * other.high))
 
-    def __getitem__(self, index: Array | tuple[slice | int, ...]) -> Wide:
+    def __getitem__(self, index: Array | slice | tuple[slice | int, ...]) -> Wide:
         return Wide(self.high[index], self.low[index])
+
+    def reshape(self, shape: tuple[int, ...]) -> Wide:
+        return Wide(self.high.reshape(shape), self.low.reshape(shape))
 
     def where(self, condition: Array, other: Wide) -> Wide:
         """Elements of this where the condition holds, else of the other."""
@@ -63,61 +67,65 @@ class Wide:
 
 
 Complex = tuple[Wide, Wide]  # real and imaginary part
+T = TypeVar("T", Wide, Array)
 
 
 def rotation(product: Array, n: int, turn: int) -> Array:
-    """exp(2 pi i turn product / n) of an array of integers, as c128: each part is rounded once.
-
-    Each is a product of two of about 2 sqrt(n) roots that are computed.
-    """
-    steps = isqrt(n - 1) + 1
-    many, few = _roots(np.arange(-(-n // steps)) * steps, n), _roots(np.arange(steps), n)
+    """exp(2 pi i turn product / n) of an array of integers, as c128: each part is rounded once."""
     places = (product * turn % n).ravel()
-    result = np.empty(places.shape, np.complex128)
-    for begin in range(0, len(places), BLOCK):
-        coarse, fine = np.divmod(places[begin : begin + BLOCK], steps)
-        re, im = _times((many[0][coarse], many[1][coarse]), (few[0][fine], few[1][fine]))
-        result[begin : begin + BLOCK] = re.high + 1j * im.high
+    re, im = _roots(places, n)
+    result = re.high + 1j * im.high
     quarters = 4 * places % n == 0
     result[quarters] = np.round(result[quarters])
     return result.reshape(product.shape)
 
 
-def transform_of_chirp(n: int, size: int) -> Array:
+def transform_of_chirp(n: int, size: int, wide: bool = True) -> Array:
     """The transform of `size` elements (a power of two, 2 n - 1 at least), divided by `size`, of the sequence that has
-    exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128, rounded once. Bluestein (1970)."""
+    exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128. Bluestein (1970).
+
+    It is computed as Wide and rounded once, or in f64, a tenth of the work, which is near enough to be rounded to f32.
+    """
     j = np.arange(n)
-    chirp = _roots(j * j % (2 * n), 2 * n)
     order = _bit_reversed(size)
-    around: list[Wide] = []
-    for part in chirp:
+    lines = []
+    for part in _roots(j * j % (2 * n), 2 * n):
         halves = []
         for values in (part.high, part.low):
             line = np.zeros(size)
             line[:n] = values
             line[size - n + 1 :] = values[:0:-1]
             halves.append(line[order])
-        around.append(Wide(*halves))
-    re, im = _radix_two((around[0], around[1]), size)
-    return re.high / size + 1j * (im.high / size)  # a division by a power of two is exact
+        lines.append(Wide(*halves))
+    roots = _roots(-np.arange(size // 2), size)
+    if wide:
+        re, im = (part.high for part in _radix_two((lines[0], lines[1]), size, roots))
+    else:
+        re, im = _radix_two((lines[0].high, lines[1].high), size, (roots[0].high, roots[1].high))
+    return re / size + 1j * (im / size)  # a division by a power of two is exact
 
 
-def _radix_two(x: Complex, size: int) -> Complex:
-    """sum over j of x[j] exp(-2 pi i j k / size), of elements in bit-reversed order (Cooley and Tukey, 1965)."""
+def _radix_two(x: tuple[T, T], size: int, roots: tuple[T, T]) -> tuple[T, T]:
+    """sum over j of x[j] exp(-2 pi i j k / size), of elements in bit-reversed order (Cooley and Tukey, 1965), with the
+    first half of the roots exp(-2 pi i k / size). Parts are multiplied and added on their own: NumPy's complex product
+    may be fused or not, by processor."""
     re, im = x
     half = 1
     while half < size:
         pairs = (size // (2 * half), 2, half)
-        parts = [Wide(p.high.reshape(pairs), p.low.reshape(pairs)) for p in (re, im)]
-        even = (parts[0][:, 0], parts[1][:, 0])
-        odd = _times((parts[0][:, 1], parts[1][:, 1]), _roots(-np.arange(half), 2 * half))
-        sums = []
-        for e, o in zip(even, odd, strict=True):
-            both = (e + o, e - o)
-            sums.append(Wide(*(np.stack([getattr(b, name) for b in both], 1).ravel() for name in ("high", "low"))))
-        re, im = sums
+        parts = [p.reshape(pairs) for p in (re, im)]
+        step = size // (2 * half)
+        odd = _times((parts[0][:, 1], parts[1][:, 1]), (roots[0][::step], roots[1][::step]))
+        re, im = (_in_turn(e[:, 0] + o, e[:, 0] - o) for e, o in zip(parts, odd, strict=True))
         half *= 2
     return re, im
+
+
+def _in_turn(a: T, b: T) -> T:
+    """The rows of two arrays, in turn, in one dimension."""
+    if isinstance(a, Wide):
+        return Wide(_in_turn(a.high, b.high), _in_turn(a.low, b.low))
+    return np.stack([a, b], 1).ravel()
 
 
 def _bit_reversed(size: int) -> Array:
@@ -127,11 +135,26 @@ def _bit_reversed(size: int) -> Array:
     return order
 
 
-def _times(a: Complex, b: Complex) -> Complex:
+def _times(a: tuple[T, T], b: tuple[T, T]) -> tuple[T, T]:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def _roots(k: Array, n: int) -> Complex:
+    """exp(2 pi i k / n) of a line of integers, each a product of two of about 2 sqrt(n) roots that are computed."""
+    steps = isqrt(n - 1) + 1
+    many, few = _series_roots(np.arange(-(-n // steps)) * steps, n), _series_roots(np.arange(steps), n)
+    places = k % n
+    re, im = (Wide(np.empty(k.shape), np.empty(k.shape)) for _ in range(2))
+    for begin in range(0, len(k), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        coarse, fine = np.divmod(places[block], steps)
+        products = _times((many[0][coarse], many[1][coarse]), (few[0][fine], few[1][fine]))
+        for part, product in zip((re, im), products, strict=True):
+            part.high[block], part.low[block] = product.high, product.low
+    return re, im
+
+
+def _series_roots(k: Array, n: int) -> Complex:
     """exp(2 pi i k / n). The angle is that of a quarter of a turn nearest to it, exactly, and of an eighth at most."""
     quarters = (4 * (k % n) + n // 2) // n
     rest = 4 * (k % n) - quarters * n  # |rest| <= n / 2: the angle is pi / 2 * rest / n

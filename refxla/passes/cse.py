@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ IMPURE = {"parameter", "rng", "infeed", "outfeed", "send", "recv", "rng-get-and-
 
 def run(module: Module) -> int:
     """Merge equal instructions in every computation. Returns how many went."""
-    numbers: dict[Any, int] = {}  # the same text of a computation -> the same number
-    same = {c: numbers.setdefault(text_of(c), len(numbers)) for c in module.computations}
+    numbers: dict[Hashable, int] = {}  # of computations that are equal the same number
+    same = {c: numbers.setdefault(key_of(c), len(numbers)) for c in module.computations}
     return sum(_merge(c, same) for c in module.computations)
 
 
@@ -37,7 +38,7 @@ def _merge(computation: Computation, same: dict[Computation, int]) -> int:
     return len(replaced)
 
 
-def attribute_key(value: Any, same: dict[Computation, int]) -> Any:
+def attribute_key(value: Any, same: Mapping[Computation, Hashable]) -> Hashable:
     """Something hashable that is equal for equal attribute values."""
     if isinstance(value, Computation):
         return ("computation", same.get(value, id(value)))
@@ -48,13 +49,13 @@ def attribute_key(value: Any, same: dict[Computation, int]) -> Any:
     return repr(value)
 
 
-def text_of(computation: Computation) -> str:
-    """A computation's text with numbers for names; small ones (reducers, comparators) are often equal."""
+def key_of(computation: Computation) -> Hashable:
+    """Something that is equal for equal computations; small ones (reducers, comparators) are often equal."""
     if len(computation.instructions) > 16 or any(i.called for i in computation.instructions):
-        return str(id(computation))
+        return id(computation)
     number = {i: n for n, i in enumerate(computation.instructions)}
-    lines = []
+    rows = []
     for i in computation.instructions:
-        attributes = sorted((k, repr(attribute_key(v, {}))) for k, v in i.attributes.items())
-        lines.append(f"{i.opcode} {i.shape.without_layout()} {[number[o] for o in i.operands]} {attributes}")
-    return "\n".join(lines) + f"\nroot {number[computation.root]}"
+        attributes = tuple(sorted((k, attribute_key(v, {})) for k, v in i.attributes.items()))
+        rows.append((i.opcode, i.shape.without_layout(), tuple(number[o] for o in i.operands), attributes))
+    return tuple(rows), number[computation.root]

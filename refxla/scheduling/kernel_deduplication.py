@@ -14,7 +14,7 @@ from refxla_spec.module import Computation, Instruction
 
 from ..ir.partial_sorts import first_of
 from ..ir.plan import Argument, Fusion, Kernel
-from ..passes.cse import attribute_key, text_of
+from ..passes.cse import attribute_key, key_of
 
 Emit = Callable[[Fusion], tuple[Kernel, ...]]
 
@@ -50,7 +50,7 @@ class KernelDeduplicator:
         members = []
         for i in fusion.instructions:
             for called in i.called:
-                self._computations.setdefault(called, text_of(called))
+                self._computations.setdefault(called, key_of(called))
             attributes = tuple(sorted((k, attribute_key(v, self._computations)) for k, v in i.attributes.items()))
             operands = tuple(number[o] for o in i.operands)
             members.append((i.opcode, i.shape.without_layout(), operands, attributes, first_of(i)))

@@ -76,7 +76,7 @@ class StageEmitter(ABC):
         n, size = self.stage.length, self.stage.convolution
         j = np.arange(n)
         chirp = self.table("chirp", rotation(j * j, 2 * n, -1))
-        return chirp, self.table("response", transform_of_chirp(n, size))
+        return chirp, self.table("response", transform_of_chirp(n, size, self.parts.name == "f64"))
 
     def lane_tables(self) -> tuple[str, str]:
         """The C pointers of exp(-2 pi i l k / n), n those of `twiddles`: of the first lane l of each vector for each k,

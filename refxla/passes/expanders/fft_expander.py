@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from refxla_spec.module import Instruction
-from refxla_spec.types import Shape
+from refxla_spec.types import C128, Shape
 
 from ...analysis.fft_plan import convolution_size, is_planned
 from ...analysis.twiddle_factors import rotation, transform_of_chirp
@@ -73,11 +73,12 @@ def _by_chirps(b: Build, x: Instruction, inverse: bool) -> Instruction:
     size = convolution_size(n)
     j = np.arange(n)
     chirp = rotation(j * j, 2 * n, 1 if inverse else -1)
-    response = transform_of_chirp(n, size) * size  # of the conjugate chirp of the forward transform
+    wide = x.shape.element_type is C128
+    response = transform_of_chirp(n, size, wide) * size  # of the conjugate chirp of the forward transform
     response = response.conj() if inverse else response
     chirps = b.spread(_constant(b, x, chirp), x.shape, (1,))
-    wide = _fft(b, b.pad(b.multiply(x, chirps), 0, size - n), inverse=False)
-    filtered = b.multiply(wide, b.spread(_constant(b, x, response), wide.shape, (1,)))
+    padded = _fft(b, b.pad(b.multiply(x, chirps), 0, size - n), inverse=False)
+    filtered = b.multiply(padded, b.spread(_constant(b, x, response), padded.shape, (1,)))
     result = b.multiply(b.slice(_fft(b, filtered, inverse=True), (0, 0), (rows, n)), chirps)
     return b.complex(b.divide(b.real(result), n), b.divide(b.imag(result), n)) if inverse else result
 
