@@ -44,7 +44,9 @@ cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written o
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again
 cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase,
+cdef double ROOT = 6  # operations of a division or a square root
 cdef double OFTEN = 8  # where it is computed so many times as often
+cdef long long LANES = 8  # as many times as long takes an operation that is not computed in vectors
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -239,7 +241,10 @@ cdef class Scheduler:
         cdef double most = 0, now
         cdef int e, u
         if tag > 0 and (group.kind == K_REDUCTION or self.g.leading[tag]):
-            return self.g.elements[p]  # once for a row: it does not change along it
+            # Once for a row, along which it does not change. A function of a short row is not computed in vectors; where
+            # the row may end with what was reduced from it, less is gained by computing that apart.
+            costly = self.g.flops[p] >= (ROOT if group.kind == K_REDUCTION else COSTLY)
+            return self.g.elements[p] * (LANES if costly and 1 < self.g.run[tag] < LANES else 1)
         for e in edges:
             u = self.user_of(e)
             if self.g.relation[e] in (R_FULL, R_WINDOW):

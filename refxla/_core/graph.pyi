@@ -47,6 +47,7 @@ class Graph:
     spaces: dict[tuple[int, ...], int]
     signatures: dict[tuple[tuple[int, ...], tuple[int, ...]], int]
     leading: list[bool]
+    run: list[int]
     roots: set[int]
     count: int
     # By node and by edge, as the .pxd has them.

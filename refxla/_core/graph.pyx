@@ -5,13 +5,15 @@ several operands, a while) belong to the operation's node, those of a parameter 
 through. Nodes are numbered in the order of the computation, so operands have smaller numbers.
 """
 
+from math import prod
+
 import numpy as np
 
 from refxla.analysis.reduction_order import columns_fit
 from refxla.device.description import Caches
 from refxla.ir.literals import is_splat
 from refxla.ir.op_table import (
-    ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, row,
+    ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, flops_of, row,
 )
 
 cdef long long MOST_STATEMENTS = 1 << 20  # that are counted: a value that is read twice has them twice
@@ -124,6 +126,7 @@ cdef class Graph:
                 self.read[k] = 0
         self.first[n] = at
         self.leading = [False] + [dims == tuple(range(len(dims))) for _, dims in self.signatures]
+        self.run = [0] + [prod(dimensions[max(kept, default=-1) + 1 :]) for dimensions, kept in self.signatures]
         counts = np.bincount(np.asarray(self.operand)[:at], minlength=n) if at else np.zeros(n, np.int64)
         self.first_user = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         self.user = np.zeros(max(1, at), np.int32)
@@ -152,7 +155,7 @@ cdef class Graph:
         self.group[k] = N_SOURCE if i.opcode == "get-tuple-element" else GROUP[r.op_class]
         self.elements[k] = shape.size if shape.is_array else 0
         self.bytes[k] = i.shape.bytes
-        self.flops[k] = r.flops
+        self.flops[k] = flops_of(i)
         self.space[k] = self._intern(self.spaces, shape.dimensions)
         if r.op_class == HERO:
             self.kind[k] = KIND[r.kind]

@@ -9,7 +9,7 @@ from refxla_spec.module import Instruction
 
 from ..device.description import Costs
 from ..ir.library_calls import LibraryRoutine, is_batched
-from ..ir.op_table import ELEMENTWISE, HERO, ROWS, row
+from ..ir.op_table import ELEMENTWISE, HERO, ROWS, flops_of, row
 from ..ir.plan import Fusion, Plan
 
 _TAKES = ("slice", "dynamic-slice", "gather")
@@ -101,9 +101,7 @@ def _overwritten(i: Instruction) -> int:
 def kernel_us(fusion: Fusion, costs: Costs) -> float:
     """The microseconds that a fusion's kernel takes on one core, by the cost model."""
     moved = _read_by(fusion) + sum(_written(i) for i in fusion.outputs)
-    work = sum(
-        ROWS[i.opcode].work(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in _counted(fusion)
-    )
+    work = sum(ROWS[i.opcode].work(i) * (ONE_BY_ONE if i.shape.is_tuple else flops_of(i)) for i in _counted(fusion))
     # What is little is mostly still in the core's own cache, from which it comes twice as fast.
     byte = costs.byte / 2 if moved <= costs.caches.second // 4 else costs.byte
     return (work * costs.flop + moved * byte) / 1e3

@@ -155,10 +155,12 @@ class Explanation:
 
 def _sharing(m: MergedLaunch, name: str) -> str:
     """The place of a kernel in a merged launch, and the cost model's reason for it."""
-    (section,) = [section for section in m.sections if name in section]
-    parts = []
-    if len(section) > 1:
-        parts.append(f"number {section.index(name) + 1} of {len(section)} in sequence")
+    places = [(n + 1, len(section)) for section in m.sections for n, each in enumerate(section) if each == name]
+    (number, length), parts = places[0], []
+    if length > 1:
+        parts.append(f"number {number} of {length} in sequence")
+    if len(places) > 1:
+        parts.append(f"{len(places)} times in all")
     if len(m.sections) > 1:
         parts.append(f"in parallel with {len(m.sections) - 1} other{'s' * (len(m.sections) > 2)}")
     if m.persistent:

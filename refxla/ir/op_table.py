@@ -53,19 +53,20 @@ class Row:
     """What the compiler knows about one operation.
 
     `op_class` is one of the classes above. `flops`: rough cost of one element of the result in units of one vectorised
-    addition (of a hero: of one combined element). `commutative`, `associative`: of the exact operation on integers and
-    pred; for floats associativity does not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind).
-    `fuses_operands`: whether its emitter evaluates producers element by element; `fuses_users`: whether its result can
-    feed elementwise users in the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a
-    loop kernel computes; `gpu_emitter` that for GPUs, "" where it is the same; `by_element`: whether a loop kernel can
-    compute its elements one by one. `access(instruction, number)` says how the emitter reads that operand;
-    `work(instruction)` counts its operations; `in_place(instruction)` says how many of its first operands it overwrites
-    if nothing else reads them. `costly`: an element takes long to compute again. `invariant`: worth moving out of a
-    loop, whatever its cost for one element. `tunable`: its tiles and blocks can be chosen by measurement. `tileable`:
-    its fusions can be parts of a tiled fusion. `has_below`: the prelude has a cheaper form of it,
-    rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py). `constant_role`: what a
-    constant second operand of an integer operation is, a "divisor", "modulus", "shift" or "factor": C's operator is
-    written where it is defined for that constant; and a "modulus" of a float may need no loop (there, too).
+    addition of f32 (of a hero: of one combined element); `flops_of` has that of an instruction's type. `commutative`,
+    `associative`: of the exact operation on integers and pred; for floats associativity does not hold and is never
+    used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter evaluates producers
+    element by element; `fuses_users`: whether its result can feed elementwise users in the same kernel. `emitter` is
+    the module of `codegen` that writes it, "" for one that a loop kernel computes; `gpu_emitter` that for GPUs, ""
+    where it is the same; `by_element`: whether a loop kernel can compute its elements one by one. `access(instruction,
+    number)` says how the emitter reads that operand; `work(instruction)` counts its operations; `in_place(instruction)`
+    says how many of its first operands it overwrites if nothing else reads them. `costly`: an element takes long to
+    compute again. `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and
+    blocks can be chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion. `has_below`: the
+    prelude has a cheaper form of it, rx_<opcode>_below_<type>, for operands that are not above 0
+    (analysis/sign_analysis.py). `constant_role`: what a constant second operand of an integer operation is, a
+    "divisor", "modulus", "shift" or "factor": C's operator is written where it is defined for that constant; and a
+    "modulus" of a float may need no loop (there, too).
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -114,19 +115,24 @@ _ELEMENTWISE = (
     ("unary", 4, INTEGER, "popcnt count-leading-zeros"),
     ("unary", 6, FIELD, "sqrt rsqrt"),
     ("unary", 14, FIELD, "exp2 exponential log log2 logistic tanh"),
-    ("unary", 24, FIELD, "acos acosh asin asinh atanh cosh cosine exponential-minus-one log-plus-one sine sinh tan"),
-    ("unary", 24, REAL, "cbrt erf"),
+    ("unary", 24, FIELD, "cosh cosine exponential-minus-one log-plus-one sine sinh tan"),
+    ("unary", 48, FIELD, "acos asin"),
+    ("unary", 90, FIELD, "acosh asinh atanh"),
+    ("unary", 24, REAL, "erf"),
+    ("unary", 48, REAL, "cbrt"),
     ("binary", 1, NUMBER, "subtract"),
     ("binary", 2, INTEGER, "shift-left shift-right-arithmetic shift-right-logical"),
     ("binary", 4, INTEGER, "mulhi"),
     ("binary", 6, NUMBER, "divide"),
     ("binary", 24, INTEGER + " " + REAL, "remainder"),
     ("binary", 24, FIELD, "atan2"),
-    ("binary", 40, NUMBER, "power"),
+    ("binary", 160, NUMBER, "power"),
     ("", 1, "", "clamp compare complex convert copy select"),
     ("", 2, "", "bitcast-convert"),
     ("", 4, "", "reduce-precision"),
 )
+# How many times as long as for f32 an element takes: of simple operations, and of functions.
+_TIMES_F32 = {"f64": (2, 3), "s64": (2, 2), "u64": (2, 2), "c64": (2, 12), "c128": (4, 30)}
 _HAS_BELOW = {"exponential"}
 _CONSTANT_ROLES = {
     "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
@@ -304,6 +310,16 @@ def _rows() -> dict[str, Row]:
 
 ROWS: dict[str, Row] = _rows()
 _LIBRARY_CUSTOM_CALL = _library("custom-call")
+
+
+def flops_of(instruction: Instruction) -> float:
+    """The flops of an element of an instruction's result, as its type was measured; those of heroes are of any type."""
+    known = row(instruction)
+    if known.op_class != ELEMENTWISE:
+        return known.flops
+    shape = instruction.operands[0].shape if instruction.operands else instruction.shape
+    simple, function = _TIMES_F32.get(shape.element_type.name, (1, 1))
+    return known.flops * (function if known.flops >= ROWS["sqrt"].flops else simple)
 
 
 def row(instruction: Instruction) -> Row:

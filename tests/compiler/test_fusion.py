@@ -237,6 +237,25 @@ def test_an_expensive_value_is_not_computed_again_for_each_element_of_a_dot():
     assert sorted(kinds(plan)) == ["dot", "loop"]
 
 
+@pytest.mark.parametrize("length, where", [(3, 0), (64, 1)])
+def test_a_function_that_a_short_row_repeats_is_computed_in_vectors(length, where):
+    """Forces between particles: the function of a distance is computed for each pair, and the row has 3 coordinates."""
+    plan = planned(
+        f"""
+  d = f32[100,100,{length}] parameter(0)
+  exponent = f32[] constant(-1.5)
+  exponents = f32[100,100] broadcast(exponent), dimensions={{}}
+  zero = f32[] constant(0)
+  square = f32[100,100,{length}] multiply(d, d)
+  distance = f32[100,100] reduce(square, zero), dimensions={{2}}, to_apply=add
+  strength = f32[100,100] power(distance, exponents)
+  wide = f32[100,100,{length}] broadcast(strength), dimensions={{0,1}}
+  forces = f32[100,100,{length}] multiply(d, wide)
+  ROOT sums = f32[100,{length}] reduce(forces, zero), dimensions={{1}}, to_apply=add"""
+    )
+    assert [any(i.opcode == "power" for i in f.instructions) for f in plan.fusions] == [n == where for n in range(2)]
+
+
 def test_two_heroes_of_different_kinds_are_two_kernels():
     plan = planned("""x = f32[32,64] parameter(0)
         w = f32[64,64] parameter(1)

@@ -11,10 +11,11 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.compiler.driver import plan_module
+from refxla.compiler.explanation import _sharing
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
 from refxla.ir.merged_body import ConditionalBody, CountedLoopBody, FrameBody, MergedBody, WhileLoopBody
-from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, SIZES
+from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, SIZES, MergedLaunch
 from refxla.scheduling.serial_control_flow import LAUNCH_US, iterations_per_launch
 
 
@@ -206,3 +207,9 @@ def test_sections_of_random_programs_do_not_meet(seed):
     except UnsupportedError as problem:
         pytest.skip(str(problem))
     check(planned.plan)
+
+
+def test_a_kernel_that_stands_twice_in_a_launch_is_explained():
+    merged = MergedLaunch("merged.1", (("a", "b"), ("c", "a")), 1, 2.0, 3.0)
+    told = "merged.1: number 1 of 2 in sequence, 2 times in all, in parallel with 1 other"
+    assert _sharing(merged, "a") == f"{told} (2.0 us of work; launches saved: 3.0 us)"

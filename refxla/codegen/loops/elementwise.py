@@ -19,7 +19,7 @@ from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Sto
 from ...analysis.accumulation import is_narrow
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
-from ...ir.op_table import ELEMENTWISE, ROWS
+from ...ir.op_table import ELEMENTWISE, ROWS, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
@@ -132,7 +132,7 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
     where that costs no launch."""
     inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE]
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
-    ns = sum(ROWS[i.opcode].flops for i in inside) * costs.element_flop + moved * costs.byte
+    ns = sum(flops_of(i) for i in inside) * costs.element_flop + moved * costs.byte
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
     size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
     items = -(-size // chunk)
