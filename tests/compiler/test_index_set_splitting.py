@@ -1,11 +1,18 @@
 """Where loops fall into ranges, by brute force."""
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refxla_spec.text import parse
 from search import examples
 
 from refxla.analysis.index_expression import variable
 from refxla.codegen.loops.index_set_splitting import Cut, breaks, cut
+from refxla.codegen.opencl_program import program
+from refxla.compiler.driver import plan_module
+from refxla.device.description import DEFAULT_CPU
 
 
 @examples(300)
@@ -58,3 +65,18 @@ def test_thin_neighbours_stay_one():
 def test_many_ranges_are_none():
     assert cut([(0, 999)], asked(*((0, 50 * k) for k in range(1, 20)))) is None
     assert cut([(0, 999)], asked()) is None
+
+
+@pytest.mark.parametrize("opcode, written", [("rx_exponential_f32", 2), ("RX_FABS_F32", 1)])
+def test_short_loops_fall_into_ranges_where_they_take_functions(opcode, written):
+    name = "exponential" if "exponential" in opcode else "abs"
+    module = parse(f"""HloModule m
+ENTRY main {{
+  x = f32[100] parameter(0)
+  y = f32[4] constant({{1, 2, 3, 4}})
+  both = f32[104] concatenate(y, x), dimensions={{0}}
+  turned = f32[104] reverse(both), dimensions={{0}}
+  ROOT z = f32[104] {name}(turned)
+}}""")
+    source = program(plan_module(module, DEFAULT_CPU)[1].plan.kernels, DEFAULT_CPU).source
+    assert len(re.findall(rf"= {opcode}\(", source)) == written

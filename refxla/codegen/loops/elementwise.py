@@ -40,7 +40,8 @@ EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
-CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
+CUT_FROM = 1024
+COSTLY_CUT_FROM = 32  # where they take functions, which are worth computing in vectors
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -156,8 +157,8 @@ class _Nest(IndexSpace):
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
-        is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
-        may_be_non_temporal = self.transpose is None and not is_dear
+        self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        may_be_non_temporal = self.transpose is None and not self.is_dear
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
         )
@@ -421,7 +422,8 @@ class _Nest(IndexSpace):
         """How the loops fall into ranges; tiles do not."""
         if not pattern.tests or self.transpose is not None:
             return None
-        if self.segment.size < CUT_FROM or len(self.fusion.instructions) > MAX_MEMBERS:
+        least = COSTLY_CUT_FROM if self.is_dear else CUT_FROM
+        if self.segment.size < least or len(self.fusion.instructions) > MAX_MEMBERS:
             return None
 
         def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:
