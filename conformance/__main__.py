@@ -18,7 +18,7 @@ from rich.console import Console
 from refxla.cli.options import Parser
 
 from . import reproducer, runner
-from .arguments import positive, whole
+from .arguments import output_file, output_folder, positive, whole
 from .cases import KINDS, Case, collect
 from .check import Verdict
 from .report import Results, difference, html, terminal
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return command.main(parser.parse_args(arguments[1:]))
         except InputError as error:
-            print(f"refxla-conformance: {error}", file=sys.stderr)
+            print(f"refxla-conformance: error: {error}", file=sys.stderr)
             return 2
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise InputError("no case fits; --list shows those there are")
         return _run(options, cases, console)
     except InputError as error:
-        print(f"refxla-conformance: {error}", file=sys.stderr)
+        print(f"refxla-conformance: error: {error}", file=sys.stderr)
         return 2
 
 
@@ -102,9 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         help="worker processes (default: one a core); 0: none, for debuggers",
     )
     add("--limit", type=positive, default=runner.LIMIT, metavar="S", help="seconds for one case (default: %(default)g)")
-    add("--json", type=Path, metavar="FILE", help="write the report as JSON")
-    add("--html", type=Path, metavar="FILE", help="write the report as a page")
-    add("--reproducers", type=Path, metavar="DIR", help="write for each fail a script that shows it")
+    add("--json", type=output_file, metavar="FILE", help="write the report as JSON")
+    add("--html", type=output_file, metavar="FILE", help="write the report as a page")
+    add("--reproducers", type=output_folder, metavar="DIR", help="write for each fail a script that shows it")
     add("-v", "--verbose", action="store_true", help="a row for every operation, and every fail in full")
     add("--diff", nargs=2, metavar=("A", "B"), help="what changed from one JSON report to another")
     return parser
@@ -183,7 +183,7 @@ def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | N
         console.print(script, markup=False, soft_wrap=True)
         console.rule()
         return
-    if folder:
+    if written:
         console.print(f"{written} reproducers are in {folder}", soft_wrap=True)
 
 

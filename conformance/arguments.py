@@ -1,10 +1,12 @@
-"""Numbers on the command line: each has the values that it may have, and another one is refused with a line."""
+"""What command lines take: each has the values that it may have, and another one is refused with a line."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -39,3 +41,23 @@ def power_of_two(text: str) -> int:
     if value & (value - 1):
         raise argparse.ArgumentTypeError(f"{text} is not a power of two")
     return value
+
+
+def output_file(text: str) -> Path:
+    """The argparse type of a file to write, of which as much is looked at as can be before the work whose end it is."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}; make it first, or name another one")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: permission denied")
+    return path
+
+
+def output_folder(text: str) -> Path:
+    """The argparse type of a folder to write files into; it is made when the first is written."""
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file, and should be a folder")
+    return path

@@ -23,7 +23,7 @@ from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.properties import Decomposition, decided
 from refxla_spec.text import format_literal
-from refxla_spec.types import Value
+from refxla_spec.types import BY_DTYPE, Shape, Value
 
 from .cases import Case
 from .differences import DIFFERENCES, Difference
@@ -200,8 +200,8 @@ def _judged(
         return _fail(case, target, differences, f"{len(actual)} results instead of {len(expected.values)}", **shown)
     for n, (g, v) in enumerate(zip(actual, expected.values, strict=True)):
         if (g.dtype, g.shape) != (v.dtype, v.shape):
-            is_, instead = f"{g.dtype}{list(g.shape)}", f"{v.dtype}{list(v.shape)}"
-            return _fail(case, target, differences, f"result {n} is {is_} instead of {instead}", **shown)
+            reason = f"result {n} is {Shape.of(g)} instead of {Shape.of(v)}"
+            return _fail(case, target, differences, reason, **shown)
     wrong = expected.wrong(actual)
     undecided, elements = expected.undecided, sum(v.size for v in expected.values)
     if not any(w.any() for w in wrong):
@@ -238,7 +238,10 @@ def _in_company(case: Case, target: Target, results: list | None, differences: S
     if results is None:
         return check(case, target, differences)
     relevant = [d for d in differences if d.touches(case, target.name)]
-    actual = results[0] if isinstance(results[0], Exception) else arrays(results[0])
+    try:
+        actual = results[0] if isinstance(results[0], Exception) else given(results[0])
+    except Misconduct as misconduct:
+        actual = misconduct
     judgement = _judged(case, target, relevant, wanted_of(case, target), actual)
     if judgement.outcome is not Outcome.FAIL:
         return judgement
@@ -254,6 +257,7 @@ class Misconduct(Exception):
     """What a target does besides giving a result, and must not."""
 
 
+_WHICH = "one for each leaf of the result, in the element types of refxla_spec.types"
 CHANGES_ARGUMENTS = "the target changes its arguments"
 CHANGES_RESULTS = "a call changes the results of a call before it"
 
@@ -262,19 +266,33 @@ def asked(target: Target, case: Case) -> list[Array]:
     """What the target gives for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
     inputs = copied(case.inputs)
     if case.infeed is not None:
-        actual = arrays(target.run_fed(case.module, inputs, copied(case.infeed)))
+        actual = given(target.run_fed(case.module, inputs, copied(case.infeed)))
     elif case.before:
         call = target.load(case.module)
-        earlier = [arrays(call(copied(arguments))) for arguments in case.before]
+        earlier = [given(call(copied(arguments))) for arguments in case.before]
         copies = copied(earlier)
-        actual = arrays(call(inputs))
+        actual = given(call(inputs))
         if not bits_equal(tuple(map(tuple, earlier)), copies):
             raise Misconduct(CHANGES_RESULTS)
     else:
-        actual = arrays(target.run(case.module, inputs))
+        actual = given(target.run(case.module, inputs))
     if not bits_equal(inputs, case.inputs):
         raise Misconduct(CHANGES_ARGUMENTS)
     return actual
+
+
+def given(value: Any) -> list[Array]:
+    """The arrays that a target gave. Raises Misconduct for anything else than a list of arrays of HLO's types."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        raise Misconduct(
+            f"run gave a value of type {type(value).__name__}; it is to give a list of NumPy arrays, {_WHICH}"
+        )
+    for n, leaf in enumerate(leaves(value)):
+        dtype = getattr(leaf, "dtype", None)
+        if leaf is not None and dtype not in BY_DTYPE:
+            kind = type(leaf).__name__ if dtype is None else f"array of {dtype}"
+            raise Misconduct(f"run gave for result {n} a value of type {kind}; it is to give NumPy arrays, {_WHICH}")
+    return arrays(value)
 
 
 def copied(value: Any) -> Value:
@@ -306,6 +324,8 @@ def _raised(error: Exception) -> str:
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({place[0].filename.rsplit('/', 1)[-1]}, line {place[0].lineno})" if place else ""
+    if place and place[0].filename == __file__:  # it was not even entered
+        where = "; it is called as run(module, arguments), see refxla_conformance.targets.Target"
     return f"{type(error).__name__}: {error}{where}"
 
 

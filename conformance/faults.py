@@ -9,7 +9,6 @@ put to the verdicts of refxla_spec.verdicts.
 from __future__ import annotations
 
 import runpy
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from refxla_spec.numerics import type_of
 from refxla_spec.text import parse
 from refxla_spec.types import Value
 from refxla_spec.verdicts import Judge, Report
+
+from refxla.cli.options import Parser
 
 Array = np.ndarray
 Results = list[Array]
@@ -250,8 +251,16 @@ def example(path: Path) -> tuple[Module, list[Array]]:
     return parse(path.read_text()), runpy.run_path(str(path.with_name("inputs.py")))["inputs"]()
 
 
-def main(paths: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table, in Markdown."""
+    parser = Parser(prog="python -m refxla_conformance.faults", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "paths", nargs="*", metavar="FILE", help="examples, each with its inputs.py beside it; all of examples/"
+    )
+    paths = parser.parse_args(arguments).paths or sorted(map(str, Path("examples").glob("*/*.hlo")))
+    missing = [p for p in paths if not Path(p).is_file() or not Path(p).with_name("inputs.py").is_file()]
+    if missing or not paths:
+        parser.error(f"{missing[0]} is no example with its inputs.py beside it" if missing else "no example is here")
     rows: dict[str, list[str]] = {name: [] for name in FAULTS}
     for path in map(Path, paths):
         module, args = example(path)
@@ -265,4 +274,4 @@ def main(paths: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or sorted(map(str, Path("examples").glob("*/*.hlo"))))
+    main()

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from refxla.cli.options import Parser
 
+from .arguments import output_file
+
 FILES = (
     "api lax lax_numpy lax_control_flow nn random linalg fft scipy_fft image dtypes array pmap shard_map debug_nans "
     "checkify export compilation_cache lax_vmap jax_jit python_callback debugging_primitives memories host_callback"
@@ -138,8 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="tell the tests that they run on JAX's CPU: those for it alone run, too",
     )
-    parser.add_argument("--report", type=Path, help="a file for the names of tests that did not pass")
+    parser.add_argument("--report", type=output_file, help="a file for the names of tests that did not pass")
     options = parser.parse_args(arguments)
+    if not (options.checkout / "tests").is_dir():
+        parser.error(f"{options.checkout} is no checkout of JAX's repository: it has no folder tests")
     platforms = ("refxla,cpu", "cpu")  # all that tests need, so that refxla adds none to JAX's configuration
     posing = "cpu" if options.as_cpu else ""
     ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)

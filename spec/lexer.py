@@ -66,7 +66,9 @@ class Scanner:
         if at is None:
             self.skip()
             at = self.at
-        where = self.place(min(at, len(self.text)))
+        if at >= len(self.text):
+            at = len(self.text.rstrip())  # the end is that of the last line which says something
+        where = self.place(at)
         full = f"line {where.line}, column {where.column}: {message}\n{excerpt(self.text, where)}"
         return ParseError(full, where.line, where.column) if kind is ParseError else kind(full)
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..arguments import positive, whole
+from ..arguments import output_file, output_folder, positive, whole
 from .batch import Tally
 from .differ import Divergence
 
@@ -47,8 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--planted", action="store_true", help="find the bugs of known_bugs.py instead, one after another"
     )
     parser.add_argument("--keep", type=whole(0), default=10, metavar="N", help="divergences to reduce (default 10)")
-    parser.add_argument("--out", type=Path, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON of what came of it, written as it goes on")
+    parser.add_argument(
+        "--out", type=output_folder, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)"
+    )
+    parser.add_argument(
+        "--results", type=output_file, metavar="FILE", help="JSON of what came of it, written as it goes on"
+    )
     parser.add_argument("--resume", action="store_true", help="go on where the results in FILE end")
     parser.add_argument(
         "--replay",

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
-from pathlib import Path
 from queue import SimpleQueue
 
 from refxla_spec.errors import InputError
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..arguments import whole
+from ..arguments import output_file, whole
 from ..targets.child import Child, ChildDied, ChildError
 from ..targets.private import environment, missing, version
 
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="worker processes (default: one a core)",
     )
-    add("--json", type=Path, metavar="FILE", help="write what came of each")
+    add("--json", type=output_file, metavar="FILE", help="write what came of each")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from refxla_spec.errors import Error
 from rich.console import Console
 from rich.table import Table
 
-from ..arguments import whole
+from ..arguments import output_file, whole
 from ..cases import Case, collect
 from ..machine import machine
 from ..report import write_text
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tool", action="append", choices=TOOLS, help="put them to this tool alone")
     parser.add_argument("--count", type=whole(1), default=PROGRAMS, help="random programs (default: %(default)s)")
     parser.add_argument("--seed", type=whole(0), default=0, help="the first random program's number (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write what came of it")
 
 
 def main(options: argparse.Namespace) -> int:

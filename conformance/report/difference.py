@@ -49,7 +49,9 @@ def diff(a: Results, b: Results) -> list[Change]:
     else:
         pairs = [(t, t) for t in b.targets if t in a.targets]
     if not pairs:
-        raise InputError(f"no target in common: {', '.join(a.targets)} there, {', '.join(b.targets)} here")
+        raise InputError(
+            f"no target in common: the first report is of {', '.join(a.targets)}, the second of {', '.join(b.targets)}"
+        )
     changes = []
     for name in {**a.rows, **b.rows}:
         for before_name, after_name in pairs:

@@ -78,6 +78,9 @@ def show(console: Console, results: Results, every: bool = False) -> None:
             table.add_row(opcode, *(Text(str(only[o] or ""), STYLES[o]) for o in outcomes))
     if table.row_count:
         console.print(table)
+        if several:
+            meanings = ", ".join(f"{letter} {outcome.value}" for outcome, letter in LETTERS.items())
+            console.print(f"a number alone counts the cases that pass; {meanings}", style="dim")
     if whole:
         rest = "other " if table.row_count else ""
         everywhere = " on every target" if several else ""

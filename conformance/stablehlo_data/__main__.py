@@ -22,7 +22,7 @@ from rich.table import Column, Table
 
 from refxla.cli.options import Parser
 
-from ..arguments import positive, whole
+from ..arguments import output_file, positive, whole
 from ..targets import make_target
 from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("checkout", metavar="CHECKOUT", type=Path, help="a checkout of github.com/openxla/stablehlo")
     parser.add_argument("--target", default="reference", help="reference, compiled, xla-cpu, stablehlo, ...")
     parser.add_argument("--only", metavar="GLOB", default="*", help="files whose path in the checkout matches")
-    parser.add_argument("--json", metavar="OUT", type=Path, help="write every test with its outcome and reason there")
+    parser.add_argument(
+        "--json", metavar="OUT", type=output_file, help="write every test with its outcome and reason there"
+    )
     parser.add_argument("-j", "--jobs", metavar="N", type=whole(1), default=2, help="processes (2)")
     parser.add_argument("--limit", metavar="SECONDS", type=positive, default=120.0, help="for one file (120)")
     parser.add_argument("--reasons", metavar="N", type=whole(0), default=30, help="how many reasons to print (30)")

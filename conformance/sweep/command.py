@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from pathlib import Path
 
 from refxla_spec.errors import Error, InputError, UnsupportedError
 from refxla_spec.operation import operations
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from refxla.version import commit
 
-from ..arguments import power_of_two
+from ..arguments import output_file, power_of_two
 from ..machine import processor
 from ..targets import Target, make_target
 from . import table
@@ -37,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of 2^32 operands one in N, a power of two",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="put the rows found into this table")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="put the rows found into this table")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -96,6 +96,7 @@ def _made(name: str) -> Target:
     except Exception as error:  # of whatever sort, of somebody else's class
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rsplit('/', 1)[-1]}, line {place.lineno}"
+        where = "it is made without arguments" if place.filename == __file__ else where
         raise InputError(f"target {name} cannot be made: {type(error).__name__}: {error} ({where})") from error
 
 

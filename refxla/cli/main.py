@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from refxla_spec.errors import Error, InputError
+from refxla_spec.errors import Error, InputError, InvalidProgramError
 from refxla_spec.grammar import ELISIONS
 
 from ..ir.library_calls import CHOICES
@@ -34,7 +34,7 @@ executable of `refxla build`, or - for standard input. Its contents tell which.
 
 class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
-        """One line in the style of all errors, and where to read more."""
+        """The same as an exception, which `main` says."""
         raise InputError(f"{message}; see {self.prog} --help")
 
 
@@ -151,6 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _dispatch(options)
         sys.stdout.flush()
         return status
+    except InvalidProgramError as problem:
+        status = _fail(str(problem))
+        return 1 if options.command == "verify" else status  # which was asked whether the program is valid
     except Error as problem:
         return _fail(str(problem))
     except KeyboardInterrupt:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from refxla_spec.lexer import suggestion
 
 
 class Parser(argparse.ArgumentParser):
     """Takes options by their whole names only: what argparse makes of an abbreviation (`cache --clea` as `--clear`) may
-    be something else than was meant. An option that there is not is refused with the nearest that there is."""
+    be something else than was meant. An option that there is not is refused with the nearest that there is, and every
+    error is one line."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.allow_abbrev = False
+
+    def error(self, message: str) -> NoReturn:
+        """One line in the style of all errors, and where to read more; exit status 2."""
+        command = self.prog.removeprefix("python -m ").partition(" ")[0]
+        self.exit(2, f"{command}: error: {message}; see {self.prog} --help\n")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As argparse's, but unknown options are an error here already, where those that there are are known: the

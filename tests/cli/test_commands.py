@@ -33,6 +33,13 @@ def test_standard_input_is_text_or_proto(child, program, tmp_path):
     assert child("verify", "-", input=(tmp_path / "p.pb").read_bytes()).out.startswith("small is valid")
 
 
+def test_a_program_that_breaks_a_rule_is_a_check_that_failed_and_no_error(refxla, program):
+    broken = program(SMALL.replace("sum = f32[2,3]{1,0} add", "sum = f32[3,2]{1,0} add"))
+    assert refxla("verify", broken).status == 1
+    assert refxla("show", broken, "--opencl").status == 2
+    assert refxla("verify", program("ENTRY main {")).status == 2
+
+
 def test_text_becomes_a_proto_and_text_again(refxla, program, tmp_path):
     for suffix, to in ((".pb", None), (".dat", "proto")):
         options = ["--to", to] if to else []

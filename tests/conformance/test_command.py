@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -290,3 +291,35 @@ def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys
     ):
         assert main(["--target", target, "abs"]) == 2
         assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return None", "run gave a value of type NoneType; it is to give a list of NumPy arrays"),
+        ("return {'y': arguments[0]}", "run gave a value of type dict"),
+        ("return [[1.0, 2.0]]", "run gave for result 0 a value of type float"),
+        ("return [np.array(['a'])]", "run gave for result 0 a value of type array of <U1"),
+        ("return [np.zeros(3)]", "result 0 is f64[3] instead of f32[5]"),
+        ("return self.missing", "has no attribute 'missing' .adapter_.*.py, line 5"),
+    ],
+)
+def test_what_an_adapter_gives_that_is_no_result_is_told(body, told, tmp_path, monkeypatch, capsys):
+    source = "import numpy as np\nfrom refxla_conformance.targets import Target\nclass Own(Target):\n"
+    name = f"adapter_{zlib.crc32(body.encode())}"  # a worker keeps the targets that it has made
+    (tmp_path / f"{name}.py").write_text(f"{source}    def run(self, module, arguments):\n        {body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert status("--name", "example/add/0", "-j", "0", "--target", f"{name}:Own") == 1
+    assert re.search(told, capsys.readouterr().out.replace("\n", " "))
+
+
+def test_reports_have_a_place_before_the_cases_run(tmp_path, capsys):
+    for option, where, told in (
+        ("--json", tmp_path / "absent" / "x.json", "there is no folder"),
+        ("--html", tmp_path, "is a folder"),
+        ("--reproducers", __file__, "is a file, and should be a folder"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["add", option, str(where)])
+        shown = capsys.readouterr().err
+        assert told in shown and shown.startswith("refxla-conformance: error: ") and shown.count("\n") == 1

@@ -66,7 +66,7 @@ def test_long_lines_are_shown_in_part():
     ("text", "message", "line"),
     [
         ("", "found the end of the text", 1),
-        ("HloModule m\n", "expected a computation", 2),
+        ("HloModule m\n", "expected a computation", 1),
         (TEXT.replace("%add.1 (a:", "ENTRY %add.1 (a:"), "a second ENTRY", 9),
         (changed("%add.1 (a: f32[], b", "%e (a: f32[], b"), "a second computation is called e", 9),
         (changed("tuple(%s, %r)", "tuple(%s, %rr)"), "called 'rr'; did you mean 'r'", 17),
