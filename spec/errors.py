@@ -17,6 +17,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def a_type(value: object) -> str:
+    """The name of a value's type with its article: "an int", "a list"."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
+
+
 def in_file(problem: Error, file: str | None) -> Error:
     """The same error, its message with the name of the file that it is about in front (None: it is about none)."""
     if file is None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError, plural
 from refxla_spec.module import Module
 
 from .._core.array import Array
@@ -295,7 +295,8 @@ class _JaxLowered(Lowered):
         if parameters != len(self.used_arguments):
             ordered = ", ".join(sorted(map(str, lowering.compile_args.get("ordered_effects", ()))))
             raise UnsupportedError(
-                f"the program has {parameters} parameters for {len(self.used_arguments)} arguments: what else it takes "
+                f"the program has {plural(parameters, 'parameter')} for "
+                f"{plural(len(self.used_arguments), 'argument')}: what else it takes "
                 + (
                     f"(a token that orders calls: {ordered}) is not supported; leave ordered=True out"
                     if ordered

@@ -300,7 +300,7 @@ def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys
         ("return {'y': arguments[0]}", "run gave a value of type dict"),
         ("return [[1.0, 2.0]]", "run gave for result 0 a value of type float"),
         ("return [np.array(['a'])]", "run gave for result 0 a value of type array of <U1"),
-        ("return [np.zeros(3)]", "result 0 is f64[3] instead of f32[5]"),
+        ("return [np.zeros(3)]", r"result 0 is f64\[3\] instead of f32\[5\]"),
         ("return self.missing", "has no attribute 'missing' .adapter_.*.py, line 5"),
     ],
 )

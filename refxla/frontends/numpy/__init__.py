@@ -10,6 +10,7 @@ part of the program (tracing.py).
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 import weakref
@@ -19,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError
+from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError, a_type
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..._core.array import Array
@@ -43,6 +44,7 @@ from .subclasses import require_plain
 from .tracing import Tracing, running
 from .trees import fields_of, is_dataclass, leaves, rebuild
 
+_GIVING_NO_RESULTS = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 _LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
@@ -72,6 +74,8 @@ class NumpyFunction(TracedFunction):
         self, function: Callable[..., Any], options: Options, static_argnums: Any = (), static_argnames: Any = ()
     ) -> None:
         super().__init__(function, options)
+        if any(is_one(function) for is_one in _GIVING_NO_RESULTS):
+            raise InputError(f"{self.name} is a generator or a coroutine; compile a function that returns its results")
         self._static = static_parameters(function, static_argnums, static_argnames)
         self._captures: Captures | None = None
         self._objects: dict[Hashable, Captures] = {}
@@ -421,7 +425,7 @@ def _traced(
 
     def argument(leaf: Any, static: bool) -> Any:
         if isinstance(leaf, SOURCES):
-            return Guard(f"an argument, a {type(leaf).__name__}", leaf)
+            return Guard(f"an argument, {a_type(leaf)}", leaf)
         if static or not (is_array(leaf) or _is_number(leaf)):
             return leaf
         n = next(numbers)
@@ -466,7 +470,7 @@ def _traced(
         changed = [k for k, v in fields_of(instance).items() if k not in fields or fields[k] is not v]
         if changed:
             raise UnsupportedError(
-                f"the function assigns the attribute {changed[0]} of a {type(instance).__name__} among its arguments, "
+                f"the function assigns the attribute {changed[0]} of {a_type(instance)} among its arguments, "
                 "which a compiled one cannot: return dataclasses.replace(x, field=value)"
             )
     returned: list[Instruction] = []

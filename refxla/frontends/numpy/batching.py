@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError, a_type
 from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension, WindowDimension
 from refxla_spec.types import PRED, S64, Shape
 
@@ -39,7 +39,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     `out_axes` says where it is in the results. Outside of a compiled function it is compiled when it is called.
     """
     if not callable(fun):
-        raise InputError(f"refxla.vmap takes a function, and is given a {type(fun).__name__}")
+        raise InputError(f"refxla.vmap takes a function, and is given {a_type(fun)}")
 
     def call(*arguments: Any) -> Any:
         b = running()

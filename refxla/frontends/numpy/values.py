@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, a_type
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
@@ -41,7 +41,7 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
         array = np.asarray(x, dtype)
         if array.dtype not in BY_DTYPE:
             raise InputError(
-                f"a {type(x).__name__} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of "
+                f"{a_type(x)} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of "
                 "numbers"
             )
         value = constant(b, array)
