@@ -20,6 +20,7 @@ extensions = [
     "sweeps",  # _ext/: the tables of conformance/sweep/
     "releases",  # _ext/: the table of spec/releases.py
     "walkthrough",  # _ext/: the intermediate forms of "From text to kernel"
+    "core_source",  # _ext/: links to the sources of the Cython core
     "command_line",  # _ext/: the reference of the command, from its parser
     "liars",  # _ext/: the table of conformance/liars/
     "numpy_functions",  # _ext/: what of NumPy has a compiled form
@@ -29,6 +30,7 @@ exclude_patterns = ["_build", "_ext"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 
+smartquotes_action = "qe"  # quotes and dots, and no dashes: --json is the name of an option
 html_theme = "furo"
 html_title = "refxla"
 html_static_path = ["_static"]
