@@ -30,6 +30,11 @@ from ..scheduling.scheduler import PlanningResult
 from .console import read_bytes, write, write_bytes
 from .console import show as display
 
+PLAN_LEGEND = """b0, b1, ...: buffers, at a parameter, a result, or an offset of memory that is taken for a call
+b2 = kernel(b0, b1): what it writes, and what it reads; the kernel's name is that of its fusion in `refxla explain`
+[n items]: the parts that a launch falls into, which may run side by side; [n workers]: those of a persistent kernel,
+which wait for each other between its phases"""
+
 
 def load(name: str, lenient: bool = False, elided: str | None = None) -> tuple[Module, SavedExecutable | None]:
     """The program of a file, or of standard input for "-"; with it the executable, if the file is one. Raises Error,
@@ -80,7 +85,7 @@ def show(flags: argparse.Namespace, module: Module) -> int:
     options = compiler_options(flags)
     if flags.opencl or flags.plan:
         _, result, device = planned(module, options)
-        text = program(result.plan.kernels, device.target).source if flags.opencl else str(result.plan)
+        text = program(result.plan.kernels, device.target).source if flags.opencl else f"{result.plan}\n\n{PLAN_LEGEND}"
     elif flags.optimized or flags.after:
         with show_progress(f"optimizing {module.name}"):
             text = str(optimized_module(module, options, flags.after))

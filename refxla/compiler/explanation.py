@@ -25,7 +25,7 @@ GLOSSARY = "in refxla's documentation, docs/glossary.md"
 TERMS = {
     "fusion": "instructions that are computed together, by a kernel of their own or a part of one",
     "moves": "bytes read from memory and written to it",
-    "saves": "bytes of intermediate values that are neither written nor read, thanks to fusion",
+    "saves": "bytes of values that are computed and used inside a kernel: each once written and once read",
     "work item": "one call of a kernel's function; a launch runs a number of them",
     "emitter": "what writes the OpenCL C of one kind of kernel",
     "producer": "the instruction that computes a value",

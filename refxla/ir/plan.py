@@ -14,6 +14,7 @@ at byte 64, b3[iteration] that of the iteration of a loop, and b3[tile] that of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -316,7 +317,9 @@ def _called(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
     """The lines of a launch or call of a kernel on arguments of these names, and what a merged kernel does."""
     outs = [n for n, a in zip(names, kernel.arguments, strict=True) if a.role == "output"]
     ins = [n for n, a in zip(names, kernel.arguments, strict=True) if a.role != "output"]
-    head = f"{'  ' * depth}{', '.join(outs)} = {kernel.name}({', '.join(ins)})  [{plural(kernel.items, 'item')}]"
+    given = ", ".join(name if n == 1 else f"{name} x {n}" for name, n in Counter(ins).items())  # a workspace's parts
+    items = plural(kernel.items, "worker" if kernel.persistent else "item")
+    head = f"{'  ' * depth}{', '.join(outs)} = {kernel.name}({given})  [{items}]"
     return [head, *_inside(kernel, names, depth + 1)]
 
 

@@ -2,7 +2,7 @@
 
 //! T = f32 f64 f32x8 f64x4
 
-// A NaN operand makes the result NaN; +0 is greater than -0. The two selections, each an instruction of its own on most
+// A NaN operand makes the result NaN; +0 is greater than -0; the two selections, each an instruction of its own on most
 // processors, differ where the operands are zeros of both signs, or one is a NaN.
 static inline T rx_maximum_T(T a, T b) {
     T one = a > b ? a : b, other = b > a ? b : a;

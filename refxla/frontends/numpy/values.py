@@ -41,8 +41,7 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
         array = np.asarray(x, dtype)
         if array.dtype not in BY_DTYPE:
             raise InputError(
-                f"{a_type(x)} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of "
-                "numbers"
+                f"{a_type(x)} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of numbers"
             )
         value = constant(b, array)
     if dtype is None:
