@@ -62,7 +62,7 @@ class Store:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """The computation of an element of an elementwise member."""
+    """The computation of an element of an elementwise member; `conditional` as of an Access."""
 
     instruction: Instruction
     indices: Indices
@@ -186,7 +186,8 @@ class AccessPattern:
         for operand in i.operands:
             values.append((yield operand, index_maps.elementwise_operand(operand, indices)))
         if self._notes(i):
-            self.calls.append(FunctionCall(i, indices, self._conditions > 0))
+            counted = any(not self._counters.isdisjoint(x.variables) for x in indices)
+            self.calls.append(FunctionCall(i, indices, self._conditions > 0 or counted))
         return values[0] if _is_identity(i) else self._computed()
 
     def symbol(self, prefix: str, low: int, high: int) -> Index:

@@ -45,6 +45,9 @@ _GROWTH = 2  # after so many parts they grow by the size of the first
 _LARGEST = 8  # times the size of the first, which they grow to
 _LEAST_LINKED = 2_000  # characters of the functions of one of several linked parts, on average
 _LEAST_EXPORTED = 400  # characters of a function that a stub and a case of a switch are worth
+# How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
+# (a sum with an update of zero) goes, and with the last call the function.
+_KEPT = '{\n    __asm__ volatile("");\n'
 _EXTERNAL = "__wrap_"  # begins the names that PoCL leaves to be called from outside
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -307,6 +310,8 @@ class Builder:
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
         bodies += [_stub(name, functions.texts[name], external) for name, external in imports.items()]
         for name, text in own:
+            if name in exports:
+                text = text.replace("{\n", _KEPT, 1)
             bodies.append(f"{functions.head(name, name in exports)} void {exports.get(name, name)}{text}")
         present = {name for name, _ in own} | set(imports)
         bodies[:0] = AliasingTypes.declarations({t for name in present for t in functions.aliasing[name]})

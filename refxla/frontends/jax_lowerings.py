@@ -54,6 +54,7 @@ def register() -> None:
         (debugging.debug_print_p, debugging.debug_print_lowering_rule),
     ):
         mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
+    mlir.register_lowering(linalg.triangular_solve_p, _flags_rule(linalg.triangular_solve_p), platform=PLATFORM)
     mlir.register_lowering(custom_partitioning.custom_partitioning_p, _as_one, platform=PLATFORM)
     callback.emit_python_callback = _emitter(callback.emit_python_callback)
 
@@ -65,6 +66,18 @@ def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[...
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
         with_library = uses_library(Options()) and not any(0 in a.shape for a in ctx.avals_out)
         results: Sequence[Any] = (library if with_library else otherwise)(ctx, *operands, **parameters)
+        return results
+
+    return rule
+
+
+def _flags_rule(primitive: Any) -> Callable[..., Any]:
+    """The neutral lowering of a primitive whose flags may be given as 0 and 1, as SciPy's users do: only that of a CPU
+    takes those."""
+    neutral = mlir._lowerings[primitive].rule
+
+    def rule(ctx: Any, *operands: Any, **flags: Any) -> Sequence[Any]:
+        results: Sequence[Any] = neutral(ctx, *operands, **{name: bool(value) for name, value in flags.items()})
         return results
 
     return rule

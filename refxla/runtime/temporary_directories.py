@@ -13,7 +13,8 @@ import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
@@ -26,6 +27,7 @@ _LOCK = "lock"
 _IN_MEMORY = "/dev/shm"
 _LEAST_FREE = 1 << 30  # bytes that are free in memory, or it is left to those who asked for it
 _CHOICES = ("TMPDIR", "TEMP", "TMP")  # by which a user says where temporary files are to be
+_removed: set[Path] = set()  # directories of this process, which ends
 _locks: list[int] = []  # the locks of this process, which end with it
 
 
@@ -45,9 +47,29 @@ def scratch() -> Path:
         fcntl.flock(_locks[-1], fcntl.LOCK_EX)
         begun.rename(path / _LOCK)  # so that no lock is ever seen that its owner does not hold yet
     _remove_orphans(place)
-    owner = os.getpid()
-    atexit.register(lambda: shutil.rmtree(path, ignore_errors=True) if os.getpid() == owner else None)
+    atexit.register(_remove_at_exit, path, os.getpid())
     return path
+
+
+def _remove_at_exit(path: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+        _removed.add(path)
+
+
+@contextmanager
+def present(directory: Path) -> Iterator[None]:
+    """While a directory within one of `scratch` is there: handlers of the exit that run after the one which removes it
+    may need it once more."""
+    gone = next((path for path in _removed if path in directory.parents), None)
+    if gone is None:
+        yield
+        return
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def temporary() -> Path:

@@ -376,3 +376,10 @@ def test_a_module_that_is_imported_while_tracing_may_draw(tmp_path, monkeypatch)
         refxla.compile(jax.jit(g), np.float32(1))
     with pytest.raises(refxla.UnsupportedError, match=r"random\.getrandbits"):
         refxla.compile(jax.jit(lambda x: x + random.getrandbits(8)), np.float32(1))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 5)])
+def test_functions_of_large_angles_stay_in_the_loops_inside_an_element(shape):
+    x = np.linspace(-1, 1, shape[0] * shape[1]).astype(np.float32)
+    hessian = jax.jit(jax.hessian(lambda v: jnp.sin(v.reshape(shape) @ v.reshape(shape).T).sum()))
+    np.testing.assert_allclose(refxla.compile(hessian, x)(x), hessian(x), rtol=1e-4, atol=1e-5)

@@ -240,6 +240,28 @@ def test_interruption():
     interrupted(program, "interrupted 3\n")
 
 
+def test_interruption_while_a_program_is_compiled():
+    """It is a KeyboardInterrupt, not an error of JAX's, and JAX goes on."""
+    out = run("""
+        import os, signal, time
+        from refxla.pjrt import compile_service
+        compiled = compile_service.compiled
+        def slowly(*program):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            return compiled(*program)
+        f = jax.jit(lambda x: x * 3)
+        x = jnp.float32(2)
+        compile_service.compiled = slowly
+        try:
+            f(x)
+        except KeyboardInterrupt:
+            compile_service.compiled = compiled
+            print("interrupted", float(f(x)))
+    """)
+    assert out == "interrupted 6.0\n"
+
+
 def test_a_compiled_function_shows_the_program_after_the_passes():
     run("""
         made = jax.jit(lambda x: (x * 0 + x).sum()).lower(jnp.ones(3, jnp.int32)).compile()

@@ -28,6 +28,8 @@ def test_decompositions():
         q, r, p = map(np.asarray, js.qr(x, pivoting=True))
         near(q @ r, a[:, p])
         assert jax.lax.linalg.tridiagonal(jnp.asarray(h))[1].shape == (3,)
+        x = jax.scipy.linalg.solve_triangular(jnp.asarray(h), jnp.ones(len(h)), lower=1)  # a flag that is a number
+        np.testing.assert_allclose(np.tril(h) @ x, np.ones(len(h)), rtol=1e-4)
         assert np.isnan(jnp.linalg.eigvals(jnp.full((2, 2), jnp.nan))).all()
     """)
 

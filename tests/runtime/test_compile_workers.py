@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -252,6 +253,44 @@ def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
     assert right(*four_steps(type(maker)(), device, 15), device, 15) and len(started) == 3
     WORKERS.end()
     assert not any(helper.alive for helper in started)
+
+
+@pytest.fixture
+def fault(monkeypatch, tmp_path, device):
+    """A compiler that ends the helper on each part whose source has some text."""
+    _ = device.properties  # kept in the cache that all tests share
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compile_workers, "_FAULTS", {-signal.SIGKILL})  # LLVM survives others that come from outside
+    compiled, faults = CompileWorker._compiled, []
+
+    def on(text: str) -> None:
+        def ended(helper, part, *others):
+            if text in part.source and part.functions:
+                helper._child.send_signal(signal.SIGSTOP)  # so that it dies with the job, not before it or after
+                threading.Timer(0.1, helper._child.kill).start()
+                faults.append(part)
+            return compiled(helper, part, *others)
+
+        monkeypatch.setattr(CompileWorker, "_compiled", ended)
+
+    on.faults = faults
+    return on
+
+
+def test_a_fault_of_the_compiler_ends_a_helper_and_not_this_process(maker, device, fault):
+    if not device.target.features:
+        pytest.skip("the device has no instructions that are asked for")
+    fault('target("')
+    assert right(*four_steps(maker, device, 21), device, 21)
+    count = len(fault.faults)
+    assert count >= 1
+    assert right(*four_steps(type(maker)(), device, 21), device, 21) and len(fault.faults) == count, "it was kept"
+
+
+def test_a_fault_of_the_compiler_that_stays_is_told(maker, device, fault):
+    fault("")
+    with pytest.raises(DeviceError, match="ends its process on a generated program"):
+        right(*four_steps(maker, device, 22), device, 22)
 
 
 def test_a_helper_ends_when_nothing_comes(monkeypatch, tmp_path):

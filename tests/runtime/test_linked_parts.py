@@ -66,7 +66,9 @@ def test_each_exported_function_is_in_one_part():
     assert exports and len(set(exports)) == len(exports)
     assert {name for part in parts for name in part.imports} == set(exports)
     for name in exports:
-        bodies = [part for part in parts if re.search(rf"\bvoid {name}\(.*\) {{$", part.source, re.M)]
+        # The first statement keeps clang from leaving out a function without an effect, which another part calls.
+        head = rf"\bvoid {name}\(.*\) {{\n    __asm__ volatile\(\"\"\);$"
+        bodies = [part for part in parts if re.search(head, part.source, re.M)]
         assert len(bodies) == 1 and name in bodies[0].exports
 
 

@@ -105,3 +105,23 @@ def test_what_a_killed_process_left_is_removed_by_the_next(how, begin, tmp_path)
     _, later = begin()
     assert not left.exists() and other.exists()
     assert (living / "pocl" / "kernel").exists() and (later / "pocl" / "kernel").exists()
+
+
+def test_handlers_of_the_exit_compile_and_nothing_stays(tmp_path):
+    program = """
+import atexit, os
+import numpy as np
+import refxla
+
+def compiled():
+    import refxla
+    print(refxla.compile(lambda x: x + 41.25)(np.float32([1])), os.listdir(os.environ["TMPDIR"]))
+
+atexit.register(compiled)
+print(refxla.compile(lambda x: x + 42.25)(np.float32([1])))
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[43.25]\n[42.25]") and not done.stderr
+    assert not list(tmp_path.iterdir())

@@ -22,7 +22,7 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
     if not callable(computation):
         raise InputError(f"computation is {a_type(computation)}; it has to be a function of tensors")
     if inputs is not None and not isinstance(inputs, (list, tuple)):
-        raise InputError(f"inputs is a {type(inputs).__name__}; it has to be a list, with an entry for each argument")
+        raise InputError(f"inputs is {a_type(inputs)}; it has to be a list, with an entry for each argument")
     tensors = tf.nest.map_structure(_tensor, list(inputs or ()))
     try:
         compiled = _cached_function(computation, options)

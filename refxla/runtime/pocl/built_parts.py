@@ -60,6 +60,13 @@ def keep(device: Device, part: ProgramPart) -> bytes | None:
     return content
 
 
+def remove_remains(part: ProgramPart) -> None:
+    """Remove what PoCL left of a part that it did not finish."""
+    directory = platform.directory()
+    if directory is not None and part.functions:
+        _directory(directory).remove(part.functions[0])
+
+
 def from_directory(device: Device, part: ProgramPart) -> Any | None:
     """The same of a part that another process compiled into PoCL's directory, which is now kept on disk; None if PoCL
     does not take what lies there."""

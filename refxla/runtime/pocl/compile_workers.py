@@ -1,7 +1,8 @@
 """Processes beside this one that compile with PoCL for it (compile_worker.py).
 
 A helper is started when it is needed, and taken again by the next program; it ends when none comes for a while. It may
-be slow, fail or be killed: what it has not done, this process does itself.
+be slow, fail or be killed: what it has not done, this process does itself. Not so a part on which the compiler ends the
+helper: it would end this process, too (parallel_build.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +24,9 @@ from . import linker
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
 _HAND_S = 0.005  # that a part's maker waits at most for a helper to take it
+# What a compiler ends with that meets a fault of its own.
+_FAULTS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGILL, -signal.SIGBUS, -signal.SIGFPE}
+_GONE_S = 5.0  # that a child takes at most to end
 _REST_S = 1.0  # that a thread needs at most to see that no more parts come
 # To build it makes the compiler ready, while no part may be there yet; two processes build different ones.
 _FIRST = GET_GLOBAL_ID + "\n__kernel void refxla_first_{}(__global int* a) {{ a[get_global_id(0)] = 0; }}\n"
@@ -55,6 +60,7 @@ class PartQueue:
         self._waiting = 0  # threads that have nothing to do
         self._closed = False
         self.done: set[str] = set()  # the sources of those that are compiled
+        self.faulty: set[str] = set()  # and of those on which the compiler ended a helper
 
     def put(self, part: ProgramPart) -> None:
         """One more. A helper that has nothing to do takes it now: its thread would wait for milliseconds while this one
@@ -115,7 +121,7 @@ class CompileWorker:
         assert self._child.stdin is not None and self._child.stdout is not None  # which are pipes
         self._jobs, self._answers = self._child.stdin, self._child.stdout
         self._thread: threading.Thread | None = None
-        self._compiling = False
+        self._compiling = self._mute = False
         self._ready: set[int] = set()
         self._spent = 0
 
@@ -129,19 +135,28 @@ class CompileWorker:
     def _feed(self, parts: PartQueue, number: int, options: str) -> None:
         with contextlib.suppress(OSError):  # the child is gone
             if number not in self._ready:
+                if not self._compiled(ProgramPart(_FIRST.format(self._child.pid), ()), number, options):
+                    return  # it is no part's fault
                 self._ready.add(number)
-                self._compiled(ProgramPart(_FIRST.format(self._child.pid), ()), number, options)
             while (part := parts.take()) is not None and self._compiled(part, number, options):
                 parts.done.add(part.source)
+            if part is not None and self._ended_by_a_fault():
+                parts.faulty.add(part.source)
 
     def _compiled(self, part: ProgramPart, number: int, options: str) -> bool:
         job = {"number": number, "source": part.source, "options": options, "functions": part.functions}
         self._compiling = True
         self._jobs.write(json.dumps({**job, "sizes": sizes(part)}) + "\n")
         self._jobs.flush()
-        done = self._answers.readline() == "done\n"
-        self._compiling = not done
-        return done
+        answer = self._answers.readline()
+        self._compiling, self._mute = answer != "done\n", not answer
+        return not self._compiling
+
+    def _ended_by_a_fault(self) -> bool:
+        """Whether the child is gone, and not because somebody ended it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._mute and self._child.wait(_GONE_S) in _FAULTS
+        return False
 
     def wait(self, seconds: float) -> bool:
         """Until what was taken is done and no more is there, for so many seconds at most. Whether it is."""

@@ -2,16 +2,24 @@
 
 PoCL compiles for seconds what takes Python as long to write. So helpers start when a program begins to be compiled, and
 take each part when it is full; this process then only opens what they made.
+
+LLVM has faults, and ends the process on one ("Cannot select"). Where that ends a helper, what is left of the program is
+compiled by helpers, too, and a part that ends one without the instructions that not every processor of the device's
+family has: it comes out with the same bits.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from refxla_spec.errors import DeviceError
 
 from ...codegen.opencl_program import ProgramPart
 from ...progress import stage
@@ -21,6 +29,7 @@ from . import built_parts, builtins_library, platform
 from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 
 MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
+_TARGET = re.compile(r'__attribute__\(\(target\("[^"]*"\)\)\)')  # of functions: what no other processor may have
 _MAX_PROCESSES = 4  # processes at a time: few programs have more parts
 _LOOK_S = 0.05  # between two looks at what a helper does
 _PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
@@ -111,7 +120,34 @@ class ParallelBuild:
             program = built_parts.from_directory(self.device, part)
             if program is not None:
                 return program
+        if self._parts.faulty:
+            return self._compiled_apart(part)
         return built_parts.compiled_here(self.device, part)
+
+    def _compiled_apart(self, part: ProgramPart) -> Any:
+        """A part compiled by a helper, since the compiler may end the process; then without further instructions.
+        Raises DeviceError where it ends that, too."""
+        for source in dict.fromkeys((part.source, _TARGET.sub("", part.source))):
+            if source in self._parts.faulty:
+                built_parts.remove_remains(part)
+                continue
+            queue = PartQueue()
+            queue.put(replace(part, source=source))
+            queue.close()
+            helper = WORKERS.take(*self._paths)
+            helper.work(queue, self._number, self._options)
+            while not helper.wait(_LOOK_S):
+                stage("a part of the OpenCL C compiled once more, after the compiler has failed")
+            WORKERS.give_back(helper)
+            self._parts.faulty |= queue.faulty
+            program = built_parts.from_directory(self.device, part) if source in queue.done else None
+            if program is not None:
+                return program
+            built_parts.remove_remains(part)
+        raise DeviceError(
+            f"the OpenCL compiler of {self.raw.name.strip()} ends its process on a generated program, which is an "
+            "error of its own; please report it to refxla with the program, and try without=('fusion',)"
+        )
 
     def _start(self, count: int) -> None:
         """Have so many helpers at work, as far as they are allowed and can be started."""

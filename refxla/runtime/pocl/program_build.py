@@ -10,12 +10,14 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import DeviceError
 
 from ...codegen.opencl_program import ProgramPart
+from .. import temporary_directories
 from ..devices import Device
 from . import built_parts, kernel_library, platform
 from .parallel_build import ParallelBuild
@@ -34,7 +36,7 @@ def build(
     the program when its first parts were made, `binaries` has those of parts by their keys. Raises DeviceError with the
     compiler's log."""
     directory = platform.directory()
-    with _lock:
+    with _lock, nullcontext() if directory is None else temporary_directories.present(directory):
         if directory is not None:
             _check_space(directory)
         programs = {part.source: built_parts.load(device, part, binaries) for part in parts}

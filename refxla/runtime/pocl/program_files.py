@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,13 @@ class Directory:
             self._listed.clear()
             self._list()
         return self._programs.get(kernel)
+
+    def remove(self, kernel: str) -> None:
+        """Remove the program that has that kernel, if there is one."""
+        program = self.program(kernel)
+        if program is not None:
+            shutil.rmtree(program, ignore_errors=True)
+            self._programs = {name: path for name, path in self._programs.items() if path != program}
 
     def _list(self) -> None:
         with contextlib.suppress(OSError), os.scandir(self.path) as firsts:
