@@ -162,6 +162,19 @@ def test_every_link_of_a_page_is_alive_in_the_sources(pages):
         assert page in pages and linked(f"[a]({source})") == f"[a]({FOLDER}/{page}.md)"
 
 
+def test_a_dead_link_of_the_site_is_found(tmp_path):
+    """The build of the site looks at all of its links (docs/_ext/links.py)."""
+    pytest.importorskip("sphinx")
+    sys.path.insert(0, str(EXTENSION))
+    try:
+        from links import dead_links
+    finally:
+        sys.path.remove(str(EXTENSION))
+    (tmp_path / "a.html").write_text('<a href="b.html#here">b</a> <a href="#top"></a> <a href="https://x.org/y"></a>')
+    (tmp_path / "b.html").write_text('<p id="here">a <a href="a.html#there"></a> <img src="c.svg"></p>')
+    assert list(dead_links(tmp_path)) == ["a.html: #top", "b.html: a.html#there", "b.html: c.svg"]
+
+
 def test_the_walkthrough_has_every_form_of_its_programs():
     pytest.importorskip("docutils")
     sys.path.insert(0, str(EXTENSION))

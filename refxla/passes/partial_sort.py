@@ -1,4 +1,4 @@
-"""Notes on each sort how many of the first elements of a row are read, where only slices from there on read it.
+"""Marks each `sort` of whose rows only the first elements are read with their number.
 
     slice(sort(x, ...), [0:k])  ->  the same, and the kernel of the sort (codegen/sort.py) need only select
 
