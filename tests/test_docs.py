@@ -138,6 +138,28 @@ def test_the_tutorial_runs_as_it_is_printed(tmp_path):
     assert int(told.replace(",", "")) > 1000
 
 
+def test_the_worked_example_of_the_suite_prints_what_its_page_shows():
+    page = (DOCS / "conformance.md").read_text(encoding="utf-8").partition("### A worked example")[2]
+    command, shown = re.findall(r"(?:^    .*\n)+", page, re.M)[:2]
+    program, *arguments = command.split()
+    assert program == "refxla-conformance"
+    done = subprocess.run(
+        [sys.executable, "-m", "refxla_conformance", *arguments],
+        cwd=DOCS.parent / "examples" / "conformance", capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.stdout.split() == shown.split(), done.stdout + done.stderr
+
+
+def test_the_page_of_profile_shows_its_tables():
+    from refxla.cli import profile_command
+    from refxla.compiler.kernel_profile import Profile
+
+    page = (DOCS / "profile.md").read_text(encoding="utf-8")
+    heads = [line.split() for line in page.splitlines() if line.startswith(" kernel ")]
+    assert heads == [" ".join(Profile.HEAD).split()] * 2
+    assert profile_command.NOTE in page
+
+
 def test_every_environment_variable_has_its_row():
     """Each that a source names, and no other."""
     root = DOCS.parent
