@@ -80,7 +80,8 @@ def show(flags: argparse.Namespace, module: Module) -> int:
     options = compiler_options(flags)
     if flags.opencl or flags.plan:
         _, result, device = planned(module, options)
-        text = program(result.plan.kernels, device.target).source if flags.opencl else str(result.plan)
+        plan = result.plan
+        text = program(plan.kernels, device.target).source if flags.opencl else f"{plan}\n\n{_plan_legend(str(plan))}"
     elif flags.optimized or flags.after:
         with show_progress(f"optimizing {module.name}"):
             text = str(optimized_module(module, options, flags.after))
@@ -88,6 +89,17 @@ def show(flags: argparse.Namespace, module: Module) -> int:
         text = str(module)
     write(text)
     return 0
+
+
+def _plan_legend(text: str) -> str:
+    """What a reader of a plan's steps has to know."""
+    lines = ["b0 = f(b1, b2)  [n items]: kernel f reads buffers b1 and b2, writes b0, and has n work items"]
+    if "  phase " in text:
+        lines.append(
+            "phase: the items of a persistent kernel are workers; in each phase they share out the items of its "
+            "kernels, and they wait for each other after it"
+        )
+    return "\n".join(lines)
 
 
 def verify(options: argparse.Namespace, module: Module) -> int:
