@@ -358,13 +358,13 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
                 if isinstance(phase, ExitPhase):
                     lines.append(f"{'  ' * depth}leave unless {names[phase.predicate]}")
                     continue
-                made = list(calls_of_phase(phase))
-                head = f"{'  ' * depth}phase {number + 1} of {count}"
+                inside = list(calls_of_phase(phase))
+                title = f"phase {number + 1} of {count}"
                 if isinstance(phase, TiledPhase):
-                    head += f" over {prod(a.count for a in phase.axes)} tiles"
-                elif len(made) > 1:
-                    head += f", {phase_name(kernel.name, number)}"
-                lines += [head, *calls(made, depth + 1)]
+                    title += f" over {prod(a.count for a in phase.axes)} tiles"
+                elif len(inside) > 1:
+                    title += f", {phase_name(kernel.name, number)}"
+                lines += [f"{'  ' * depth}{title}", *calls(inside, depth + 1)]
                 number += 1
             return lines
         case CountedLoopBody(trip_count, made):
