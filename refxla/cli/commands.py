@@ -93,7 +93,7 @@ def show(flags: argparse.Namespace, module: Module) -> int:
 
 def _plan_legend(text: str) -> str:
     """What a reader of a plan's steps has to know."""
-    lines = ["b0 = f(b1, b2)  [n items]: kernel f reads buffers b1 and b2, writes b0, and has n work items"]
+    lines = ["b2 = f(b0, b1)  [n items]: kernel f reads buffers b0 and b1, writes b2, and has n work items"]
     if "  phase " in text:
         lines.append(
             "phase: the items of a persistent kernel are workers; in each phase they share out the items of its "
