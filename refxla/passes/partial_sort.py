@@ -1,4 +1,4 @@
-"""Marks each `sort` of whose rows only the first elements are read with their number.
+"""Records on each `sort` how many elements at the beginning of a row are read, if not all of them are.
 
     slice(sort(x, ...), [0:k])  ->  the same, and the kernel of the sort (codegen/sort.py) need only select
 
