@@ -24,13 +24,15 @@ extensions = [
     "command_line",  # _ext/: the reference of the command, from its parser
     "liars",  # _ext/: the table of conformance/liars/
     "numpy_functions",  # _ext/: what of NumPy has a compiled form
+    "links",  # _ext/: no link of the site is dead
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
+smartquotes = False  # "--option" is an option, and "{...}" is code
+default_role = "code"  # what stands in backticks in a docstring
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 
-smartquotes_action = "qe"  # quotes and dots, and no dashes: --json is the name of an option
 html_theme = "furo"
 html_title = "refxla"
 html_static_path = ["_static"]

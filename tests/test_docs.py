@@ -138,6 +138,28 @@ def test_the_tutorial_runs_as_it_is_printed(tmp_path):
     assert int(told.replace(",", "")) > 1000
 
 
+def test_the_worked_example_of_the_suite_prints_what_its_page_shows():
+    page = (DOCS / "conformance.md").read_text(encoding="utf-8").partition("### A worked example")[2]
+    command, shown = re.findall(r"(?:^    .*\n)+", page, re.M)[:2]
+    program, *arguments = command.split()
+    assert program == "refxla-conformance"
+    done = subprocess.run(
+        [sys.executable, "-m", "refxla_conformance", *arguments],
+        cwd=DOCS.parent / "examples" / "conformance", capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.stdout.split() == shown.split(), done.stdout + done.stderr
+
+
+def test_the_page_of_profile_shows_its_tables():
+    from refxla.cli import profile_command
+    from refxla.compiler.kernel_profile import Profile
+
+    page = (DOCS / "profile.md").read_text(encoding="utf-8")
+    heads = [line.split() for line in page.splitlines() if line.startswith(" kernel ")]
+    assert heads == [" ".join(Profile.HEAD).split()] * 2
+    assert profile_command.NOTE in page
+
+
 def test_every_environment_variable_has_its_row():
     """Each that a source names, and no other."""
     root = DOCS.parent
@@ -160,6 +182,19 @@ def test_every_link_of_a_page_is_alive_in_the_sources(pages):
     assert {t for t in targets if t.startswith("../spec")} == set(LINKS)
     for source, page in LINKS.items():
         assert page in pages and linked(f"[a]({source})") == f"[a]({FOLDER}/{page}.md)"
+
+
+def test_a_dead_link_of_the_site_is_found(tmp_path):
+    """The build of the site looks at all of its links (docs/_ext/links.py)."""
+    pytest.importorskip("sphinx")
+    sys.path.insert(0, str(EXTENSION))
+    try:
+        from links import dead_links
+    finally:
+        sys.path.remove(str(EXTENSION))
+    (tmp_path / "a.html").write_text('<a href="b.html#here">b</a> <a href="#top"></a> <a href="https://x.org/y"></a>')
+    (tmp_path / "b.html").write_text('<p id="here">a <a href="a.html#there"></a> <img src="c.svg"></p>')
+    assert list(dead_links(tmp_path)) == ["a.html: #top", "b.html: a.html#there", "b.html: c.svg"]
 
 
 def test_the_walkthrough_has_every_form_of_its_programs():

@@ -28,3 +28,8 @@ def test_the_files_named_exist():
     named = set(re.findall(r"\]\(([^)]+)\)", README)) | set(re.findall(r"examples/[a-z_/0-9]+\.\w+", README))
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_page_of_the_documentation_is_linked():
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert pages - set(re.findall(r"\]\(([^)]+)\)", README)) == {"docs/index.md", "docs/changes.md"}

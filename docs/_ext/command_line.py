@@ -7,7 +7,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
-from tables import table
+from tables import paragraph, table
 
 from refxla.cli.main import parser
 
@@ -25,7 +25,8 @@ def _arguments(command: argparse.ArgumentParser) -> list[tuple[str, str]]:
         if isinstance(action, argparse._HelpAction):
             continue
         value = action.metavar or ("|".join(action.choices) if action.choices else "")
-        rows.append((" ".join([", ".join(action.option_strings), str(value)]).strip(), action.help or ""))
+        name = " ".join([", ".join(action.option_strings), str(value)]).strip()
+        rows.append((f"`{name}`", action.help or ""))
     return rows
 
 
@@ -38,7 +39,7 @@ class CommandLine(Directive):
             section = nodes.section(ids=[nodes.make_id(command.prog)])
             section += nodes.title(text=command.prog)
             usage = command.format_usage().removeprefix("usage: ").rstrip()
-            section += nodes.paragraph(text=command.description or "")
+            section += paragraph(command.description or "")
             section += nodes.literal_block(usage, usage, language="text")
             if rows := _arguments(command):
                 section += table(("Argument", "Meaning"), rows, (34, 66))

@@ -1,7 +1,8 @@
-"""A table of texts, as docutils has it: what the directives beside this file make."""
+"""Tables and paragraphs of texts, as docutils has them: what the directives beside this file make."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from docutils import nodes
@@ -17,4 +18,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[i
 
 
 def _row(texts: Sequence[str]) -> nodes.row:
-    return nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in texts))
+    return nodes.row("", *(nodes.entry("", paragraph(text)) for text in texts))
+
+
+def paragraph(text: str) -> nodes.paragraph:
+    """A paragraph in which what stands in backticks is code."""
+    parts = re.split(r"`([^`]+)`", text)
+    return nodes.paragraph("", "", *(_PART[n % 2](part, part) for n, part in enumerate(parts) if part))
+
+
+_PART = (nodes.Text, nodes.literal)

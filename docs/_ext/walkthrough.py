@@ -28,7 +28,7 @@ from refxla.compiler.driver import plan_module
 from refxla.compiler.explanation import Explanation
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.plan import Argument
-from refxla.passes.pipeline import PASSES, optimize
+from refxla.passes.pipeline import OPTIONAL, PASSES, SCHEDULING, optimize
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
@@ -141,14 +141,31 @@ class Walkthrough(Directive):
 
 
 class PassTable(Directive):
-    """`{pass-table}`: the passes in their order, each with the first line of its file."""
+    """`{pass-table}`: the passes in their order, each with the first lines of its file, and the scheduler's decisions
+    that can be left out as a pass can."""
 
     def run(self) -> list[nodes.Node]:
-        rows = []
+        rows, seen = [], {}
         for name, run in PASSES:
             summary = (sys.modules[run.__module__].__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
-            rows.append((name, summary))
-        return [table(("Pass", "What it does"), rows, (28, 72))]
+            again = f"Runs `{seen[run]}` once more." if run in seen else summary
+            rows.append((f"`{name}`", again, "yes" if name in OPTIONAL else ""))
+            seen[run] = name
+        rows += [(f"`{name}`", f"No pass: {what}", "yes") for name, what in DECISIONS.items()]
+        return [table(("Pass", "What it does", "`without=`"), rows, (28, 60, 12))]
+
+
+DECISIONS = dict(
+    zip(
+        SCHEDULING,
+        (
+            "the scheduler computes several instructions in one kernel.",
+            "the scheduler runs consecutive fusions tile by tile.",
+            "the scheduler lets small kernels share a launch.",
+        ),
+        strict=True,
+    )
+)
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -1,6 +1,6 @@
 """Trains a convolutional network on handwritten digits, with Flax and Optax: a JAX program without a word of refxla.
 
-pip install 'refxla[jax]' flax optax scikit-learn
+pip install './[jax]' flax optax scikit-learn
 JAX_PLATFORMS=refxla python examples/flax_digits/train.py
 """
 

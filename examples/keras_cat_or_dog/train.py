@@ -3,7 +3,7 @@
 The pictures are drawn here: heads from the front, cats with pointed ears, dogs with hanging ones, of all colours, sizes
 and places.
 
-pip install 'refxla[tensorflow]'
+pip install './[tensorflow]'
 python examples/keras_cat_or_dog/train.py            # --tensorflow leaves the line out
 """
 

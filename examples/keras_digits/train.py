@@ -1,6 +1,6 @@
 """Trains a convolutional network on handwritten digits, with Keras on its JAX backend, without a word of refxla.
 
-pip install 'refxla[jax]' keras scikit-learn
+pip install './[jax]' keras scikit-learn
 KERAS_BACKEND=jax JAX_PLATFORMS=refxla python examples/keras_digits/train.py
 """
 

@@ -18,8 +18,9 @@ ONE_BY_ONE = 100.0  # additions in vectors that take as long as one step of a re
 
 @dataclass(frozen=True)
 class Cost:
-    """The work of one call: bytes read and written by all kernels; bytes of intermediate values that fusion keeps out
-    of memory, each counted as one write and one read; arithmetic operations.
+    """The work of one call: bytes read and written by all kernels; bytes of the values that are computed within a
+    fusion and kept out of memory, each counted as one write and one read (values that only move or repeat others are
+    not counted); arithmetic operations.
     """
 
     bytes_read: int

@@ -30,10 +30,10 @@ from ..scheduling.scheduler import PlanningResult
 from .console import read_bytes, write, write_bytes
 from .console import show as display
 
-PLAN_LEGEND = """b0, b1, ...: buffers, at a parameter, a result, or an offset of memory that is taken for a call
+_LEGEND = """b0, b1, ...: buffers, at a parameter, a result, or an offset of memory that is taken for a call
 b2 = kernel(b0, b1): what it writes, and what it reads; the kernel's name is that of its fusion in `refxla explain`
-[n items]: the parts that a launch falls into, which may run side by side; [n workers]: those of a persistent kernel,
-which wait for each other between its phases"""
+[n items]: the parts that a launch falls into, which may run side by side"""
+_WORKERS = "[n workers]: of a persistent kernel, which share out the items of a phase, and wait for each other after it"
 
 
 def load(name: str, lenient: bool = False, elided: str | None = None) -> tuple[Module, SavedExecutable | None]:
@@ -85,7 +85,8 @@ def show(flags: argparse.Namespace, module: Module) -> int:
     options = compiler_options(flags)
     if flags.opencl or flags.plan:
         _, result, device = planned(module, options)
-        text = program(result.plan.kernels, device.target).source if flags.opencl else f"{result.plan}\n\n{PLAN_LEGEND}"
+        plan = result.plan
+        text = program(plan.kernels, device.target).source if flags.opencl else f"{plan}\n\n{_plan_legend(str(plan))}"
     elif flags.optimized or flags.after:
         with show_progress(f"optimizing {module.name}"):
             text = str(optimized_module(module, options, flags.after))
@@ -93,6 +94,11 @@ def show(flags: argparse.Namespace, module: Module) -> int:
         text = str(module)
     write(text)
     return 0
+
+
+def _plan_legend(plan: str) -> str:
+    """What a reader of a plan's steps has to know."""
+    return f"{_LEGEND}\n{_WORKERS}" if " worker" in plan else _LEGEND
 
 
 def verify(options: argparse.Namespace, module: Module) -> int:

@@ -19,6 +19,10 @@ from .argument_files import from_npz, names, random_arguments, read_npz
 from .console import read_bytes, show, write_bytes
 from .run_command import compiled
 
+NOTE = (
+    '"model us" is for one core, and decides about fusion and merging; "us" is measured, on all cores that take part.'
+)
+
 
 def profile(options: argparse.Namespace, module: Module) -> int:
     """The command. Raises Error."""
@@ -53,7 +57,7 @@ def shown(report: Profile, top: int) -> None:
     cut = [t for t in (report.launches, report.kernels) if t.total > len(t.events)]
     if cut:
         show(f"Of {cut[0].total:,} steps in a call the first {len(cut[0].events):,} were measured.")
-    show("The model's time is that of one core, by which fusion and merging are decided; measured is on all that work.")
+    show(NOTE)
 
 
 def _table(report: Profile, timeline: Timeline, top: int) -> Table:

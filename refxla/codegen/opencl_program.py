@@ -47,7 +47,7 @@ _LEAST_LINKED = 2_000  # characters of the functions of one of several linked pa
 _LEAST_EXPORTED = 400  # characters of a function that a stub and a case of a switch are worth
 # How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
 # (a sum with an update of zero) goes, and with the last call the function.
-_KEPT = '{\n    __asm__ volatile("");\n'
+_EFFECTFUL = '{\n    __asm__ volatile("");\n'
 _EXTERNAL = "__wrap_"  # begins the names that PoCL leaves to be called from outside
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -311,7 +311,7 @@ class Builder:
         bodies += [_stub(name, functions.texts[name], external) for name, external in imports.items()]
         for name, text in own:
             if name in exports:
-                text = text.replace("{\n", _KEPT, 1)
+                text = text.replace("{\n", _EFFECTFUL, 1)
             bodies.append(f"{functions.head(name, name in exports)} void {exports.get(name, name)}{text}")
         present = {name for name, _ in own} | set(imports)
         bodies[:0] = AliasingTypes.declarations({t for name in present for t in functions.aliasing[name]})

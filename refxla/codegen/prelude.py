@@ -47,7 +47,9 @@ _EIGHT_BITS = {
     "f6e2m3fn": (3, 1, "special"), "f6e3m2fn": (2, 3, "special"), "f4e2m1fn": (1, 1, "special"),
 }  # fmt: skip
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
-_FLOAT_LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
+_FLOAT_LITERAL = re.compile(  # or a comment, in which a number may end a sentence
+    r"//.*|(?<![\w.])(0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])"
+)
 _FUNCTION = re.compile(r"^static inline [\w ]+?\b(rx_\w+)\(", re.MULTILINE)
 _CALL = re.compile(r"\brx_\w+")
 _HEAD = re.compile(r"^static inline ", re.MULTILINE)
@@ -162,7 +164,7 @@ def _instantiate(text: str, binding: dict[str, str]) -> str:
     text = re.sub(r"\b[A-Za-z_]\w*", replace, text)
     real = words.get("T")
     if real:
-        text = _FLOAT_LITERAL.sub(lambda m: m[1] + ("f" if real == "f32" else ""), text)
+        text = _FLOAT_LITERAL.sub(lambda m: m[0] + ("f" if m[1] and real == "f32" else ""), text)
         text = re.sub(r"\bK\((\w+)\)", lambda m: constant(real, m[1]), text)
         text = re.sub(r"\bPOLY\((\w+), (\w+)\)", lambda m: _polynomial(real, m[1], m[2]), text)
     return text

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from functools import cached_property
 
+from refxla_spec.errors import plural
 from refxla_spec.module import Instruction
 
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
@@ -20,18 +21,20 @@ from ..scheduling.tiled_fusion import TilingDecision
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost", "terms_of"]
 
 
-GLOSSARY = "in refxla's documentation, docs/glossary.md"
+GLOSSARY = "docs/glossary.md, in refxla's documentation,"
 # Terms of an explanation that a reader may not know; the glossary has all.
 TERMS = {
     "fusion": "instructions that are computed together, by a kernel of their own or a part of one",
     "moves": "bytes read from memory and written to it",
-    "saves": "bytes of values that are computed and used inside a kernel: each once written and once read",
+    "saves": "one write and one read of each value that is computed within a fusion and not stored; not counted are "
+    "further reads, and values that only move or repeat others, as a broadcast does",
     "work item": "one call of a kernel's function; a launch runs a number of them",
     "emitter": "what writes the OpenCL C of one kind of kernel",
     "producer": "the instruction that computes a value",
     "user": "an instruction, or a kernel, that reads a value",
     "in one launch": "kernels that share a launch run in sequence in one work item, or in parallel in several",
-    "persistent kernel": "one launch whose workers go through several phases, with a barrier after each",
+    "persistent kernel": "one launch whose workers go through several phases together, and wait for each other after "
+    "each; refxla show --plan lists them",
     "tile": "a part of the rows or columns that is worked on at once",
 }
 
@@ -80,7 +83,7 @@ class Explanation:
 
     @property
     def _has_loops(self) -> bool:
-        merged = any(m.trip_count > 1 for m in self.merged_launches)
+        merged = any(m.trip_count > 1 and not m.tiled for m in self.merged_launches)
         return merged or any(isinstance(step, (Loop, Repeat)) for step in self.plan.steps)
 
     def rows(self, fusion: Fusion, cost: Cost) -> list[tuple[str, str]]:
@@ -157,15 +160,17 @@ def _sharing(m: MergedLaunch, name: str) -> str:
     """The place of a kernel in a merged launch, and the cost model's reason for it."""
     places = [(n + 1, len(section)) for section in m.sections for n, each in enumerate(section) if each == name]
     (number, length), parts = places[0], []
-    if length > 1:
+    if m.persistent:
+        parts.append(f"phase {number} of {length} of a persistent kernel")
+    elif length > 1:
         parts.append(f"number {number} of {length} in sequence")
     if len(places) > 1:
         parts.append(f"{len(places)} times in all")
     if len(m.sections) > 1:
         parts.append(f"in parallel with {len(m.sections) - 1} other{'s' * (len(m.sections) > 2)}")
-    if m.persistent:
-        parts.append("as a phase of a persistent kernel")
-    if m.trip_count > 1:
+    if m.tiled:
+        parts.append(f"for each of {plural(m.trip_count, 'tile')} of a persistent kernel")
+    elif m.trip_count > 1:
         parts.append(f"{m.trip_count} iterations")
     costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"
     return f"{m.name}: {', '.join(parts)} ({costs})"

@@ -9,14 +9,15 @@ runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns
     Step      Launch, Copy, HostCall, LibraryCall, Loop, Repeat, Branch: what the runtime does, in order
 
 The text of a plan shows what merged kernels do below their launches. There b3[64] is the part of buffer 3 that begins
-at byte 64, b3[iteration] that of the iteration of a loop, and b3[tile] that of a tile.
+at byte 64, b3[iteration] that of the iteration of a loop, and b3[tile] that of a tile; b3 x 4 is buffer 3 four times. A
+phase of several kernels has the name that `explain` gives it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import prod
 
 from refxla_spec.errors import plural
@@ -279,7 +280,8 @@ class Plan:
         for n, s in enumerate(self.results):
             lines.append(f"  result {n}: {s}" + (f" in the memory of parameter {within[n]}" if n in within else ""))
         lines += ["buffers"]
-        lines += [f"  b{n} {b}" for n, b in enumerate(self.buffers)]
+        used = set(_used(self.steps))
+        lines += [f"  b{n} {b}" + ("" if n in used else ", unused") for n, b in enumerate(self.buffers)]
         lines += ["steps"]
         lines += self._format(self.steps, 1)
         return "\n".join(lines)
@@ -315,12 +317,18 @@ class Plan:
 
 def _called(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
     """The lines of a launch or call of a kernel on arguments of these names, and what a merged kernel does."""
-    outs = [n for n, a in zip(names, kernel.arguments, strict=True) if a.role == "output"]
-    ins = [n for n, a in zip(names, kernel.arguments, strict=True) if a.role != "output"]
-    given = ", ".join(name if n == 1 else f"{name} x {n}" for name, n in Counter(ins).items())  # a workspace's parts
+    pairs = list(zip(names, kernel.arguments, strict=True))
+    written = "output" if any(a.role == "output" for _, a in pairs) else "scratch"  # of one that packs an operand
+    outs, ins = [n for n, a in pairs if a.role == written], _counted([n for n, a in pairs if a.role != written])
     items = plural(kernel.items, "worker" if kernel.persistent else "item")
-    head = f"{'  ' * depth}{', '.join(outs)} = {kernel.name}({given})  [{items}]"
+    head = f"{'  ' * depth}{', '.join(outs)} = {kernel.name}({', '.join(ins)})  [{items}]"
     return [head, *_inside(kernel, names, depth + 1)]
+
+
+def _counted(names: Sequence[str]) -> list[str]:
+    """Names, where one that follows itself stands once: launches repeat their first buffer to fill up arguments."""
+    runs = [(name, len(list(run))) for name, run in groupby(names)]
+    return [name if count == 1 else f"{name} x {count}" for name, count in runs]
 
 
 def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
@@ -346,12 +354,19 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
             return lines + calls((c for section in sections for c in section.calls), depth)
         case PersistentBody(phases, trip_count):
             lines, depth = repeated(trip_count)
+            number, count = 0, sum(not isinstance(phase, ExitPhase) for phase in phases)
             for phase in phases:
                 if isinstance(phase, ExitPhase):
                     lines.append(f"{'  ' * depth}leave unless {names[phase.predicate]}")
-                else:
-                    over = f" over {prod(a.count for a in phase.axes)} tiles" if isinstance(phase, TiledPhase) else ""
-                    lines += [f"{'  ' * depth}phase{over}", *calls(calls_of_phase(phase), depth + 1)]
+                    continue
+                inside = list(calls_of_phase(phase))
+                title = f"phase {number + 1} of {count}"
+                if isinstance(phase, TiledPhase):
+                    title += f" over {prod(a.count for a in phase.axes)} tiles"
+                elif len(inside) > 1:
+                    title += f", {phase_name(kernel.name, number)}"
+                lines += [f"{'  ' * depth}{title}", *calls(inside, depth + 1)]
+                number += 1
             return lines
         case CountedLoopBody(trip_count, made):
             return [f"{pad}repeat {trip_count} times", *calls(made, depth + 1)]
@@ -366,6 +381,31 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
         case FrameBody(call):
             return _inside(kernel.calls[call.kernel], passed(call), depth)
     return []
+
+
+def phase_name(kernel: str, number: int) -> str:
+    """What a phase of several kernels is called; its number is that among the phases that call any, from 0."""
+    return f"{kernel}.{number}"
+
+
+def _used(steps: Iterable[Step]) -> Iterator[int]:
+    """The numbers of the buffers that steps read and write."""
+    for step in all_steps(steps):
+        match step:
+            case Launch(_, buffers):
+                yield from buffers
+            case Copy(source, target):
+                yield from (source, target)
+            case HostCall(_, operands, results):
+                yield from (*operands, *results)
+            case LibraryCall():
+                yield from (*step.operands, *step.written)
+            case Loop(_, predicate):
+                yield predicate
+            case Repeat(_, _, counter, table):
+                yield from (b for b in (counter, table) if b is not None)
+            case Branch(index):
+                yield index
 
 
 def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tuple[Step, ...], tuple[Kernel, ...]]:

@@ -1,4 +1,4 @@
-"""Algebraic simplification: a table of rules that never change a bit of any result.
+"""Applies a table of algebraic rules, which never change a bit of any result.
 
 Each rule is a function of one instruction. It returns an instruction that may take its place, or None; the first line
 of its docstring is the algebra. Rules that hold for real numbers but not for floats are absent: x + 0 is not x if x is

@@ -1,6 +1,5 @@
-"""Makes a dot without free dimensions, a sum of products of elements, the reduction of a multiplication, one that
-contracts a single element, an outer product, the multiplication, and one of a few long rows the reductions of their
-products.
+"""Replaces a `dot` that is no matrix product: a sum of products of elements, or a few of them over long rows, by a
+multiplication and a reduction; an outer product by a multiplication.
 
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
     dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]

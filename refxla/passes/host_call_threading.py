@@ -1,4 +1,4 @@
-"""Calls of host functions become ordinary instructions: their order is a value, and tokens, which stand for it, go.
+"""Makes calls of host functions ordinary instructions: their order becomes a value, which replaces the tokens.
 
 A custom call of the target HOST_CALL has a tuple as its result. One with side effects takes and gives a state of its
 own, s32[], which is threaded through the program (state_threading.py), so that such calls happen all, once, and in the

@@ -1,4 +1,5 @@
-"""Removes layouts: bitcast, the one operation that depends on them, becomes transposes, reshapes and a bitcast-convert.
+"""Removes layouts: a `bitcast`, the only operation that depends on them, becomes transposes, reshapes and a
+`bitcast-convert`.
 
 This pass runs before any pass that replaces instructions, because a replacement for a bitcast's operand has the same
 value but need not have the same layout.

@@ -1,4 +1,4 @@
-"""Notes on each sort how many of the first elements of a row are read, where only slices from there on read it.
+"""Records on each `sort` how many elements at the beginning of a row are read, if not all of them are.
 
     slice(sort(x, ...), [0:k])  ->  the same, and the kernel of the sort (codegen/sort.py) need only select
 

@@ -1,4 +1,4 @@
-"""The state of random numbers becomes a value: it enters each computation that uses it, and leaves it changed.
+"""Makes the state of random numbers a value, which enters each computation that uses it and leaves it changed.
 
 `rng-get-and-update-state` and `rng` share a counter, u64[2], that no instruction shows (refxla_spec.random_state). The
 order in which they use it is that of the instructions in the program as it came, so this pass runs before any other

@@ -1,5 +1,5 @@
-"""Programs are compiled for one device: what needs others, or the host meanwhile, is refused; a collective is what one
-device makes of it; and nothing runs beside anything else, so that what is begun asynchronously is done at once."""
+"""Lowers a program to one device: replaces each collective by what one device computes, and the halves of asynchronous
+operations by the operations, done at once. Refuses what needs other devices, or the host during the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices of what is computed from concatenates, computed from their pieces.
+"""Computes a slice of what is made from a `concatenate` from the piece that the slice reads.
 
     slice(x + 2 * concatenate(a, b)) -> slice(x) + 2 * a, where the slice is the place of a
 

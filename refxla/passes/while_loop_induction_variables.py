@@ -1,4 +1,4 @@
-"""Makes one of the induction variables of a loop that are equal, such as the two counters of `jax.lax.fori_loop`.
+"""Merges equal induction variables of a loop into one, such as the two counters of `jax.lax.fori_loop`.
 
     i = 0, k = 0;  while (k < n) { ... i ...; i += 1; k += 1 }    ->    k = 0;  while (k < n) { ... k ...; k += 1 }
 

@@ -521,9 +521,8 @@ class LaunchMerger:
         name, trip_count = f"merged.{len(self.merged)}", prod(a.count for a in axes)
         whole = persistent.kernel(name, 1, 1)
         names = tuple(x.kernel.name for x in (*first, *rest))
-        self.merged.append(
-            MergedLaunch(name, (names,), trip_count, whole.kernel.us, (len(rest) - 1) * self.launch_us, persistent=True)
-        )
+        saved = (len(rest) - 1) * self.launch_us
+        self.merged.append(MergedLaunch(name, (names,), trip_count, whole.kernel.us, saved, tiled=True))
         self.kernels.append(whole.kernel)
         return p.Launch(len(self.kernels) - 1, whole.buffers)
 
@@ -564,7 +563,7 @@ class LaunchMerger:
         for n, sections in enumerate(phases):
             parts = sum(len(section.parts) for section in sections)
             own = tuple(tuple(x.kernel.name for x in section.parts) for section in sections)
-            names.append(own[0][0] if parts == 1 else f"{name}.{n}")
+            names.append(own[0][0] if parts == 1 else p.phase_name(name, n))
             if parts > 1:
                 us = sum(section.us for section in sections)
                 self.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.launch_us))

@@ -20,8 +20,8 @@ COPY_ITEM = 1 << 16  # bytes that an item of it copies
 @dataclass(frozen=True)
 class MergedLaunch:
     """Kernels that share a launch, for `explain`: the sections, each a list of names; the trip count; the microseconds
-    that the cost model gives to the kernels and to the launches saved, in all iterations; and whether it is a
-    persistent kernel, whose phases the sections then are."""
+    that the cost model gives to the kernels and to the launches saved, in all iterations. Of a `persistent` kernel with
+    phases, its one section names those; of a `tiled` one, the kernels that each of `trip_count` tiles goes through."""
 
     name: str
     sections: tuple[tuple[str, ...], ...]
@@ -29,6 +29,7 @@ class MergedLaunch:
     kernels_us: float
     saved_us: float
     persistent: bool = False
+    tiled: bool = False
 
 
 @dataclass

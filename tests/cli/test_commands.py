@@ -24,6 +24,7 @@ def test_a_program_is_shown_in_each_of_its_forms(refxla, program):
     assert parse(refxla("show", path, "--optimized").out).entry.root.opcode == "tuple"
     plan = refxla("show", path, "--plan").out
     assert plan.startswith("plan small: 1 kernel,") and "parameter 0: f32[2,3]" in plan
+    assert "[n items]: the parts that a launch" in plan and "worker" not in plan
     assert "__kernel" in refxla("show", path, "--opencl").out
 
 
@@ -77,7 +78,9 @@ def test_what_is_explained(refxla, tmp_path):
     assert boxes == len(fusions) and "<svg" in html and "http://www.w3.org/2000/svg" in html
     assert not re.search(r"<script|<link|src=", html)
     for text in (out, html):
-        assert "docs/glossary.md has all terms" in text and "emitter: " in re.sub("<.*?>", "", text)
+        assert "docs/glossary.md, in refxla's documentation, has all terms" in " ".join(
+            text.split()
+        ) and "emitter: " in re.sub("<.*?>", "", text)
     assert 'class="legend"' in html and html.count("<details>") >= len(fusions) and "a0: input" in html
 
 

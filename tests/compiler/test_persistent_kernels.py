@@ -1,6 +1,7 @@
 """Launches whose items go through phases together: no two sections of a phase meet in memory, the bits stay, and nobody
 waits for who is not there."""
 
+import re
 import threading
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.compiler.driver import plan_module
+from refxla.compiler.explanation import Explanation
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
 from refxla.ir.merged_body import NestedPhases, SharedPhase, TiledPhase
@@ -115,6 +117,31 @@ def test_launches_that_need_each_other_are_one():
     assert len(phases_of(plan.kernels[0])) > 2
     apart = plan_module(parse(CHAIN.format(n=200)), DEFAULT_CPU)[1].plan
     assert not any(k.persistent for k in apart.kernels) and len(apart.kernels) > 2
+
+
+def test_plan_and_explanation_name_the_phases_alike():
+    text = """HloModule m
+        add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+        ENTRY e { x = f32[200,200] parameter(0)
+          a = f32[200,200] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+          zero = f32[] constant(0)
+          s = f32[200] reduce(a, zero), dimensions={1}, to_apply=add
+          t = f32[200] reduce(a, zero), dimensions={0}, to_apply=add
+          b = f32[200,200] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+          ROOT r = (f32[200], f32[200], f32[200,200]) tuple(s, t, b) }"""
+    planned = plan_module(parse(text), PERSISTENT)[1]
+    shown, explained = str(planned.plan), str(Explanation(planned))
+    (whole,) = [m for m in planned.merged_launches if m.persistent]
+    count = len(whole.sections[0])
+    phases = re.findall(r"^ +phase (\d+) of (\d+)(?:, (.*))?$", shown, re.M)
+    assert [(int(n), int(of)) for n, of, _ in phases] == [(n + 1, count) for n in range(count)] and count > 1
+    named = {name for _, _, name in phases if name}
+    assert named and named == {m.name for m in planned.merged_launches if m.name in whole.sections[0]}
+    assert any(f"in {name}: " in explained for name in named)
+    assert not re.search(r"^ += ", shown, re.M)  # what packs an operand writes something, too
+    assert f"{whole.name}: phase {count} of {count} of a persistent kernel" in explained
 
 
 def test_a_single_kernel_is_not_persistent():

@@ -83,6 +83,12 @@ def test_unknown_function_is_an_error():
         prelude.functions("rx_no_such_thing(x)")
 
 
+def test_a_number_that_ends_a_sentence_of_a_comment_is_no_literal():
+    assert "scale by a power of 2 and 1. and" in prelude._instantiate("// scale by a power of 2 and 1. and", {"T": "f32"})
+    comments = re.findall("//.*", prelude.functions("rx_remainder_f32(x, y), rx_log_c64(x), rx_sine_c64(x)"))
+    assert comments and not [c for c in comments if re.search(r"\d\.f", c)]
+
+
 def test_functions_without_branches_are_inlined_where_they_are_called_a_few_times():
     """Otherwise clang makes no vectors of a loop that calls a long one twice."""
 

@@ -1,4 +1,4 @@
-"""Makes bounded dynamic shapes static: an array has the size of its bound, and an s32[] holds its actual size.
+"""Makes bounded dynamic shapes static: an array has the size of its bound, and an `s32[]` holds its actual size.
 
     f32[<=4,3] parameter(0)     becomes   f32[4,3] parameter(0) and s32[] parameter(n), the size of its first dimension
     a dynamic result            becomes   the array at its bounds; its sizes follow after all results
