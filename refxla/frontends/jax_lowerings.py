@@ -15,6 +15,7 @@ import numpy as np
 from jax._src import callback, core, custom_partitioning, debugging, dtypes, ffi, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
+from jax.interpreters import mlir as public_mlir
 
 from ..compiler.driver import uses_library
 from ..compiler.options import Options
@@ -24,7 +25,7 @@ from . import host_linalg
 
 PLATFORM = "refxla"
 
-_AS_ON_CPU = (linalg.eigh_p, linalg.svd_p)
+_AS_ON_CPU = (linalg.svd_p,)  # beside those that have no other rule
 _AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
 _ON_THE_HOST: dict[Any, Callable[..., list[np.ndarray]]] = {
     linalg.eig_p: host_linalg.eig,
@@ -39,10 +40,9 @@ _ON_THE_HOST: dict[Any, Callable[..., list[np.ndarray]]] = {
 def register() -> None:
     """Tell JAX of the platform's name, and how to lower these primitives for it; a second time does nothing."""
     xla_bridge._nonexperimental_plugins.add(PLATFORM)
+    mlir._platform_specific_lowerings[PLATFORM] = rules = _Lowerings()
     for primitive in _AS_ON_CPU:
-        rule = mlir._platform_specific_lowerings["cpu"].get(primitive)
-        if rule is not None:
-            mlir.register_lowering(primitive, rule.rule, platform=PLATFORM)
+        rules[primitive] = mlir._platform_specific_lowerings["cpu"][primitive]
     for primitive in _AS_ON_CPU_FOR_LIBRARY:
         neutral = mlir._lowerings[primitive].rule
         mlir.register_lowering(primitive, _library_rule(primitive, neutral), platform=PLATFORM)
@@ -56,7 +56,23 @@ def register() -> None:
         mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
     mlir.register_lowering(linalg.triangular_solve_p, _flags_rule(linalg.triangular_solve_p), platform=PLATFORM)
     mlir.register_lowering(custom_partitioning.custom_partitioning_p, _as_one, platform=PLATFORM)
-    callback.emit_python_callback = _emitter(callback.emit_python_callback)
+    callback.emit_python_callback = public_mlir.emit_python_callback = _emitter(callback.emit_python_callback)
+
+
+class _Lowerings(dict[Any, Any]):
+    """Rules of this platform. A primitive that has none here, and none for all platforms, has that of a CPU: it calls
+    LAPACK or a function of this process, as refxla can, or else something that it refuses by its name."""
+
+    def __contains__(self, primitive: Any) -> bool:
+        return super().__contains__(primitive) or (primitive not in mlir._lowerings and primitive in self._of_a_cpu)
+
+    def __missing__(self, primitive: Any) -> Any:
+        return self._of_a_cpu[primitive]
+
+    @property
+    def _of_a_cpu(self) -> dict[Any, Any]:
+        rules: dict[Any, Any] = mlir._platform_specific_lowerings["cpu"]
+        return rules
 
 
 def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,6 +34,20 @@ def test_decompositions():
     """)
 
 
+def test_what_only_a_cpu_has_a_rule_for():
+    """Sparse systems are solved by SciPy, called in this process."""
+    pytest.importorskip("scipy")
+    run("""
+        from jax.experimental import sparse
+        from jax.experimental.sparse.linalg import spsolve
+        a = np.diag(np.full(9, 4, np.float32)) + np.diag(np.ones(8, np.float32), 1)
+        s = sparse.BCSR.fromdense(a)
+        solve = jax.jit(lambda b: spsolve(s.data, s.indices, s.indptr, b))
+        np.testing.assert_allclose(a @ solve(jnp.arange(9.0)), np.arange(9), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(a.T @ jax.grad(lambda b: solve(b).sum())(jnp.arange(9.0)), np.ones(9), rtol=1e-5)
+    """)
+
+
 def test_callbacks():
     """They are called once each, in order, within loops and branches, and what they raise is raised."""
     out = run("""
