@@ -1,6 +1,5 @@
 """Errors as plain memory: they cross threads that do not hold the GIL."""
 
-from cpython.exc cimport PyErr_SetInterrupt
 from libc.stdio cimport snprintf
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, strlen
@@ -52,9 +51,7 @@ cdef Error* python_error(object error) noexcept:
     elif isinstance(error, MemoryError):
         code = RESOURCE_EXHAUSTED
     elif isinstance(error, KeyboardInterrupt):
-        # JAX makes an error of its own of this one. It comes again as what it was, when Python runs next.
-        PyErr_SetInterrupt()
-        return plain_error(CANCELLED, "KeyboardInterrupt")
+        code = CANCELLED
     try:
         text = str(error) or type(error).__name__
         message = (text if isinstance(error, errors.Error) else f"{type(error).__name__}: {text}").encode(errors="replace")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from refxla_spec.custom_calls import TARGETS as MEANINGS
@@ -29,7 +29,6 @@ from refxla_spec.types import F32, U32, Shape
 
 from .._core.shapes import make
 from ..ir.builder import Build
-from ..ir.op_table import ELEMENTWISE, ROWS
 from .dce import called_first
 
 TO_TILES = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
@@ -58,12 +57,14 @@ def on_one_device(module: Module, count: int) -> Module:
 
 
 def result_shardings(module: Module) -> list[str | None]:
-    """How each result of a program is cut: as the program says, else as what it is computed from element by element;
-    None: it is whole. Along dimensions that a mark of the program does not cut into equal parts a result is whole, as
-    Shardy has it; JAX refuses arguments and stated results that are cut so."""
+    """How each result of a program is cut, as the program says; None: it is whole. Along dimensions that are not cut
+    into equal parts a result is whole, as Shardy has it; JAX refuses arguments and stated results that are cut so."""
     root = module.entry.root
-    shapes = root.shape.elements if root.shape.is_tuple else (root.shape,)
-    return [_even(s, shape, root) for s, shape in zip(_stated(module), shapes, strict=True)]
+    if not root.shape.is_tuple:
+        return [_even(root.sharding, root.shape, root)]
+    shapes = root.shape.elements
+    stated = _split(root.sharding, len(shapes)) if root.sharding else [None] * len(shapes)
+    return [_even(s, shape, root) for s, shape in zip(stated, shapes, strict=True)]
 
 
 def _even(sharding: str | None, shape: Shape, root: Instruction) -> str | None:
@@ -74,30 +75,6 @@ def _even(sharding: str | None, shape: Shape, root: Instruction) -> str | None:
     counts = tuple(1 if size % n else n for size, n in zip(shape.dimensions, cut.counts, strict=True))
     tiles = {d: tuple(k if n > 1 else 0 for k, n in zip(tile, counts, strict=True)) for d, tile in cut.tiles.items()}
     return _text(replace(cut, counts=counts, tiles=tiles))
-
-
-def _stated(module: Module) -> list[str | None]:
-    """The shardings of a program's results, as it says or as follows from its values."""
-    root = module.entry.root
-    if root.sharding is not None:
-        return _split(root.sharding, len(root.shape.elements)) if root.shape.is_tuple else [root.sharding]
-    shardings: dict[Instruction, Sharding] = {}
-    _propagate(module, module.entry, [p.sharding for p in module.entry.parameters], shardings)
-    return (
-        [_element(shardings.get(root), n) for n in range(len(root.shape.elements))]
-        if root.shape.is_tuple
-        else [_element(shardings.get(root))]
-    )
-
-
-Sharding: TypeAlias = "str | tuple[Sharding, ...] | None"  # of an array, of a tuple's elements; None: nothing is known
-
-
-def _element(sharding: Sharding, n: int | None = None) -> str | None:
-    """The sharding of an element of a tuple, or of an array."""
-    if n is not None:
-        sharding = sharding[n] if isinstance(sharding, tuple) and n < len(sharding) else None
-    return sharding if isinstance(sharding, str) else None
 
 
 def _text(cut: Tiling | None) -> str | None:
@@ -114,33 +91,6 @@ def _text(cut: Tiling | None) -> str | None:
     names = (",".join(map(str, numbers)) for numbers in ((*cut.counts, *(last[k] for k in kinds)), devices))
     end = f" last_tile_dims={{{', '.join(kinds)}}}" if summands > 1 else " last_tile_dim_replicate" if kinds else ""
     return "{{devices=[{}]{}{}}}".format(*names, end)
-
-
-def _propagate(
-    module: Module, computation: Computation, parameters: Sequence[Sharding], shardings: dict[Instruction, Sharding]
-) -> Sharding:
-    """Enter what is known of values' shardings; gives that of the root."""
-    for i in computation.instructions:
-        operands = [shardings.get(o) for o in i.operands]
-        if i.opcode == "parameter":
-            shardings[i] = parameters[i.number]
-        elif i.sharding is not None:
-            shardings[i] = i.sharding
-        elif i.opcode == "tuple":
-            shardings[i] = tuple(operands)
-        elif i.opcode == "get-tuple-element":
-            shardings[i] = operands[0][i.index] if isinstance(operands[0], tuple) else None
-        elif i.opcode == "call":
-            shardings[i] = _propagate(module, i.to_apply, operands, {})
-        elif i.opcode == "custom-call" and i.custom_call_target == TO_WHOLE[1]:
-            cuts = mesh_tilings(i, "out_shardings", len(operands), module)
-            shardings[i] = tuple(map(_text, cuts)) if i.shape.is_tuple else _text(cuts[0])
-        elif i.opcode == "custom-call" and MEANINGS.get(i.custom_call_target) is identity:
-            shardings[i] = operands[0]
-        elif i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE:
-            alike = (s for s, o in zip(operands, i.operands, strict=True) if o.shape.dimensions == i.shape.dimensions)
-            shardings[i] = next((s for s in alike if isinstance(s, str)), None)
-    return shardings.get(computation.root)
 
 
 class _Rewrite:

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import jax
-from jax._src import xla_bridge
+from jax._src import compiler, xla_bridge
 from jax._src.interpreters import mlir
 from jaxlib.mlir.dialects import stablehlo
 from refxla_spec.errors import InputError
@@ -46,9 +46,15 @@ def register() -> None:
             mlir._platforms_with_donation.append(PLATFORM)
         _add_cpu()
         jax_lowerings.register()
+        compiler.register_xla_runtime_error_handler(_interruption)
         interoperability.register()
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
+
+
+def _interruption(problem: Exception) -> BaseException | None:
+    """What JAX raises in place of an error of compiling: Control-C has passed through the plugin's interface as one."""
+    return KeyboardInterrupt() if str(problem).startswith("CANCELLED: KeyboardInterrupt") else None
 
 
 def _refuse(problem: InputError) -> None:

@@ -24,6 +24,7 @@ from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
+from .sharding_propagation import with_result_shardings
 
 _LARGEST_KEPT = 4 << 20  # bytes of HLO: what is larger has large constants, which fill the cache
 _TYPE_NUMBERS = {name: number for number, name in enumerate(pjrt_objects.TYPE_NAMES) if name is not None}
@@ -101,7 +102,7 @@ def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
     if format != "mlir":
         raise UnsupportedError(f"programs come as StableHLO (format mlir), and this one as {format}")
     parsed = xla_client.CompileOptions.ParseFromString(options)
-    return _program(_converted(code), parsed, options)
+    return _program(_converted(code, parsed.executable_build_options.num_partitions), parsed, options)
 
 
 def loaded(serialized: bytes, options: bytes) -> LoadedProgram:
@@ -111,16 +112,16 @@ def loaded(serialized: bytes, options: bytes) -> LoadedProgram:
     return _program(saved.program, xla_client.CompileOptions.ParseFromString(options), options, saved)
 
 
-def _converted(code: bytes) -> bytes:
-    """The HLO of a program, from the cache on disk, or converted now and kept there: jaxlib takes longer for that than
-    refxla does to open what it compiled."""
+def _converted(code: bytes, partitions: int) -> bytes:
+    """The HLO of a program, with the shardings of its results, from the cache on disk, or converted now and kept there:
+    jaxlib takes longer for that than refxla does to open what it compiled."""
     store = disk_cache.cache()
     name = disk_cache.key(
         "hlo", jaxlib.version.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest()
     )
     hlo = store.get(name)
     if hlo is None:
-        hlo = to_hlo(_jax.mlir, code)
+        hlo = to_hlo(_jax.mlir, with_result_shardings(code) if partitions > 1 else code)
         if len(hlo) <= _LARGEST_KEPT and HOST_CALL.encode() not in hlo:  # which are another process's functions
             store.put(name, hlo)
     return hlo

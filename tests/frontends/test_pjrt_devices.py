@@ -30,6 +30,11 @@ def test_sharded_programs():
     z = x + 1
     assert z.sharding.spec == P("a", "b")
     same(z, n + 1)
+    for f, spec in ((lambda x: x.T, P("b", "a")), (lambda x: x @ x.T, P("a")), (lambda x: x.sum(1), P("a")),
+                    (lambda x: lax.fori_loop(0, 3, lambda i, c: c * 2, x), P("a", "b")), (lambda x: x.mean(), P())):
+        r = jax.jit(f)(x)
+        assert r.sharding.spec == spec, r.sharding  # as XLA propagates them
+        same(r, f(n))
     same(x[2:6], n[2:6])  # whose start, an argument of its own, nobody has placed
     same(jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 2)))(x), 2 * np.sin(n) * np.cos(n))
     same(jax.device_put(x, NamedSharding(mesh, P("b", "a"))), n)
