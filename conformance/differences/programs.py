@@ -276,7 +276,7 @@ DIFFERENCES = (
         None,
         "refuses the program, or gives the operand itself, in its own type, where no dimension is reduced",
         fails=True,
-        says=r"but mixed precision is disallowed|^result 0 is bfloat16\[.*\] instead of float32",
+        says=r"but mixed precision is disallowed|^result 0 is bf16\[.*\] instead of f32",
     ),
     Difference(
         "the epsilon of batch normalisation in f64",

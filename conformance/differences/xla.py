@@ -262,7 +262,7 @@ DIFFERENCES = (
         None,
         "gives unsigned integers, of the same bits, where signed ones were asked for",
         fails=True,
-        says=r"^result 1 is uint(\d+)(.*) instead of int\1\2$",
+        says=r"^result 1 is u(\d+)(.*) instead of s\1\2$",
     ),
     Difference(
         "the numbers of rng",

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from refxla_conformance.__main__ import main
 from refxla_conformance.arguments import positive, power_of_two, whole
-from refxla_conformance.cases import Case
+from refxla_conformance.cases import Case, collect
 from refxla_conformance.check import Outcome, Verdict
+from refxla_conformance.check import check as checked
 from refxla_conformance.fuzz import differ, record, runs
 from refxla_conformance.fuzz.generate import generate
 from refxla_conformance.fuzz.replay import same_check
@@ -277,6 +278,56 @@ def test_few_liars_are_named(capsys):
 def test_every_target_knows_what_it_was_asked_for_as():
     assert make_target("liar:sevens").specification == "liar:sevens"
     assert Path(__file__).exists() and make_target("reference").specification == "reference"
+
+
+ADAPTERS = """
+import numpy as np
+from refxla_conformance.targets import Target
+
+class Bare(Target):
+    def run(self, module, arguments): return {wrong}
+"""
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ("{'a': 1}", "run of class Bare gave {'a': 1} of type dict; it has to give a list of NumPy arrays"),
+        ("None", "run of class Bare gave None; it has to give .*, which is f32.5.$"),
+        ("[[1.5], [2]]", "gave 1.5 of type float in a list"),
+        ("np.array([None])", "gave an array of NumPy type object, which HLO does not have"),
+        ("[np.zeros(5)]", "result 0 is f64.5. instead of f32.5.$"),
+        ("[np.zeros(5, np.int32)] * 2", r"2 results \(s32.5., s32.5.\) instead of 1 result \(f32.5.\)"),
+    ],
+)
+def test_what_an_adapter_gives_and_should_not_is_told(wrong, told, tmp_path, monkeypatch):
+    (tmp_path / "wrong_results.py").write_text(ADAPTERS.replace("{wrong}", wrong))
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("wrong_results", None)
+    case = next(c for c in collect(names=["example/add/0"]))
+    assert re.search(told, checked(case, make_target("wrong_results:Bare")).reason)
+
+
+def test_an_adapter_that_takes_other_arguments_is_refused_at_once(tmp_path, monkeypatch):
+    run = "    def run(self, module, arguments): return []\n"
+    methods = {
+        "Short": "    def run(self, module): return []\n",
+        "Made": "    def __init__(self, device): pass\n" + run,
+        "Dumb": "    def verify(self): pass\n" + run,
+        "Right": "    def verify(self, text, more=0): pass\n    @staticmethod\n"
+        "    def run(module, arguments): return []\n",
+    }
+    text = "from refxla_conformance.targets import Target\n"
+    (tmp_path / "other_arguments.py").write_text(text + "".join(f"class {k}(Target):\n{m}" for k, m in methods.items()))
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, told in (
+        ("Short", "class Short defines run(self, module); it has to be run(self, module, arguments)"),
+        ("Made", "other_arguments:Made: Made(device) asks for arguments"),
+        ("Dumb", "it has to be verify(self, text)"),
+    ):
+        with pytest.raises(InputError, match=re.escape(told)):
+            make_target(f"other_arguments:{name}")
+    make_target("other_arguments:Right")
 
 
 def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys):
