@@ -15,9 +15,10 @@ import numpy as np
 from refxla_spec.errors import Error
 from refxla_spec.types import ELEMENT_TYPES, Shape, Value
 
+from refxla.files import write_whole
+
 from .cases import Case
 from .check import Verdict, expectation, shown
-from .report import write_text
 from .targets import Target, make_target
 
 _HEAD = '''#!/usr/bin/env python3
@@ -121,7 +122,7 @@ def write(case: Case, verdict: Verdict, folder: Path) -> Path:
     """The script as a file in the folder, named after the case and the target."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{case.name} {verdict.target}").strip("_") + ".py"
     path = folder / name
-    write_text(path, script(case, verdict, name))
+    write_whole(path, script(case, verdict, name).encode())
     return path
 
 

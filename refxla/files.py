@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
 
 from refxla_spec.errors import InputError
+
+
+def check_writable(name: str | Path) -> None:
+    """Raises InputError for a file that cannot be written, as far as that can be told before there is what to write."""
+    path = Path(os.path.realpath(name))
+    code = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
+    if not code and not os.access(path.parent if not path.exists() else path, os.W_OK):
+        code = errno.EACCES
+    if code:
+        raise InputError(f"cannot write {name}: {os.strerror(code)}")
+
+
+def make_folder(name: str | Path) -> None:
+    """A folder for files that an option names; it may be there. Raises InputError."""
+    try:
+        Path(name).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{name} is a file; name a folder") from None
+    except (OSError, ValueError) as problem:
+        raise InputError(f"cannot make {name}: {getattr(problem, 'strerror', None) or problem}") from None
 
 
 def write_whole(name: str | Path, data: bytes) -> None:

@@ -13,6 +13,7 @@ from refxla_spec.types import ELEMENT_TYPES
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from refxla.files import check_writable
 from refxla.version import commit
 
 from ..arguments import power_of_two
@@ -56,6 +57,8 @@ def main(options: argparse.Namespace) -> int:
     counts: Counter[str] = Counter()
     if any(function.bound for function in chosen):
         checker()
+    if options.json:
+        check_writable(options.json)
     target = make_target(options.target)
     try:
         target.versions()

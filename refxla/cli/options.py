@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from refxla_spec.errors import InputError
 from refxla_spec.lexer import suggestion
 
 
@@ -16,6 +17,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.allow_abbrev = False
+
+    def error(self, message: str) -> NoReturn:
+        """A line in the style of all errors (see `guarded`), and where to read more; argparse's own has the usage."""
+        raise InputError(f"{message}; see {self.prog} --help")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As argparse's, but unknown options are an error here already, where those that there are are known: the

@@ -172,3 +172,10 @@ def test_a_fault_of_refxla_is_said_to_be_one(refxla, program, monkeypatch):
 def test_input_that_is_cut_names_the_line(refxla, program):
     error = refxla("verify", program(SMALL[:-60])).error
     assert "program.hlo: line " in error and "^" in error
+
+
+def test_a_program_that_breaks_a_rule_is_a_check_that_fails(refxla, program):
+    broken = program("x = f32[2] parameter(0)\nROOT y = f32[3] negate(x)")
+    result = refxla("verify", broken)
+    assert result.status == 1 and result.err.startswith("refxla: error: ") and "negate_c1" in result.err
+    assert refxla("run", broken, "--random", "0").status == 2

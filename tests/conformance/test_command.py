@@ -20,6 +20,7 @@ from refxla_conformance.fuzz import differ, record, runs
 from refxla_conformance.fuzz.generate import generate
 from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.harnesses import command as harnesses
+from refxla_conformance.report import Results
 from refxla_conformance.reproducer import script
 from refxla_conformance.sweep import functions
 from refxla_conformance.sweep.measure import CHUNK, values_of
@@ -341,3 +342,42 @@ def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys
     ):
         assert main(["--target", target, "abs"]) == 2
         assert re.search(message, capsys.readouterr().err)
+
+
+def test_what_cannot_be_written_is_refused_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for arguments, told in (
+        (["--json", f"{tmp_path}/nosuch/x.json"], f"cannot write {tmp_path}/nosuch/x.json: No such file or directory"),
+        (["--html", str(tmp_path)], "Is a directory"),
+        (["--reproducers", f"{tmp_path}/file"], f"{tmp_path}/file is a file; name a folder"),
+        (["fuzz", "--out", f"{tmp_path}/file"], "name a folder"),
+        (["liars", "--json", f"{tmp_path}/nosuch/x.json"], "No such file"),
+    ):
+        assert main([*arguments, *([] if arguments[0] in ("fuzz", "liars") else ["abs"])]) == 2
+        assert told in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_errors_have_one_style(capsys):
+    for arguments in (["--kind", "nosuch"], ["--nosuch"], ["sweep", "--operands", "3"], ["-j", "-1"], ["liars", "x"]):
+        assert main(arguments) == 2
+        told = capsys.readouterr()
+        assert told.err.startswith("refxla-conformance: error: ") and told.err.count("\n") == 1 and not told.out
+
+
+def test_a_comparison_names_the_files_and_their_targets(tmp_path, capsys):
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    for file, targets in zip(files, (["x", "y"], ["z"]), strict=True):
+        Results(dict.fromkeys(targets, {})).write(Path(file))
+    assert main(["--diff", *files]) == 2
+    assert f"no target in common: {files[0]} has x, y; {files[1]} has z\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["faults", "jax_tests", "sweep", "torch_ops", "differences.counts"])
+def test_help_needs_nothing(module):
+    program = f"""import runpy, sys
+sys.modules.update(dict.fromkeys(("mpmath", "jax", "jaxlib", "torch")))
+sys.argv = [{module!r}, "--help"]
+runpy.run_module("refxla_conformance.{module}", run_name="__main__", alter_sys=False)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: ")
