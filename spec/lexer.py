@@ -66,7 +66,7 @@ class Scanner:
         if at is None:
             self.skip()
             at = self.at
-        where = self.place(min(at, len(self.text)))
+        where = self.place(min(at, len(self.text.rstrip())))  # at the end of the text, behind what stands last
         full = f"line {where.line}, column {where.column}: {message}\n{excerpt(self.text, where)}"
         return ParseError(full, where.line, where.column) if kind is ParseError else kind(full)
 
@@ -123,6 +123,9 @@ class Scanner:
 
     def string(self) -> str:
         """A quoted string, without its quotes and with its escapes resolved."""
+        self.skip()
+        if self.text.startswith('"', self.at) and not STRING.match(self.text, self.at):
+            raise self.error("the string that begins here has no closing quote")
         return unescape(self.need(STRING, 'a string in "quotes"'))
 
     def balanced(self, without: re.Pattern[str] | None = None) -> str:
@@ -132,14 +135,18 @@ class Scanner:
         start = self.at
         if self.text[start : start + 1] not in _CLOSING or start == len(self.text):
             raise self.expected("'{'")
-        waiting: list[str] = []
+        waiting: list[tuple[str, int]] = []
         for match in _BRACKETS.finditer(self.text, start):
             bracket = match.group()
             if bracket in _CLOSING:
-                waiting.append(_CLOSING[bracket])
+                waiting.append((_CLOSING[bracket], match.start()))
             elif len(bracket) == 1:
-                if bracket != waiting.pop():
-                    raise self.error(f"{bracket!r} closes nothing that is open here", match.start())
+                due, opened = waiting.pop()
+                if bracket != due:
+                    place = self.place(opened)
+                    where = f"of line {place.line}, column {place.column}"
+                    what = f"expected {due!r}, to close {self.text[opened]!r} {where}, found {bracket!r}"
+                    raise self.error(what, match.start())
                 if not waiting:
                     if without and without.search(self.text, start, match.end()):
                         break

@@ -18,6 +18,7 @@ from .types import ELEMENT_TYPES, TUPLE, Layout, Shape
 _SCALAR = re.compile(r"[-+\w.]+")
 _BUFFER = re.compile(r"b\(")
 ARRAY = re.compile(r"([a-z]\w*)\s*\[([^\[\]{}()]*)\](\{(?=(?:\s|/\*.*?\*/)*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
+_UNCLOSED = re.compile(r"[a-z]\w*\s*\[")  # where ARRAY does not match
 _DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
 _LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
 _LAYOUT_APART = re.compile(r"\{(?=(?:\s|/\*.*?\*/)*\d)[^{}\"=]*\}")  # after blanks
@@ -210,6 +211,8 @@ class Values:
         if not match:
             if s.match(_BUFFER):
                 raise s.error(f"buffers are not specified here: {reason('buffer')}", kind=UnsupportedError)
+            if opened := _UNCLOSED.match(s.text, s.at):
+                raise s.error("']' is missing after the dimensions that begin here", opened.end() - 1)
             raise s.expected("a shape, such as f32[2,3]")
         shape = self.shapes.get(match[0])
         if shape is None:

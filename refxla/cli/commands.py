@@ -163,6 +163,8 @@ def _findings(device: runtime_devices.Device) -> Text:
 def cache(options: argparse.Namespace) -> int:
     """`refxla cache`: where it is, how large, and away with it."""
     store = disk()
+    if store.directory.exists() and not store.directory.is_dir():
+        raise InputError(f"{store.directory} is a file, and no cache; name a directory by REFXLA_CACHE_DIR")
     if options.clear:
         write(f"{bytes_text(store.clear())} removed from {store.directory}")
     else:
