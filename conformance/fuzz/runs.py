@@ -21,6 +21,7 @@ from refxla_conformance.targets import forms
 from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import compare, same_bits
+from refxla_spec.errors import plural
 from refxla_spec.module import Module
 from refxla_spec.numerics import type_of
 from refxla_spec.types import Shape
@@ -126,7 +127,7 @@ def simulated(sample: Sample, without: Collection[str] = ()) -> Arrays:
 def different_bits(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> str:
     """Where the bits of two lists of results differ (one NaN is as good as another), or nothing."""
     if len(a) != len(b):
-        return f"{len(a)} results and {len(b)}"
+        return f"{plural(len(a), 'result')} and {len(b)}"
     for n, (x, y) in enumerate(zip(a, b, strict=True)):
         if (x.dtype, x.shape) != (y.dtype, y.shape):
             return f"result {n} is {Shape.of(x)} and {Shape.of(y)}"

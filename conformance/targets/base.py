@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError, plural
+from refxla_spec.errors import UnsupportedError, indefinite, plural
 from refxla_spec.module import Module
 from refxla_spec.types import BY_DTYPE, Shape, Value
 
@@ -89,7 +89,7 @@ def given(target: Target, method: str, module: Module, value: Any) -> list[np.nd
     """The arrays of what a method of a target gave for a program. Raises Misconduct for what is no list of arrays."""
     if isinstance(value, (tuple, list)):
         wrong = next((what for what in map(_no_array, leaves(value)) if what), "")
-        what = wrong and f"{wrong} in a {type(value).__name__}"
+        what = wrong and f"{wrong} in {indefinite(type(value).__name__)}"
     else:
         what = "None" if value is None else _no_array(value)
     if what:

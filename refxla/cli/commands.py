@@ -6,7 +6,7 @@ import argparse
 from contextlib import nullcontext
 from pathlib import Path
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.module import Module
 from refxla_spec.verify import verify as check_rules
 from rich.box import SIMPLE_HEAD
@@ -55,10 +55,8 @@ def build(flags: argparse.Namespace, module: Module) -> int:
     data = pack(executable.saved())
     write_bytes(flags.output, data)
     if flags.output != "-":
-        kernels = len(executable.plan.kernels)
-        write(
-            f"{flags.output}: {kernels} kernel{'s' * (kernels != 1)} for {executable.device}, {bytes_text(len(data))}"
-        )
+        kernels = plural(len(executable.plan.kernels), "kernel")
+        write(f"{flags.output}: {kernels} for {executable.device}, {bytes_text(len(data))}")
     return 0
 
 
@@ -95,9 +93,8 @@ def verify(options: argparse.Namespace, module: Module) -> int:
     with show_progress(f"verifying {module.name}"):
         check_rules(module)
     count = sum(1 for _ in module.instructions())
-    computations = len(module.computations)
-    plural = "" if computations == 1 else "s"
-    write(f"{module.name} is valid: {count} instructions in {computations} computation{plural}")
+    computations = plural(len(module.computations), "computation")
+    write(f"{module.name} is valid: {plural(count, 'instruction')} in {computations}")
     return 0
 
 

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.module import Module
 from refxla_spec.verdicts import FALSE_ALARM, Report, Verdict, Verdicts, verdicts
 from rich.box import SIMPLE_HEAD
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         many = len(names(module))
         more = ", ..." if many > 6 else ""
         raise InputError(
-            f"the program takes {many} array{'s' * (many != 1)}: {listed}{more}; give --inputs FILE or --random SEED"
+            f"the program takes {plural(many, 'array')}: {listed}{more}; give --inputs FILE or --random SEED"
         )
     else:
         arguments = []
@@ -154,7 +154,7 @@ def _header(executable: Any, compiled: float, times: list[float]) -> Table:
         table.add_row("ran", f"in {duration(times[0])}")
     else:
         middle = float(np.median(times))
-        table.add_row("ran", f"{len(times)} times: best {duration(min(times))}, median {duration(middle)}")
+        table.add_row("ran", f"{plural(len(times), 'time')}: best {duration(min(times))}, median {duration(middle)}")
     return table
 
 

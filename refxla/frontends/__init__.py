@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import Error, InputError, ParseError, in_file
+from refxla_spec.errors import Error, InputError, ParseError, in_file, indefinite
 from refxla_spec.leniency import is_lenient, lenient_reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
@@ -114,7 +114,9 @@ def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str
     """
     if isinstance(function, (classmethod, staticmethod)):
         if arguments:
-            raise InputError(f"a {type(function).__name__} is compiled in its class, without example arguments")
+            raise InputError(
+                f"{indefinite(type(function).__name__)} is compiled in its class, without example arguments"
+            )
         return type(function)(compile_function(function.__func__, arguments, static, options))
     owner = getattr(function, "__self__", None)  # of a method: model.train_step
     origins = {_origin(value) for value in (function, owner, *_leaves(arguments))}

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import ParseError, UnsupportedError
+from refxla_spec.errors import ParseError, UnsupportedError, plural
 from refxla_spec.types import BY_NUMBER, TUPLE, Layout, Shape, Value
 
 from .hlo_schema import CLASSES, ENUMS
@@ -109,7 +109,7 @@ def literal_from(message: Any, shape: Shape) -> Value:
     """The value of a LiteralProto, of the shape that the instruction states. Raises ParseError if it is another."""
     if shape.is_tuple:
         if len(message.tuple_literals) != len(shape.elements):
-            raise ParseError(f"a literal of {len(message.tuple_literals)} elements for the shape {shape}")
+            raise ParseError(f"a literal of {plural(len(message.tuple_literals), 'element')} for the shape {shape}")
         return tuple(literal_from(m, s) for m, s in zip(message.tuple_literals, shape.elements, strict=True))
     if not shape.is_array:
         raise ParseError(f"a literal cannot have the shape {shape}")

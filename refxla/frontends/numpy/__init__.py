@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError
+from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError, indefinite
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..._core.array import Array
@@ -421,7 +421,7 @@ def _traced(
 
     def argument(leaf: Any, static: bool) -> Any:
         if isinstance(leaf, SOURCES):
-            return Guard(f"an argument, a {type(leaf).__name__}", leaf)
+            return Guard(f"an argument, {indefinite(type(leaf).__name__)}", leaf)
         if static or not (is_array(leaf) or _is_number(leaf)):
             return leaf
         n = next(numbers)
@@ -466,8 +466,8 @@ def _traced(
         changed = [k for k, v in fields_of(instance).items() if k not in fields or fields[k] is not v]
         if changed:
             raise UnsupportedError(
-                f"the function assigns the attribute {changed[0]} of a {type(instance).__name__} among its arguments, "
-                "which a compiled one cannot: return dataclasses.replace(x, field=value)"
+                f"the function assigns the attribute {changed[0]} of {indefinite(type(instance).__name__)} "
+                "among its arguments, which a compiled one cannot: return dataclasses.replace(x, field=value)"
             )
     returned: list[Instruction] = []
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, indefinite
 from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import PRED, S64, Shape
 
@@ -113,8 +113,9 @@ class _State:
         for leaf in self.leaves:
             if not isinstance(leaf, (Traced, numpy.ndarray, numpy.generic, Number, *_NUMBERS)):
                 raise InputError(
-                    f"the state of {name} holds a {type(leaf).__name__}: it may hold arrays and numbers, in tuples, "
-                    "lists, dicts and dataclasses; other values are used as they are by the function itself"
+                    f"the state of {name} holds {indefinite(type(leaf).__name__)}: it may hold arrays and "
+                    "numbers, in tuples, lists, dicts and dataclasses; other values are used as they are by the "
+                    "function itself"
                 )
 
     def types(self, b: Tracing, iterate: Function) -> list[numpy.dtype]:

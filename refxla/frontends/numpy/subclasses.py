@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, indefinite
 
 # What a class may define without changing what functions and operators of NumPy give: how arrays are made, indexed by a
 # caller, printed and stored.
@@ -31,8 +31,8 @@ def require_plain(value: Any, name: str) -> None:
             base = next((c.__name__ for c in kind.__mro__ if c.__name__ in _ADVICE), "")
             advice = _ADVICE.get(base, "pass np.asarray(x), if its elements are all that matters")
             raise InputError(
-                f"{name} is a {kind.__name__}, which computes in its own way ({own}), and a compiled function takes "
-                f"arrays of NumPy's: {advice}"
+                f"{name} is {indefinite(kind.__name__)}, which computes in its own way ({own}), and a compiled "
+                f"function takes arrays of NumPy's: {advice}"
             )
 
 

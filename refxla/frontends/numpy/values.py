@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, indefinite
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
@@ -41,8 +41,8 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
         array = np.asarray(x, dtype)
         if array.dtype not in BY_DTYPE:
             raise InputError(
-                f"a {type(x).__name__} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of "
-                "numbers"
+                f"{indefinite(type(x).__name__)} takes part, of the type {array.dtype}, which HLO does not "
+                "have: pass arrays of numbers"
             )
         value = constant(b, array)
     if dtype is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, indefinite
 
 from ...compiler.options import Options
 from .function import TensorFlowFunction
@@ -20,9 +20,11 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
     import tensorflow as tf
 
     if not callable(computation):
-        raise InputError(f"computation is a {type(computation).__name__}; it has to be a function of tensors")
+        raise InputError(f"computation is {indefinite(type(computation).__name__)}; it has to be a function of tensors")
     if inputs is not None and not isinstance(inputs, (list, tuple)):
-        raise InputError(f"inputs is a {type(inputs).__name__}; it has to be a list, with an entry for each argument")
+        raise InputError(
+            f"inputs is {indefinite(type(inputs).__name__)}; it has to be a list, with an entry for each argument"
+        )
     tensors = tf.nest.map_structure(_tensor, list(inputs or ()))
     try:
         compiled = _cached_function(computation, options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, indefinite
 
 from ...compiler.options import Options
 from .clustered import ClusteredFunction
@@ -35,7 +35,9 @@ def accelerate(model: Any, options: Options) -> Any:
             "environment runs all of it on refxla"
         )
     if not isinstance(model, keras.Model):
-        raise InputError(f"a {type(model).__name__} is no Keras model; refxla.compile takes functions and layers")
+        raise InputError(
+            f"{indefinite(type(model).__name__)} is no Keras model; refxla.compile takes functions and layers"
+        )
     for name in _MAKERS:
         if getattr(type(model), name) is not getattr(TensorFlowTrainer, name):
             raise InputError(f"{type(model).__name__} has a {name} of its own: leave it out, or compile what it calls")
