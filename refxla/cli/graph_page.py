@@ -125,7 +125,7 @@ def sources(explanation: Explanation) -> str:
     for n, (fusion, _) in enumerate(explanation.fusions, 1):
         for kernel in explanation.kernels_of(fusion):
             pointers = "".join(f"// a{k}: {_pointer(a)}\n" for k, a in enumerate(kernel.arguments))
-            items = plural(kernel.items, 'work item')
+            items = plural(kernel.items, "work item")
             parts.append(
                 f"<details><summary><code>{n}. {escape(kernel.name)}</code>, {items}</summary>"
                 f"<pre>{escape(pointers + body_text(kernel))}</pre></details>"

@@ -268,7 +268,7 @@ class Plan:
     donated: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        kernels = plural(len(self.kernels), 'kernel')
+        kernels = plural(len(self.kernels), "kernel")
         lines = [
             f"plan {self.name}: {kernels}, arena {self.arena_bytes} bytes, "
             f"constants {self.constant_bytes} bytes, workspace {self.workspace_bytes} bytes"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -474,6 +474,14 @@ def _traced(
     def collect(leaf: Any) -> Any:
         if isinstance(leaf, Selection):
             raise leaf.unknown_size("returned")
+        if isinstance(leaf, (Iterator, AsyncIterator, Coroutine)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()  # which nobody will await
+            kind = indefinite(type(leaf).__name__.replace("_", " "))
+            raise InputError(
+                f"{tracing.name} gives {kind}, which computes when it is asked for values (yield, async, a generator "
+                "expression), and a compiled function gives all its results at once: return arrays, in a list say"
+            )
         if not isinstance(leaf, Traced):
             return leaf
         storage: Storage = leaf.storage
