@@ -40,9 +40,13 @@ def excerpt(text: str, position: Position) -> str:
 
 
 def suggestion(word: str, words: Iterable[str]) -> str:
-    """'; did you mean ...?' for the nearest known word, or nothing."""
-    near = get_close_matches(word, list(words), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """'; did you mean ...?' for the known words that begin so, if there are one or two, or else for the nearest; or
+    nothing."""
+    known = list(words)
+    near = [w for w in known if len(word) > 1 and w.startswith(word)]
+    if not 1 <= len(near) <= 2:
+        near = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 class Scanner:

@@ -101,7 +101,10 @@ def verify(options: argparse.Namespace, module: Module) -> int:
 def convert(options: argparse.Namespace, module: Module) -> int:
     """`refxla convert`: the other form of a program."""
     suffixes = {".pb": "proto", ".hlo": "text", ".txt": "text", ".mlir": "stablehlo"}
-    form = options.to or suffixes.get(Path(options.out).suffix)
+    suffix = Path(options.out).suffix
+    form = options.to or suffixes.get(suffix)
+    if form != suffixes.get(suffix, form):
+        raise InputError(f"--to {form}: {options.out} is {suffixes[suffix]} by its suffix; name OUT otherwise")
     if form is None:
         raise InputError(
             f"{options.out}: is that text or a proto? Name it .hlo, .txt, .pb or .mlir, or say --to "

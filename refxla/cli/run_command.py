@@ -34,6 +34,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
     if options.random is not None and options.random < 0:
         raise InputError(f"--random {options.random}: a seed is 0 or more")
+    if options.no_machine_code and options.saved is None:
+        raise InputError(f"--no-machine-code is for executables of `refxla build`, and {options.file} is none")
     if prod(run_on_devices.counts(options, module)) > 1 or feeds.is_fed(module) or options.infeed is not None:
         return run_on_devices.run(options, module)
     if options.inputs is not None:
