@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, indefinite
 
 from ..ir.library_calls import is_asked_for
 from ..runtime.devices import Device
@@ -42,8 +42,8 @@ class Options:
         `linear_algebra` that is no choice."""
         name = device.name if isinstance(device, Device) else device
         if name is not None and not isinstance(name, str):
-            kind = type(device).__name__
-            raise InputError(f"device is a {kind}: give the name of a device, or one of refxla.devices()")
+            kind = indefinite(type(device).__name__)
+            raise InputError(f"device is {kind}: give the name of a device, or one of refxla.devices()")
         is_asked_for(linear_algebra)
         passes = (without,) if isinstance(without, str) else tuple(without)
         return cls(name, passes, tune, winograd, lenient, linear_algebra)

@@ -162,7 +162,7 @@ def test_what_is_asked_for_beside_the_program():
     program = entry(X, "ROOT y = f32[2] negate(x)")
     with pytest.raises(rx.DeviceError, match="'toaster'.*there are: pocl"):
         rx.compile(program, device="toaster")
-    with pytest.raises(rx.InputError, match="device is a int"):
+    with pytest.raises(rx.InputError, match="device is an int"):
         rx.compile(program, device=3)
     with pytest.raises(rx.InputError, match="no pass 'magic'; the passes are .*inline"):
         rx.compile(program, without=["magic"])

@@ -377,7 +377,7 @@ def test_xla_compile():
     assert refxla.tensorflow.xla_compile(assigning, [2.0]) == [] and v.numpy() == 3
     with pytest.raises(refxla.InputError, match="inputs is a EagerTensor"):
         refxla.tensorflow.xla_compile(dense, X)
-    with pytest.raises(refxla.InputError, match="computation is a int"):
+    with pytest.raises(refxla.InputError, match="computation is an int"):
         refxla.tensorflow.xla_compile(3, [X])
     with pytest.raises(refxla.UnsupportedError, match="cannot lower"):
         refxla.tensorflow.xla_compile(tf.strings.length, [tf.constant("a")])
