@@ -115,7 +115,8 @@ def loaded(target: Target, module: Module) -> Callable[[Sequence[Value]], list[n
     call = target.load(module)
     if not callable(call):
         raise Misconduct(f"load of class {type(target).__name__} gave {call!r:.80}; it has to give a function")
-    return lambda arguments: given(target, "the function that load gave", module, call(arguments))
+    method = "run" if type(target).load is Target.load else "the function that load gave"
+    return lambda arguments: given(target, method, module, call(arguments))
 
 
 def forms(values: Sequence[np.ndarray]) -> str:
