@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .errors import Error, InputError, ParseError, UnsupportedError
+from .errors import Error, InputError, ParseError, UnsupportedError, plural
 from .grammar import ELISIONS
 from .groups import GROUPS, ReplicaGroups, parse_groups
 from .left_out import reason
@@ -249,7 +249,8 @@ class Values:
         order = tuple(map(int, match[1].split(","))) if match and match[1] else ()
         if match is None or sorted(order) != list(range(rank)):
             example = "{" + ",".join(map(str, reversed(range(rank)))) + "}"
-            raise self.scanner.error(f"{text[:40]} is no layout of {rank} dimensions, such as {example}", at)
+            shown = text.split("\n")[0][:40]
+            raise self.scanner.error(f"{shown} is no layout of {plural(rank, 'dimension')}, such as {example}", at)
         rest = (match[2] or "").strip()
         return Layout(order, rest) if rank or rest else None
 

@@ -12,7 +12,7 @@ from refxla._core.buffer_pool cimport Block, take
 
 import numpy
 
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError, indefinite
 
 np.import_array()
 
@@ -143,7 +143,7 @@ cdef ndarray as_array(object value, dtype parameter_type, int rank, str name, ob
         return numpy.asarray(memoryview(value))
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is a {type(value).__name__}, and the program takes {plain(shape)}; pass a NumPy array, "
+            f"{name} is {indefinite(type(value).__name__)}, and the program takes {plain(shape)}; pass a NumPy array, "
             "or an object with __array__, __dlpack__ or the buffer protocol"
         ) from None
 

@@ -189,18 +189,18 @@ def choose(name: str | None = None) -> tuple[Device, str]:
     else:
         matches = [d for n, d in by_name.items() if n.startswith(name)]
     kind, _, which = name.partition(":")
-    models = ""
+    known = suggestion(name, [*by_name, EMULATED_NAME, *MODELS])
     if kind == "gpu" and which and not which.isdecimal():
-        models = f"; models of GPUs, for `refxla show --opencl`: {', '.join(MODELS)}{suggestion(name, MODELS)}"
+        known = f"; models of GPUs, for `refxla show --opencl`: {', '.join(MODELS)}{known}"
     if not matches and kind in ("cpu", "gpu") and all(d.kind != kind for d in by_name.values()):
         there = ", ".join(d.name for d in devices())
         raise DeviceError(
             f"no {kind.upper()} was found, and {name!r} is one ({origin}); there are: {there}; refxla devices and "
-            f"refxla doctor show what was found{models}"
+            f"refxla doctor show what was found{known}"
         )
     if len(matches) != 1:
         what = "no device is called" if not matches else f"{len(matches)} devices have names that start with"
-        raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}{models}")
+        raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}{known}")
     return replace(matches[0], why=origin), origin
 
 

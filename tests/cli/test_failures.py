@@ -191,6 +191,7 @@ def test_options_that_contradict_what_they_are_given_with(refxla, program, tmp_p
 def test_an_unknown_model_of_a_gpu_names_those_there_are(refxla, program):
     error = refxla("show", program(), "--opencl", "--device", "gpu:nvidia-sm9").error
     assert "gpu:nvidia-sm80" in error and "did you mean 'gpu:nvidia-sm90'?" in error
+    assert "did you mean 'pocl:gpu'?" in refxla("show", program(), "--opencl", "--device", "pocl:gqu").error
 
 
 def test_types_and_operations_that_are_nearly_known(refxla):

@@ -85,6 +85,7 @@ def test_long_lines_are_shown_in_part():
         (changed("1e-3 } }", "1e-3 }"), "expected '}', to close '{' of line 11, column 31, found '\\)'", 11),
         ("e {\n\n", "'}' is missing\n    e {\n       \\^", 1),
         ("x = f32[2 parameter(0)", "']' is missing after the dimensions", 1),
+        ("x = f32[2] {0 y\n}", r"[{]0 y is no layout of 1 dimension, such as [{]0}\n", 1),
         ("x = f32[2]{0 parameter(0)", "or a layout such as .1,0}", 1),
         ('x = f32[2] parameter(0), metadata={op_name="a}', "no closing quote", 1),
         (changed("{ { 1, -2.5, nan }, { inf, 0, 1e-3 } }", "{...}"), "print_large_constants", 11),
