@@ -15,7 +15,9 @@ from pathlib import Path
 from refxla_spec.errors import Error, InputError
 from rich.console import Console
 
+from refxla.cli.failures import guarded
 from refxla.cli.options import Parser
+from refxla.files import make_folder
 
 from . import reproducer, runner
 from .arguments import output_file, output_folder, positive, whole
@@ -51,33 +53,30 @@ TOLD = 10  # fails that are told in full on the terminal
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit status (see `--help`)."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return guarded(lambda: _command(given), "refxla-conformance")
+
+
+def _command(arguments: list[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
         command = importlib.import_module(f"{__package__}.{arguments[0]}.command")
         parser = Parser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)
         command.add_arguments(parser)
-        try:
-            return command.main(parser.parse_args(arguments[1:]))
-        except InputError as error:
-            print(f"refxla-conformance: error: {error}", file=sys.stderr)
-            return 2
-    parser = _parser()
-    options = parser.parse_args(arguments)
+        return command.main(parser.parse_args(arguments[1:]))
+    options = _parser().parse_args(arguments)
     console = Console(highlight=False)
-    try:
-        if options.diff:
-            return difference.show(console, *(Results.read(Path(path)) for path in options.diff))
-        cases = collect(options.opcodes, options.kind, options.name, options.thorough)
-        if options.list:
-            for case in cases:
-                console.print(case.name, markup=False, soft_wrap=True)
-            return 0
-        if not cases:
-            raise InputError("no case fits; --list shows those there are")
-        return _run(options, cases, console)
-    except InputError as error:
-        print(f"refxla-conformance: error: {error}", file=sys.stderr)
-        return 2
+    if options.diff:
+        return difference.show(console, *options.diff)
+    cases = collect(options.opcodes, options.kind, options.name, options.thorough)
+    if options.list:
+        for case in cases:
+            console.print(case.name, markup=False, soft_wrap=True)
+        return 0
+    if not cases:
+        raise InputError("no case fits; --list shows those there are")
+    if options.reproducers:
+        make_folder(options.reproducers)
+    return _run(options, cases, console)
 
 
 def _parser() -> argparse.ArgumentParser:

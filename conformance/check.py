@@ -19,15 +19,15 @@ import ml_dtypes
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import TINY, bits_equal, digest, distance, same_bits, ulp_distance
-from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
+from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError, plural
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.properties import Decomposition, decided
 from refxla_spec.text import format_literal
-from refxla_spec.types import BY_DTYPE, Shape, Value
+from refxla_spec.types import Shape, Value
 
 from .cases import Case
 from .differences import DIFFERENCES, Difference
-from .targets import Target, arrays, leaves
+from .targets import Misconduct, Target, arrays, forms, given, leaves, loaded
 from .targets.child import ChildDied, ChildError
 from .targets.reference import Reference
 
@@ -154,7 +154,7 @@ def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more)
 
 def _refusal(case: Case, target: Target, differences: Sequence[Difference]) -> Verdict:
     try:
-        target.verify(case.hlo)
+        answer = target.verify(case.hlo)
     except UnsupportedError as error:
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
     except (InvalidProgramError, ParseError) as error:
@@ -167,7 +167,8 @@ def _refusal(case: Case, target: Target, differences: Sequence[Difference]) -> V
     except Exception as error:
         return _fail(case, target, differences, _raised(error))
     rule = f" ({case.note})" if case.note else ""
-    return _fail(case, target, differences, f"accepts a program that breaks {case.constraint}{rule}")
+    told = "" if answer is None else f" (verify gave {answer!r:.80}; it refuses by raising InvalidProgramError)"
+    return _fail(case, target, differences, f"accepts a program that breaks {case.constraint}{rule}{told}")
 
 
 def _value(case: Case, target: Target, differences: Sequence[Difference]) -> Verdict:
@@ -197,7 +198,7 @@ def _judged(
         return _fail(case, target, differences, _raised(actual), expected=expected.values)
     bits, shown = digest(actual), {"expected": expected.values, "got": actual}
     if len(actual) != len(expected.values):
-        return _fail(case, target, differences, f"{len(actual)} results instead of {len(expected.values)}", **shown)
+        return _fail(case, target, differences, f"{forms(actual)} instead of {forms(expected.values)}", **shown)
     for n, (g, v) in enumerate(zip(actual, expected.values, strict=True)):
         if (g.dtype, g.shape) != (v.dtype, v.shape):
             reason = f"result {n} is {Shape.of(g)} instead of {Shape.of(v)}"
@@ -227,6 +228,11 @@ def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Diff
     ]  # fmt: skip
     arguments = [copied(c.inputs) for c in together]
     results = target.run_many([(c.module, inputs) for c, inputs in zip(together, arguments, strict=True)])
+    if not isinstance(results, (list, tuple)) or len(results) != len(together):
+        told = plural(len(results), "result") if isinstance(results, (list, tuple)) else repr(results)[:80]
+        wanted = f"a list of {plural(len(together), 'result')}, one for each program"
+        problem = Misconduct(f"run_many of class {type(target).__name__} gave {told}; it has to give {wanted}")
+        results = [problem] * len(together)
     by_name = {
         c.name: [r if bits_equal(inputs, c.inputs) else Misconduct(CHANGES_ARGUMENTS)]
         for c, inputs, r in zip(together, arguments, results, strict=True)
@@ -239,9 +245,9 @@ def _in_company(case: Case, target: Target, results: list | None, differences: S
         return check(case, target, differences)
     relevant = [d for d in differences if d.touches(case, target.name)]
     try:
-        actual = results[0] if isinstance(results[0], Exception) else given(results[0])
-    except Misconduct as misconduct:
-        actual = misconduct
+        actual = results[0] if isinstance(results[0], Exception) else given(target, "run_many", case.module, results[0])
+    except Misconduct as error:
+        actual = error
     judgement = _judged(case, target, relevant, wanted_of(case, target), actual)
     if judgement.outcome is not Outcome.FAIL:
         return judgement
@@ -253,11 +259,6 @@ def _in_company(case: Case, target: Target, results: list | None, differences: S
     )
 
 
-class Misconduct(Exception):
-    """What a target does besides giving a result, and must not."""
-
-
-_WHICH = "one for each leaf of the result, in the element types of refxla_spec.types"
 CHANGES_ARGUMENTS = "the target changes its arguments"
 CHANGES_RESULTS = "a call changes the results of a call before it"
 
@@ -266,33 +267,20 @@ def asked(target: Target, case: Case) -> list[Array]:
     """What the target gives for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
     inputs = copied(case.inputs)
     if case.infeed is not None:
-        actual = given(target.run_fed(case.module, inputs, copied(case.infeed)))
+        fed = target.run_fed(case.module, inputs, copied(case.infeed))
+        actual = given(target, "run_fed", case.module, fed)
     elif case.before:
-        call = target.load(case.module)
-        earlier = [given(call(copied(arguments))) for arguments in case.before]
+        call = loaded(target, case.module)
+        earlier = [call(copied(arguments)) for arguments in case.before]
         copies = copied(earlier)
-        actual = given(call(inputs))
+        actual = call(inputs)
         if not bits_equal(tuple(map(tuple, earlier)), copies):
             raise Misconduct(CHANGES_RESULTS)
     else:
-        actual = given(target.run(case.module, inputs))
+        actual = given(target, "run", case.module, target.run(case.module, inputs))
     if not bits_equal(inputs, case.inputs):
         raise Misconduct(CHANGES_ARGUMENTS)
     return actual
-
-
-def given(value: Any) -> list[Array]:
-    """The arrays that a target gave. Raises Misconduct for anything else than a list of arrays of HLO's types."""
-    if not isinstance(value, (list, tuple, np.ndarray)):
-        raise Misconduct(
-            f"run gave a value of type {type(value).__name__}; it is to give a list of NumPy arrays, {_WHICH}"
-        )
-    for n, leaf in enumerate(leaves(value)):
-        dtype = getattr(leaf, "dtype", None)
-        if leaf is not None and dtype not in BY_DTYPE:
-            kind = type(leaf).__name__ if dtype is None else f"array of {dtype}"
-            raise Misconduct(f"run gave for result {n} a value of type {kind}; it is to give NumPy arrays, {_WHICH}")
-    return arrays(value)
 
 
 def copied(value: Any) -> Value:

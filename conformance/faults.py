@@ -8,13 +8,17 @@ put to the verdicts of refxla_spec.verdicts.
 
 from __future__ import annotations
 
+import errno
+import os
 import runpy
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from refxla_spec.errors import InputError
 from refxla_spec.interpreter import Interpreter, run
 from refxla_spec.module import Instruction, Module
 from refxla_spec.numerics import type_of
@@ -22,6 +26,7 @@ from refxla_spec.text import parse
 from refxla_spec.types import Value
 from refxla_spec.verdicts import Judge, Report
 
+from refxla.cli.failures import guarded
 from refxla.cli.options import Parser
 
 Array = np.ndarray
@@ -248,19 +253,25 @@ def found(report: Report | None) -> str:
 
 def example(path: Path) -> tuple[Module, list[Array]]:
     """A committed example and the arguments beside it."""
-    return parse(path.read_text()), runpy.run_path(str(path.with_name("inputs.py")))["inputs"]()
+    inputs = path.with_name("inputs.py")
+    for file in (path, inputs):
+        if not file.is_file():
+            raise InputError(f"cannot read {file}: {os.strerror(errno.ENOENT)}")
+    return parse(path.read_text()), runpy.run_path(str(inputs))["inputs"]()
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table, in Markdown."""
-    parser = Parser(prog="python -m refxla_conformance.faults", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "paths", nargs="*", metavar="FILE", help="examples, each with its inputs.py beside it; all of examples/"
-    )
+    return guarded(lambda: _command(arguments), "refxla-conformance")
+
+
+def _command(arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog="python -m refxla_conformance.faults", description=(__doc__ or "").split("\n")[0])
+    examples = "programs, each with an inputs.py beside it; those of examples/ if none is named"
+    parser.add_argument("paths", nargs="*", metavar="HLO", help=examples)
     paths = parser.parse_args(arguments).paths or sorted(map(str, Path("examples").glob("*/*.hlo")))
-    missing = [p for p in paths if not Path(p).is_file() or not Path(p).with_name("inputs.py").is_file()]
-    if missing or not paths:
-        parser.error(f"{missing[0]} is no example with its inputs.py beside it" if missing else "no example is here")
+    if not paths:
+        raise InputError("there is no folder examples here; name programs, or call this in a checkout of refxla")
     rows: dict[str, list[str]] = {name: [] for name in FAULTS}
     for path in map(Path, paths):
         module, args = example(path)
@@ -271,7 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("|---|", "---|" * len(paths), sep="")
     for name, cells in rows.items():
         print(f"| {name} |", " | ".join(cells), "|")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,9 +17,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refxla.cli.options import Parser
+from refxla_spec.errors import InputError
 
-from .arguments import output_file
+from refxla.cli.failures import guarded
+from refxla.cli.options import Parser
+from refxla.files import write_whole
+
+from .arguments import output_file, positive, whole
 
 FILES = (
     "api lax lax_numpy lax_control_flow nn random linalg fft scipy_fft image dtypes array pmap shard_map debug_nans "
@@ -126,15 +130,21 @@ class Runner:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; gives 1 if a test crashed or hung, or a file could not be run."""
+    """The command; gives 1 if a test crashed or hung, or a file could not be run, 2 for a wrong argument."""
+    return guarded(lambda: _command(arguments), "refxla-conformance")
+
+
+def _command(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m refxla_conformance.jax_tests", description=__doc__.split("\n")[0])
     parser.add_argument("checkout", type=Path, help="a checkout of JAX's repository")
-    parser.add_argument("files", nargs="*", help=f"test files, or their names without _test.py ({' '.join(FILES)})")
+    parser.add_argument(
+        "files", nargs="*", default=[], help=f"test files, or their names without _test.py ({' '.join(FILES)})"
+    )
     parser.add_argument("-k", dest="expression", default="", help="only tests that match, as pytest's -k")
-    parser.add_argument("--devices", type=int, default=8, help="devices that refxla makes of one (8)")
-    parser.add_argument("--cases", type=int, default=1, help="cases of each generated test (1)")
-    parser.add_argument("--limit", type=float, default=120, help="seconds of silence until a test hangs (120)")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="of each file only every N-th test")
+    parser.add_argument("--devices", type=whole(1), default=8, help="devices that refxla makes of one (8)")
+    parser.add_argument("--cases", type=whole(1), default=1, help="cases of each generated test (1)")
+    parser.add_argument("--limit", type=positive, default=120, help="seconds of silence until a test hangs (120)")
+    parser.add_argument("--every", type=whole(1), default=1, metavar="N", help="of each file only every N-th test")
     parser.add_argument(
         "--as-cpu",
         action="store_true",
@@ -143,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", type=output_file, help="a file for the names of tests that did not pass")
     options = parser.parse_args(arguments)
     if not (options.checkout / "tests").is_dir():
-        parser.error(f"{options.checkout} is no checkout of JAX's repository: it has no folder tests")
+        raise InputError(f"{options.checkout} is no checkout of JAX: it has no folder tests")
     platforms = ("refxla,cpu", "cpu")  # all that tests need, so that refxla adds none to JAX's configuration
     posing = "cpu" if options.as_cpu else ""
     ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)
@@ -167,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         total += counts
     print(f"{'all':34}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
     if options.report:
-        options.report.write_text("\n".join([*lines, ""]))
+        write_whole(options.report, "\n".join([*lines, ""]).encode())
     return 1 if total["crashed"] + total["hung"] + left_out else 0
 
 

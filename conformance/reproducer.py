@@ -15,9 +15,10 @@ import numpy as np
 from refxla_spec.errors import Error
 from refxla_spec.types import ELEMENT_TYPES, Shape, Value
 
+from refxla.files import write_whole
+
 from .cases import Case
 from .check import Verdict, expectation, shown
-from .report import write_text
 from .targets import Target, make_target
 
 _HEAD = '''#!/usr/bin/env python3
@@ -38,8 +39,10 @@ import sys
 
 _VALUE = '''from refxla_conformance.check import Expectation, describe
 from refxla_conformance.reproducer import array, asked_for
+from refxla_conformance.targets import given, loaded
 from refxla_spec.properties import decided
 from refxla_spec.text import parse
+from refxla_spec.types import Shape
 
 HLO = r"""
 {hlo}
@@ -56,18 +59,18 @@ target = asked_for(sys.argv, {target!r})
 got = {call}
 expected = Expectation(tuple(EXPECTED), tuple(BOUNDS), tuple(decided(parse(HLO), INPUTS)))
 for n, value in enumerate(EXPECTED):
-    print(f"result {{n}} expected: {{value.dtype}}{{list(value.shape)}} {{value.tolist()}}")
+    print(f"result {{n}} expected: {{Shape.of(value)}} {{value.tolist()}}")
 for n, value in enumerate(got):
-    print(f"result {{n}} got:      {{value.dtype}}{{list(value.shape)}} {{value.tolist()}}")
+    print(f"result {{n}} got:      {{Shape.of(value)}} {{value.tolist()}}")
 if [(g.dtype, g.shape) for g in got] != [(e.dtype, e.shape) for e in EXPECTED]:
     sys.exit("wrong: the types or dimensions differ")
 wrong = expected.wrong(got)
 sys.exit("wrong: " + describe(expected, got, wrong) if any(w.any() for w in wrong) else 0)
 '''
 
-_CALL = "target.run(parse(HLO), INPUTS)"
-_AGAIN = "[call(list(a)) for call in [target.load(parse(HLO))] for a in [{before}, INPUTS]][-1]"
-_FED = "target.run_fed(parse(HLO), INPUTS, [{infeed}])"
+_CALL = "given(target, 'run', parse(HLO), target.run(parse(HLO), INPUTS))"
+_AGAIN = "[call(list(a)) for call in [loaded(target, parse(HLO))] for a in [{before}, INPUTS]][-1]"
+_FED = "given(target, 'run_fed', parse(HLO), target.run_fed(parse(HLO), INPUTS, [{infeed}]))"
 
 _NEGATIVE = '''from refxla_conformance.reproducer import asked_for
 from refxla_spec.errors import InvalidProgramError, ParseError
@@ -119,7 +122,7 @@ def write(case: Case, verdict: Verdict, folder: Path) -> Path:
     """The script as a file in the folder, named after the case and the target."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{case.name} {verdict.target}").strip("_") + ".py"
     path = folder / name
-    write_text(path, script(case, verdict, name))
+    write_whole(path, script(case, verdict, name).encode())
     return path
 
 

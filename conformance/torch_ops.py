@@ -9,23 +9,46 @@ could not be traced, and each that disagrees or failed. `--core` takes the opera
 runs each operation together with its gradients by its floating-point tensors, for random gradients of its results.
 """
 
+# ruff: noqa: E402  (the options are there without PyTorch)
 from __future__ import annotations
 
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from refxla_spec.errors import InputError
+
+from refxla.cli.failures import guarded
+from refxla.cli.options import Parser
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m refxla_conformance.torch_ops", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="operations by OpInfo's names; all if there are none")
+    parser.add_argument("--core", action="store_true", help="those that PyTorch tags as core ATen alone")
+    parser.add_argument("--gradients", action="store_true", help="with the gradients by their tensors")
+    parser.add_argument("--samples", type=int, default=1000, help="how many samples of each operation at most")
+    parser.add_argument("--device", default=None, help="the compiler's device, or reference")
+    parser.add_argument("--dtype", default="float32", help="PyTorch's name of the element type (float32)")
+    return parser
+
+
 try:
     import expecttest  # noqa: F401  (what PyTorch's samples are written with)
     import torch
-except ImportError as missing:
-    raise SystemExit(f"{missing.name} is missing: pip install 'refxla[torch]' expecttest") from None
+except ImportError as problem:
+    missing = problem.name
+
+    def _refused() -> int:
+        _parser().parse_args()  # --help needs nothing that is missing
+        raise InputError(f"{missing} is missing: pip install 'refxla[torch]' expecttest")
+
+    raise SystemExit(guarded(_refused, "refxla-conformance")) from None
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from refxla.cli.options import Parser
 from refxla.compiler.options import Options
 from refxla.frontends.torch import EagerWarning, clear, report
 from refxla.frontends.torch.decompositions import decompositions, is_random
@@ -131,15 +154,16 @@ def outcomes(info, dtype, samples: int, options: Options, gradients: bool = Fals
 
 
 def main() -> int:
-    parser = Parser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="operations by OpInfo's names; all if there are none")
-    parser.add_argument("--core", action="store_true")
-    parser.add_argument("--gradients", action="store_true")
-    parser.add_argument("--samples", type=int, default=1000, help="how many samples of each operation at most")
-    parser.add_argument("--device", default=None)
-    parser.add_argument("--dtype", default="float32")
-    arguments = parser.parse_args()
-    dtype, options = getattr(torch, arguments.dtype), Options.of(device=arguments.device)
+    """The command; gives 1 if an operation failed."""
+    return guarded(_command, "refxla-conformance")
+
+
+def _command() -> int:
+    arguments = _parser().parse_args()
+    dtype = getattr(torch, arguments.dtype, None)
+    if not isinstance(dtype, torch.dtype):
+        raise InputError(f"PyTorch has no element type {arguments.dtype!r}: float32, say")
+    options = Options.of(device=arguments.device)
     print("core operations:", ", ".join(f"{n} {how}" for how, n in coverage().most_common()))
     core = {str(o).split(".")[1] for o in core_operations()}
     total: Counter = Counter()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from refxla_spec.errors import InputError
+
 from .cases import Case
 from .check import Verdict, check, check_many, died
 from .targets import Target, make_target
@@ -51,7 +53,12 @@ def _target(name: str) -> Target:
 
 def versions(name: str) -> dict[str, str]:
     """The versions that a target reports. Raises InputError for a target that there is not."""
-    return _target(name).versions()
+    found = _target(name).versions()
+    if not isinstance(found, dict):
+        raise InputError(
+            f'target {name}: versions() gave {found!r:.80}; it has to give a dictionary, such as {{"library": "1.0"}}'
+        )
+    return found
 
 
 if __name__ == "__main__":

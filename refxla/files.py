@@ -10,6 +10,16 @@ from pathlib import Path
 from refxla_spec.errors import InputError
 
 
+def make_folder(name: str | Path) -> None:
+    """A folder for files that an option names; it may be there. Raises InputError."""
+    try:
+        Path(name).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{name} is a file; name a folder") from None
+    except (OSError, ValueError) as problem:
+        raise InputError(f"cannot make {name}: {getattr(problem, 'strerror', None) or problem}") from None
+
+
 def write_whole(name: str | Path, data: bytes) -> None:
     """Write a file: all of it, or, when that fails, nothing. Raises InputError."""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, plural
 from .numerics import component_type, type_of
 from .types import Array, ElementType, Shape, Value
 
@@ -136,7 +136,7 @@ def compare(result: Value, reference: Value, bounds: Value) -> list[Comparison]:
     """
     if isinstance(reference, tuple):
         if not isinstance(result, (tuple, list)) or len(result) != len(reference):
-            raise InputError(f"the reference has {len(reference)} results; compare it with as many")
+            raise InputError(f"the reference has {plural(len(reference), 'result')}; compare it with as many")
         return [c for r, e, b in zip(result, reference, bounds, strict=True) for c in compare(r, e, b)]
     if reference is None:
         return []

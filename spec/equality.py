@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import plural
 from .module import Computation, Instruction, Module
 from .names import Names, legal
 from .operation import operations
@@ -50,7 +51,7 @@ class _Difference:
 
     def _of_computations(self, c: Computation, d: Computation) -> str | None:
         if len(c.instructions) != len(d.instructions):
-            return f": {len(c.instructions)} instructions and {len(d.instructions)}"
+            return f": {plural(len(c.instructions), 'instruction')} and {len(d.instructions)}"
         if self.left(c.root) != self.right(d.root) or c.execution_thread != d.execution_thread:
             return ": its root or execution thread"
         if c.backend_config != d.backend_config:

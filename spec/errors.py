@@ -12,15 +12,19 @@ class Error(Exception):
     """The root of the family: catch this to catch whatever refxla raises on purpose."""
 
 
-def plural(count: int, noun: str) -> str:
-    """A number of things in words: "1 operand", "2 operands"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def plural(count: int, noun: str, many: str = "") -> str:
+    """A number of things in words: "1 operand", "2 operands"; `many` is a plural that is not made by an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {many or noun + 's'}"
+
+
+def indefinite(noun: str) -> str:
+    """A noun with its article: "an axis", "a uint8"."""
+    return f"{'an' if noun[:1].lower() in 'aeio' or noun == 'ndarray' else 'a'} {noun}"
 
 
 def a_type(value: object) -> str:
     """The name of a value's type with its article: "an int", "a list"."""
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
+    return indefinite(type(value).__name__)
 
 
 def in_file(problem: Error, file: str | None) -> Error:

@@ -19,7 +19,7 @@ import numpy as np
 from .devices import Device, Host
 from .dynamic import check_sizes, meet
 from .elementwise import is_elementwise
-from .errors import Error, EvaluationError, InputError
+from .errors import Error, EvaluationError, InputError, a_type, plural
 from .module import Computation, Instruction, Module
 from .operation import operation
 from .random_state import RandomState
@@ -54,7 +54,8 @@ def check_arguments(computation: Computation, args: Sequence[Value]) -> tuple[Va
     if len(args) != len(parameters):
         signature = ", ".join(f"{p.name} {p.shape.without_layout()}" for p in parameters)
         raise InputError(
-            f"{len(args)} arguments for {len(parameters)} parameters; {computation.name} takes ({signature})"
+            f"{plural(len(args), 'argument')} for {plural(len(parameters), 'parameter')}; {computation.name} "
+            f"takes ({signature})"
         )
     return tuple(
         conform(a, p.shape, f"parameter {p.attributes['number']} ({p.name})")
@@ -67,10 +68,10 @@ def conform(value: Any, shape: Shape, where: str) -> Value:
     if shape.is_tuple:
         if not isinstance(value, (tuple, list)):
             raise InputError(
-                f"{where} is {shape}: give a tuple of {len(shape.elements)} values, not {_described(value)}"
+                f"{where} is {shape}: give a tuple of {plural(len(shape.elements), 'value')}, not {_described(value)}"
             )
         if len(value) != len(shape.elements):
-            raise InputError(f"{where} is {shape}: give {len(shape.elements)} values, not {len(value)}")
+            raise InputError(f"{where} is {shape}: give {plural(len(shape.elements), 'value')}, not {len(value)}")
         return tuple(
             conform(v, s, f"{where}, element {n},") for n, (v, s) in enumerate(zip(value, shape.elements, strict=True))
         )
@@ -96,7 +97,7 @@ def _described(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"{a_type(value)} of {len(value)}"
     array = np.asarray(value)
     if array.dtype in BY_DTYPE:
         return str(Shape.of(array))

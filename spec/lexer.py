@@ -40,9 +40,13 @@ def excerpt(text: str, position: Position) -> str:
 
 
 def suggestion(word: str, words: Iterable[str]) -> str:
-    """'; did you mean ...?' for the nearest known word, or nothing."""
-    near = get_close_matches(word, list(words), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """'; did you mean ...?' for the known words that begin so, if there are one or two, or else for the nearest; or
+    nothing."""
+    known = list(words)
+    near = [w for w in known if len(word) > 1 and w.startswith(word)]
+    if not 1 <= len(near) <= 2:
+        near = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 class Scanner:
@@ -66,9 +70,7 @@ class Scanner:
         if at is None:
             self.skip()
             at = self.at
-        if at >= len(self.text):
-            at = len(self.text.rstrip())  # the end is that of the last line which says something
-        where = self.place(at)
+        where = self.place(min(at, len(self.text.rstrip())))  # at the end of the text, behind what stands last
         full = f"line {where.line}, column {where.column}: {message}\n{excerpt(self.text, where)}"
         return ParseError(full, where.line, where.column) if kind is ParseError else kind(full)
 
@@ -125,6 +127,9 @@ class Scanner:
 
     def string(self) -> str:
         """A quoted string, without its quotes and with its escapes resolved."""
+        self.skip()
+        if self.text.startswith('"', self.at) and not STRING.match(self.text, self.at):
+            raise self.error("the string that begins here has no closing quote")
         return unescape(self.need(STRING, 'a string in "quotes"'))
 
     def balanced(self, without: re.Pattern[str] | None = None) -> str:
@@ -134,14 +139,18 @@ class Scanner:
         start = self.at
         if self.text[start : start + 1] not in _CLOSING or start == len(self.text):
             raise self.expected("'{'")
-        waiting: list[str] = []
+        waiting: list[tuple[str, int]] = []
         for match in _BRACKETS.finditer(self.text, start):
             bracket = match.group()
             if bracket in _CLOSING:
-                waiting.append(_CLOSING[bracket])
+                waiting.append((_CLOSING[bracket], match.start()))
             elif len(bracket) == 1:
-                if bracket != waiting.pop():
-                    raise self.error(f"{bracket!r} closes nothing that is open here", match.start())
+                due, opened = waiting.pop()
+                if bracket != due:
+                    place = self.place(opened)
+                    where = f"of line {place.line}, column {place.column}"
+                    what = f"expected {due!r}, to close {self.text[opened]!r} {where}, found {bracket!r}"
+                    raise self.error(what, match.start())
                 if not waiting:
                     if without and without.search(self.text, start, match.end()):
                         break

@@ -247,7 +247,7 @@ def parse_value(text: str, shape: Shape, elided: str | None = None) -> Value:
         raise ParseError(f"a literal of shape {shape} is written in parentheses")
     parts = _split(body[1:-1]) if body[1:-1].strip() else []
     if len(parts) != len(shape.elements):
-        raise _misfit(f"{shape} has {len(shape.elements)} elements, and the literal {len(parts)}")
+        raise _misfit(f"{shape} has {plural(len(shape.elements), 'element')}, and the literal {len(parts)}")
     return tuple(parse_value(part, element, elided) for part, element in zip(parts, shape.elements, strict=True))
 
 

@@ -299,6 +299,8 @@ class Parser(Values):
         shape = self.shape() if _HAS_SHAPE.match(s.text, s.at) else None
         s.skip()
         opcode_at = s.at
+        if shape and s.text.startswith("{", s.at):
+            raise s.error("expected an opcode, or a layout such as {1,0}: what begins here is none")
         opcode = s.need(_OPCODE, "an opcode" if shape else "a shape and an opcode")
         if not grammar.is_opcode(opcode):
             raise s.error(f"HLO has no opcode {opcode!r}{suggestion(opcode, grammar.OPCODES)}", opcode_at)

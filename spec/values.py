@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .errors import Error, InputError, ParseError, UnsupportedError
+from .errors import Error, InputError, ParseError, UnsupportedError, plural
 from .grammar import ELISIONS
 from .groups import GROUPS, ReplicaGroups, parse_groups
 from .left_out import reason
@@ -18,7 +18,7 @@ from .types import ELEMENT_TYPES, TUPLE, Layout, Shape
 _SCALAR = re.compile(r"[-+\w.]+")
 _BUFFER = re.compile(r"b\(")
 ARRAY = re.compile(r"([a-z]\w*)\s*\[([^\[\]{}()]*)\](\{(?=(?:\s|/\*.*?\*/)*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
-_UNCLOSED = re.compile(r"[a-z]\w*\s*(?=\[)")
+_UNCLOSED = re.compile(r"[a-z]\w*\s*\[")  # where ARRAY does not match
 _DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
 _LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
 _LAYOUT_APART = re.compile(r"\{(?=(?:\s|/\*.*?\*/)*\d)[^{}\"=]*\}")  # after blanks
@@ -211,8 +211,8 @@ class Values:
         if not match:
             if s.match(_BUFFER):
                 raise s.error(f"buffers are not specified here: {reason('buffer')}", kind=UnsupportedError)
-            if s.match(_UNCLOSED):
-                raise s.error("the dimensions of a shape begin here, and their ']' is missing")
+            if opened := _UNCLOSED.match(s.text, s.at):
+                raise s.error("']' is missing after the dimensions that begin here", opened.end() - 1)
             raise s.expected("a shape, such as f32[2,3]")
         shape = self.shapes.get(match[0])
         if shape is None:
@@ -250,7 +250,7 @@ class Values:
         if match is None or sorted(order) != list(range(rank)):
             example = "{" + ",".join(map(str, reversed(range(rank)))) + "}"
             shown = text.split("\n")[0][:40]
-            raise self.scanner.error(f"{shown} is no layout of {rank} dimensions, such as {example}", at)
+            raise self.scanner.error(f"{shown} is no layout of {plural(rank, 'dimension')}, such as {example}", at)
         rest = (match[2] or "").strip()
         return Layout(order, rest) if rank or rest else None
 

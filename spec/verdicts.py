@@ -40,7 +40,7 @@ import numpy as np
 
 from .bounds import run_with_bounds
 from .compare import TINY, distance, same_bits, ulp
-from .errors import InputError
+from .errors import InputError, plural
 from .interpreter import check_arguments, last_uses
 from .module import Computation, Instruction, Module
 from .numerics import component_type, type_of
@@ -161,7 +161,7 @@ class Judge:
     def judge(self, results: Sequence[Any]) -> Report:
         """The verdicts on results, as `verdicts` gives them."""
         if len(self.references) != len(results):
-            raise InputError(f"the reference has {len(self.references)} results, not {len(results)}")
+            raise InputError(f"the reference has {plural(len(self.references), 'result')}, not {len(results)}")
         cases = zip(results, self.references, self._bounds, self._chances, strict=True)
         with np.errstate(all="ignore"):
             judged = [_judged(np.asarray(r), of, bound, chance, self._ratio) for r, of, bound, chance in cases]

@@ -180,7 +180,7 @@ class _Verifier:
         outputs = set()
         for alias in self.module.aliases:
             if not 0 <= alias.parameter < len(parameters):
-                message = f"parameter {alias.parameter}, and the entry has {len(parameters)} parameters"
+                message = f"parameter {alias.parameter}, and the entry has {plural(len(parameters), 'parameter')}"
                 raise self.fail(f"input_output_alias names {message}", entry.position, "S7")
             source = _at(parameters[alias.parameter], alias.parameter_index)
             target = _at(result, alias.output_index)

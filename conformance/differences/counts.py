@@ -15,10 +15,14 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import InputError
+
+from refxla.cli.failures import guarded
+from refxla.cli.options import Parser
 
 from ..check import Outcome
 from ..report import Results
@@ -51,8 +55,15 @@ def _of(results: Results, target: str) -> dict[str, Any]:
     }
 
 
-def main(reports: list[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Takes the reports of those names into `counts.json`."""
+    return guarded(lambda: _command(arguments), "refxla-conformance")
+
+
+def _command(arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog="python -m refxla_conformance.differences.counts", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("reports", nargs="+", metavar="REPORT", help="what `refxla-conformance --json` wrote")
+    reports = parser.parse_args(arguments).reports
     counts = read() if KEPT.exists() else {}
     for report in reports:
         counts |= counted(Results.read(Path(report)))
@@ -61,4 +72,4 @@ def main(reports: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

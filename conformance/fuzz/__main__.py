@@ -2,10 +2,7 @@
 
 import sys
 
-from refxla.cli.options import Parser
+from ..__main__ import main
 
-from . import add_arguments, main
-
-parser = Parser(prog="refxla-conformance fuzz", description="Random programs, compared every way.")
-add_arguments(parser)
-sys.exit(main(parser.parse_args()))
+if __name__ == "__main__":
+    sys.exit(main(["fuzz", *sys.argv[1:]]))

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import selectors
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,8 @@ from refxla_spec.errors import Error, InputError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from refxla.files import make_folder
 
 from ..arguments import output_file, output_folder, positive, whole
 from .batch import Tally
@@ -63,19 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command; 0 if no program diverged, 1 if one did, 2 for a wrong call."""
+    """Run the command; 0 if no program diverged, 1 if one did. Raises Error for a wrong call."""
     console = Console()
-    try:
-        if options.replay:
-            return _replay(options, console)
-        if options.planted:
-            from .known_bugs import report
+    if options.replay:
+        return _replay(options, console)
+    if options.planted:
+        from .known_bugs import report
 
-            return report(console)
-        return Session(options, console).run()
-    except Error as problem:
-        print(f"refxla-conformance: {problem}", file=sys.stderr)
-        return 2
+        return report(console)
+    return Session(options, console).run()
 
 
 def _replay(options: argparse.Namespace, console: Console) -> int:
@@ -113,6 +110,8 @@ class Session:
         o = self.options
         if o.resume and o.results is None:
             raise InputError("--resume goes on where a file ends: name it with --results FILE")
+        if o.out.exists():
+            make_folder(o.out)  # which refuses a file, before there is anything to put there
         self.first = o.seed if o.seed is not None else int(time.time()) % 10**9 * 1000
         self.next = self.first
         if o.resume and o.results.exists():
@@ -208,7 +207,7 @@ class Session:
         chosen = _various(self.tally.divergences, o.keep)
         if not chosen:
             return
-        o.out.mkdir(parents=True, exist_ok=True)
+        make_folder(o.out)
         child = Child("refxla_conformance.fuzz.worker")
         for divergence in chosen:
             path = o.out / f"{divergence['seed']}-{_as_file_name(divergence['check'])}.hlo"
@@ -233,9 +232,15 @@ class Session:
             partial.replace(self.options.results)
 
     def _load(self) -> None:
-        data = json.loads(self.options.results.read_text())
-        self.tally = Tally.of_json(data["tally"])
-        self.first = data["seed"]
+        path = self.options.results
+        try:
+            data = json.loads(path.read_text())
+            self.tally = Tally.of_json(data["tally"])
+            self.first = data["seed"]
+        except OSError as problem:
+            raise InputError(f"cannot read {path}: {problem.strerror}") from None
+        except (ValueError, LookupError, TypeError):
+            raise InputError(f"{path} is no file of results; name one that --results has written") from None
         self.next = self.first + self.tally.programs  # what was under way when it ended is done again
         self.waiting = []
 

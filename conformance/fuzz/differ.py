@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied
-from refxla_conformance.targets import Target, arrays
+from refxla_conformance.targets import Target, loaded
 from refxla_spec.compare import bits_equal
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
@@ -142,12 +142,12 @@ def of_target(sample: Sample, target: Target, reference: Expected | None = None)
     """One program on a target of the suite, called with other arguments and then with its own. Raises Unsupported."""
 
     def against_reference() -> str:
-        call = target.load(sample.module)
+        call = loaded(target, sample.module)
         arguments = [nested(sample.module, values) for values in (other_arguments(sample), sample.arguments)]
         copies = copied(arguments)
-        first = arrays(call(copies[0]))
+        first = call(copies[0])
         snapshot = copied(first)
-        actual = arrays(call(copies[1]))
+        actual = call(copies[1])
         if not bits_equal(copies, copied(arguments)):
             return CHANGES_ARGUMENTS
         return (

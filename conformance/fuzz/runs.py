@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS
+from refxla_conformance.targets import forms
 from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import compare, same_bits
+from refxla_spec.errors import plural
 from refxla_spec.module import Module
 from refxla_spec.numerics import type_of
+from refxla_spec.types import Shape
 
 from refxla._core.launch import Executor
 from refxla.codegen.opencl_program import program
@@ -59,10 +62,10 @@ class Expected:
     def difference(self, actual: Sequence[np.ndarray]) -> str:
         """What breaks the contract, or nothing."""
         if len(actual) != len(self.values):
-            return f"{len(actual)} results instead of {len(self.values)}"
+            return f"{forms(actual)} instead of {forms(self.values)}"
         for n, (g, value, bound) in enumerate(zip(actual, self.values, self.bounds, strict=True)):
             if (g.dtype, g.shape) != (value.dtype, value.shape):
-                return f"result {n} is {g.dtype}{list(g.shape)} instead of {value.dtype}{list(value.shape)}"
+                return f"result {n} is {Shape.of(g)} instead of {Shape.of(value)}"
             (c,) = compare(g, value, bound)
             if c.outside and n not in self._by_signs:
                 return (
@@ -124,10 +127,10 @@ def simulated(sample: Sample, without: Collection[str] = ()) -> Arrays:
 def different_bits(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> str:
     """Where the bits of two lists of results differ (one NaN is as good as another), or nothing."""
     if len(a) != len(b):
-        return f"{len(a)} results and {len(b)}"
+        return f"{plural(len(a), 'result')} and {len(b)}"
     for n, (x, y) in enumerate(zip(a, b, strict=True)):
         if (x.dtype, x.shape) != (y.dtype, y.shape):
-            return f"result {n} is {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}"
+            return f"result {n} is {Shape.of(x)} and {Shape.of(y)}"
         apart = ~same_bits(x, y)
         if apart.any():
             at = tuple(int(k[0]) for k in np.nonzero(apart)) if x.ndim else ()

@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from refxla.files import write_whole
+
 from ..arguments import output_file, whole
 from ..targets.child import Child, ChildDied, ChildError
 from ..targets.private import environment, missing, version
@@ -71,7 +73,8 @@ def main(options: argparse.Namespace) -> int:
     console.print(table({name: (primitive, outcome) for name, (primitive, outcome, _) in results.items()}))
     if options.json:
         rows = [{"primitive": p, "name": n, "outcome": o, "reason": r} for n, (p, o, r) in sorted(results.items())]
-        options.json.write_text(json.dumps({"jaxlib": version(), "seed": options.seed, "programs": rows}, indent=1))
+        report = {"jaxlib": version(), "seed": options.seed, "programs": rows}
+        write_whole(options.json, json.dumps(report, indent=1).encode())
     return 1 if any(outcome == "fail" for _, outcome, _ in results.values()) else 0
 
 

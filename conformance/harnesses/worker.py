@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.compare import TINY, distance, same_bits, ulp
-from refxla_spec.errors import Error, UnsupportedError
+from refxla_spec.errors import Error, UnsupportedError, plural
 from refxla_spec.numerics import type_of
 
 from refxla.frontends.jax import neutral_lowering
@@ -77,7 +77,7 @@ def try_one(name: str, seed: int) -> tuple[str, str]:
         return "fail", f"{type(problem).__name__}: {_first(problem)}"
     shapes = [p.shape for p in module.entry.parameters]
     if len(shapes) != len(inputs):
-        return "refused", f"{len(shapes)} parameters for {len(inputs)} arguments"
+        return "refused", f"{plural(len(shapes), 'parameter')} for {plural(len(inputs), 'argument')}"
     arrays = [x.astype(s.element_type.dtype, copy=False) for x, s in zip(inputs, shapes, strict=True)]
     case = Case(f"harness/{name}", "program", harness.group_name, str(module), tuple(arrays))
     verdict = check(case, compiler())
@@ -87,7 +87,7 @@ def try_one(name: str, seed: int) -> tuple[str, str]:
         return "fail", verdict.reason
     expected = expectation(case)
     if len(theirs) != len(expected.values):
-        return "fail", f"{len(expected.values)} results, and JAX has {len(theirs)}"
+        return "fail", f"{plural(len(expected.values), 'result')}, and JAX has {len(theirs)}"
     for n, (v, bound, other) in enumerate(zip(expected.values, expected.bounds, theirs, strict=True)):
         if (v.shape, v.dtype) != (other.shape, other.dtype):
             return "fail", f"result {n} is {v.dtype}{list(v.shape)}, and JAX has {other.dtype}{list(other.shape)}"

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import Error
 from rich.console import Console
 from rich.table import Table
+
+from refxla.files import write_whole
 
 from ..arguments import output_file, whole
 from ..cases import Case, collect
 from ..machine import machine
-from ..report import write_text
 from . import find, table
 from .liar import LIARS, TOOLS, Liar
 from .trial import Trials, checked, fuzzed, suite
@@ -38,20 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Run the command; 0 if each liar is caught by each tool that can meet it, 1 if not, 2 for a wrong call."""
     console = Console(highlight=False)
-    try:
-        liars = [find(name) for name in options.names] or list(LIARS.values())
-        if options.list:
-            for liar in liars:
-                console.print(f"{liar.name}: {liar.what}", markup=False, soft_wrap=True)
-            return 0
-        cases = collect()
-        rows = table.rows({tool: _put(tool, liars, cases, options, console) for tool in options.tool or TOOLS})
-        if options.json:
-            data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": rows}
-            write_text(options.json, json.dumps(data, indent=1) + "\n")
-    except Error as problem:
-        print(f"refxla-conformance: {problem}", file=sys.stderr)
-        return 2
+    liars = [find(name) for name in options.names] or list(LIARS.values())
+    if options.list:
+        for liar in liars:
+            console.print(f"{liar.name}: {liar.what}", markup=False, soft_wrap=True)
+        return 0
+    cases = collect()
+    rows = table.rows({tool: _put(tool, liars, cases, options, console) for tool in options.tool or TOOLS})
+    if options.json:
+        data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": rows}
+        write_whole(options.json, (json.dumps(data, indent=1) + "\n").encode())
     shown = Table("liar", *(options.tool or TOOLS), box=None)
     for name, _, *tools in table.lines(rows):
         shown.add_row(

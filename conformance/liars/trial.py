@@ -17,11 +17,11 @@ from refxla_spec.types import Value
 from refxla_spec.verdicts import Verdict, verdicts
 
 from ..cases import Case
-from ..check import CHANGES_ARGUMENTS, CHANGES_RESULTS, Misconduct, Outcome, asked, check, check_many
+from ..check import CHANGES_ARGUMENTS, CHANGES_RESULTS, Outcome, asked, check, check_many
 from ..fuzz import differ, runs
 from ..fuzz.dynamic import generate_dynamic
 from ..fuzz.generate import Sample, generate
-from ..targets import Target
+from ..targets import Misconduct, Target
 from ..targets.reference import Reference
 from .liar import Liar
 

@@ -37,6 +37,7 @@ from typing import Any
 
 from refxla_spec.errors import InputError
 
+from refxla.files import write_whole
 from refxla.version import commit
 
 from ..cases import Case
@@ -113,7 +114,7 @@ class Results:
 
     def write(self, path: Path) -> None:
         """The JSON, as a file. Raises InputError where it cannot be written."""
-        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
+        write_whole(path, (json.dumps(self.to_json(), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -145,12 +146,3 @@ def _result(verdict: Verdict) -> dict[str, Any]:
     always = {"outcome": verdict.outcome.value, "seconds": round(verdict.seconds, 4)}
     fields = ("reason", "undecided", "bits", "differences", "inputs", "expected", "got")
     return {**always, **{k: v for k, v in asdict(verdict).items() if k in fields and v}}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, its folder too. Raises InputError where that cannot be done."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from refxla_spec.errors import InputError
 from rich.console import Console
@@ -41,20 +42,11 @@ class Change:
 def diff(a: Results, b: Results) -> list[Change]:
     """What is different in b, in the order of CHANGES and then of the cases.
 
-    Targets are compared by name; where each report has just one, these two are compared whatever their names. Raises
-    InputError where the two have no target in common.
+    Targets are compared by name; where each report has just one, these two are compared whatever their names.
     """
-    if len(a.targets) == len(b.targets) == 1:
-        pairs = [(next(iter(a.targets)), next(iter(b.targets)))]
-    else:
-        pairs = [(t, t) for t in b.targets if t in a.targets]
-    if not pairs:
-        raise InputError(
-            f"no target in common: the first report is of {', '.join(a.targets)}, the second of {', '.join(b.targets)}"
-        )
     changes = []
     for name in {**a.rows, **b.rows}:
-        for before_name, after_name in pairs:
+        for before_name, after_name in _pairs(a, b):
             before = a.rows[name].results.get(before_name) if name in a.rows else None
             after = b.rows[name].results.get(after_name) if name in b.rows else None
             change = _change(before and before.outcome, after and after.outcome)
@@ -63,6 +55,13 @@ def diff(a: Results, b: Results) -> list[Change]:
             if change:
                 changes.append(Change(change, name, after_name, before, after))
     return sorted(changes, key=lambda c: list(CHANGES).index(c.change))
+
+
+def _pairs(a: Results, b: Results) -> list[tuple[str, str]]:
+    """The targets that are compared, by their names there and here."""
+    if len(a.targets) == len(b.targets) == 1:
+        return [(next(iter(a.targets)), next(iter(b.targets)))]
+    return [(t, t) for t in b.targets if t in a.targets]
 
 
 def _change(before: Outcome | None, after: Outcome | None) -> str:
@@ -81,8 +80,13 @@ def _change(before: Outcome | None, after: Outcome | None) -> str:
     return "gained" if after is Outcome.PASS else "changed"
 
 
-def show(console: Console, a: Results, b: Results) -> int:
-    """Prints the changes and how many there are of each; gives the exit status: 1 if any is of BAD, otherwise 0."""
+def show(console: Console, first: str, second: str) -> int:
+    """Prints the changes between two files and how many there are of each; gives the exit status: 1 if any is of BAD,
+    otherwise 0."""
+    a, b = (Results.read(Path(file)) for file in (first, second))
+    if not _pairs(a, b):
+        targets = [f"{file} has {', '.join(r.targets) or 'none'}" for file, r in ((first, a), (second, b))]
+        raise InputError(f"no target in common: {'; '.join(targets)}")
     changes = diff(a, b)
     table = Table(box=None, pad_edge=False)
     for column in ("change", "case", "before", "after", "why"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from . import Results, write_text
+from refxla.files import write_whole
+
+from . import Results
 
 PLACE = "/*report*/null"
 
@@ -22,4 +24,4 @@ def page(results: Results) -> str:
 
 def write(results: Results, path: Path) -> None:
     """The page as a file. Raises InputError where it cannot be written."""
-    write_text(path, page(results))
+    write_whole(path, page(results).encode())

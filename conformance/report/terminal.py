@@ -78,9 +78,10 @@ def show(console: Console, results: Results, every: bool = False) -> None:
             table.add_row(opcode, *(Text(str(only[o] or ""), STYLES[o]) for o in outcomes))
     if table.row_count:
         console.print(table)
-        if several:
-            meanings = ", ".join(f"{letter} {outcome.value}" for outcome, letter in LETTERS.items())
-            console.print(f"a number alone counts the cases that pass; {meanings}", style="dim")
+        met = {o for by_target in counts.values() for count in by_target.values() for o in count}
+        told = ", ".join(f"{letter} = {o.value}" for o, letter in LETTERS.items() if o in met)
+        if several and told:
+            console.print(f"In each column: how many cases pass, then {told}.", style="dim")
     if whole:
         rest = "other " if table.row_count else ""
         everywhere = " on every target" if several else ""

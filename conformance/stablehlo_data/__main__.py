@@ -20,7 +20,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from refxla.cli.failures import guarded
 from refxla.cli.options import Parser
+from refxla.files import write_whole
 
 from ..arguments import output_file, positive, whole
 from ..targets import make_target
@@ -35,6 +37,10 @@ WORKER = "refxla_conformance.stablehlo_data.worker"
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status: 0 if nothing failed, 1 if anything did, 2 for a wrong argument."""
+    return guarded(lambda: _command(arguments), "refxla-conformance")
+
+
+def _command(arguments: list[str] | None) -> int:
     parser = Parser(
         prog="python -m refxla_conformance.stablehlo_data",
         description=description,
@@ -50,11 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--limit", metavar="SECONDS", type=positive, default=120.0, help="for one file (120)")
     parser.add_argument("--reasons", metavar="N", type=whole(0), default=30, help="how many reasons to print (30)")
     options = parser.parse_args(arguments)
-    try:
-        versions = make_target(options.target).versions()
-        paths = files(options.checkout, options.only)
-    except InputError as problem:
-        parser.error(str(problem))
+    versions = make_target(options.target).versions()
+    paths = files(options.checkout, options.only)
     console = Console()
     results = run(options.checkout, paths, options.target, options.jobs, options.limit)
     rows = sorted(
@@ -63,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     if options.json:
         report = {"target": options.target, "versions": versions, "tests": rows}
-        options.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        write_whole(options.json, json.dumps(report, indent=1).encode())
     for table in (by_folder(rows), by_operation(rows), by_reason(rows, options.reasons)):
         console.print(table)
     return 1 if any(row["outcome"] == FAIL for row in rows) else 0

@@ -10,6 +10,7 @@ import numpy as np
 from refxla_spec.compare import ulp_distance
 from refxla_spec.numerics import type_of
 from refxla_spec.text import format_literal
+from refxla_spec.types import Shape
 
 # What StableHLO's own runner takes where a test says nothing, for checks written as custom calls and as operations.
 CLOSE_ULP = {True: 3, False: 1}
@@ -50,7 +51,7 @@ class Check:
     def difference(self, actual: np.ndarray, expected: np.ndarray) -> str:
         """What is wrong with a result under this check, or nothing."""
         if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
-            return f"{actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}"
+            return f"{Shape.of(actual)} instead of {Shape.of(expected)}"
         wrong = ~self._holds(actual, expected)
         if not np.any(wrong):
             return ""

@@ -12,14 +12,14 @@ import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import bits_equal, compare
 from refxla_spec.devices import device_counts
-from refxla_spec.errors import Error, UnsupportedError
+from refxla_spec.errors import Error, UnsupportedError, plural
 from refxla_spec.interpreter import run
 from refxla_spec.module import Module
 from refxla_spec.verify import verify
 
 from refxla.frontends.stablehlo import Converter
 
-from ..targets import Target, leaves, make_target
+from ..targets import Target, given, leaves, make_target
 from ..targets.child import serve
 from ..targets.reference import Reference
 from .extract import Test, segments, tests
@@ -106,7 +106,7 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         row.outcome, row.stage, row.reason = FAIL, "verifier", _line(problem)
         return row
     try:
-        results = target.run(main, arguments)
+        results = given(target, "run", main, target.run(main, arguments))
     except UnsupportedError as problem:
         row.outcome, row.stage, row.reason = UNSUPPORTED, "target", _line(problem)
         return row
@@ -114,7 +114,11 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         row.outcome, row.stage, row.reason = FAIL, "target", f"{type(problem).__name__}: {_line(problem)}"
         return row
     if len(results) <= max(c.place for c in test.checks):
-        row.outcome, row.stage, row.reason = FAIL, "target", f"{len(results)} results for {len(test.checks)} checks"
+        row.outcome, row.stage, row.reason = (
+            FAIL,
+            "target",
+            f"{plural(len(results), 'result')} for {plural(len(test.checks), 'check')}",
+        )
         return row
     pairs = [(c, results[c.place], e) for c, e in zip(test.checks, expected, strict=True)]
     wrong = [w for c, r, e in pairs if (w := c.difference(np.asarray(r), np.asarray(e)))]

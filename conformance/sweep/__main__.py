@@ -1,11 +1,8 @@
-"""python -m refxla_conformance.sweep: as refxla-conformance sweep."""
+"""python -m refxla_conformance.sweep: as `refxla-conformance sweep`."""
 
 import sys
 
-from refxla.cli.options import Parser
+from ..__main__ import main
 
-from .command import add_arguments, main
-
-parser = Parser(prog="refxla-conformance sweep")
-add_arguments(parser)
-sys.exit(main(parser.parse_args()))
+if __name__ == "__main__":
+    sys.exit(main(["sweep", *sys.argv[1:]]))

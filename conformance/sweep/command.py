@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
+from functools import partial
 
 from refxla_spec.errors import Error, InputError, UnsupportedError
 from refxla_spec.operation import operations
@@ -16,7 +17,7 @@ from refxla.version import commit
 
 from ..arguments import output_file, power_of_two
 from ..machine import processor
-from ..targets import Target, make_target
+from ..targets import Target, loaded, make_target
 from . import table
 from .functions import Function, functions
 from .measure import measure, values_of
@@ -100,13 +101,14 @@ def _one(
     def say(text: str, style: str = "") -> None:
         console.print(f"{function!s:34} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
 
+    load = partial(loaded, target)
     try:
-        doubt = suspect(function, target.load, target.flushes_subnormals)
+        doubt = suspect(function, load, target.flushes_subnormals)
         if doubt:
             say(f"cannot be judged: {doubt}", "red")
             return "suspect"
-        worst = measure(function, target.load, sample, target.flushes_subnormals, tick)
-        precise = error_at(function, worst.bits, target.load) if function.bound else None
+        worst = measure(function, load, sample, target.flushes_subnormals, tick)
+        precise = error_at(function, worst.bits, load) if function.bound else None
     except UnsupportedError as error:
         say(f"unsupported: {str(error).splitlines()[0]}", "yellow")
         return "unsupported"

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from refxla_spec.errors import InputError
 
+from refxla.files import write_whole
+
 KEPT = Path(__file__).parent / "worst.json"
 
 
@@ -55,7 +57,7 @@ def read(path: Path = KEPT) -> list[Row]:
 def write(rows: list[Row], path: Path) -> None:
     """Writes the table, sorted by operation, number of operands and type."""
     functions = [asdict(row) for row in sorted(rows, key=lambda row: (row.opcode, row.type, row.function))]
-    path.write_text(json.dumps({"functions": functions}, indent=1) + "\n")
+    write_whole(path, (json.dumps({"functions": functions}, indent=1) + "\n").encode())
 
 
 def markdown(rows: list[Row]) -> Iterator[str]:

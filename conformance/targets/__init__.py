@@ -21,16 +21,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import inspect
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 from refxla_spec.errors import Error, InputError
 from refxla_spec.lexer import suggestion
 
-from .base import Target, arrays, leaves
+from .base import Misconduct, Target, arrays, forms, given, leaves, loaded
 
-__all__ = ["ENTRY_POINTS", "NAMES", "Target", "arrays", "leaves", "make_target", "target_names"]
+__all__ = [
+    "ENTRY_POINTS", "NAMES", "Misconduct", "Target", "arrays", "forms", "given", "leaves", "loaded", "make_target",
+    "target_names",
+]  # fmt: skip
 
 ENTRY_POINTS = "refxla_conformance.targets"
 NAMES = {
@@ -87,8 +93,9 @@ def _made(name: str) -> Target:
         raise InputError(f"target {name} cannot be loaded as module:Class: {error}") from error
     if not (isinstance(adapter, type) and issubclass(adapter, Target)):
         raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
-    if all(getattr(adapter, method) is getattr(Target, method) for method in ("run", "load", "run_many")):
+    if adapter.run is Target.run:
         raise InputError(f"target {name}: class {adapter.__name__} has no method run(module, arguments)")
+    _check_signatures(name, adapter)
     try:
         return adapter()
     except Error:
@@ -98,6 +105,31 @@ def _made(name: str) -> Target:
         where = f"{place.filename.rsplit('/', 1)[-1]}, line {place.lineno}"
         where = "it is made without arguments" if place.filename == __file__ else where
         raise InputError(f"target {name} cannot be made: {type(error).__name__}: {error} ({where})") from error
+
+
+def _check_signatures(name: str, adapter: type[Target]) -> None:
+    """Raises InputError for a class that cannot be made without arguments, or a method that does not take what Target's
+    takes: a call of it would be said to be wrong where it stands in the suite."""
+    if not _takes(adapter):
+        own = f"{adapter.__name__}{inspect.signature(adapter)}"
+        raise InputError(f"target {name}: {own} asks for arguments, and an adapter is made without any")
+    for method, meant in inspect.getmembers(Target, inspect.isfunction):
+        _, *taken = inspect.signature(meant).parameters
+        mine = inspect.getattr_static(adapter, method)
+        if inspect.isfunction(mine) and not _takes(mine, "self", *taken):
+            own, instead = f"{method}{inspect.signature(mine)}", f"{method}({', '.join(['self', *taken])})"
+            raise InputError(f"target {name}: class {adapter.__name__} defines {own}; it has to be {instead}")
+
+
+def _takes(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a function can be called with these arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # it does not say what it takes, as some that are not written in Python
+        pass
+    return True
 
 
 def target_names() -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import UnsupportedError, a_type, plural
 from refxla_spec.module import Module
-from refxla_spec.types import Value
+from refxla_spec.types import BY_DTYPE, Shape, Value
 
 
 class Target:
@@ -79,6 +79,53 @@ class Target:
 def leaves(value: Any) -> list[Any]:
     """The arrays (and the Nones of tokens) of nested tuples and lists, in order."""
     return [leaf for v in value for leaf in leaves(v)] if isinstance(value, (tuple, list)) else [value]
+
+
+class Misconduct(Exception):
+    """What a target does and must not, besides giving a wrong result; the message says whose fault it is."""
+
+
+def given(target: Target, method: str, module: Module, value: Any) -> list[np.ndarray]:
+    """The arrays of what a method of a target gave for a program. Raises Misconduct for what is no list of arrays."""
+    if isinstance(value, (tuple, list)):
+        wrong = next((what for what in map(_no_array, leaves(value)) if what), "")
+        what = wrong and f"{wrong} in {a_type(value)}"
+    else:
+        what = "None" if value is None else _no_array(value)
+    if what:
+        raise Misconduct(
+            f"{method} of class {type(target).__name__} gave {what}; it has to give a list of NumPy arrays, the leaves "
+            f"of the result, which is {module.entry.root.shape.without_layout()}"
+        )
+    return arrays(value)
+
+
+def _no_array(leaf: Any) -> str:
+    """What a leaf of a result is, if it is no array of one of HLO's types; else nothing."""
+    if leaf is None:  # a token
+        return ""
+    if not hasattr(leaf, "__array__"):
+        return f"{leaf!r:.80} of type {type(leaf).__name__}"
+    array = np.asarray(leaf)
+    return "" if array.dtype in BY_DTYPE else f"an array of NumPy type {array.dtype}, which HLO does not have,"
+
+
+def loaded(target: Target, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
+    """`target.load`, as a function whose results are arrays. It and the function raise Misconduct for anything else."""
+    call = target.load(module)
+    if not callable(call):
+        raise Misconduct(f"load of class {type(target).__name__} gave {call!r:.80}; it has to give a function")
+    method = "run" if type(target).load is Target.load else "the function that load gave"
+    return lambda arguments: given(target, method, module, call(arguments))
+
+
+def forms(values: Sequence[np.ndarray]) -> str:
+    """The shapes of results in words: "1 result (f32[5])"."""
+    told = ", ".join(str(Shape.of(v)) for v in values[:MOST_FORMS]) + ", ..." * (len(values) > MOST_FORMS)
+    return f"{plural(len(values), 'result')} ({told})" if values else "no result"
+
+
+MOST_FORMS = 6  # shapes that are told
 
 
 def arrays(value: Any) -> list[np.ndarray]:

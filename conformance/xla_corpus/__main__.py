@@ -14,11 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import InputError
 from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from refxla.cli.failures import guarded
 from refxla.cli.options import Parser
 
 from ..arguments import positive, whole
@@ -34,6 +34,10 @@ WORKER = "refxla_conformance.xla_corpus.worker"
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status: 0 if everything is right or judged, 1 if not, 2 for a wrong argument."""
+    return guarded(lambda: _command(arguments), "refxla-conformance")
+
+
+def _command(arguments: list[str] | None) -> int:
     parser = Parser(
         prog="python -m refxla_conformance.xla_corpus",
         description=description,
@@ -50,10 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-j", "--jobs", metavar="N", type=whole(1), default=2, help="processes (2)")
     parser.add_argument("--limit", metavar="SECONDS", type=positive, default=60.0, help="for one text (60)")
     options = parser.parse_args(arguments)
-    try:
-        collection = corpus(options.checkout)
-    except InputError as problem:
-        parser.error(str(problem))
+    collection = corpus(options.checkout)
     texts = [t for t in collection.texts if fnmatch.fnmatch(t.file, options.only)]
     by_key = _kept(options.rows, {t.key for t in texts})
     if options.again:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import sys
 
+from refxla_spec.errors import InputError
 from refxla_spec.operation import operations
 
+from refxla.cli.failures import guarded
+from refxla.cli.options import Parser
+
+from ..targets import private
 from ..targets.child import Child
-from ..targets.private import environment
 from . import missing
 
 
 def main() -> int:
     """Asks, and prints."""
-    child = Child("refxla_conformance.xla_vocabulary.worker", environment())
+    return guarded(_command, "refxla-conformance")
+
+
+def _command() -> int:
+    Parser(prog="python -m refxla_conformance.xla_vocabulary", description=__doc__).parse_args()
+    if reason := private.missing():
+        raise InputError(reason)
+    child = Child("refxla_conformance.xla_vocabulary.worker", private.environment())
     try:
         gaps = [*missing.fields(), *(f"the opcode {o}" for o in missing.opcodes(child))]
         for opcode in operations():

@@ -6,7 +6,7 @@ import argparse
 from contextlib import nullcontext
 from pathlib import Path
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.module import Module
 from refxla_spec.verify import verify as check_rules
 from rich.box import SIMPLE_HEAD
@@ -60,10 +60,8 @@ def build(flags: argparse.Namespace, module: Module) -> int:
     data = pack(executable.saved())
     write_bytes(flags.output, data)
     if flags.output != "-":
-        kernels = len(executable.plan.kernels)
-        write(
-            f"{flags.output}: {kernels} kernel{'s' * (kernels != 1)} for {executable.device}, {bytes_text(len(data))}"
-        )
+        kernels = plural(len(executable.plan.kernels), "kernel")
+        write(f"{flags.output}: {kernels} for {executable.device}, {bytes_text(len(data))}")
     return 0
 
 
@@ -106,16 +104,18 @@ def verify(options: argparse.Namespace, module: Module) -> int:
     with show_progress(f"verifying {module.name}"):
         check_rules(module)
     count = sum(1 for _ in module.instructions())
-    computations = len(module.computations)
-    plural = "" if computations == 1 else "s"
-    write(f"{module.name} is valid: {count} instructions in {computations} computation{plural}")
+    computations = plural(len(module.computations), "computation")
+    write(f"{module.name} is valid: {plural(count, 'instruction')} in {computations}")
     return 0
 
 
 def convert(options: argparse.Namespace, module: Module) -> int:
     """`refxla convert`: the other form of a program."""
     suffixes = {".pb": "proto", ".hlo": "text", ".txt": "text", ".mlir": "stablehlo"}
-    form = options.to or suffixes.get(Path(options.out).suffix)
+    suffix = Path(options.out).suffix
+    form = options.to or suffixes.get(suffix)
+    if form != suffixes.get(suffix, form):
+        raise InputError(f"--to {form}: {options.out} is {suffixes[suffix]} by its suffix; name OUT otherwise")
     if form is None:
         raise InputError(
             f"{options.out}: is that text or a proto? Name it .hlo, .txt, .pb or .mlir, or say --to "
@@ -174,6 +174,8 @@ def _findings(device: runtime_devices.Device) -> Text:
 def cache(options: argparse.Namespace) -> int:
     """`refxla cache`: where it is, how large, and away with it."""
     store = disk()
+    if store.directory.exists() and not store.directory.is_dir():
+        raise InputError(f"{store.directory} is a file, and no cache; name a directory by REFXLA_CACHE_DIR")
     if options.clear:
         write(f"{bytes_text(store.clear())} removed from {store.directory}")
     else:

@@ -51,10 +51,10 @@ def write(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
-def complain(kind: str, message: str) -> None:
+def complain(kind: str, message: str, command: str = "refxla") -> None:
     """One line (or more, if the message has an excerpt) on standard error: `refxla: error: ...`."""
     console = _console(stderr=True)
-    console.print(f"refxla: {kind}: ", style="bold red" if kind == "error" else "bold yellow", end="")
+    console.print(f"{command}: {kind}: ", style="bold red" if kind == "error" else "bold yellow", end="")
     console.print(message)
 
 

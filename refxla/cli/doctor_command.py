@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from refxla_spec.errors import Error
+from refxla_spec.errors import Error, plural
 from refxla_spec.lexer import suggestion
 from refxla_spec.text import parse
 from rich.table import Table
@@ -78,8 +78,8 @@ def doctor(options: argparse.Namespace) -> int:
         subject = f.subject
     show(table)
     count = {v: sum(f.verdict == v for f in findings) for v in (NOTE, FAULT)}
-    notes = f"{count[NOTE]} note{'s' * (count[NOTE] != 1)}"
-    faults = f"{count[FAULT]} fault{'s' * (count[FAULT] != 1)}"
+    notes = plural(count[NOTE], "note")
+    faults = plural(count[FAULT], "fault")
     write(f"\n{faults}, {notes}." if count[FAULT] else f"\nNothing is wrong; {notes}.")
     return 1 if count[FAULT] else 0
 
@@ -197,7 +197,7 @@ _GPUS = (
 def threads() -> Iterator[Finding]:
     """How many cores a program may use."""
     here, all_of_them = cores(), os.cpu_count() or 1
-    text = f"{here.count} core{'s' * (here.count != 1)}"
+    text = plural(here.count, "core")
     if here.limit:
         yield Finding(NOTE, "threads", f"{text} of {all_of_them}: {here.limit}")
     else:

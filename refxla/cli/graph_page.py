@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html import escape
 
+from refxla_spec.errors import plural
 from refxla_spec.module import Instruction
 
 from ..codegen.merged_kernel_emitter import body_text
@@ -124,7 +125,7 @@ def sources(explanation: Explanation) -> str:
     for n, (fusion, _) in enumerate(explanation.fusions, 1):
         for kernel in explanation.kernels_of(fusion):
             pointers = "".join(f"// a{k}: {_pointer(a)}\n" for k, a in enumerate(kernel.arguments))
-            items = f"{kernel.items} work item{'s' * (kernel.items != 1)}"
+            items = plural(kernel.items, "work item")
             parts.append(
                 f"<details><summary><code>{n}. {escape(kernel.name)}</code>, {items}</summary>"
                 f"<pre>{escape(pointers + body_text(kernel))}</pre></details>"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
-from refxla_spec.errors import Error, InputError, InvalidProgramError
+from refxla_spec.errors import InputError, InvalidProgramError
 from refxla_spec.grammar import ELISIONS
 
 from ..ir.library_calls import CHOICES
 from .console import complain
+from .failures import guarded
 from .options import Parser
 
 EPILOG = """\
@@ -32,17 +30,11 @@ executable of `refxla build`, or - for standard input. Its contents tell which.
 """
 
 
-class _Parser(Parser):
-    def error(self, message: str) -> NoReturn:
-        """The same as an exception, which `main` says."""
-        raise InputError(f"{message}; see {self.prog} --help")
-
-
 def parser() -> argparse.ArgumentParser:
     """The grammar of the command line."""
     from .. import __version__
 
-    top = _Parser(
+    top = Parser(
         prog="refxla",
         description="The XLA compiler made readable: HLO programs in, fused OpenCL kernels out.",
         epilog=EPILOG,
@@ -111,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
         )
         subparser.add_argument("--without", metavar="PASS", action="append", help=omission)
 
-    command("verify", "check every rule of HLO; the first that is broken is shown with its line")
+    command("verify", "check every rule of HLO; the first that is broken is shown with its line; exit status 1")
     convert = command("convert", "text to proto, proto to text, StableHLO to either and back")
     convert.add_argument(
         "out", metavar="OUT", help="where to; .pb is a proto, .hlo and .txt are text, .mlir is StableHLO, - is stdout"
@@ -138,59 +130,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit status and raises nothing but what --help and --version do (SystemExit)."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter
     warnings.showwarning = lambda message, *_, **__: complain("warning", str(message))
+    return guarded(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    options = parser().parse_args(arguments)
+    if options.command is None:
+        raise InputError("name a command; `refxla --help` lists them: run, show, explain, ...")
     try:
-        if sys.stdout is None:
-            return _fail("standard output is closed")
-        options = parser().parse_args(arguments)
-        if options.command is None:
-            return _fail("name a command; `refxla --help` lists them: run, show, explain, ...")
-        status = _dispatch(options)
-        sys.stdout.flush()
-        return status
+        return _dispatch(options)
     except InvalidProgramError as problem:
-        status = _fail(str(problem))
-        return 1 if options.command == "verify" else status  # which was asked whether the program is valid
-    except Error as problem:
-        return _fail(str(problem))
-    except KeyboardInterrupt:
-        complain("error", "interrupted")
-        exec("")  # of an interruption of such a text, as dataclasses have, Python dies unless another follows
-        return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
-        _silence_stdout()
-        return 141
-    except OSError as problem:
-        _silence_stdout()
-        what = "the disk is full" if problem.errno == errno.ENOSPC else problem.strerror or str(problem)
-        return _fail(f"{what}{f': {problem.filename}' if problem.filename else ' (standard output)'}")
-    except MemoryError as problem:
-        return _fail(f"not enough memory{f' ({problem})' if str(problem) else ''}; the program's arrays do not fit")
-    except Exception as problem:  # a fault of refxla: said as one, with its place
-        if os.environ.get("REFXLA_TRACEBACK"):
-            traceback.print_exc()
-        frame = traceback.extract_tb(problem.__traceback__)[-1]
-        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-        return _fail(
-            f"a fault of refxla itself, {type(problem).__name__} at {place}: {problem}; please report it with the "
-            "program (REFXLA_TRACEBACK=1 shows where it happened)"
-        )
-
-
-def _fail(message: str) -> int:
-    complain("error", message)
-    return 2
-
-
-def _silence_stdout() -> None:
-    """What Python would still write at exit goes nowhere, so that it cannot fail again."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):
-        pass
+        if options.command != "verify":
+            raise
+        complain("error", str(problem))  # it is what the command tells, as a check that fails
+        return 1
 
 
 def _keep_the_program(options: argparse.Namespace) -> None:

@@ -8,10 +8,10 @@ from fnmatch import fnmatch
 from textwrap import fill
 
 from refxla_spec.accepted_types import accepted
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.lexer import suggestion
 from refxla_spec.operation import operations
-from refxla_spec.types import ELEMENT_TYPES
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -33,7 +33,7 @@ def ops(options: argparse.Namespace) -> int:
             raise InputError("--type is about operations of HLO; leave --frontend out")
         return _listed(options.frontend, options.names)
     if options.type is not None and options.type not in TYPES:
-        raise InputError(f"there is no element type {options.type!r}{suggestion(options.type, TYPES)}; there are: "
+        raise InputError(f"there is no element type {options.type!r}{_suggested(options.type)}; there are: "
                          f"{', '.join(TYPES)}")  # fmt: skip
     opcodes = sorted(operations())
     for name in options.names:
@@ -51,12 +51,20 @@ def ops(options: argparse.Namespace) -> int:
                 count, refused = count + 1, refused + (how == REFERENCE_ONLY)
                 table.add_row(opcode, how, in_short(types))
     show(table)
-    kind = f" take {options.type}" if options.type else ""
+    of = plural(len(chosen if options.type else opcodes), "operation") + " named" * bool(options.names and options.type)
+    kind = f" take{'s' * (count == 1)} {options.type}" if options.type else ""
     compiled = "all of them are compiled" if not refused else f"{count - refused} are compiled"
-    write(f"{count} of {len(operations())} operations{kind}; {compiled}, all run on the reference. {_ELSEWHERE}")
+    run = f"; {compiled}, all run on the reference" if count else ""
+    write(f"{count} of {of}{kind}{run}. {_ELSEWHERE}")
     if not options.names and options.type is None:
         write("refxla ops --frontend numpy|jax|torch lists what functions of these may use.")
     return 0
+
+
+def _suggested(name: str) -> str:
+    """The type that is meant by a name that is none, such as NumPy's float32."""
+    of_numpy = next((t.name for dtype, t in BY_DTYPE.items() if dtype.name == name), None)
+    return suggestion(name, TYPES) if of_numpy is None else f"; did you mean {of_numpy!r}?"
 
 
 def in_short(types: tuple[str, ...]) -> str:

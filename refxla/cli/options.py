@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from refxla_spec.errors import InputError
 from refxla_spec.lexer import suggestion
 
 
@@ -19,9 +20,8 @@ class Parser(argparse.ArgumentParser):
         self.allow_abbrev = False
 
     def error(self, message: str) -> NoReturn:
-        """One line in the style of all errors, and where to read more; exit status 2."""
-        command = self.prog.removeprefix("python -m ").partition(" ")[0]
-        self.exit(2, f"{command}: error: {message}; see {self.prog} --help\n")
+        """A line in the style of all errors (see `guarded`), and where to read more; argparse's own has the usage."""
+        raise InputError(f"{message}; see {self.prog} --help")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As argparse's, but unknown options are an error here already, where those that there are are known: the

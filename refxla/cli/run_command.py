@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.module import Module
 from refxla_spec.verdicts import FALSE_ALARM, Report, Verdict, Verdicts, verdicts
 from rich.box import SIMPLE_HEAD
@@ -34,6 +34,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
     if options.random is not None and options.random < 0:
         raise InputError(f"--random {options.random}: a seed is 0 or more")
+    if options.no_machine_code and options.saved is None:
+        raise InputError(f"--no-machine-code is for executables of `refxla build`, and {options.file} is none")
     if prod(run_on_devices.counts(options, module)) > 1 or feeds.is_fed(module) or options.infeed is not None:
         return run_on_devices.run(options, module)
     if options.inputs is not None:
@@ -46,7 +48,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         many = len(names(module))
         more = ", ..." if many > 6 else ""
         raise InputError(
-            f"the program takes {many} array{'s' * (many != 1)}: {listed}{more}; give --inputs FILE or --random SEED"
+            f"the program takes {plural(many, 'array')}: {listed}{more}; give --inputs FILE or --random SEED"
         )
     else:
         arguments = []
@@ -154,7 +156,7 @@ def _header(executable: Any, compiled: float, times: list[float]) -> Table:
         table.add_row("ran", f"in {duration(times[0])}")
     else:
         middle = float(np.median(times))
-        table.add_row("ran", f"{len(times)} times: best {duration(min(times))}, median {duration(middle)}")
+        table.add_row("ran", f"{plural(len(times), 'time')}: best {duration(min(times))}, median {duration(middle)}")
     return table
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.devices import Host, device_counts, run_devices
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.groups import devices_text
 from refxla_spec.module import Module
 from refxla_spec.verify import verify
@@ -87,8 +87,9 @@ def _arguments(options: argparse.Namespace, module: Module, count: int) -> list[
     if names(module):
         listed = ", ".join(f"dev0.{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
         raise InputError(
-            f"each of {count} devices takes {len(names(module))} arrays: {listed}; give --inputs FILE (where arg0 is "
-            "for every device that has no devN.arg0) or --random SEED (device n gets what the seed SEED + n gives)"
+            f"each of {count} devices takes {plural(len(names(module)), 'array')}: {listed}; give --inputs FILE "
+            "(where arg0 is for every device that has no devN.arg0) or --random SEED (device n gets what the seed "
+            "SEED + n gives)"
         )
     return [[] for _ in range(count)]
 

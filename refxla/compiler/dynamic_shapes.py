@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.dynamic import check_sizes
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 from refxla_spec.types import Shape
 
 from ..passes.dynamic_padder import sizes_of
@@ -33,7 +33,7 @@ class Sizes:
         """
         if len(values) != len(self.parameters):
             raise InputError(
-                f"the program takes {len(self.parameters)} arguments "
+                f"the program takes {plural(len(self.parameters), 'argument')} "
                 f"({', '.join(str(s.without_layout()) for s in self.parameters)}), {len(values)} given"
             )
         arrays = [self._padded(n, v) for n, v in enumerate(values)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, plural
 
 from ..files import write_whole
 from ..ir.trees import CallingConvention
@@ -109,7 +109,7 @@ def unpack(data: bytes, name: str) -> SavedExecutable:
             "one; a program is compiled by refxla.compile(path)"
         )
     if len(data) < _HEAD:
-        raise InputError(f"{name} is cut off after {len(data)} bytes; copy or build it again")
+        raise InputError(f"{name} is cut off after {plural(len(data), 'byte')}; copy or build it again")
     place = len(MARK)
     number, size = (int.from_bytes(data[a:b], "little") for a, b in ((place, place + 4), (place + 4, place + 12)))
     if number != FORMAT:

@@ -69,7 +69,7 @@ class Explanation:
     def totals(self) -> str:
         """Fusions, launched kernels, the work of a call and its temporary memory, in one line."""
         fusions, kernels = len(self.fusions), len(self.plan.kernels)
-        shape = f"{fusions} fusion{'s' * (fusions != 1)}, launched as {kernels} kernel{'s' * (kernels != 1)}"
+        shape = f"{plural(fusions, 'fusion')}, launched as {plural(kernels, 'kernel')}"
         once = " (of loops, one iteration)" if self._has_loops else ""
         total, memory = cost_of(self.plan), bytes_text(self.plan.arena_bytes)
         moved, saved = bytes_text(total.bytes_read + total.bytes_written), bytes_text(total.bytes_saved)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from refxla_spec.errors import plural
 
 from .._core.array import Array
 from .._core.launch import STEPS
@@ -104,7 +105,7 @@ class Profile:
         ran = f"{launches.total:,} step{'s' * (launches.total != 1)}"
         return (
             f"{self.name}: {launches.seconds * 1e6:,.1f} us a call on {self.device}, {ran}",
-            f"each kernel a launch: {kernels.seconds * 1e6:,.1f} us a call, {len(kernels.steps)} kernels",
+            f"each kernel a launch: {kernels.seconds * 1e6:,.1f} us a call, {plural(len(kernels.steps), 'kernel')}",
         )
 
     @property

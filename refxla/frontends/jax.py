@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError, UnsupportedError, plural
+from refxla_spec.errors import InputError, UnsupportedError, indefinite, plural
 from refxla_spec.module import Module
 
 from .._core.array import Array
@@ -394,8 +394,8 @@ def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None =
         if issubclass(kind, tuple) and keys is None and len(getattr(kind, "_fields", ())) == len(children):
             return Nested("named tuple", children, kind._fields, kind.__name__)
         raise UnsupportedError(
-            f"{where} holds a {kind.__name__}, a class that a file does not know: take and give tuples, lists, dicts "
-            "and named tuples in what is saved"
+            f"{where} holds {indefinite(kind.__name__)}, a class that a file does not know: take and give "
+            "tuples, lists, dicts and named tuples in what is saved"
         )
 
     return tree_of(structure)

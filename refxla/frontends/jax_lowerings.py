@@ -180,7 +180,7 @@ def _checked(function: Callable[..., Any], result_avals: Sequence[Any]) -> Calla
 
 
 def primitives() -> list[str]:
-    """The names of JAX's primitives that have a lowering for a platform that is nobody's, or for refxla."""
+    """The names of JAX's primitives that have a lowering for refxla: its own, that of all platforms, or a CPU's."""
     register()
-    registry = [*mlir._lowerings, *mlir._platform_specific_lowerings[PLATFORM]]
-    return sorted({primitive.name for primitive in registry})
+    registry = (mlir._lowerings, *(mlir._platform_specific_lowerings[platform] for platform in (PLATFORM, "cpu")))
+    return sorted({primitive.name for rules in registry for primitive in rules})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError, plural
 from refxla_spec.module import Module
 
 from .._core.calls import Caller, Shortcut
@@ -227,7 +227,9 @@ def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int 
     for n in numbers:
         place = n + len(order) if n < 0 else n
         if not (0 <= place < len(order) or open_ended):
-            raise InputError(f"static_argnums: {n} is no place of {len(order)} parameters ({', '.join(order)})")
+            raise InputError(
+                f"static_argnums: {n} is no place of {plural(len(order), 'parameter')} ({', '.join(order)})"
+            )
         keys |= {place, order[place]} if place < len(order) else {place}
     for name in names:
         if not open_ended and name not in parameters:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from refxla_spec.errors import a_type
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import ElementType, Shape
 
@@ -107,7 +108,7 @@ class _Writer:
             return f"{array.dtype.name}{np.shape(value)}{hashlib.sha256(array.tobytes()).hexdigest()}"
         if dataclasses.is_dataclass(value):
             return self.fields(value)
-        raise TypeError(f"a {type(value).__name__} is no value of an attribute")
+        raise TypeError(f"{a_type(value)} is no value of an attribute")
 
     def fields(self, value: Any) -> str:
         each = (self.text(getattr(value, f.name)) for f in dataclasses.fields(value))

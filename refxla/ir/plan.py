@@ -270,7 +270,7 @@ class Plan:
     donated: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        kernels = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
+        kernels = plural(len(self.kernels), "kernel")
         lines = [
             f"plan {self.name}: {kernels}, arena {self.arena_bytes} bytes, "
             f"constants {self.constant_bytes} bytes, workspace {self.workspace_bytes} bytes"

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from refxla_spec import grammar
 from refxla_spec.attributes import INT_LISTS, REQUIRED, Attribute
-from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError
+from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError, plural
 from refxla_spec.leniency import is_lenient, lenient_reading
 from refxla_spec.lexer import escape, suggestion, unescape
 from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, StackFrames, order_computations
@@ -300,7 +300,7 @@ class _Reader:
         if names == ("called_computations",):
             return {"called_computations": tuple(called)}
         if len(called) != len(names):
-            raise ParseError(f"{i.opcode} calls {len(called)} computations; it has {' and '.join(names)}")
+            raise ParseError(f"{i.opcode} calls {plural(len(called), 'computation')}; it has {' and '.join(names)}")
         return dict(zip(names, called, strict=True))
 
 

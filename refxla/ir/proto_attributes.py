@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from refxla_spec import attributes as kinds
-from refxla_spec.errors import ParseError, UnsupportedError
+from refxla_spec.errors import ParseError, UnsupportedError, plural
 from refxla_spec.groups import (
     GroupList,
     Iota,
@@ -270,7 +270,7 @@ def _groups_from(message: Any) -> ReplicaGroups:
         axes, along = tuple((a.name, a.size) for a in mesh.axes), []
         for a in mesh_list.axes:
             if not 0 <= a.mesh_axis_index < len(axes):
-                raise ParseError(f"a mesh of {len(axes)} axes has no axis {a.mesh_axis_index}")
+                raise ParseError(f"a mesh of {plural(len(axes), 'axis', 'axes')} has no axis {a.mesh_axis_index}")
             part = (a.sub_axis_info.pre_size, a.sub_axis_info.size) if a.HasField("sub_axis_info") else ()
             along.append(MeshAxis(a.mesh_axis_index, *part))
         return mesh_groups(axes, tuple(along), ids)

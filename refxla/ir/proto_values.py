@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import ParseError, UnsupportedError
+from refxla_spec.errors import ParseError, UnsupportedError, plural
 from refxla_spec.types import BY_NUMBER, TUPLE, Layout, Shape, Value
 
 from .hlo_schema import CLASSES, ENUMS
@@ -61,7 +61,7 @@ def shape_to(shape: Shape, message: Any) -> None:
 def _layout_from(message: Any, rank: int) -> Layout:
     order = tuple(message.minor_to_major)
     if sorted(order) != list(range(rank)):
-        raise ParseError(f"a layout of {rank} dimensions is {list(order)}")
+        raise ParseError(f"a layout of {plural(rank, 'dimension')} is {list(order)}")
     for name in ("physical_shape", "index_primitive_type", "pointer_primitive_type", "split_configs", "dim_unique"):
         if getattr(message, name) and name in {field.name for field, _ in message.ListFields()}:
             raise UnsupportedError(f"a layout with {name} is not implemented")
@@ -109,7 +109,7 @@ def literal_from(message: Any, shape: Shape) -> Value:
     """The value of a LiteralProto, of the shape that the instruction states. Raises ParseError if it is another."""
     if shape.is_tuple:
         if len(message.tuple_literals) != len(shape.elements):
-            raise ParseError(f"a literal of {len(message.tuple_literals)} elements for the shape {shape}")
+            raise ParseError(f"a literal of {plural(len(message.tuple_literals), 'element')} for the shape {shape}")
         return tuple(literal_from(m, s) for m, s in zip(message.tuple_literals, shape.elements, strict=True))
     if not shape.is_array:
         raise ParseError(f"a literal cannot have the shape {shape}")
@@ -139,7 +139,7 @@ def _elements_from(message: Any, shape: Shape) -> np.ndarray:
     if shape.size and not flat.size:
         raise ParseError("the proto was saved without the values of its constants; save it with them")
     if flat.size != shape.size:
-        raise ParseError(f"a literal of {flat.size} elements for the shape {shape}")
+        raise ParseError(f"a literal of {plural(flat.size, 'element')} for the shape {shape}")
     return flat
 
 

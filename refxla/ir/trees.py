@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, a_type
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
         for key, child, part in _parts(tree, value, where):
             yield from flattened(child, part, f"{where}{key}")
     else:
-        raise InputError(f"{where}: a {type(tree).__name__} is no argument")
+        raise InputError(f"{where}: {a_type(tree)} is no argument")
 
 
 def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
@@ -180,7 +180,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return f"a dict with the keys {', '.join(map(repr, list(value)[:8]))}" if value else "an empty dict"
     if isinstance(value, (list, tuple)):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"{a_type(value)} of {len(value)}"
     return repr(value)[:60]
 
 

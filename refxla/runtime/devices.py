@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from refxla_spec.errors import DeviceError
+from refxla_spec.lexer import suggestion
 
 from ..codegen.primitives import build_options
 from ..device.description import Target
@@ -187,16 +188,19 @@ def choose(name: str | None = None) -> tuple[Device, str]:
         matches = [choice]
     else:
         matches = [d for n, d in by_name.items() if n.startswith(name)]
-    kind = name.partition(":")[0]
+    kind, _, which = name.partition(":")
+    known = suggestion(name, [*by_name, EMULATED_NAME, *MODELS])
+    if kind == "gpu" and which and not which.isdecimal():
+        known = f"; models of GPUs, for `refxla show --opencl`: {', '.join(MODELS)}{known}"
     if not matches and kind in ("cpu", "gpu") and all(d.kind != kind for d in by_name.values()):
         there = ", ".join(d.name for d in devices())
         raise DeviceError(
             f"no {kind.upper()} was found, and {name!r} is one ({origin}); there are: {there}; refxla devices and "
-            "refxla doctor show what was found"
+            f"refxla doctor show what was found{known}"
         )
     if len(matches) != 1:
         what = "no device is called" if not matches else f"{len(matches)} devices have names that start with"
-        raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}")
+        raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}{known}")
     return replace(matches[0], why=origin), origin
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from refxla_spec.errors import plural
+
 from .._core.launch import Executor
 from ..codegen.opencl_program import Program
 from ..device.description import Costs
@@ -62,7 +64,7 @@ class Executable(Executor):
 
     def __repr__(self) -> str:
         kernels = len(self.plan.kernels)
-        return f"<Executable {self.plan.name}: {kernels} kernel{'s' * (kernels != 1)} on {self.device.name}>"
+        return f"<Executable {self.plan.name}: {plural(kernels, 'kernel')} on {self.device.name}>"
 
 
 def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import Error
+from refxla_spec.errors import Error, plural
 
 
 class HostFunction:
@@ -37,7 +37,7 @@ def call(key: int, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]
         raise Error(f"the program calls host function {key} of another process, or of a function that is gone")
     values = entry.function(*operands)
     if len(values) != len(results):
-        raise Error(f"host function {key} gave {len(values)} results, and the program takes {len(results)}")
+        raise Error(f"host function {key} gave {plural(len(values), 'result')}, and the program takes {len(results)}")
     for value, result in zip(values, results, strict=True):
         array = np.asarray(value)
         if array.shape != result.shape or array.dtype != result.dtype:

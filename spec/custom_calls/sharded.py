@@ -182,7 +182,9 @@ def tiling(sharding: str | None, rank: int, instruction: Instruction, partitions
     else:
         devices = list(_numbers(match[3]))
     if len(devices) != np.prod(counts) or len(counts) < rank:
-        raise ParseError(f"{instruction.name}: {sharding} names {len(devices)} devices for {list(counts)} tiles")
+        raise ParseError(
+            f"{instruction.name}: {sharding} names {plural(len(devices), 'device')} for {list(counts)} tiles"
+        )
     places = dict(zip(devices, np.ndindex(counts), strict=True))
     along = [rank + n for n, kind in enumerate((match[4] or "").split(",")) if kind == "unreduced"]
     summands = {d: _index([(place[n], counts[n]) for n in along]) for d, place in places.items()} if along else {}

@@ -26,6 +26,7 @@ from ..collectives import (
     check_groups,
 )
 from ..devices import Device
+from ..errors import plural
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
@@ -62,7 +63,7 @@ def _check_parts(instruction: Instruction, operands: tuple[Shape, ...], size: in
     dimensions = instruction.dimensions
     if not dimensions:
         fits = size is None or len(operands) == size
-        require(fits, "C4", f"there are {len(operands)} operands for groups of {size}")
+        require(fits, "C4", f"{plural(len(operands), 'operand')} for groups of {size}")
         return
     fits = len(dimensions) == 1 and len(operands) == 1 and 0 <= dimensions[0] < operands[0].rank
     fits = fits and operands[0].dimensions[dimensions[0]] % (size or 1) == 0

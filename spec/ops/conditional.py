@@ -12,6 +12,7 @@ import numpy as np
 
 from ..attributes import COMPUTATION, COMPUTATIONS, Attribute
 from ..dynamic import union
+from ..errors import plural
 from ..module import Computation, Instruction
 from ..operation import Example, require
 from ..types import PRED, S32, Array, Shape, Value
@@ -39,10 +40,11 @@ def branches(instruction: Instruction) -> tuple[Computation, ...]:
 
 def infer(instruction: Instruction, branch_index: Shape, *operands: Shape) -> Shape:
     called = branches(instruction)
+    count = plural(len(called), "branch", "branches")
     fits = None not in called and branch_index.is_scalar
     fits = fits and (branch_index.element_type is S32 or branch_index.element_type is PRED and len(called) == 2)
-    require(fits, "C1", f"branch_index is {branch_index}, there are {len(called)} branches")
-    require(len(operands) == len(called), "C2", f"there are {len(operands)} operands for {len(called)} branches")
+    require(fits, "C1", f"branch_index is {branch_index}, for {count}")
+    require(len(operands) == len(called), "C2", f"{plural(len(operands), 'operand')} for {count}")
     for branch, operand in zip(called, operands, strict=True):
         parameters = [p.shape for p in branch.parameters]
         fits = len(parameters) == 1 and parameters[0].compatible(operand)

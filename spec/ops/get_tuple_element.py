@@ -1,6 +1,7 @@
 """The element of a tuple at a fixed index."""
 
 from ..attributes import INT, REQUIRED, Attribute
+from ..errors import plural
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -17,7 +18,8 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, operand: Shape) -> Shape:
     require(operand.is_tuple, "C1", f"operand is {operand}")
     count = len(operand.elements)
-    require(0 <= instruction.index < count, "C2", f"index is {instruction.index}, the tuple has {count} elements")
+    message = f"index is {instruction.index}, the tuple has {plural(count, 'element')}"
+    require(0 <= instruction.index < count, "C2", message)
     return operand.elements[instruction.index]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..attributes import PADDING, REQUIRED, Attribute
 from ..dynamic import marked
+from ..errors import plural
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Array, Shape
@@ -29,7 +30,8 @@ def infer(instruction: Instruction, operand: Shape, padding_value: Shape) -> Sha
     padding = instruction.padding
     alike = operand.is_array and padding_value.is_scalar and operand.element_type is padding_value.element_type
     require(alike, "C1", f"operand is {operand} and padding_value {padding_value}")
-    require(len(padding) == operand.rank, "C2", f"padding has {len(padding)} entries and operand is {operand}")
+    entries = plural(len(padding), "entry", "entries")
+    require(len(padding) == operand.rank, "C2", f"padding has {entries} and operand is {operand}")
     sizes = []
     for d, (p, size) in enumerate(zip(padding, operand.dimensions, strict=True)):
         require(p.interior >= 0, "C3", f"the interior padding of dimension {d} is {p.interior}")

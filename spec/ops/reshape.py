@@ -9,6 +9,7 @@ those of the operand at its size, one after the other; nothing of what its bound
 
 from ..attributes import INT, Attribute
 from ..dynamic import factors, reshaped_sizes, taker_of
+from ..errors import plural
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Array, Shape
@@ -26,7 +27,7 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     shape = instruction.shape
     same = operand.is_array and operand.element_type is shape.element_type
     require(same, "C1", f"operand is {operand}, the result {shape}")
-    message = f"operand is {operand} with {operand.size} elements, the result {shape} with {shape.size}"
+    message = f"operand is {operand} with {plural(operand.size, 'element')}, the result {shape} with {shape.size}"
     require(operand.size == shape.size, "C2", message)
     if operand.dynamic:
         for before, after in factors(operand.dimensions, shape.dimensions):

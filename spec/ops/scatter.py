@@ -24,6 +24,7 @@ import numpy as np
 
 from ..attributes import BOOL, COMPUTATION, INT, INTS, REQUIRED, Attribute
 from ..dynamic import marked, meet, meet_dimensions
+from ..errors import plural
 from ..indexing import batch_coordinates, index_vectors, without
 from ..module import Instruction
 from ..operation import Example, require
@@ -78,7 +79,8 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     left_out, window = i.inserted_window_dims + i.input_batching_dims, i.update_window_dims
     fits = len(set(left_out)) == len(left_out) and all(0 <= d < operand.rank for d in left_out)
     fits = fits and len(window) + len(left_out) == operand.rank
-    require(fits, "C5", f"blocks have {len(window)} dimensions, {left_out} are left out, operand is {operand}")
+    sizes = plural(len(window), "dimension")
+    require(fits, "C5", f"blocks have {sizes}, {left_out} are left out, operand is {operand}")
     fits = list(window) == sorted(set(window)) and all(0 <= d < update.rank for d in window)
     extents = without(operand.dimensions, left_out)
     fits = fits and all(update.dimensions[u] <= d for u, d in zip(window, extents, strict=True))

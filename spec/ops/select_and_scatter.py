@@ -17,6 +17,7 @@ import numpy as np
 
 from ..attributes import COMPUTATION, REQUIRED, WINDOW, Attribute
 from ..dynamic import marked
+from ..errors import plural
 from ..indexing import window_count, window_slices
 from ..module import Instruction, window_text
 from ..operation import Example, require
@@ -47,7 +48,7 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, operand: Shape, source: Shape, init_value: Shape) -> Shape:
     window = instruction.window
     fits = operand.rank == source.rank == len(window)
-    require(fits, "C1", f"operand is {operand}, source is {source}, the window has {len(window)} dimensions")
+    require(fits, "C1", f"operand is {operand}, source is {source}, the window has {plural(len(window), 'dimension')}")
     plain = all(min(w.size, w.stride) >= 1 and w.base_dilation == w.window_dilation == 1 for w in window)
     require(plain, "C5", f"the window is {window_text(window)}")
     counts = tuple(window_count(s, w) for s, w in zip(operand.dimensions, window, strict=True))

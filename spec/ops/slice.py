@@ -10,7 +10,7 @@ import builtins
 
 from ..attributes import REQUIRED, SLICES, Attribute
 from ..dynamic import marked
-from ..errors import EvaluationError
+from ..errors import EvaluationError, plural
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Array, Shape
@@ -29,7 +29,8 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, operand: Shape) -> Shape:
     parts = instruction.slice
     require(operand.is_array, "C1", f"operand is {operand}")
-    require(len(parts) == operand.rank, "C2", f"slice has {len(parts)} entries and operand is {operand}")
+    entries = plural(len(parts), "entry", "entries")
+    require(len(parts) == operand.rank, "C2", f"slice has {entries} and operand is {operand}")
     for d, (part, size) in enumerate(zip(parts, operand.dimensions, strict=True)):
         inside = 0 <= part.start <= part.limit <= size
         require(inside, "C3", f"[{part.start}:{part.limit}] of dimension {d}, which has size {size}")

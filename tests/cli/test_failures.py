@@ -172,3 +172,35 @@ def test_a_fault_of_refxla_is_said_to_be_one(refxla, program, monkeypatch):
 def test_input_that_is_cut_names_the_line(refxla, program):
     error = refxla("verify", program(SMALL[:-60])).error
     assert "program.hlo: line " in error and "^" in error
+
+
+def test_a_program_that_breaks_a_rule_is_a_check_that_fails(refxla, program):
+    broken = program("x = f32[2] parameter(0)\nROOT y = f32[3] negate(x)")
+    result = refxla("verify", broken)
+    assert result.status == 1 and result.err.startswith("refxla: error: ") and "negate_c2" in result.err
+    assert refxla("run", broken, "--random", "0").status == 2
+
+
+def test_options_that_contradict_what_they_are_given_with(refxla, program, tmp_path):
+    assert "for executables of" in refxla("run", program(), "--random", "0", "--no-machine-code").error
+    error = refxla("convert", program(), str(tmp_path / "out.hlo"), "--to", "proto").error
+    assert error.startswith("--to proto: ") and "out.hlo is text by its suffix" in error
+    assert not (tmp_path / "out.hlo").exists()
+
+
+def test_an_unknown_model_of_a_gpu_names_those_there_are(refxla, program):
+    error = refxla("show", program(), "--opencl", "--device", "gpu:nvidia-sm9").error
+    assert "gpu:nvidia-sm80" in error and "did you mean 'gpu:nvidia-sm90'?" in error
+    assert "did you mean 'pocl:gpu'?" in refxla("show", program(), "--opencl", "--device", "pocl:gqu").error
+
+
+def test_types_and_operations_that_are_nearly_known(refxla):
+    assert "did you mean 'f32'?" in refxla("ops", "--type", "float32").error
+    assert "did you mean 'negate'?" in refxla("ops", "neg").error
+    assert "1 of 1 operation named takes f32; all" in refxla("ops", "add", "--type", "f32").out
+
+
+def test_a_cache_that_is_a_file(refxla, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path / "file"))
+    assert refxla("cache").error == f"{tmp_path}/file is a file, and no cache; name a directory by REFXLA_CACHE_DIR\n"

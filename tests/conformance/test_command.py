@@ -7,19 +7,20 @@ import re
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from refxla_conformance.__main__ import main
 from refxla_conformance.arguments import positive, power_of_two, whole
-from refxla_conformance.cases import Case
+from refxla_conformance.cases import Case, collect
 from refxla_conformance.check import Outcome, Verdict
+from refxla_conformance.check import check as checked
 from refxla_conformance.fuzz import differ, record, runs
 from refxla_conformance.fuzz.generate import generate
 from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.harnesses import command as harnesses
+from refxla_conformance.report import Results
 from refxla_conformance.reproducer import script
 from refxla_conformance.sweep import functions
 from refxla_conformance.sweep.measure import CHUNK, values_of
@@ -280,6 +281,56 @@ def test_every_target_knows_what_it_was_asked_for_as():
     assert Path(__file__).exists() and make_target("reference").specification == "reference"
 
 
+ADAPTERS = """
+import numpy as np
+from refxla_conformance.targets import Target
+
+class Bare(Target):
+    def run(self, module, arguments): return {wrong}
+"""
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ("{'a': 1}", "run of class Bare gave {'a': 1} of type dict; it has to give a list of NumPy arrays"),
+        ("None", "run of class Bare gave None; it has to give .*, which is f32.5.$"),
+        ("[[1.5], [2]]", "gave 1.5 of type float in a list"),
+        ("np.array([None])", "gave an array of NumPy type object, which HLO does not have"),
+        ("[np.zeros(5)]", "result 0 is f64.5. instead of f32.5.$"),
+        ("[np.zeros(5, np.int32)] * 2", r"2 results \(s32.5., s32.5.\) instead of 1 result \(f32.5.\)"),
+    ],
+)
+def test_what_an_adapter_gives_and_should_not_is_told(wrong, told, tmp_path, monkeypatch):
+    (tmp_path / "wrong_results.py").write_text(ADAPTERS.replace("{wrong}", wrong))
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("wrong_results", None)
+    case = next(c for c in collect(names=["example/add/0"]))
+    assert re.search(told, checked(case, make_target("wrong_results:Bare")).reason)
+
+
+def test_an_adapter_that_takes_other_arguments_is_refused_at_once(tmp_path, monkeypatch):
+    run = "    def run(self, module, arguments): return []\n"
+    methods = {
+        "Short": "    def run(self, module): return []\n",
+        "Made": "    def __init__(self, device): pass\n" + run,
+        "Dumb": "    def verify(self): pass\n" + run,
+        "Right": "    def verify(self, text, more=0): pass\n    @staticmethod\n"
+        "    def run(module, arguments): return []\n",
+    }
+    text = "from refxla_conformance.targets import Target\n"
+    (tmp_path / "other_arguments.py").write_text(text + "".join(f"class {k}(Target):\n{m}" for k, m in methods.items()))
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, told in (
+        ("Short", "class Short defines run(self, module); it has to be run(self, module, arguments)"),
+        ("Made", "other_arguments:Made: Made(device) asks for arguments"),
+        ("Dumb", "it has to be verify(self, text)"),
+    ):
+        with pytest.raises(InputError, match=re.escape(told)):
+            make_target(f"other_arguments:{name}")
+    make_target("other_arguments:Right")
+
+
 def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys):
     (tmp_path / "nothing_to_run.py").write_text(
         "from refxla_conformance.targets import Target\nclass Bare(Target): pass\n"
@@ -293,33 +344,40 @@ def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys
         assert re.search(message, capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("return None", "run gave a value of type NoneType; it is to give a list of NumPy arrays"),
-        ("return {'y': arguments[0]}", "run gave a value of type dict"),
-        ("return [[1.0, 2.0]]", "run gave for result 0 a value of type float"),
-        ("return [np.array(['a'])]", "run gave for result 0 a value of type array of <U1"),
-        ("return [np.zeros(3)]", r"result 0 is f64\[3\] instead of f32\[5\]"),
-        ("return self.missing", "has no attribute 'missing' .adapter_.*.py, line 5"),
-    ],
-)
-def test_what_an_adapter_gives_that_is_no_result_is_told(body, told, tmp_path, monkeypatch, capsys):
-    source = "import numpy as np\nfrom refxla_conformance.targets import Target\nclass Own(Target):\n"
-    name = f"adapter_{zlib.crc32(body.encode())}"  # a worker keeps the targets that it has made
-    (tmp_path / f"{name}.py").write_text(f"{source}    def run(self, module, arguments):\n        {body}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert status("--name", "example/add/0", "-j", "0", "--target", f"{name}:Own") == 1
-    assert re.search(told, capsys.readouterr().out.replace("\n", " "))
-
-
-def test_reports_have_a_place_before_the_cases_run(tmp_path, capsys):
-    for option, where, told in (
-        ("--json", tmp_path / "absent" / "x.json", "there is no folder"),
-        ("--html", tmp_path, "is a folder"),
-        ("--reproducers", __file__, "is a file, and should be a folder"),
+def test_what_cannot_be_written_is_refused_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for arguments, told in (
+        (["--json", f"{tmp_path}/nosuch/x.json"], f"there is no folder {tmp_path}/nosuch; make it first"),
+        (["--html", str(tmp_path)], "is a folder; name a file in it"),
+        (["--reproducers", f"{tmp_path}/file"], f"{tmp_path}/file is a file, and should be a folder"),
+        (["fuzz", "--out", f"{tmp_path}/file"], "should be a folder"),
+        (["liars", "--json", f"{tmp_path}/nosuch/x.json"], "there is no folder"),
     ):
-        with pytest.raises(SystemExit):
-            main(["add", option, str(where)])
-        shown = capsys.readouterr().err
-        assert told in shown and shown.startswith("refxla-conformance: error: ") and shown.count("\n") == 1
+        assert main([*arguments, *([] if arguments[0] in ("fuzz", "liars") else ["abs"])]) == 2
+        assert told in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_errors_have_one_style(capsys):
+    for arguments in (["--kind", "nosuch"], ["--nosuch"], ["sweep", "--operands", "3"], ["-j", "-1"], ["liars", "x"]):
+        assert main(arguments) == 2
+        told = capsys.readouterr()
+        assert told.err.startswith("refxla-conformance: error: ") and told.err.count("\n") == 1 and not told.out
+
+
+def test_a_comparison_names_the_files_and_their_targets(tmp_path, capsys):
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    for file, targets in zip(files, (["x", "y"], ["z"]), strict=True):
+        Results(dict.fromkeys(targets, {})).write(Path(file))
+    assert main(["--diff", *files]) == 2
+    assert f"no target in common: {files[0]} has x, y; {files[1]} has z\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["faults", "jax_tests", "sweep", "torch_ops", "differences.counts"])
+def test_help_needs_nothing(module):
+    program = f"""import runpy, sys
+sys.modules.update(dict.fromkeys(("mpmath", "jax", "jaxlib", "torch")))
+sys.argv = [{module!r}, "--help"]
+runpy.run_module("refxla_conformance.{module}", run_name="__main__", alter_sys=False)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: ")

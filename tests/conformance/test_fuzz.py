@@ -193,7 +193,11 @@ def test_the_command_writes_results_and_goes_on(tmp_path):
     assert main(parser.parse_args([*arguments, "--count", "9", "--resume"])) == 0
     data = json.loads(results.read_text())
     assert data["tally"]["programs"] == 9 and data["seed"] == 5000
-    assert main(parser.parse_args(["--resume"])) == 2
+    with pytest.raises(InputError, match="name it with --results"):
+        main(parser.parse_args(["--resume"]))
+    results.write_text("{}")
+    with pytest.raises(InputError, match="is no file of results"):
+        main(parser.parse_args([*arguments, "--resume"]))
 
 
 def test_arrays_of_values_hold_what_goes_wrong():

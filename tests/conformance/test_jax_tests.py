@@ -45,3 +45,10 @@ def test_a_table(tmp_path, capsys, monkeypatch):
         "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
         "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
     )
+
+
+def test_what_is_no_checkout(tmp_path, capsys):
+    from refxla_conformance import jax_tests
+
+    assert jax_tests.main([str(tmp_path / "nosuch")]) == 2
+    assert "nosuch is no checkout of JAX: it has no folder tests" in capsys.readouterr().err

@@ -6,10 +6,10 @@
 import numpy as np
 import pytest
 from refxla_conformance.cases import collect
-from refxla_conformance.check import Misconduct, Outcome, check
+from refxla_conformance.check import Outcome, check
 from refxla_conformance.liars import LIARS, find, table, trial
 from refxla_conformance.liars.liar import redefined
-from refxla_conformance.targets import make_target
+from refxla_conformance.targets import Misconduct, make_target
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.errors import EvaluationError, InputError
 from refxla_spec.text import parse

@@ -177,6 +177,15 @@ def test_a_wrong_command_is_refused(arguments, complaint, capsys):
     assert re.search(complaint, capsys.readouterr().err)
 
 
+def test_the_letters_of_the_table_are_explained(faulty, capsys):
+    assert (
+        main(["--kind", "example", "-j", "0", "--target", "reference", "--target", "faulty_target:Faulty", "sqrt"]) == 1
+    )
+    shown = capsys.readouterr().out
+    assert re.search(r"sqrt +\d+ +\d+ \dF", shown)
+    assert "In each column: how many cases pass, then F = fail.\n" in shown
+
+
 def test_names_are_listed(capsys):
     assert main(["--list", "--kind", "example", "add"]) == 0
     assert capsys.readouterr().out.split()[:2] == ["example/add/0", "example/add/1"]

@@ -257,15 +257,3 @@ def test_parameters_have_the_functions_own_names():
     compiled(X, (X, X), X, options={"rate": X})
     names = [p.name for p in compiled.hlo.entry.parameters]
     assert names == ["x", "pair_0", "pair_1", "arg3", "options_rate"]  # arg7 would be the eighth
-
-
-def test_generators_and_coroutines_are_refused():
-    def each(x):
-        yield x
-
-    async def later(x):
-        return x
-
-    for function in (each, later):
-        with pytest.raises(refxla.InputError, match="is a generator or a coroutine"):
-            refxla.compile(function)

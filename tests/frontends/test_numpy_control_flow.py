@@ -160,7 +160,7 @@ WRONG = [
     (keeps_something, "leaves an array behind"),
     (assigns_outside, "part of the state"),
     (lambda x: refxla.vmap(lambda a, b: a)(x, x.T), "sizes \\[2, 3\\]"),
-    (lambda x: refxla.vmap(lambda a, b: a, in_axes=(0,))(x, x), "1 axes for 2 arguments"),
+    (lambda x: refxla.vmap(lambda a, b: a, in_axes=(0,))(x, x), "1 axis for 2 arguments"),
     (lambda x: refxla.vmap(lambda a: a, in_axes=2)(x), "along dimension 2 of an argument of shape"),
     (lambda x: refxla.vmap(lambda a: a, out_axes=None)(x), "out_axes"),
 ]

@@ -597,3 +597,17 @@ def test_no_symbol_stays_in_a_new_global():
     with pytest.raises(refxla.UnsupportedError, match=r"assigns KEPT_SUM, "):
         refxla.compile(keep)(np.ones(3))
     assert "KEPT_SUM" not in globals()
+
+
+async def _later(x):
+    return x * 2
+
+
+def _one_by_one(x):
+    yield x
+
+
+@pytest.mark.parametrize("function", [_later, _one_by_one, lambda x: (x * i for i in range(3)), lambda x: map(abs, x)])
+def test_a_function_that_computes_later_is_refused(function):
+    with pytest.raises(refxla.InputError, match="gives an? .*, which computes when it is asked for values"):
+        refxla.compile(function)(np.ones(3, np.float32))

@@ -21,7 +21,7 @@ GOOD = (np.ones(2, np.float32), (np.int32(1), np.zeros(3, bool)))
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (GOOD[:1], "1 arguments for 2 parameters"),
+        (GOOD[:1], "1 argument for 2 parameters"),
         ((np.ones(2), GOOD[1]), r"parameter 0 \(x\) has element type f32, the array given is f64\[2\]"),
         ((np.ones(3, np.float32), GOOD[1]), r"parameter 0 \(x\) is f32\[2\], the array given is f32\[3\]"),
         ((None, GOOD[1]), "parameter 0 .*give an array, not None"),

@@ -10,17 +10,16 @@ part of the program (tracing.py).
 
 from __future__ import annotations
 
-import inspect
 import re
 import threading
 import weakref
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError, a_type
+from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError, a_type, indefinite
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..._core.array import Array
@@ -44,7 +43,6 @@ from .subclasses import require_plain
 from .tracing import Tracing, running
 from .trees import fields_of, is_dataclass, leaves, rebuild
 
-_GIVING_NO_RESULTS = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 _LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
@@ -74,8 +72,6 @@ class NumpyFunction(TracedFunction):
         self, function: Callable[..., Any], options: Options, static_argnums: Any = (), static_argnames: Any = ()
     ) -> None:
         super().__init__(function, options)
-        if any(is_one(function) for is_one in _GIVING_NO_RESULTS):
-            raise InputError(f"{self.name} is a generator or a coroutine; compile a function that returns its results")
         self._static = static_parameters(function, static_argnums, static_argnames)
         self._captures: Captures | None = None
         self._objects: dict[Hashable, Captures] = {}
@@ -478,6 +474,14 @@ def _traced(
     def collect(leaf: Any) -> Any:
         if isinstance(leaf, Selection):
             raise leaf.unknown_size("returned")
+        if isinstance(leaf, (Iterator, AsyncIterator, Coroutine)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()  # which nobody will await
+            kind = indefinite(type(leaf).__name__.replace("_", " "))
+            raise InputError(
+                f"{tracing.name} gives {kind}, which computes when it is asked for values (yield, async, a generator "
+                "expression), and a compiled function gives all its results at once: return arrays, in a list say"
+            )
         if not isinstance(leaf, Traced):
             return leaf
         storage: Storage = leaf.storage

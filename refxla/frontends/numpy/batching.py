@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from refxla_spec.errors import InputError, UnsupportedError, a_type
+from refxla_spec.errors import InputError, UnsupportedError, a_type, plural
 from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension, WindowDimension
 from refxla_spec.types import PRED, S64, Shape
 
@@ -60,7 +60,8 @@ def _axes(spec: Any, tree: Any) -> list[int | None]:
     axes = leaves(spec)
     if len(axes) != count:
         raise InputError(
-            f"in_axes of refxla.vmap has {len(axes)} axes for an argument with {count} arrays ({shown(tree)})"
+            f"in_axes of refxla.vmap has {plural(len(axes), 'axis', 'axes')} for an argument with "
+            f"{plural(count, 'array')} ({shown(tree)})"
         )
     return axes
 
@@ -68,7 +69,9 @@ def _axes(spec: Any, tree: Any) -> list[int | None]:
 def _vmapped(b: Tracing, fun: Callable[..., Any], in_axes: Any, out_axes: Any, arguments: tuple[Any, ...]) -> Any:
     specs = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(arguments)
     if len(specs) != len(arguments):
-        raise InputError(f"in_axes of refxla.vmap has {len(specs)} axes for {len(arguments)} arguments")
+        raise InputError(
+            f"in_axes of refxla.vmap has {plural(len(specs), 'axis', 'axes')} for {plural(len(arguments), 'argument')}"
+        )
     arrays = leaves(arguments)
     axes = [axis for spec, argument in zip(specs, arguments, strict=True) for axis in _axes(spec, argument)]
     moved = []
@@ -132,7 +135,9 @@ def _out_axes(spec: Any, tree: Any) -> list[int | None]:
         return [spec] * count
     axes = leaves(spec)
     if len(axes) != count:
-        raise InputError(f"out_axes of refxla.vmap has {len(axes)} axes for {count} results")
+        raise InputError(
+            f"out_axes of refxla.vmap has {plural(len(axes), 'axis', 'axes')} for {plural(count, 'result')}"
+        )
     return axes
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from refxla_spec.errors import plural
+
 from .array import Traced
 from .dispatch import implements
 from .functions import dot_general
@@ -60,7 +62,7 @@ def _parsed(b: Any, operands: Sequence[Any]) -> tuple[list[list[str]], list[str]
         terms = [text_of(s) for s in pairs[1::2]]
         arrow, right = ("", "") if rest is None else ("->", text_of(rest))
     if len(terms) != len(arrays):
-        raise ValueError(f"einsum: {len(terms)} terms for {len(arrays)} operands")
+        raise ValueError(f"einsum: {plural(len(terms), 'term')} for {plural(len(arrays), 'operand')}")
     free = [c for c in _LETTERS + "αβγδεζηθικλμ" if not any(c in t for t in (*terms, right))]
     lengths = []
     for term, a in zip(terms, arrays, strict=True):

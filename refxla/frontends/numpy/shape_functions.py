@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import UnsupportedError, indefinite
 from refxla_spec.types import BY_DTYPE, Shape
 
 from .array import Traced
@@ -260,7 +260,9 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
     if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
         dtype, type = None, dtype
     if type is not None and not issubclass(np.ndarray, type):
-        raise UnsupportedError(f"an array becomes a {type.__name__}, which a compiled function does not compute with")
+        raise UnsupportedError(
+            f"an array becomes {indefinite(type.__name__)}, which a compiled function does not compute with"
+        )
     if dtype is None:
         return a[...]
     b, old, new = a.build, np.dtype(a.dtype), np.dtype(dtype)

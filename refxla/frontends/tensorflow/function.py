@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError, plural
 
 from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
@@ -152,8 +152,8 @@ class _TensorFlowLowered(Lowered):
         """What the function captures, variables among it, has in the file the value that it has now."""
         if self.assigned:
             raise UnsupportedError(
-                f"{name} assigns {len(self.assigned)} variables, which a function out of a file has not: save one that "
-                "takes their values and returns the new ones"
+                f"{name} assigns {plural(len(self.assigned), 'variable')}, which a function out of a file has "
+                "not: save one that takes their values and returns the new ones"
             )
         import tensorflow as tf
 

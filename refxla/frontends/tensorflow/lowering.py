@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import UnsupportedError, plural
 from refxla_spec.module import Instruction, Module
 
 from ...ir.proto import from_proto
@@ -82,9 +82,9 @@ class Lowering:
             self.sources = [n for n in self.sources if n not in gone]
         if count != len(self.sources):
             raise UnsupportedError(
-                f"TensorFlow made {count} parameters from {len(self.tensors)} arguments and {len(self.captures)} "
-                f"captured values of {self.name}, and which ones cannot be told: pass what decides about shapes as "
-                "Python numbers"
+                f"TensorFlow made {plural(count, 'parameter')} from {plural(len(self.tensors), 'argument')} and "
+                f"{len(self.captures)} captured values of {self.name}, and which ones cannot be told: pass what "
+                "decides about shapes as Python numbers"
             )
         numbers = set(self.sources)
         self.by_value = ByValue([n for n in range(len(self.tensors)) if n not in numbers], self.variables_by_value())
