@@ -598,6 +598,18 @@ def test_a_graph_that_writes_in_place_runs_in_eager_as_a_whole():
     close(run(x), f(x))
 
 
+def test_attention_on_both_sides_of_what_runs_in_eager():
+    """It has several results, and a tag of random numbers, of which it draws none: no piece begins or ends at it."""
+
+    def f(x):
+        for _ in range(2):
+            x = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+            x = x + torch.histogram(x, 5)[0].sum() * x
+        return x
+
+    check(f, torch.randn(1, 2, 6, 8), eager=["aten.histogram.bin_ct"])
+
+
 def test_gradients_through_what_runs_in_eager():
     def f(x):
         a, i = torch.cummax(x * 3, 0)

@@ -38,7 +38,8 @@ def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..
         return _PartitionedGraph(graph_module, name, options, entries)
     if not lowered.unsupported:
         return lowered.compile(options)
-    _draw_first(graph_module)
+    draws = {n for n in lowered.unsupported if is_random(n.target)}  # not attention that is lowered: it draws none
+    _draw_first(graph_module, draws)
     eager = LoweredGraph(graph_module, name).unsupported
     entries = []
     for node, reason in eager.items():
@@ -48,18 +49,18 @@ def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..
     for node in graph_module.graph.nodes:
         if node.target is operator.getitem and node.args[0] in eager:
             eager[node] = ""
-    _draw_in_order(graph_module)
+    _draw_in_order(graph_module, draws)
     support = create_op_support(lambda _, node: node.op in ("call_function", "get_attr") and node not in eager)
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
     return _PartitionedGraph(partitioner.partition_and_fuse(), name, options, entries)
 
 
-def _draw_first(graph_module: Any) -> None:
+def _draw_first(graph_module: Any, draws: set[Any]) -> None:
     """Move random numbers that depend on shapes alone in front of all that is computed since others were drawn."""
     graph = graph_module.graph
     place = next(n for n in graph.nodes if n.op != "placeholder")
     for node in list(graph.nodes):
-        if node.op != "call_function" or not is_random(node.target):
+        if node not in draws:
             continue
         if node.target not in _OF_SHAPE:
             place = node.next
@@ -90,12 +91,12 @@ def _stand_ins(graph_module: Any) -> list[Any]:
     return [n for n in graph_module.graph.nodes if n.target is empty and all(is_random(u.target) for u in n.users)]
 
 
-def _draw_in_order(graph_module: Any) -> None:
+def _draw_in_order(graph_module: Any, draws: set[Any]) -> None:
     """Let each operation that draws random numbers depend on the one before, so that no other order is possible when
     pieces are put together."""
     previous = None
     for node in graph_module.graph.nodes:
-        if node.op == "call_function" and is_random(node.target):
+        if node in draws:
             if previous is not None:
                 node.args, node.target = (previous, node.target, *node.args), drawn_after
             previous = node
