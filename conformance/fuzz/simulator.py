@@ -15,6 +15,7 @@ from refxla_spec import interpreter
 from refxla_spec.module import Alias, Instruction, Module
 from refxla_spec.types import Shape
 
+from refxla.analysis.in_place_updates import reads_where_it_writes
 from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, optimize
 from refxla.scheduling.scheduler import PlanningResult, make_plan
@@ -33,9 +34,9 @@ def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
         count = len(hero.operands) // 2
         updates = dict(zip(fusion.outputs, hero.operands[:count], strict=False)) if _whole(fusion) else {}
     elif fusion.kind == "update":
-        others = {o for i in fusion.instructions if i is not hero for o in arrays(i)} | set(hero.operands[1:])
-        if hero.operands[0] not in others and hero.operands[0] not in fusion.instructions:
-            updates = {hero: hero.operands[0]}
+        operand = hero.operands[0]
+        if operand not in fusion.instructions and _updates_in_place(fusion, operand):
+            updates = {hero: operand}
     ins = [i for i in fusion.inputs if i in operands and i not in updates.values()]
     arguments = [p.Argument("input", "uchar", i) for i in ins]
     arguments += [p.Argument("output", "uchar", o, updates=updates.get(o)) for o in fusion.outputs]
@@ -204,10 +205,17 @@ class Simulator:
                 if not _overlap(raw, place):
                     continue
                 assert a.role == "output" and not _partly_overlap(raw, place), f"{fusion.name}: {i.name} is overwritten"
+                if fusion.kind == "update" and _updates_in_place(fusion, i):
+                    continue
                 assert fusion.kind in ("loop", "dot", "convolution"), f"{fusion.name} overwrites {i.name}"
                 after = _needs(fusion, a.instruction, i)  # it is stored when the other was read
                 assert after or len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
                 assert _read_in_place(fusion, i), f"{fusion.name} reads {i.name} at other indices than it writes"
+
+
+def _updates_in_place(fusion: p.Fusion, value: Instruction) -> bool:
+    """Whether an update of a slice reads a value nowhere else than where it writes."""
+    return reads_where_it_writes(fusion.hero, set(fusion.instructions), lambda i: i is value)
 
 
 def _needs(fusion: p.Fusion, result: Instruction, value: Instruction) -> bool:

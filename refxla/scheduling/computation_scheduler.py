@@ -20,6 +20,7 @@ from refxla_spec.types import S32, Shape
 from .._core.fusion import schedule
 from .._core.graph import Graph, NodeClass, Relation
 from ..analysis.cost_analysis import kernel_us, library_call_us
+from ..analysis.in_place_updates import reads_where_it_writes
 from ..analysis.tiling_analysis import TileBody
 from ..analysis.while_loop_analysis import counter_of, covers, state_values, without_counting
 from ..ir import plan as p
@@ -263,7 +264,8 @@ class ComputationScheduler:
         bases = {self.base(_value(a)) for a in arguments if a.role == "input"}
         for i in fusion.outputs:
             source = updated.get(i)
-            self.values[i] = self.output(n, fusion, i, source, source is not None and self.base(source) in bases)
+            read_too = source is not None and self.base(source) in bases and not self.updates_what_it_reads(fusion)
+            self.values[i] = self.output(n, fusion, i, source, read_too)
             if source is not None:
                 bases.add(self.base(source))  # a second output that begins as the same value needs a copy
         each_time: set[str] = set()  # scratch memory that is used anew in each iteration of the loop around
@@ -367,6 +369,14 @@ class ComputationScheduler:
         """Whether a loop or product reads a value, under whichever names it has, only at the index that it writes."""
         names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
         return all(self.graph.node_of[i] in group.pointwise_inputs for i in names)
+
+    def updates_what_it_reads(self, fusion: p.Fusion) -> bool:
+        """Whether a kernel that updates a slice reads the array nowhere else than where it writes."""
+        hero = fusion.hero
+        if hero is None or hero.opcode != "dynamic-update-slice" or len(fusion.outputs) > 1:
+            return False
+        base = self.base(hero.operands[0])
+        return reads_where_it_writes(hero, set(fusion.instructions), lambda i: self.base(i) is base)
 
     def output(
         self, n: int, fusion: p.Fusion, i: Instruction, updated: Instruction | None = None, read_too: bool = False

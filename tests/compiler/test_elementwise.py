@@ -466,6 +466,60 @@ def test_update_that_reads_its_operand_writes_everything():
     assert all(a.updates is None for k in compiled.kernels for a in k.arguments)
 
 
+READ_AND_UPDATED = {  # of x = f32[9,40], u = f32[4,4], i and j: the update, and whether it may be made in place
+    "sum": ("s = f32[4,4] dynamic-slice(x, i, j), dynamic_slice_sizes={4,4}\nv = f32[4,4] add(s, u)", True),
+    "other order": (
+        """s = f32[4,4] dynamic-slice(x, i, j), dynamic_slice_sizes={4,4}
+        flat = f32[16] reshape(s)
+        n = f32[16] negate(flat)
+        back = f32[4,4] reshape(n)
+        m = f32[4,4] multiply(back, back)
+        v = f32[4,4] subtract(u, m)""",
+        True,
+    ),
+    "elsewhere": ("s = f32[4,4] dynamic-slice(x, j, i), dynamic_slice_sizes={4,4}\nv = f32[4,4] add(s, u)", False),
+    "known": ("s = f32[4,4] slice(x), slice={[2:6], [0:4]}\nv = f32[4,4] add(s, u)", False),
+    "transposed": (
+        """s = f32[4,4] dynamic-slice(x, i, j), dynamic_slice_sizes={4,4}
+        t = f32[4,4] transpose(s), dimensions={1,0}
+        v = f32[4,4] add(s, t)""",
+        False,
+    ),
+    "other sizes": (
+        """s = f32[2,8] dynamic-slice(x, i, j), dynamic_slice_sizes={2,8}
+        t = f32[4,4] reshape(s)
+        v = f32[4,4] add(t, u)""",
+        False,
+    ),
+    "a number": (
+        """n = f32[1,1] dynamic-slice(x, i, j), dynamic_slice_sizes={1,1}
+        m = f32[] reshape(n)
+        b = f32[4,4] broadcast(m), dimensions={}
+        v = f32[4,4] add(b, u)""",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ_AND_UPDATED)
+def test_an_update_of_what_it_reads(name):
+    """Only where each element is read and written in one place is the array not written anew."""
+    update, in_place = READ_AND_UPDATED[name]
+    text = entry(
+        f"""x = f32[9,40] parameter(0)
+        u = f32[4,4] parameter(1)
+        i = s32[] parameter(2)
+        j = s32[] parameter(3)
+        {update}
+        ROOT r = f32[9,40] dynamic-update-slice(x, v, i, j)"""
+    )
+    for i, j in ((2, 5), (-3, 7), (8, 39)):
+        compiled = check(text, f32(9, 40), f32(4, 4), np.int32(i), np.int32(j), kind="update")
+    (kernel,) = compiled.kernels
+    (output,) = (a for a in kernel.arguments if a.role == "output")
+    assert (output.updates is not None) == in_place
+
+
 def test_a_reduce_is_no_element():
     text = entry(
         "x = f32[9] parameter(0)\nz = f32[] constant(0)\nROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add", ADD

@@ -391,6 +391,22 @@ def test_a_loop_updates_its_state_in_place():
     assert not copied
 
 
+def test_a_loop_that_adds_to_a_slice_copies_nothing():
+    """Without it all of the array would be written in each iteration."""
+    body = """v = s32[2] slice(s2), slice={[0:2]}
+        t = s32[2] dynamic-slice(s1, s0), dynamic_slice_sizes={2}
+        w = s32[2] add(t, v)
+        u = s32[4] dynamic-update-slice(s1, w, s0)"""
+    text = loop(body, THREE, "u, s2", "x, y", turns=4)
+    module = parse(text)
+    plan = plan_simulator.plan(module).plan
+    turn = next(s for s in plan.steps if isinstance(s, p.Repeat)).body
+    assert not [s for s in turn if isinstance(s, p.Copy) and plan.buffers[s.source].bytes > 4]
+    arguments = [np.array([1, -2, 3, 5], np.int32), np.array([7, 0, -9, 2], np.int32)]
+    for got, want in zip(refxla.compile(text)(*arguments), interpreter.run(module, arguments), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_what_reads_an_array_goes_before_its_update_in_place():
     """In the program's order the update comes first, and would need a copy of the array in each iteration."""
     adding = "add { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }"

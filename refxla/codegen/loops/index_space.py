@@ -16,6 +16,7 @@ from refxla_spec.module import Instruction
 
 from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
+from ...analysis.in_place_updates import reads_where_it_writes
 from ...analysis.index_expression import Index, delinearize, linearize, variable
 from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE
 from ...ir.plan import Fusion
@@ -111,14 +112,18 @@ class Update:
 
 def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
     """The update of a dynamic-update-slice that is all that a kernel writes, and its box; None where the update itself
-    reads the operand, so that items could see each other's writes, or where there are other outputs."""
+    reads the operand elsewhere than where it writes, so that items could see each other's writes, or where there are
+    other outputs."""
     hero = hero_of(fusion)
     if fusion.outputs != (hero,):
         return None
     body = Update(hero)
     segment = Segment((0,) * body.update.shape.rank, body.update.shape.dimensions)
     reads = IndexSpace(fusion, segment, body).accesses if segment.size else []
-    return None if any(a.instruction is body.operand for a in reads) else (body, segment)
+    reads_operand = any(a.instruction is body.operand for a in reads)
+    if reads_operand and not reads_where_it_writes(hero, set(fusion.instructions), lambda i: i is body.operand):
+        return None
+    return body, segment
 
 
 def is_written_out(fusion: Fusion, run: int) -> bool:
