@@ -76,7 +76,7 @@ class ElementBuilder:
         """A C value of that type, clamped into 0..limit, as an index."""
         name = self.names.fresh("s")
         low = "" if element_type.startswith("u") else f"{value} < 0 ? 0 : "
-        bound = f"{limit}" if limit < _largest(element_type) else None
+        bound = f"{limit}" if limit < scalar.largest(element_type) else None
         high = f"{value} > {bound} ? {bound} : " if bound else ""
         block.line(f"const int {name} = (int)({low}{high}{value});")
         return variable(name, 0, limit)
@@ -115,8 +115,3 @@ class ElementBuilder:
         except UnsupportedError as e:
             raise UnsupportedError(f"{i.name}: {e}") from None
         return text if text in args else self.assign(type_name(i), text, block)
-
-
-def _largest(element_type: str) -> int:
-    bits = int(element_type[1:])
-    return (1 << bits - 1) - 1 if element_type[0] == "s" else (1 << bits) - 1

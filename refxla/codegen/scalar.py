@@ -235,6 +235,12 @@ def _wrapped(name: str, text: str) -> str:
     return f"((char)((char)(({text}) << {8 - bits}) >> {8 - bits}))"
 
 
+def largest(name: str) -> int:
+    """The largest number of an integer type."""
+    bits = int(name[1:])
+    return (1 << bits - 1) - 1 if name[0] == "s" else (1 << bits) - 1
+
+
 def literal(name: str, value: Any) -> str:
     """The exact C literal of a Python or NumPy scalar of HLO type `name`, as a register value.
 

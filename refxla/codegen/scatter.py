@@ -326,7 +326,7 @@ class ScatterWalk:
             if kind == "signed" and bits >= 32:  # one comparison: a negative number is a large one without its sign
                 conditions.append(f"((u{scalar.register_type(f's{bits}')}){value} <= {limit}u)")
             else:
-                if bits > 8 or limit < 127:
+                if limit < scalar.largest(type_name(self.indices)):
                     conditions.append(f"({value} <= {limit})")
                 if kind == "signed":
                     conditions.append(f"({value} >= 0)")

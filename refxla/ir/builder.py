@@ -131,8 +131,8 @@ class Build:
     ) -> list[Instruction]:
         """The last state of a loop: state = iteration(k, *state, *invariants) for k = 0, 1, ... count - 1 (an s32[]).
 
-        With `more` it ends as soon as more(*state, *invariants), a pred[], is false. Neither may use other instructions
-        than those it is given and those it makes.
+        With `more` it ends as soon as more(k, *state, *invariants), a pred[], is false. Neither may use other
+        instructions than those it is given and those it makes.
         """
         first = self.make("tuple", self.scalar(0, S32), *state, *invariants)
         places = range(len(first.operands))
@@ -144,7 +144,7 @@ class Build:
 
         p, values = parameter()
         goes_on = self.compare(values[0], count, direction="LT")
-        goes_on = goes_on if more is None else self.and_(goes_on, more(*values[1:]))
+        goes_on = goes_on if more is None else self.and_(goes_on, more(*values))
         condition = self._computation("condition", p, goes_on)
         p, values = parameter()
         after = iteration(*values)

@@ -135,6 +135,8 @@ def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     inside = np.full(batch, all(length <= size for length, size in zip(lengths, sizes, strict=True)))
     for k, d in enumerate(i.scatter_dims_to_operand_dims):
         v = vectors[..., k]
+        if v.dtype != np.uint64:  # a size may be no number of a narrow type
+            v = v.astype(np.int64)
         inside &= (v >= 0) & (v <= sizes[d] - lengths[d])
         starts[d] = np.where(inside, v, 0).astype(np.int64)
     for d, b in zip(i.input_batching_dims, i.scatter_indices_batching_dims, strict=True):

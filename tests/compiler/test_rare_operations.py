@@ -12,6 +12,7 @@ from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
+from refxla.passes import pipeline
 
 
 def check(text: str, *arguments: np.ndarray) -> list[np.ndarray]:
@@ -174,6 +175,63 @@ def test_ragged_rows(sizes, name):
     ROOT r = {name}[2,5,3] ragged-dot(x, w, sizes), lhs_batch_dims={{0}}, rhs_batch_dims={{2}},
              lhs_contracting_dims={{2}}, rhs_contracting_dims={{0}}, lhs_ragged_dims={{1}}, rhs_group_dims={{1}}"""
     check(text, lhs, rhs, groups.astype("uint8" if sizes[0] == "u" else "int32"))
+
+
+# Sizes of groups of 100 rows: with rows that no group holds, empty groups, sizes that count as 0 or go beyond the rows.
+GROUPS = ([30, 0, 17, 1, 40], [100, 0, 0, 0, 0], [-5, 64, -1, 0, 3], [0, 0, 0, 0, 0], [9, 90, 90, 1, 2])
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "s8", "s32", "c64"])
+def test_ragged_rows_by_blocks(name):
+    text = f"""x = {name}[9,100,40] parameter(0)
+    w = {name}[40,5,30] parameter(1)
+    sizes = s32[5] parameter(2)
+    ROOT r = {name}[9,100,30] ragged-dot(x, w, sizes), lhs_contracting_dims={{2}}, rhs_contracting_dims={{0}},
+             lhs_ragged_dims={{1}}, rhs_group_dims={{1}}"""
+    assert loops_of(text) == 1
+    rng = np.random.default_rng(3)
+    lhs, rhs = (rng.integers(-5, 5, s).astype(ELEMENT_TYPES[name].dtype) for s in ((9, 100, 40), (40, 5, 30)))
+    for sizes in GROUPS:
+        check(text, lhs, rhs, np.array(sizes, np.int32))
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "f16", "bf16", "s8", "s32", "c64"])
+def test_ragged_sums_by_blocks(name):
+    text = f"""x = {name}[3,100,60] parameter(0)
+    w = {name}[60,100,3] parameter(1)
+    sizes = s64[5] parameter(2)
+    ROOT r = {name}[5,60,60] ragged-dot(x, w, sizes), lhs_contracting_dims={{1,0}}, rhs_contracting_dims={{1,2}},
+             lhs_ragged_dims={{1}}"""
+    assert loops_of(text) == 1
+    rng = np.random.default_rng(4)
+    lhs, rhs = (rng.integers(-5, 5, s).astype(ELEMENT_TYPES[name].dtype) for s in ((3, 100, 60), (60, 100, 3)))
+    for sizes in GROUPS:
+        check(text, lhs, rhs, np.array(sizes))
+
+
+def loops_of(text: str) -> int:
+    module = pipeline.optimize(parse(f"HloModule m\nENTRY main {{\n{text}\n}}"))
+    return sum(i.opcode == "while" for i in module.instructions())
+
+
+def test_rows_of_other_groups_do_not_spoil_a_block():
+    """Not even those that are NaN, or that meet an infinite weight."""
+    text = """x = f32[100,40] parameter(0)
+    y = f32[100,50] parameter(1)
+    w = f32[5,40,50] parameter(2)
+    sizes = s32[5] parameter(3)
+    r = f32[100,50] ragged-dot(x, w, sizes), lhs_contracting_dims={1}, rhs_contracting_dims={1},
+        lhs_ragged_dims={0}, rhs_group_dims={0}
+    s = f32[5,40,50] ragged-dot(x, y, sizes), lhs_contracting_dims={0}, rhs_contracting_dims={0}, lhs_ragged_dims={0}
+    ROOT t = (f32[100,50], f32[5,40,50]) tuple(r, s)"""
+    rng = np.random.default_rng(5)
+    x, y, w = (rng.integers(-5, 5, s).astype(np.float32) for s in ((100, 40), (100, 50), (5, 40, 50)))
+    x[30], y[90], w[3] = np.nan, np.inf, np.inf
+    rows, sums = refxla.compile(f"HloModule m\nENTRY main {{\n{text}\n}}")(
+        x, y, w, np.array([30, 0, 17, 1, 40], np.int32)
+    )
+    assert np.flatnonzero(~np.isfinite(rows).all(1)).tolist() == [30, 47]
+    assert np.isfinite(sums[[0, 1, 3, 4]]).all() and np.isnan(sums[2]).all()
 
 
 @pytest.mark.parametrize("sizes", ["s32[3]", "s32[2,3]"])

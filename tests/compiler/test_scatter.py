@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 from search import examples
 
 import refxla
@@ -132,6 +133,23 @@ SCALARS = {
     "scatter_dims_to_operand_dims": [0],
     "index_vector_dim": 1,
 }
+
+
+@pytest.mark.parametrize("columns", [7, 8, 127, 128, 129, 168, 255, 256, 300])
+@pytest.mark.parametrize("index_type", ["u4", "s4", "u8", "s8", "u16"])
+def test_an_index_outside_hits_nothing(columns, index_type):
+    """Not the next row either; a type that has numbers outside on one side only needs one comparison."""
+    bits = int(index_type[1:])
+    numbers = np.arange(1 << bits) - (1 << bits - 1 if index_type[0] == "s" else 0)
+    indices = numbers.astype(ELEMENT_TYPES[index_type].dtype)
+    attributes = {
+        "update_window_dims": [0],
+        "inserted_window_dims": [1],
+        "scatter_dims_to_operand_dims": [1],
+        "index_vector_dim": 1,
+    }
+    text = program((3, columns), (len(indices),), (3, len(indices)), attributes, index_type=index_type)
+    check(text, values("f32", 3, columns), indices, values("f32", 3, len(indices), seed=1))
 
 
 def test_the_gradient_of_an_embedding_is_parted_and_in_order():

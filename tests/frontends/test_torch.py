@@ -1,6 +1,8 @@
 """torch.compile(model, backend="refxla"): values, gradients and state as eager PyTorch's, and what runs in eager."""
 
 import copy
+import importlib.util
+import itertools
 import re
 import subprocess
 import sys
@@ -126,6 +128,62 @@ def test_heads_of_keys_may_be_shared_by_groups_of_queries(heads):
     check(lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True), q, k, v)
     mask = (torch.rand(2, 1, 5, 7) > 0.3) | (torch.arange(7) == 0)
     check(lambda q, k, v: attention(q, k, v, attn_mask=mask, enable_gqa=True), q, k, v)
+
+
+def test_products_of_groups():
+    """As in mixtures of experts: PyTorch's own operation, which takes bf16."""
+
+    def integers(*shape):
+        return torch.randint(-2, 3, shape).to(torch.bfloat16).requires_grad_()
+
+    ends = torch.tensor([0, 10, 24, 24, 40], dtype=torch.int32)
+    product = torch._grouped_mm
+    check(lambda x, y: product(x, y, offs=ends), integers(40, 16), integers(5, 16, 24))
+    check(lambda x, y: product(x, y, offs=ends), integers(24, 40), integers(40, 16))
+    check(lambda x, y: product(x, y, offs=ends), integers(5, 24, 16), integers(16, 40))
+    check(lambda x, y: product(x, y), integers(5, 24, 16), integers(5, 16, 8))
+
+
+@pytest.fixture
+def grouped_mm_fallback():
+    """The operation of transformers, or what has its name and signature."""
+    if importlib.util.find_spec("transformers"):
+        importlib.import_module("transformers.integrations.moe")
+        return torch.ops.transformers.grouped_mm_fallback
+
+    def groups(ends):
+        return itertools.pairwise([0, *ends.tolist()])
+
+    @torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+    def product(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        result = input.new_zeros(len(input), weight.shape[2])
+        for w, (start, end) in zip(weight, groups(offs), strict=True):
+            result[start:end] = input[start:end] @ w
+        return result
+
+    @torch.library.custom_op("transformers::grouped_mm_fallback_backward", mutates_args=())
+    def gradient(
+        input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor, grad_output: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        of_input, of_weight = torch.zeros_like(input), torch.zeros_like(weight)
+        for n, (start, end) in enumerate(groups(offs)):
+            of_input[start:end] = grad_output[start:end] @ weight[n].T
+            of_weight[n] = input[start:end].T @ grad_output[start:end]
+        return of_input, of_weight
+
+    product.register_fake(lambda x, w, offs: x.new_empty(len(x), w.shape[2]))
+    gradient.register_fake(lambda x, w, offs, g: (torch.empty_like(x), torch.empty_like(w)))
+    product.register_autograd(
+        lambda ctx, g: (*gradient(*ctx.saved_tensors, g), None),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return product
+
+
+def test_products_of_groups_as_transformers_has_them(grouped_mm_fallback):
+    ends = torch.tensor([0, 10, 24, 24, 38])
+    x, w = torch.randn(40, 17, requires_grad=True), torch.randn(5, 17, 21, requires_grad=True)
+    check(lambda x, w: grouped_mm_fallback(x, w, ends), x, w)
 
 
 def test_an_operation_that_may_draw_is_reported_with_the_reason_it_has():

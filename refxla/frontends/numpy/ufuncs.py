@@ -153,7 +153,7 @@ def _gcd(b: Build, x: I, y: I) -> I:
         return [x, y, any_of(b, b.compare(y, 0, direction="NE"))]
 
     more = any_of(b, b.compare(y, 0, direction="NE"))
-    divisor = b.repeat(2**31 - 1, step, [x, y, more], more=lambda x, y, more: more)[0]
+    divisor = b.repeat(2**31 - 1, step, [x, y, more], more=lambda k, x, y, more: more)[0]
     return (
         divisor if divisor.shape.element_type.kind == "unsigned" else b.abs(divisor)
     )  # the least integer stays negative

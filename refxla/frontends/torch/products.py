@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from refxla_spec.module import ConvolutionDimensions, WindowDimension
+from refxla_spec.module import ConvolutionDimensions, PaddingDimension, WindowDimension
 from refxla_spec.types import PRED, ElementType, Shape
 
 from .elementwise import is_nan
@@ -56,6 +56,46 @@ def vector_dot(b: Lowering, x: I, y: I) -> I:
 @lowers("mv")
 def mv(b: Lowering, x: I, y: I) -> I:
     return b.reshape(dot(b, x, b.reshape(y, (y.shape.size, 1)), b.result.element_type), b.result.dimensions)
+
+
+# -- products of groups, as in mixtures of experts: `ends` has, for each group, the index after its last
+
+
+def _ragged(b: Lowering, x: I, y: I, ends: I, result: Shape, along: tuple[int, int], **groups: tuple[int, ...]) -> I:
+    """The ragged-dot that sums along x's and y's dimensions `along`; `groups` says what the groups divide."""
+    count = ends.shape.size
+    if not count:
+        return b.full(0, result)
+    zero = b.scalar(0, ends.shape.element_type)
+    starts = b.make("pad", b.slice(ends, (0,), (count - 1,)), zero, padding=(PaddingDimension(1, 0),))
+    contracting = {"lhs_contracting_dims": (along[0],), "rhs_contracting_dims": (along[1],)}
+    return b.make("ragged-dot", x, y, b.subtract(ends, starts), shape=result, **contracting, **groups)
+
+
+@lowers("_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(
+    b: Lowering, x: I, y: I, ends: I | None = None, bias: I | None = None, out_dtype: ElementType | None = None
+) -> I:
+    """The groups divide the rows of x, the columns of y, or, of two matrices, what is summed over."""
+    if bias is not None:
+        raise NotLowered("with a bias")
+    if ends is None:
+        return dot(b, x, y, b.result.element_type)
+    if x.shape.rank == y.shape.rank == 2:
+        return _ragged(b, x, y, ends, b.result, (1, 0), lhs_ragged_dims=(1,))
+    if x.shape.rank == 2:
+        return _ragged(b, x, y, ends, b.result, (1, 1), lhs_ragged_dims=(0,), rhs_group_dims=(0,))
+    turned = b.result.with_dimensions(b.result.dimensions[::-1])
+    return b.transpose(_ragged(b, y, x, ends, turned, (0, 2), lhs_ragged_dims=(1,), rhs_group_dims=(0,)))
+
+
+@lowers("transformers::grouped_mm_fallback_backward")
+def grouped_mm_backward(b: Lowering, x: I, y: I, ends: I, g: I) -> list[I]:
+    of_x, of_y = b.result
+    return [
+        _ragged(b, g, y, ends, of_x, (1, 2), lhs_ragged_dims=(0,), rhs_group_dims=(0,)),
+        _ragged(b, x, g, ends, of_y, (0, 0), lhs_ragged_dims=(0,)),
+    ]
 
 
 # -- convolutions: PyTorch's arrays are [batch, features, spatial..], its kernels [output, input of a group, spatial..]

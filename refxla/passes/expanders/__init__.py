@@ -19,11 +19,12 @@ from . import (
     cumulative_window_expander,
     custom_call_expander,
     dimension_size_expander,
-    dot_expander,
     fft_expander,
     power_expander,
+    ragged_dot_expander,
     rng_expander,
     scalar_broadcast,
+    scaled_dot_expander,
     scan_expander,
     shuffle_expander,
     stochastic_convert_expander,
@@ -34,9 +35,9 @@ from . import (
 Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
-    batch_norm_expander, cholesky_expander, cumulative_window_expander, custom_call_expander, dot_expander,
-    fft_expander, power_expander, rng_expander, scalar_broadcast, scan_expander, shuffle_expander,
-    dimension_size_expander, stochastic_convert_expander, topk_expander, triangular_solve_expander,
+    batch_norm_expander, cholesky_expander, cumulative_window_expander, custom_call_expander, dimension_size_expander,
+    fft_expander, power_expander, ragged_dot_expander, rng_expander, scalar_broadcast, scaled_dot_expander,
+    scan_expander, shuffle_expander, stochastic_convert_expander, topk_expander, triangular_solve_expander,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 

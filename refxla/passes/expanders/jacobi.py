@@ -101,7 +101,7 @@ def _eigen_sweeps(b: Build, a: Instruction, units: float) -> list[Instruction]:
     def sweep(_: Instruction, a: Instruction, v: Instruction) -> list[Instruction]:
         return b.repeat(rounds, lambda k, a, v: _eigen_round(b, a, v), [a, v])
 
-    def more(a: Instruction, v: Instruction) -> Instruction:
+    def more(_: Instruction, a: Instruction, v: Instruction) -> Instruction:
         sizes = b.abs(a)
         on = b.reduce(sizes, 0, (a.shape.rank - 2, a.shape.rank - 1), bigger(sizes.shape.element_type))
         return _any_off(b, sizes, b.multiply(on, _unit(sizes, units)))
@@ -118,7 +118,7 @@ def _singular_sweeps(b: Build, a: Instruction, units: float) -> Instruction:
     def sweep(_: Instruction, a: Instruction, v: Instruction) -> list[Instruction]:
         return b.repeat(n - 1, lambda k, a, v: _singular_round(b, a, v), [a, v])
 
-    def more(a: Instruction, v: Instruction) -> Instruction:
+    def more(_: Instruction, a: Instruction, v: Instruction) -> Instruction:
         sizes = b.abs(b.product(_adjoint(b, a), a))
         rank = sizes.shape.rank
         lengths = b.sqrt(diagonal(b, sizes))
