@@ -52,15 +52,17 @@ def _block_size(i: Instruction) -> int:
 
 def _is_by_blocks(i: Instruction) -> bool:
     lhs, sizes = i.operands[0].shape, i.operands[2].shape
-    if i.lhs_batch_dims or sizes.rank > 1 or sizes.size == 1:
+    if i.lhs_batch_dims or sizes.rank > 1:
         return False
-    rows, size = lhs.dimensions[i.lhs_ragged_dims[0]], _block_size(i)
+    rows, size, groups = lhs.dimensions[i.lhs_ragged_dims[0]], _block_size(i), sizes.size
+    if 2 * (rows + groups * size) > rows * groups:  # of the products of all rows with all groups, not half are saved
+        return False
     if ragged_dot.ragged_kind(i) == "contracting":
-        results = i.shape.size // sizes.size
+        results = i.shape.size // groups
         terms = size * prod(lhs.dimensions[d] for d in i.lhs_contracting_dims) // rows
     else:
         results, terms = i.shape.size // rows * size, prod(lhs.dimensions[d] for d in i.lhs_contracting_dims)
-    return bool(size < rows and results * terms >= MUCH)
+    return bool(results * terms >= MUCH)
 
 
 def _by_blocks(b: Build, i: Instruction) -> Instruction:
