@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .accuracy import computed_in
 from .bounds import Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided
 from .bounds_sums import (
     above_one,
@@ -135,12 +136,14 @@ def _products(terms: Any) -> Any:
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
         finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(finite_size, values))
-        center = evaluate(j, *map(in_f64, values)) if is_narrow(result) else None
-        bound = sum_bound(absolute, spread, count, result, known, finite, center, values)
-        if is_narrow(result):
-            return bound
         # Of subnormal products the roundings are absolute; of complex zeros the sign depends on the formula.
-        least = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).smallest_subnormal)
+        computed = component_type(computed_in(type_of(result)))
+        least = float(ml_dtypes.finfo(computed.dtype).smallest_subnormal)
+        if is_narrow(result):
+            center = evaluate(j, *map(in_f64, values))
+            spread = spread + np.where(absolute > 0, count * least, 0)
+            return sum_bound(absolute, spread, count, result, known, finite, center, values)
+        bound = sum_bound(absolute, spread, count, result, known, finite, operands=values)
         inexact = np.isfinite(np.abs(result)) & ((absolute > 0) | np.iscomplexobj(result))
         return np.where(inexact, bound + count * least, bound)
 

@@ -441,3 +441,19 @@ def test_powers_of_one_are_one(name):
     got, want = run(body, y.astype(ELEMENT_TYPES[name].dtype))
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(got, np.ones(5, got.dtype))
+
+
+def test_a_variance_too_large_is_infinite():
+    """And where an element is infinite, or no number, it is no number."""
+    x = np.zeros((7, 4), np.float32)
+    x[6, 1], x[6, 2], x[3, 3] = 7.5e23, np.inf, np.nan
+    feature = np.zeros(4, np.float32)
+    got, wanted = run(
+        """x = f32[7,4] parameter(0)
+        scale = f32[4] parameter(1)
+        offset = f32[4] parameter(2)
+        ROOT n = (f32[7,4], f32[4], f32[4]) batch-norm-training(x, scale, offset), feature_index=1, epsilon=0.125""",
+        x, feature, feature,
+    )  # fmt: skip
+    np.testing.assert_array_equal(wanted[2], [0, np.inf, np.nan, np.nan])
+    np.testing.assert_array_equal(got[2], wanted[2])

@@ -1,5 +1,6 @@
 """Whole-program bounds: programs that keep the contract stay inside, and what breaks it is found."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from refxla_spec.bounds import run_with_bounds
@@ -78,6 +79,18 @@ def test_a_sum_is_bounded_by_its_terms():
     for v in x:
         in_order = np.float32(in_order + v)
     assert 0 < abs(float(in_order) - float(value)) <= bound
+
+
+def test_a_product_too_small_for_the_type_computed_in_is_a_zero_of_either_sign():
+    hlo = entry(
+        "x = bf16[1] parameter(0)",
+        "y = bf16[1] parameter(1)",
+        "ROOT z = bf16[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    )
+    for x, exact in ((-1e-30, False), (-1, True), (-0.0, True)):
+        value, bound = bounds_of(hlo, *(np.array([v]).astype(ml_dtypes.bfloat16) for v in (x, 1e-20)))
+        assert (bound == 0) == exact
+    assert value == 0
 
 
 @pytest.mark.parametrize("opcode", ["add", "multiply"])

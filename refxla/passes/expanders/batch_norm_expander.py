@@ -59,7 +59,11 @@ def training(i: Instruction) -> Instruction:
     d = b.subtract(s.x, s.along(first))
     shift = b.divide(s.sum(d), s.n)
     mean = b.add(first, shift)
-    variance = b.maximum(b.subtract(b.divide(s.sum(b.multiply(d, d)), s.n), b.multiply(shift, shift)), 0)
+    squares = b.divide(s.sum(b.multiply(d, d)), s.n)
+    # Where squares of finite numbers are too large, the variance is infinite, and no difference of infinities.
+    overflows = b.and_(b.is_finite(shift), b.not_(b.is_finite(squares)))
+    squared_shift = b.make("select", overflows, b.full(0, shift.shape), b.multiply(shift, shift))
+    variance = b.maximum(b.subtract(squares, squared_shift), 0)
     centered = b.subtract(s.x, s.along(mean))
     scaled = b.divide(b.multiply(s.along(scale), centered), s.along(s.deviation(variance)))
     output = b.add(scaled, s.along(offset))
