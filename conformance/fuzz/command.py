@@ -22,7 +22,10 @@ from refxla.files import make_folder
 
 from ..arguments import output_file, output_folder, positive, whole
 from .batch import Tally
-from .differ import Divergence
+from .differ import PROCESS, Divergence
+from .dynamic import generate_dynamic
+from .generate import generate
+from .record import record
 
 BATCH = 200  # programs built as one
 LIMIT = 600.0  # seconds for a batch
@@ -199,7 +202,7 @@ class Session:
                 self.waiting += [(first, count // 2), (first + count // 2, count - count // 2)]
                 return
             self.tally.programs += 1
-            self.tally.found(Divergence(first, "process", str(problem)[:2000], type(problem).__name__))
+            self.tally.found(Divergence(first, PROCESS, str(problem)[:2000], type(problem).__name__))
 
     def _explain(self) -> None:
         """Reduce the first divergences of each check, and save them."""
@@ -215,12 +218,19 @@ class Session:
                 try:
                     text = child.ask("explain", divergence, o.device, EXPLAIN, o.dynamic, limit=LIMIT)
                 except (ChildDied, ChildError, Error) as problem:
-                    text = f"// seed: {divergence['seed']}\n// check: {divergence['check']}\n// {problem}\n"
+                    text = self._unexplained(Divergence(**divergence), str(problem))
             path.write_text(text)
             self.records.append(str(path))
             heads = [line for line in text.splitlines() if line.startswith(("// differs", "// cause"))]
             self.console.print("\n".join([f"{path}", *(h[:300] for h in heads)]), markup=False, highlight=False)
         child.close()
+
+    def _unexplained(self, divergence: Divergence, why: str) -> str:
+        """The record of a divergence whose program, put to it again, ends its process: all of the program."""
+        if self.options.invalid:
+            return f"// seed: {divergence.seed}\n// check: {divergence.check}\n// {why}\n"
+        sample = generate_dynamic(divergence.seed) if self.options.dynamic else generate(divergence.seed)
+        return record(sample, divergence, why)
 
     def _save(self) -> None:
         if self.options.results is not None:

@@ -8,6 +8,7 @@
     kernels again   called with other arguments in between: the same bits, and neither arguments nor results overwritten
     target T        a target of the conformance suite, T as `--target` has it, called twice likewise, against the
                     reference
+    process         the process that compared them went on to its end
 
 Whatever is raised, but for UnsupportedError, is a divergence too: verified implies no crash.
 """
@@ -32,6 +33,7 @@ from .runs import Arrays, Expected, Kernels, different_bits, expected, nested, o
 
 VARIANTS: tuple[tuple[str, ...], ...] = (OPTIONAL, *((name,) for name in OPTIONAL))
 TARGET = "target "  # what begins the name of a check of a target of the suite
+PROCESS = "process"
 THROUGH_TEXT = 8  # one program in so many is printed and read again
 
 

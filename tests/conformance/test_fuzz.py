@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refxla_conformance.fuzz import add_arguments, batch, invalid, main, values
-from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap
+from refxla_conformance.fuzz.differ import PROCESS, VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
 from refxla_conformance.fuzz.generate import EXACT, Sample, generate, palette
 from refxla_conformance.fuzz.growth import lengths
@@ -127,6 +127,16 @@ def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):
         assert "// cause: pass algebraic-simplifier" in path.read_text() and again.check == "plan"
         now, why = replay(path, kernels)
         assert now is not None and why.startswith("pass algebraic-simplifier")
+    assert replay(path, kernels) == (None, "")
+
+
+def test_a_program_on_which_a_process_ended_is_saved_and_replayed(tmp_path):
+    path, sample = tmp_path / "found.hlo", generate(4)
+    found = Divergence(4, PROCESS, "its process ended with signal SIGABRT", "ChildDied")
+    path.write_text(investigate(sample, found, kernels))
+    again, same = read(path)
+    assert str(again.module) == str(sample.module) and same == found
+    assert "// cause: it does not show when the program runs alone" in path.read_text()
     assert replay(path, kernels) == (None, "")
 
 
