@@ -84,6 +84,7 @@ def _training(
     # Beside the rounding of the sum that of its distance from another value of the feature, which may be the largest.
     largest = x.size.max(n.axes, keepdims=True)
     mean = replace(mean, error=mean.error + (count + 4) * u * largest)
+    mean = mean.unless_overflow((x.size + largest).sum(n.axes, keepdims=True))
     centered = x - mean
     distances = np.abs(x.value - mean.value) + x.error + mean.error
     farthest = distances + distances.max(n.axes, keepdims=True)

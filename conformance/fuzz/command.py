@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from .record import record
 
 BATCH = 200  # programs built as one
 LIMIT = 600.0  # seconds for a batch
+CHECKED_MALLOC = "libc_malloc_debug.so.0"  # of glibc from 2.34 on; programs take a twentieth longer
 EXPLAIN = 60.0  # seconds to reduce a divergence
 
 
@@ -143,7 +145,7 @@ class Session:
     def _batches(self, until: float, shown: Any) -> None:
         """Keep every process busy until the end; a batch whose process dies is done again in halves."""
         jobs = self.options.j or os.cpu_count() or 1
-        idle = [Child("refxla_conformance.fuzz.worker") for _ in range(jobs)]
+        idle = [_child() for _ in range(jobs)]
         busy: dict[Child, tuple[int, int]] = {}
         try:
             self._make_ready(idle[-1])
@@ -211,7 +213,7 @@ class Session:
         if not chosen:
             return
         make_folder(o.out)
-        child = Child("refxla_conformance.fuzz.worker")
+        child = _child()
         for divergence in chosen:
             path = o.out / f"{divergence['seed']}-{_as_file_name(divergence['check'])}.hlo"
             with self.console.status(f"reducing {divergence['seed']}"):
@@ -278,6 +280,17 @@ class Session:
 
 def _as_file_name(check: str) -> str:
     return re.sub(r"[^\w.:-]", "", check.replace(" ", "-"))
+
+
+def _child() -> Child:
+    """A process for programs. Where glibc can, it looks at what lies beside a block of memory whenever one is given
+    back, and ends the process if that was written: kernels write through pointers."""
+    checked = {"LD_PRELOAD": CHECKED_MALLOC, "MALLOC_CHECK_": "3"}
+    try:
+        ctypes.CDLL(CHECKED_MALLOC)
+    except OSError:
+        checked = {}
+    return Child("refxla_conformance.fuzz.worker", checked)
 
 
 def _ready(children: list[Child]) -> list[Child]:

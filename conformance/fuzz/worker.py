@@ -8,6 +8,8 @@ from typing import Any
 from refxla_conformance.targets import Target, make_target
 from refxla_conformance.targets.child import serve
 
+from refxla._core import buffer_pool
+
 from . import batch, invalid, xla
 from .differ import Divergence
 from .dynamic import generate_dynamic
@@ -50,7 +52,9 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
         return batch.run_on_target(first, count, target(settings["target"]), dynamic).as_json()
     device = kernels(settings["device"]) if settings["kernels"] else None
     every = 0 if dynamic else settings["xla"]
-    return batch.run(first, count, device, every, settings["kernels"], dynamic).as_json()
+    tally = batch.run(first, count, device, every, settings["kernels"], dynamic)
+    buffer_pool.trim()  # so that the blocks of this batch are looked at (command.CHECKED_MALLOC)
+    return tally.as_json()
 
 
 def explain(fields: dict[str, Any], device: str | None, seconds: float, dynamic: bool = False) -> str:
