@@ -332,9 +332,10 @@ def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
     indices = delinearize(unit, flow.kept_sizes)
     for reduce in (r for level in flow.reduces for r in level):
         for k in range(order.groups[-1].size):
-            at = dict(zip(flow.kept_dimensions, indices, strict=True))
+            at = dict.fromkeys(range(len(flow.dimensions)), constant(0))  # no group has those of size 1
+            at.update(zip(flow.kept_dimensions, indices, strict=True))
             inside = delinearize(constant(k), [flow.dimensions[d] for d in order.groups[-1].dimensions])
-            at |= dict(zip(order.groups[-1].dimensions, inside, strict=True))
+            at.update(zip(order.groups[-1].dimensions, inside, strict=True))
             for operand in inputs_and_initial_values(reduce)[0]:
                 pattern.value(operand, tuple(at[d] for d in range(len(flow.dimensions))))
         pattern.bind(reduce, indices)
