@@ -144,7 +144,10 @@ def _products(terms: Any) -> Any:
             spread = spread + np.where(absolute > 0, count * least, 0)
             return sum_bound(absolute, spread, count, result, known, finite, center, values)
         bound = sum_bound(absolute, spread, count, result, known, finite, operands=values)
-        inexact = np.isfinite(np.abs(result)) & ((absolute > 0) | np.iscomplexobj(result))
+        touched = absolute > 0
+        if result.dtype == np.float64:  # in which the sizes of the products may be lost, too
+            touched = evaluate(j, *((s > 0).astype(np.float64) for s in sizes)) > 0
+        inexact = np.isfinite(np.abs(result)) & (touched | np.iscomplexobj(result))
         return np.where(inexact, bound + count * least, bound)
 
     return rule

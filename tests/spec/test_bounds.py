@@ -91,6 +91,9 @@ def test_a_product_too_small_for_the_type_computed_in_is_a_zero_of_either_sign()
         value, bound = bounds_of(hlo, *(np.array([v]).astype(ml_dtypes.bfloat16) for v in (x, 1e-20)))
         assert (bound == 0) == exact
     assert value == 0
+    for x, exact in ((-1e-300, False), (-0.0, True)):
+        value, bound = bounds_of(hlo.replace("bf16", "f64"), np.array([x]), np.array([1e-100]))
+        assert value == 0 and (bound == 0) == exact
 
 
 @pytest.mark.parametrize("opcode", ["add", "multiply"])
