@@ -25,6 +25,15 @@ SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for
 MAX_TURNS = 10_000  # of a loop
 
 
+class EndlessLoop(AssertionError):
+    """A loop takes more turns than MAX_TURNS."""
+
+
+def _check_turns(turns: int) -> None:
+    if turns >= MAX_TURNS:
+        raise EndlessLoop("the loop does not end")
+
+
 def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
     """A kernel with the arguments that the real emitters would give it, and no body."""
     updates = {}
@@ -145,11 +154,11 @@ class Simulator:
                     turns = 0
                     while self.bytes_of(predicate)[0]:
                         turns += 1
-                        assert turns < MAX_TURNS, "the loop does not end"
+                        _check_turns(turns)
                         self.steps(body)
                         self.steps(condition)
                 case p.Repeat(turns, body, counter, table):
-                    assert turns < MAX_TURNS, "the loop does not end"
+                    _check_turns(turns)
                     for turn in range(turns):
                         if counter is not None:
                             value = self.bytes_of(counter)
@@ -264,4 +273,4 @@ def run(module: Module, arguments: list[np.ndarray], without: tuple[str, ...] = 
         return Simulator(plan(module, without).plan, list(arguments)).run()
 
 
-__all__ = ["Simulator", "arrays", "emit", "plan", "run", "with_donations"]
+__all__ = ["EndlessLoop", "Simulator", "arrays", "emit", "plan", "run", "with_donations"]

@@ -20,7 +20,7 @@ from refxla_conformance.fuzz.known_bugs import BUGS, find, is_blamed
 from refxla_conformance.fuzz.program_builder import RULES, Program, ProgramBuilder, module_of
 from refxla_conformance.fuzz.record import investigate, read, replay
 from refxla_conformance.fuzz.replay import same_check
-from refxla_conformance.fuzz.runs import Kernels, expected
+from refxla_conformance.fuzz.runs import Kernels, expected, other_arguments
 from refxla_spec.errors import InputError
 from refxla_spec.interpreter import run
 from refxla_spec.text import parse
@@ -128,6 +128,14 @@ def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):
         now, why = replay(path, kernels)
         assert now is not None and why.startswith("pass algebraic-simplifier")
     assert replay(path, kernels) == (None, "")
+
+
+def test_other_arguments_are_those_with_which_loops_end():
+    sample = generate(990000043)  # x doubles while it is below 100: with -4 it comes to stay at 0
+    assert any(i.opcode == "while" for i in sample.module.instructions())
+    for a, own in zip(other_arguments(sample), sample.arguments, strict=True):
+        np.testing.assert_array_equal(a, own)
+    assert any((a != own).any() for a, own in zip(other_arguments(generate(4)), generate(4).arguments, strict=True))
 
 
 def test_a_program_on_which_a_process_ended_is_saved_and_replayed(tmp_path):
