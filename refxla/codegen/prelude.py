@@ -55,6 +55,7 @@ _CALL = re.compile(r"\brx_\w+")
 _HEAD = re.compile(r"^static inline ", re.MULTILINE)
 _BRANCH = re.compile(r"\b(?:if|for|while|do|switch|RX_NOINLINE|RX_UNOPTIMIZED|RX_INLINE)\b")
 
+_FAST = "_fast_"  # in the names of functions for loops over many moderate operands
 MOST_INLINED = 16  # calls of a function, each of which is compiled for itself
 
 
@@ -62,7 +63,8 @@ def functions(source: str, inlining: bool = False) -> str:
     """The text of the prelude functions that `source` calls, directly or through each other, in an order that compiles.
 
     A device's compiler makes vectors of a loop only if it inlines what the loop calls, and a long function it does not
-    inline more than once. `inlining`: those without branches, which `source` calls a few times, are inlined always.
+    inline more than once. `inlining`: those without branches, which `source` calls a few times or which are there for
+    loops over many elements (scalar.fast_path), are inlined always, with what they call.
 
     Raises KeyError if the source names an rx_ function that neither it nor the prelude defines.
     """
@@ -72,7 +74,8 @@ def functions(source: str, inlining: bool = False) -> str:
     inlined: set[str] = set()
     if inlining:
         called = Counter(_CALL.findall(source))
-        inlined.update(*(_straight(name) for name, n in called.items() if name in library and 1 < n <= MOST_INLINED))
+        few = [f for f, n in called.items() if f in library and (n > 1 or _FAST in f) and n <= MOST_INLINED]
+        inlined.update(*map(_straight, few))
 
     def visit(text: str, inside: str = "") -> None:
         for name in _CALL.findall(text):

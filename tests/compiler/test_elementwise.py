@@ -591,6 +591,40 @@ def test_complex_numbers_that_need_no_scaling_have_the_same_bits_without(bits, o
     assert (distance(scaled, values) <= bounds).all()
 
 
+COMPLEX_OF_ANGLES = [
+    "exponential", "exponential-minus-one", "sine", "cosine", "tan", "sinh", "cosh", "tanh", "power"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opcode", COMPLEX_OF_ANGLES)
+@pytest.mark.parametrize("name", ["c64", "c128"])
+def test_complex_functions_of_large_angles_change_no_bit_of_their_neighbours(name, opcode):
+    text = entry(
+        f"""x = {name}[3,700] parameter(0)
+        y = {name}[3,700] parameter(1)
+        ROOT r = {name}[3,700] {opcode}(x{", y" if opcode == "power" else ""})"""
+    )
+    dtype, rng = parse(text).entry.parameters[0].shape.element_type.dtype, np.random.default_rng(0)
+    x, y = ((rng.standard_normal((3, 700)) + 1j * rng.standard_normal((3, 700))).astype(dtype) for _ in range(2))
+    x[0] *= 30
+    x[1, 300:310] = [0, -0.0, 1j, -1j, 1, -1, np.inf, np.nan, complex(0, np.nan), complex(-np.inf, 0)]
+    y[0, :2] = 0, 1
+    compiled = Compiled(fusion_of(parse(text)))
+    arguments = [x, y][: len(compiled.fusion.inputs)]
+    assert f"fast_{opcode.replace('-', '_')}_{name}(" in compiled.kernels[0].body
+    (moderate,) = compiled(*arguments)
+    values, bounds = run_with_bounds(parse(text), [x, y])
+    assert (distance(moderate, values) <= bounds).all()
+    x[:, ::200] = complex(1e30, 1e30)
+    (large,) = compiled(*arguments)
+    same = np.arange(700) % 200 != 0
+    for a, b in ((moderate.real, large.real), (moderate.imag, large.imag)):  # but the sign of a NaN, which says nothing
+        a, b = (np.where(np.isnan(part), np.nan, part)[:, same] for part in (a, b))
+        assert a.tobytes() == b.tobytes()
+    values, bounds = run_with_bounds(parse(text), [x, y])
+    assert (distance(large, values) <= bounds).all()
+
+
 def test_pieces_inside_ranges_and_at_other_indices():
     text = entry(
         """x = f32[40,200] parameter(0)

@@ -73,7 +73,8 @@ def helper(instruction: Instruction) -> str:
 
 def _head(instruction: Instruction) -> str:
     """How the function is called, up to its arguments."""
-    return f"fast_{instruction.opcode}_{_operand_type(instruction)}("
+    opcode = instruction.opcode.replace("-", "_")
+    return f"fast_{opcode}_{_operand_type(instruction)}("
 
 
 def _in_array(name: str, place: str) -> str:

@@ -48,6 +48,11 @@ static inline T rx_abs_fast_C(T2 z) {
     return RX_SQRT_T(RX_FMA_T(z.x, z.x, z.y * z.y));
 }
 
+// A choice by parts: LLVM makes no vectors of a loop with a choice between vectors of two.
+static inline T2 rx_select_C(int first, T2 a, T2 b) {
+    return (T2)(first ? a.x : b.x, first ? a.y : b.y);
+}
+
 // Not repaired where infinities meet: (inf + 0i) (1 + 0i) has a NaN.
 static inline T2 rx_multiply_C(T2 a, T2 b) {
     return (T2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
@@ -124,14 +129,14 @@ static inline T2 rx_maximum_C(T2 a, T2 b) {
     int greater = (a.x > b.x) | ((a.x == b.x) & (a.y > b.y));
     int a_nan = (a.x != a.x) | (a.y != a.y), b_nan = (b.x != b.x) | (b.y != b.y);
     int first = (greater | a_nan) & !(b_nan & !a_nan);
-    return (T2)(first ? a.x : b.x, first ? a.y : b.y);
+    return rx_select_C(first, a, b);
 }
 
 static inline T2 rx_minimum_C(T2 a, T2 b) {
     int less = (a.x < b.x) | ((a.x == b.x) & (a.y < b.y));
     int a_nan = (a.x != a.x) | (a.y != a.y), b_nan = (b.x != b.x) | (b.y != b.y);
     int first = (less | a_nan) & !(b_nan & !a_nan);
-    return (T2)(first ? a.x : b.x, first ? a.y : b.y);
+    return rx_select_C(first, a, b);
 }
 
 // (2^n x c, 2^n x s), where 2^n alone may overflow or vanish, and c or s may be subnormal.
@@ -165,9 +170,23 @@ static inline T2 rx_power_or_limit_C(T2 z, T2 value) {
     return (T2)(real, imag);
 }
 
+// Functions of the sine and cosine of one part (trig.cl) are written as functions of these, too: those named fast take
+// the fast ones, for an angle that is not large.
+static inline int rx_exponential_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.y);
+}
+
+static inline T2 rx_exponential_of_C(T2 z, T sine, T cosine) {
+    T2 value = rx_exp_times_C(z.x, cosine, sine);
+    return rx_select_C(z.y == 0.0, (T2)(rx_exponential_T(z.x), z.y), rx_power_or_limit_C(z, value));
+}
+
+static inline T2 rx_exponential_fast_C(T2 z) {
+    return rx_exponential_of_C(z, rx_sine_fast_T(z.y), rx_cosine_fast_T(z.y));
+}
+
 static inline T2 rx_exponential_C(T2 z) {
-    T2 value = rx_exp_times_C(z.x, rx_cosine_T(z.y), rx_sine_T(z.y));
-    return z.y == 0.0 ? (T2)(rx_exponential_T(z.x), z.y) : rx_power_or_limit_C(z, value);
+    return rx_exponential_of_C(z, rx_sine_T(z.y), rx_cosine_T(z.y));
 }
 
 // The angle z.y log 2 = angle + rest turns by the rest once more.
@@ -180,16 +199,27 @@ static inline T2 rx_exp2_C(T2 z) {
     BITS_T n;
     T power = rx_exp2_parts_T(bounded, &n);
     T2 value = rx_scaled_times_C(power, n, RX_FMA_T(-rest, s, c), RX_FMA_T(rest, c, s));
-    return z.y == 0.0 ? (T2)(rx_exp2_T(z.x), z.y) : rx_power_or_limit_C(z, value);
+    return rx_select_C(z.y == 0.0, (T2)(rx_exp2_T(z.x), z.y), rx_power_or_limit_C(z, value));
+}
+
+static inline int rx_exponential_minus_one_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.y);
 }
 
 // (e^a - 1) cos b - 2 sin^2(b / 2) + i e^a sin b
-static inline T2 rx_exponential_minus_one_C(T2 z) {
-    T half_sine = rx_sine_T(0.5 * z.y);
+static inline T2 rx_exponential_minus_one_of_C(T2 z, T half_sine, T sine, T cosine) {
     T minus_one = rx_exponential_minus_one_T(z.x);
-    T2 value = rx_exp_times_C(z.x, rx_cosine_T(z.y), rx_sine_T(z.y));
-    T real = RX_FABS_T(z.x) > 1.0 ? value.x - 1.0 : RX_FMA_T(minus_one, rx_cosine_T(z.y), -2.0 * half_sine * half_sine);
-    return z.y == 0.0 ? (T2)(minus_one, z.y) : (T2)(real, value.y);
+    T2 value = rx_exp_times_C(z.x, cosine, sine);
+    T real = RX_FABS_T(z.x) > 1.0 ? value.x - 1.0 : RX_FMA_T(minus_one, cosine, -2.0 * half_sine * half_sine);
+    return rx_select_C(z.y == 0.0, (T2)(minus_one, z.y), (T2)(real, value.y));
+}
+
+static inline T2 rx_exponential_minus_one_fast_C(T2 z) {
+    return rx_exponential_minus_one_of_C(z, rx_sine_fast_T(0.5 * z.y), rx_sine_fast_T(z.y), rx_cosine_fast_T(z.y));
+}
+
+static inline T2 rx_exponential_minus_one_C(T2 z) {
+    return rx_exponential_minus_one_of_C(z, rx_sine_T(0.5 * z.y), rx_sine_T(z.y), rx_cosine_T(z.y));
 }
 
 // log |z|, near |z| = 1 by log-plus-one of |z|^2 - 1, whose leading term has no rounding error.
@@ -210,7 +240,8 @@ static inline T2 rx_log_C(T2 z) {
 }
 
 static inline T2 rx_log2_C(T2 z) {
-    return K(log2_e) * rx_log_C(z);
+    T2 value = rx_log_C(z);
+    return (T2)(K(log2_e) * value.x, K(log2_e) * value.y);
 }
 
 // log |1 + z| is half of log-plus-one of a (2 + a) + b^2 where z is small.
@@ -242,48 +273,82 @@ static inline T2 rx_rsqrt_C(T2 z) {
     return rx_divide_C((T2)(1.0, 0.0), rx_sqrt_C(z));
 }
 
+static inline int rx_sine_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.x);
+}
+
 // sin(a + ib) = sin a cosh b + i cos a sinh b; large |b| by e^|b| / 2, which may overflow where the product does not.
-static inline T2 rx_sine_C(T2 z) {
-    T s = rx_sine_T(z.x), c = rx_cosine_T(z.x);
+static inline T2 rx_sine_of_C(T2 z, T s, T c) {
     T size = RX_FABS_T(z.y);
     T2 large = rx_scaled_exp_times_C(size, -1, s, RX_COPYSIGN_T(1.0, z.y) * c);
-    T2 value = size > 20.0 ? large : (T2)(s * rx_cosh_T(z.y), c * rx_sinh_T(z.y));
+    T2 value = rx_select_C(size > 20.0, large, (T2)(s * rx_cosh_T(z.y), c * rx_sinh_T(z.y)));
     T imag = ((z.y == 0.0) | (size == INFINITY_T)) ? (c == c ? z.y * c : z.y) : value.y;
     return (T2)(z.x == 0.0 ? z.x : value.x, imag);
 }
 
+static inline T2 rx_sine_fast_C(T2 z) {
+    return rx_sine_of_C(z, rx_sine_fast_T(z.x), rx_cosine_fast_T(z.x));
+}
+
+static inline T2 rx_sine_C(T2 z) {
+    return rx_sine_of_C(z, rx_sine_T(z.x), rx_cosine_T(z.x));
+}
+
+static inline int rx_cosine_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.x);
+}
+
 // cos(a + ib) = cos a cosh b - i sin a sinh b
-static inline T2 rx_cosine_C(T2 z) {
-    T s = rx_sine_T(z.x), c = rx_cosine_T(z.x);
+static inline T2 rx_cosine_of_C(T2 z, T s, T c) {
     T size = RX_FABS_T(z.y);
     T2 large = rx_scaled_exp_times_C(size, -1, c, RX_COPYSIGN_T(1.0, z.y) * -s);
-    T2 value = size > 20.0 ? large : (T2)(c * rx_cosh_T(z.y), -s * rx_sinh_T(z.y));
+    T2 value = rx_select_C(size > 20.0, large, (T2)(c * rx_cosh_T(z.y), -s * rx_sinh_T(z.y)));
     T imag = z.x == 0.0 ? -z.x * RX_COPYSIGN_T(1.0, z.y) : z.y == 0.0 ? (s == s ? -s * z.y : z.y) : value.y;
     return (T2)(((size == INFINITY_T) & (c != c)) ? size : value.x, imag);
 }
 
+static inline T2 rx_cosine_fast_C(T2 z) {
+    return rx_cosine_of_C(z, rx_sine_fast_T(z.x), rx_cosine_fast_T(z.x));
+}
+
+static inline T2 rx_cosine_C(T2 z) {
+    return rx_cosine_of_C(z, rx_sine_T(z.x), rx_cosine_T(z.x));
+}
+
+static inline int rx_tanh_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.y);
+}
+
 // With t = tan b, s = sinh a, r = cosh a, q = 1 + t^2: (q r s + i t) / (1 + q s^2), which has no cancellation.
-static inline T2 rx_tanh_C(T2 z) {
+static inline T2 rx_tanh_of_C(T2 z, T sine, T cosine) {
     T s = rx_sinh_T(z.x), r = rx_cosh_T(z.x);
-    T sine = rx_sine_T(z.y), cosine = rx_cosine_T(z.y);
     T below = RX_FMA_T(cosine, cosine, s * s);
     T2 value = (T2)(r * s / below, sine * cosine / below);
     // From |a| = 22 on the real part is 1 and the imaginary part 4 sin b cos b e^(-2 |a|).
     T2 tail = rx_exp_times_C(-2.0 * RX_FABS_T(z.x), 0.0, 4.0 * sine * cosine);
     int endless = RX_FABS_T(z.x) == INFINITY_T;
     T one = (endless | rx_is_finite_T(z.y)) ? RX_COPYSIGN_T(1.0, z.x) : NAN_T;
-    value = RX_FABS_T(z.x) > 22.0 ? (T2)(one, endless ? rx_signed_T(0.0, tail.y) : tail.y) : value;
-    value.x = z.x == 0.0 ? z.x : value.x;
-    return z.y == 0.0 ? (T2)(rx_tanh_T(z.x), z.y) : value;
+    value = rx_select_C(RX_FABS_T(z.x) > 22.0, (T2)(one, endless ? rx_signed_T(0.0, tail.y) : tail.y), value);
+    value = (T2)(z.x == 0.0 ? z.x : value.x, value.y);
+    return rx_select_C(z.y == 0.0, (T2)(rx_tanh_T(z.x), z.y), value);
+}
+
+static inline T2 rx_tanh_fast_C(T2 z) {
+    return rx_tanh_of_C(z, rx_sine_fast_T(z.y), rx_cosine_fast_T(z.y));
+}
+
+static inline T2 rx_tanh_C(T2 z) {
+    return rx_tanh_of_C(z, rx_sine_T(z.y), rx_cosine_T(z.y));
 }
 
 // (1 + tanh(z / 2)) / 2, which is accurate near the poles; e^z times that of -z where Re z is negative.
 static inline T2 rx_logistic_C(T2 z) {
     int negative = z.x < 0.0;
-    T2 tangent = rx_tanh_C(negative ? -0.5 * z : 0.5 * z);
+    T half = negative ? -0.5 : 0.5;
+    T2 tangent = rx_tanh_C((T2)(half * z.x, half * z.y));
     T2 value = (T2)(0.5 + 0.5 * tangent.x, 0.5 * tangent.y);
     T2 mirrored = rx_multiply_C(rx_exponential_C(z), value);
-    return negative ? mirrored : value;
+    return rx_select_C(negative, mirrored, value);
 }
 
 // tan(z) = -i tanh(iz)
@@ -292,13 +357,35 @@ static inline T2 rx_tan_C(T2 z) {
     return (T2)(value.y, -value.x);
 }
 
-// e^(b log a), with 1 for b = 0, and 0 for a = 0 and a positive real b.
-static inline T2 rx_power_C(T2 a, T2 b) {
-    T2 value = rx_exponential_C(rx_multiply_C(b, rx_log_C(a)));
+static inline int rx_tan_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.x);
+}
+
+static inline T2 rx_tan_fast_C(T2 z) {
+    T2 value = rx_tanh_fast_C((T2)(-z.y, z.x));
+    return (T2)(value.y, -value.x);
+}
+
+// Whether the angle of the power below may be large: where a is not far from 1, |log |a|| is less than BIAS_T / 4.
+static inline int rx_power_beyond_fast_C(T2 a, T2 b) {
+    int far = rx_far_from_one_T(a.x) | rx_far_from_one_T(a.y);
+    return far | rx_is_large_angle_T(8.0 * b.x) | rx_is_large_angle_T((T)(BIAS_T / 2) * b.y);
+}
+
+// e^(b log a), which is `value`, with 1 for b = 0, and 0 for a = 0 and a positive real b.
+static inline T2 rx_power_of_C(T2 a, T2 b, T2 value) {
     int zero = (a.x == 0.0) & (a.y == 0.0);
     T ending = ((b.x > 0.0) & (b.y == 0.0)) ? 0.0 : NAN_T;
-    value = zero ? (T2)(ending, 0.0) : value;
-    return ((b.x == 0.0) & (b.y == 0.0)) ? (T2)(1.0, 0.0) : value;
+    value = rx_select_C(zero, (T2)(ending, 0.0), value);
+    return rx_select_C((b.x == 0.0) & (b.y == 0.0), (T2)(1.0, 0.0), value);
+}
+
+static inline T2 rx_power_fast_C(T2 a, T2 b) {
+    return rx_power_of_C(a, b, rx_exponential_fast_C(rx_multiply_C(b, rx_log_C(a))));
+}
+
+static inline T2 rx_power_C(T2 a, T2 b) {
+    return rx_power_of_C(a, b, rx_exponential_C(rx_multiply_C(b, rx_log_C(a))));
 }
 
 // sinh(z) = -i sin(iz)
@@ -307,9 +394,26 @@ static inline T2 rx_sinh_C(T2 z) {
     return (T2)(value.y, -value.x);
 }
 
+static inline int rx_sinh_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.y);
+}
+
+static inline T2 rx_sinh_fast_C(T2 z) {
+    T2 value = rx_sine_fast_C((T2)(-z.y, z.x));
+    return (T2)(value.y, -value.x);
+}
+
 // cosh(z) = cos(iz)
 static inline T2 rx_cosh_C(T2 z) {
     return rx_cosine_C((T2)(-z.y, z.x));
+}
+
+static inline int rx_cosh_beyond_fast_C(T2 z) {
+    return rx_is_large_angle_T(z.y);
+}
+
+static inline T2 rx_cosh_fast_C(T2 z) {
+    return rx_cosine_fast_C((T2)(-z.y, z.x));
 }
 
 // The inverse functions by W. Kahan's formulas, in the roots of 1 - z and 1 + z: each product below is a sum of two
@@ -325,7 +429,7 @@ static inline T2 rx_asin_C(T2 z) {
     T across = large ? RX_FABS_T(z.y) : below.x * above.x - below.y * above.y;
     T height = large ? rx_log_double_abs_C(z) : rx_asinh_T(below.x * above.y - below.y * above.x);
     T real = z.x == 0.0 ? z.x : rx_atan2_T(z.x, across);
-    return small ? z : (T2)(real, rx_signed_T(height, z.y));
+    return rx_select_C(small, z, (T2)(real, rx_signed_T(height, z.y)));
 }
 
 static inline T2 rx_acos_C(T2 z) {
