@@ -237,7 +237,7 @@ cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t 
     cdef int64_t item = 0
     cdef int32_t n
     for n in range(c.count):
-        bytes[n] = 0 if c.missing[n] >= 0 else c.bytes[n]
+        bytes[n] = c.bytes[n]
         p[n] = work + c.missing[n] if c.missing[n] >= 0 else first[n] + begin * bytes[n]
     while item < count:
         if c.batched == NULL:
@@ -245,7 +245,8 @@ cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t 
         else:
             c.batched(c.m, c.n, c.k, c.flag, p, bytes, <int> min(<int64_t> c.lanes, count - item), work + c.at[0])
         for n in range(c.count):
-            p[n] += c.lanes * bytes[n]
+            if c.missing[n] < 0:
+                p[n] += c.lanes * bytes[n]
         item += c.lanes
     return 0
 
@@ -591,12 +592,12 @@ cdef class Routine:
         for n in range(4):
             c.flag[n] = ord(flags[n]) if n < len(flags) else 0
         c.count = len(bytes)
-        c.lanes = 1
+        c.lanes = lanes_of(c.part) if batched else 1
         for n in range(c.count):
             c.bytes[n] = bytes[n]
-            c.missing[n] = -1 if in_memory[n] else self.place(bytes[n])
+            c.missing[n] = -1 if in_memory[n] else self.place(c.lanes * bytes[n])  # a routine may read what it wrote
         if batched:
-            c.batched, c.lanes, c.at[0] = batched_routine(kind, c.part), lanes_of(c.part), self.place(work_bytes())
+            c.batched, c.at[0] = batched_routine(kind, c.part), self.place(work_bytes())
             return
         c.routine = routine(name)
         c.lwork = c.lrwork = c.liwork = -1

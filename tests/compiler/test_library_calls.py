@@ -376,6 +376,22 @@ def test_results_that_nobody_reads_have_no_memory():
     np.testing.assert_allclose(executable(a), np.linalg.eigvalsh(a), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("n", "batch"), [(3, (13,)), (8, (33,)), (5, ()), (20, (3,))])
+@pytest.mark.parametrize("name", TYPES)
+def test_each_result_is_the_same_where_nobody_reads_the_others(name, n, batch):
+    """Also where a routine reads what it wrote: many small matrices at once made the order of rows of shared pivots."""
+    a = matrix(name, *batch, n, n)
+    square, rows = shape(name, *batch, n, n), shape("s32", *batch, n)
+    known = [("LuDecomposition", [square, rows, rows], [a], ""), ("Qr", [square, shape(name, *batch, n)], [a], "")]
+    for target, results, arguments, options in [*cases(name, n, *batch), *known]:
+        text = program(target, results, arguments, options)
+        whole = refxla.compile(text)(*arguments)
+        for k, each in enumerate(results if len(results) > 1 else []):
+            alone = text.replace("ROOT r =", "r =").removesuffix("}")
+            alone = refxla.compile(f"{alone}\nROOT one = {each} get-tuple-element(r), index={k} }}")(*arguments)
+            assert np.array_equal(alone, whole[k]), f"result {k} of {target}"
+
+
 def test_a_result_that_is_shown_twice_is_written_once():
     a = definite("f32", 4, 4)
     text = """HloModule m
