@@ -90,6 +90,19 @@ def _same_array(a: Instruction, b: Instruction) -> bool:
     return a.shape.element_type == b.shape.element_type and a.shape.dimensions == b.shape.dimensions
 
 
+def _place(i: Instruction) -> tuple[int | Instruction, ...] | None:
+    """The first element of a slice, or of what an update replaces, in each dimension: a number, or what computes it.
+    None for a slice that leaves elements out."""
+    if i.opcode == "slice":
+        return tuple(d.start for d in i.slice) if all(d.stride == 1 for d in i.slice) else None
+    part, starts = (i, i.operands[1:]) if i.opcode == "dynamic-slice" else (i.operands[1], i.operands[2:])
+    place: list[int | Instruction] = []
+    for start, size, whole in zip(starts, part.shape.dimensions, i.operands[0].shape.dimensions, strict=True):
+        value = scalar_value(start)
+        place.append(start if value is None else min(max(int(value), 0), whole - size))
+    return tuple(place)
+
+
 def without_ones(dimensions: tuple[int, ...]) -> tuple[int, ...]:
     """The dimensions that are not 1."""
     return tuple(d for d in dimensions if d != 1)
@@ -121,6 +134,22 @@ def _transpose_nothing(i: Instruction) -> Instruction | None:
 def _whole_slice(i: Instruction) -> Instruction | None:
     """Slice of everything -> x (a dynamic one clamps its start to 0)"""
     return i.operands[0] if _same_array(i, i.operands[0]) else None
+
+
+@rule("dynamic-update-slice")
+def _update_nothing(i: Instruction) -> Instruction | None:
+    """dynamic-update-slice(x, slice of x at the same place) -> x"""
+    x, part = i.operands[:2]
+    same = part.opcode in ("slice", "dynamic-slice") and part.operands[0] is x and _place(part) == _place(i)
+    return x if same else None
+
+
+@rule("slice", "dynamic-slice")
+def _slice_of_update(i: Instruction) -> Instruction | None:
+    """Slice of a dynamic-update-slice at the same place -> the update"""
+    update = i.operands[0]
+    same = update.opcode == "dynamic-update-slice" and _same_array(update.operands[1], i) and _place(i) == _place(update)
+    return update.operands[1] if same else None
 
 
 @rule("concatenate")

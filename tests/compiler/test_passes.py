@@ -81,6 +81,14 @@ TRUE = "t = pred[] constant(true)\nts = pred[4] broadcast(t), dimensions={}\n"
 FALSE = "f = pred[] constant(false)\nfs = pred[4] broadcast(f), dimensions={}\n"
 SAME_X, SAME_N, SAME_P = "ROOT r = f32[2,3] copy(x)", "ROOT r = s32[4] copy(n)", "ROOT r = pred[4] copy(p)"
 
+
+def unchanged(lines: str) -> list[tuple[str, str]]:
+    """The case of lines that a rule leaves as they are."""
+    return [(lines, lines)]
+
+
+AT = "nine = s32[] constant(9)\nzero = s32[] constant(0)\n"
+
 # rule -> [(before, after)]; the root of `after` may be a copy of a value, which stands for the value itself
 RULES = {
     "_same_shape": [
@@ -94,6 +102,45 @@ RULES = {
     "_whole_slice": [
         ("ROOT r = f32[2,3] slice(x), slice={[0:2],[0:3]}", SAME_X),
         ("ROOT r = f32[2,3] dynamic-slice(x, i, i), dynamic_slice_sizes={2,3}", SAME_X),
+    ],
+    "_update_nothing": [
+        (
+            AT
+            + "row = f32[1,3] slice(x), slice={[1:2],[0:3]}\nROOT r = f32[2,3] dynamic-update-slice(x, row, nine, zero)",
+            SAME_X,
+        ),
+        (
+            AT + "row = f32[1,3] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,3}\n"
+            "ROOT r = f32[2,3] dynamic-update-slice(x, row, i, zero)",
+            SAME_X,
+        ),
+        *unchanged(
+            AT + "row = f32[1,3] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,3}\n"
+            "ROOT r = f32[2,3] dynamic-update-slice(x, row, nine, zero)"
+        ),
+        *unchanged(
+            AT
+            + "row = f32[1,3] slice(x), slice={[0:1],[0:3]}\nROOT r = f32[2,3] dynamic-update-slice(x, row, nine, zero)"
+        ),
+        *unchanged(
+            AT
+            + "row = f32[1,3] slice(y), slice={[1:2],[0:3]}\nROOT r = f32[2,3] dynamic-update-slice(x, row, nine, zero)"
+        ),
+    ],
+    "_slice_of_update": [
+        (
+            AT + "row = f32[1,3] slice(y), slice={[0:1],[0:3]}\nu = f32[2,3] dynamic-update-slice(x, row, nine, zero)\n"
+            "ROOT r = f32[1,3] slice(u), slice={[1:2],[0:3]}",
+            "ROOT row = f32[1,3] slice(y), slice={[0:1],[0:3]}",
+        ),
+        *unchanged(
+            AT + "row = f32[1,3] slice(y), slice={[0:1],[0:3]}\nu = f32[2,3] dynamic-update-slice(x, row, nine, zero)\n"
+            "ROOT r = f32[1,3] slice(u), slice={[0:1],[0:3]}"
+        ),
+        *unchanged(
+            AT + "row = f32[1,2] slice(y), slice={[0:1],[0:2]}\nu = f32[2,3] dynamic-update-slice(x, row, nine, zero)\n"
+            "ROOT r = f32[1,2] slice(u), slice={[1:2],[0:3:2]}"
+        ),
     ],
     "_concatenate_one": [
         ("e = f32[0,3] slice(y), slice={[0:0],[0:3]}\nROOT r = f32[2,3] concatenate(x, e), dimensions={0}", SAME_X)

@@ -45,17 +45,17 @@ _CONTINUOUS = {
 
 
 def _places(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
-    """The two places between which a quantile lies, and how far after the first one."""
+    """The two places between which a quantile lies, and how far after the first one; None: it is the element there."""
     if method in ("lower", "higher", "midpoint", "nearest"):
         at = (n - 1) * q
         low = np.floor(at)
         if method == "lower":
-            return low, low, 0.0
+            return low, low, None
         if method == "higher":
-            return np.ceil(at), np.ceil(at), 0.0
+            return np.ceil(at), np.ceil(at), None
         if method == "nearest":
             even = np.rint(at)
-            return even, even, 0.0
+            return even, even, None
         half = np.where(at % 1 == 0, 0.0, 0.5)
         return low, np.ceil(at), half
     if method in ("inverted_cdf", "averaged_inverted_cdf"):
@@ -63,14 +63,14 @@ def _places(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
         low = np.floor(at)
         if method == "inverted_cdf":
             low = np.where(at - low > 0, low + 1, low)
-            return low, low, 0.0
+            return low, low, None
         return low, low + 1, np.where(at - low == 0, 0.5, 1.0)
     if method == "closest_observation":
         at = n * q - 1 - 0.5
         low = np.floor(at)
         exact = (at == low) & (low % 2 == 1)
         low = np.where(exact, low, low + 1)
-        return low, low, 0.0
+        return low, low, None
     if method not in _CONTINUOUS:
         raise ValueError(f"{method!r} is not a valid method of np.quantile")
     alpha, beta = _CONTINUOUS[method]
@@ -128,13 +128,12 @@ def _quantile(
         return np.take_along_axis(rows, index, axis=-1)[..., 0]
 
     below = elements_at(low)
-    discrete = isinstance(part, float)
-    value = below if discrete else _lerp(below, elements_at(high), part)
+    value = below if part is None else _lerp(below, elements_at(high), part)
     if a.dtype.kind == "f":
         missing = count == 0 if skips_nan else np.any(nan, axis=-1)
         value = np.where(missing, np.asarray(np.nan, value.dtype), value)
     zero: Any = (
-        type(q)(0)
+        (0.0 if isinstance(q, float) else 0)
         if isinstance(q, (int, float))
         else np.zeros_like(numbers)
         if numbers is not None
