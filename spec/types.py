@@ -198,7 +198,8 @@ class Shape:
             return Shape.tuple_of(*(Shape.of(v) for v in value))
         array = np.asarray(value)
         if array.dtype not in BY_DTYPE:
-            raise InputError(f"an array of NumPy type {array.dtype} has no HLO element type; convert it first")
+            way = "x.astype(x.dtype.newbyteorder('=')) converts it" if not array.dtype.isnative else "convert it first"
+            raise InputError(f"an array of NumPy type {array.dtype} has no HLO element type; {way}")
         return Shape(BY_DTYPE[array.dtype], array.shape)
 
     @property

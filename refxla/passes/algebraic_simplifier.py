@@ -148,8 +148,9 @@ def _update_nothing(i: Instruction) -> Instruction | None:
 def _slice_of_update(i: Instruction) -> Instruction | None:
     """Slice of a dynamic-update-slice at the same place -> the update"""
     update = i.operands[0]
-    same = update.opcode == "dynamic-update-slice" and _same_array(update.operands[1], i) and _place(i) == _place(update)
-    return update.operands[1] if same else None
+    if update.opcode != "dynamic-update-slice" or not _same_array(update.operands[1], i):
+        return None
+    return update.operands[1] if _place(i) == _place(update) else None
 
 
 @rule("concatenate")

@@ -106,7 +106,8 @@ RULES = {
     "_update_nothing": [
         (
             AT
-            + "row = f32[1,3] slice(x), slice={[1:2],[0:3]}\nROOT r = f32[2,3] dynamic-update-slice(x, row, nine, zero)",
+            + "row = f32[1,3] slice(x), slice={[1:2],[0:3]}\n"
+            + "ROOT r = f32[2,3] dynamic-update-slice(x, row, nine, zero)",
             SAME_X,
         ),
         (

@@ -336,6 +336,20 @@ for m in (
     )
     case(lambda x, m=m: np.quantile(x, [0, 0.1, 0.25, 0.5, 0.77, 1], method=m), V.astype(float))
 case(lambda x: (np.percentile(x, 30), np.median(x), np.quantile(x, 0.5, axis=0), np.median(x, axis=1)), J)
+for m in ("linear", "hazen", "weibull", "median_unbiased", "midpoint", "lower"):
+    case(lambda x, m=m: (np.percentile(x, 30, method=m), np.nanquantile(x, 0.77, method=m)), D)
+    case(lambda x, m=m: np.quantile(x, 0.3, axis=(0, 1), method=m), U.reshape(1, 7))
+case(lambda x, q: np.quantile(x, q), D, 0.3)
+case(lambda x, q: np.percentile(x, q), J, 30)
+case(lambda x: np.average(x, weights=np.arange(3) + 1), np.array([2**62, 3, 2**61]))
+case(lambda x: np.vdot(x, x), np.array([True, True, False]))
+for infinite in ([1.0, np.inf, 3.0], [1.0, np.inf, np.inf], [-np.inf, 2.0, np.inf]):
+    case(lambda x, y: np.interp(x, [0.0, 1, 2], y), np.array([1.5, 0.5, 1, 2, 0, -1, 9, np.nan]), np.array(infinite))
+case(lambda x: np.interp(x, [0.0, 1, 2], [1 + 1j, 2, 3 - 1j], left=5j), np.array([1.5, 0.5, 1, 2, 0, -1, 9, np.nan]))
+case(lambda z: (z**2, z**3, z**4, z**7, z**-1, z**-2, z**3.0, z**1), Z)
+for n in (-1, 0, 1, 255, 256, -(2**40), 2**40):
+    case(lambda x, n: (x < n, n <= x, x == n, x != n), np.array([0, 1, 255], np.uint8), n)
+    case(lambda x, n: (x > n, x == n), np.array([0, 1, 2**63], np.uint64), n)
 case(lambda x, q: np.percentile(x, q), X, np.array([10.0, 90.0]))
 case(lambda x: (np.cov(x), np.corrcoef(x), np.cov(x, rowvar=False), np.cov(x, bias=True), np.cov(x[0], x[1])), X)
 case(

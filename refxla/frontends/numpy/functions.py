@@ -135,7 +135,8 @@ def inner(a: Any, b: Any) -> Traced:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Traced:
-    return np.dot(np.conjugate(np.ravel(a)), np.ravel(b))
+    a = np.ravel(a)
+    return np.dot(np.conjugate(a) if a.dtype.kind == "c" else a, np.ravel(b))
 
 
 @implements(np.outer, np.linalg.outer)

@@ -125,8 +125,14 @@ def _gradient_along(b: Any, f: Traced, h: Any, d: int, edge_order: int) -> Trace
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Traced:
     b = builder_of(x, xp, fp, left, right, period)
-    kind = np.complex128 if promoted(fp).kind == "c" else np.float64
-    x, xp, fp = array_of(b, x, np.float64), array_of(b, xp, np.float64), array_of(b, fp, kind)
+    if promoted(fp).kind == "c":
+        real, imag = (
+            interp(x, xp, *(v if v is None else part(array_of(b, v)) for v in (fp, left, right)), period=period)
+            for part in (np.real, np.imag)
+        )
+        imag = np.where(np.isnan(x), 0.0, imag)
+        return wrap(b, b.complex(real.instruction, imag.instruction))
+    x, xp, fp = (array_of(b, v, np.float64) for v in (x, xp, fp))
     if period is not None:
         period = np.abs(period)
         x, xp = x % period, xp % period
@@ -142,7 +148,10 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         k = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
         low, high = fp[k], fp[k + 1]
         slope = (high - low) / (xp[k + 1] - xp[k])
-        inside = np.where(x == xp[k], low, slope * (x - xp[k]) + low)
+        inside = slope * (x - xp[k]) + low
+        other = slope * (x - xp[k + 1]) + high  # beside infinities, from the other side
+        other = np.where(np.isnan(other) & (low == high), low, other)
+        inside = np.where(x == xp[k], low, np.where(np.isnan(inside), other, inside))
         inside = np.where(x == xp[n - 1], fp[n - 1], inside)
     inside = np.where(x < xp[0], fp[0] if left is None else left, inside)
     inside = np.where(x > xp[n - 1], fp[n - 1] if right is None else right, inside)

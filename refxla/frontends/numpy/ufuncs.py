@@ -19,6 +19,7 @@ from . import dispatch
 from .advice import unsupported
 from .array import Traced
 from .dispatch import xp
+from .number import Number
 from .reduction_functions import REDUCERS, accumulate_by, identity_of, is_given, reduce_by
 from .tracing import Tracing
 from .values import I, array_of, is_nan, known_value, lift, normal_axes, normal_axis, spread, truth, weak, wrap
@@ -271,20 +272,48 @@ def _reciprocal(b: Build, x: I) -> I:
                     b.full(0, x.shape))  # fmt: skip
 
 
+def _constant_exponent(y: I) -> np.ndarray | None:
+    while y.opcode in ("broadcast", "reshape"):
+        y = y.operands[0]
+    return y.literal if y.opcode == "constant" else None
+
+
+def _may_be_refused(y: I) -> bool:
+    """Whether an exponent may be a negative integer, which NumPy refuses."""
+    exponent = _constant_exponent(y)
+    return y.shape.element_type.kind == "signed" and not (exponent is not None and (exponent >= 0).all())
+
+
+def _complex_power(b: Build, x: I, n: int) -> I:
+    """The product of |n| numbers x, or its reciprocal, in NumPy's order; n is not 0."""
+    if n == 3:
+        return b.multiply(x, b.multiply(x, x))
+    result, power = None, x
+    for bit in reversed(f"{abs(n):b}"):
+        if bit == "1":
+            result = power if result is None else b.multiply(result, power)
+        power = b.multiply(power, power)
+    assert result is not None  # n has a bit
+    if n > 0:
+        return result
+    nan = b.full(np.nan, b.real(x).shape)
+    vanishes = b.compare(x, 0, direction="EQ")
+    return b.select(vanishes, b.complex(nan, nan), b.divide(b.full(1, x.shape), result))
+
+
 def _power(b: Tracing, x: I, y: I) -> I:
-    """x^y; by one constant for which NumPy does not take the power function (`fast_scalar_power` in its
-    number.c), what NumPy does: the same value to the last bit, in a fraction of the time."""
-    exponent = y
-    while exponent.opcode in ("broadcast", "reshape"):
-        exponent = exponent.operands[0]
-    if exponent.opcode == "constant" and is_splat(exponent.literal):
-        value = exponent.literal.reshape(-1)[0]
+    """x^y; by one constant for which NumPy does not take the power function (`fast_scalar_power` in its number.c, and
+    `npy_cpow`), what NumPy does: the same value to the last bit, in a fraction of the time."""
+    t, exponent = x.shape.element_type, _constant_exponent(y)
+    if exponent is not None and is_splat(exponent):
+        value = exponent.reshape(-1)[0]
         if value == 2:
             return b.multiply(x, x)
-        if x.shape.element_type.is_float and value in (-1, 0.5, 1):
+        if t.is_float and value in (-1, 0.5, 1):
             return _reciprocal(b, x) if value == -1 else b.sqrt(x) if value == 0.5 else x
-    t = x.shape.element_type
-    if t.kind == "signed" and not (exponent.opcode == "constant" and (exponent.literal >= 0).all()):
+        if t.is_complex and value == np.rint(value.real) and 0 < abs(value) < 100:
+            return _complex_power(b, x, int(value.real))
+    if _may_be_refused(y):
         b.check(b.compare(y, 0, direction="GE"), ValueError, "Integers to negative integer powers are not allowed.")
     if t.is_complex:
         vanishes = b.and_(b.compare(x, 0, direction="EQ"), b.compare(b.real(y), 0, direction="GT"))
@@ -417,12 +446,15 @@ def apply_ufunc(
     implementation = UFUNCS.get(ufunc)
     if implementation is None:
         raise unsupported(ufunc)
+    if ufunc in _COMPARISONS and any(isinstance(weak(x), np.dtype) and weak(x).kind in "iu" for x in inputs):
+        # A Python integer of each call may be no number of the type that it is compared with.
+        inputs = tuple(array_of(b, x, np.int64) if isinstance(x, Number) and x.kind is int else x for x in inputs)
     signature = (*(weak(x) for x in inputs), *(dtype and np.dtype(dtype) for _ in range(ufunc.nout)))
     types = ufunc.resolve_dtypes(signature, casting=options.get("casting", "same_kind"))
     operands = [lift(b, x, t) for x, t in zip(inputs, types, strict=False)]
     dimensions = np.broadcast_shapes(*(o.shape.dimensions for o in operands))
     operands = [spread(b, o, dimensions) for o in operands]
-    if ufunc is np.power and where is not True:  # exponents are checked, but not those that have no part
+    if ufunc is np.power and where is not True and _may_be_refused(operands[1]):  # not one that has no part
         chosen = spread(b, truth(b, lift(b, where)), dimensions)
         operands[1] = b.select(chosen, operands[1], b.full(0, operands[1].shape))
     apply = getattr(b, implementation) if isinstance(implementation, str) else lambda *o: implementation(b, *o)
@@ -441,6 +473,7 @@ def apply_ufunc(
     return tuple(arrays) if isinstance(result, tuple) else arrays[0]
 
 
+_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 _OPERATORS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.negative,
               np.positive, np.absolute)  # fmt: skip
 
