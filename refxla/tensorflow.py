@@ -69,12 +69,12 @@ def report(compiled: Any) -> Report | Reports:
     return keras.report(compiled)
 
 
-def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None, **options: Any) -> list[Any]:
-    """Run `computation(*inputs)` compiled, as TensorFlow's `xla.compile` did; gives a list of its tensors.
+def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None, **options: Any) -> Any:
+    """Run `computation(*inputs)` compiled, as TensorFlow's `xla.compile` did.
 
-    `inputs` are tensors, arrays, numbers, or nested lists and dicts of them. The list has the tensors in the order of
-    `tf.nest.flatten`; it is empty for a computation that gives None. A computation that was compiled before, for inputs
-    of the same types and shapes, is not compiled again.
+    `inputs` are tensors, arrays, numbers, or nested lists and dicts of them. Gives a list of the results, which is
+    empty for a computation that gives None; nested results (a dict, lists in a list) are nested in the same way. A
+    computation that was compiled before, for inputs of the same types and shapes, is not compiled again.
 
     Raises InputError for what is no function or no list, UnsupportedError for what has no compiled form.
     """

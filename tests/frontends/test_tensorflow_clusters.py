@@ -375,9 +375,69 @@ def test_xla_compile():
         v.assign_add(x)
 
     assert refxla.tensorflow.xla_compile(assigning, [2.0]) == [] and v.numpy() == 3
+    nested = refxla.tensorflow.xla_compile(lambda x: {"a": x, "b": [x * 2, x]}, [2.0])
+    assert list(nested) == ["a", "b"] and [float(x) for x in (nested["a"], *nested["b"])] == [2, 4, 2]
     with pytest.raises(refxla.InputError, match="inputs is an EagerTensor"):
         refxla.tensorflow.xla_compile(dense, X)
     with pytest.raises(refxla.InputError, match="computation is an int"):
         refxla.tensorflow.xla_compile(3, [X])
-    with pytest.raises(refxla.UnsupportedError, match="cannot lower"):
+    with pytest.raises(refxla.UnsupportedError, match="argument 0 of string_length_v2 is a text"):
         refxla.tensorflow.xla_compile(tf.strings.length, [tf.constant("a")])
+    with pytest.raises(refxla.UnsupportedError, match="result 1 of .*lambda.* is a text"):
+        refxla.compile(tf.function(lambda x: (x * 2, "s")))(X)
+
+
+def growing(x, n=5):
+    array = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+    for i in tf.range(n):
+        array = array.write(i, dense(x) * tf.cast(i, tf.float32))
+    return array.stack()
+
+
+def test_a_list_that_grows_is_no_business_of_xla():
+    """XLA writes the last element of a list that is too short, and stacks of none were empty."""
+    report = agrees(lambda x: dense(growing(dense(x))), X, clusters=2)
+    assert any("grows" in o.reason for o in report if o.cluster is None)
+    with pytest.raises(refxla.UnsupportedError, match="dynamic_size=True"):
+        refxla.compile(tf.function(growing))(X)
+
+    class Growing(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.layer = tf.keras.layers.Dense(3)
+
+        def call(self, x):
+            array, y = tf.TensorArray(tf.float32, size=0, dynamic_size=True), self.layer(x)
+            for i in range(3):
+                array = array.write(i, y * float(i + 1))
+            return tf.reduce_sum(array.stack(), 0)
+
+    losses = []
+    for faster in (False, True):
+        tf.keras.utils.set_random_seed(0)
+        model = Growing()
+        model.compile("sgd", "mse", jit_compile=False)
+        if faster:
+            refxla.tensorflow.accelerate(model)
+        losses.append([model.evaluate(X, X, verbose=0), *model.fit(X, X, epochs=2, verbose=0).history["loss"]])
+    np.testing.assert_allclose(losses[0], losses[1], 1e-5)
+
+
+def test_many_variables_are_read_and_assigned_at_once():
+    variables = [tf.Variable(tf.fill([n + 1], float(n))) for n in range(12)]
+
+    def step(x):
+        for n, v in enumerate(variables):
+            v.assign(v * x + n)
+        return [v + 0.0 for v in variables]
+
+    agrees(step, tf.constant(1.5), variables=variables, calls=3)
+    few = variables[:3]
+    agrees(lambda x: [v.assign_add(v * x) for v in few], tf.constant(1.5), variables=few, calls=3)
+
+
+def test_results_that_are_not_aligned_are_copied():
+    """TensorFlow ends the process when it computes with a tensor that is aligned to less than it expects."""
+    compiled = refxla.compile(tf.function(lambda x: x * 2), device="reference")
+    for n in (1, 3, 7, 20, 50):
+        np.testing.assert_array_equal(tf.concat([compiled(np.ones((n, 1), "f4"))] * 4, 0), np.full((4 * n, 1), 2.0))

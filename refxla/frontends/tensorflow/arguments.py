@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import InputError
+from refxla_spec.types import Shape
 
 
 def kind_of(value: Any, tensors: list[Any]) -> Any:
@@ -94,11 +95,44 @@ def read_variable(handle: Any, dtype: Any) -> Any:
     return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
 
 
-def to_tensor(array: np.ndarray) -> Any:
-    """A result as a tensor, which takes over its memory where DLPack knows its type."""
+_FEW = 8  # variables, to read or assign which takes less time than to call a function of TensorFlow
+
+
+def reader(variables: Sequence[tuple[Any, Any]]) -> Callable[[], Sequence[Any]]:
+    """A function that gives the values of variables, (handle, type) each: many by one function of TensorFlow, for an
+    operation of its own takes tens of microseconds."""
     import tensorflow as tf
 
-    if array.dtype.kind in "iufc":
+    def read() -> Sequence[Any]:
+        return [read_variable(handle, dtype) for handle, dtype in variables]
+
+    return read if len(variables) < _FEW else tf.function(read, autograph=False).get_concrete_function()
+
+
+def assigner(handles: Sequence[Any], shapes: Sequence[Shape]) -> Callable[[Sequence[Any]], None]:
+    """A function that assigns tensors of these shapes to variables."""
+    import tensorflow as tf
+
+    def assign(*values: Any) -> None:
+        for handle, value in zip(handles, values, strict=True):
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+    if len(handles) < _FEW:
+        return lambda values: assign(*values)
+    tensors = [tf.TensorSpec(s.dimensions, tf.as_dtype(s.element_type.dtype)) for s in shapes]
+    concrete = tf.function(assign, autograph=False).get_concrete_function(*tensors)
+    return lambda values: concrete(*values)
+
+
+_ALIGNED = 64  # bytes: TensorFlow ends the process when it meets a tensor that is aligned to less
+
+
+def to_tensor(array: np.ndarray) -> Any:
+    """A result as a tensor, which takes over its memory where it is aligned and DLPack knows its type."""
+    import tensorflow as tf
+
+    aligned = array.flags.c_contiguous and array.__array_interface__["data"][0] % _ALIGNED == 0
+    if array.dtype.kind in "iufc" and aligned:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
     with tf.device("CPU"):
         return tf.convert_to_tensor(array)

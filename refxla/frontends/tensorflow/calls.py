@@ -1,8 +1,8 @@
-"""`xla.compile` as TensorFlow 1 had it: a computation and its inputs, and a list of tensors back."""
+"""`xla.compile` as TensorFlow 1 had it: a computation and its inputs, and its results as tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +12,9 @@ from ...compiler.options import Options
 from .function import TensorFlowFunction
 
 
-def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, options: Options) -> list[Any]:
-    """The tensors that `computation(*inputs)` gives, compiled. The last 64 computations are kept compiled.
+def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, options: Options) -> Any:
+    """The tensors that `computation(*inputs)` gives, compiled: a list, or nested as they are. The last 64 computations
+    are kept compiled.
 
     Raises InputError for what is no function or no list, UnsupportedError for what has no compiled form.
     """
@@ -28,7 +29,11 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
         compiled = _cached_function(computation, options)
     except TypeError:  # a computation that cannot be hashed is not kept
         compiled = TensorFlowFunction(computation, options)
-    return [value for value in tf.nest.flatten(compiled(*tensors)) if value is not None]
+    results = compiled(*tensors)
+    parts = results if isinstance(results, (list, tuple)) else [results]
+    if isinstance(results, Mapping) or any(isinstance(part, (list, tuple, Mapping)) for part in parts):
+        return results
+    return [value for value in tf.nest.flatten(results) if value is not None]
 
 
 @lru_cache(maxsize=64)

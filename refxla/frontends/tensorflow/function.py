@@ -13,7 +13,7 @@ from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
-from .arguments import example_of, is_tensor, kind_of, packed, read_variable, replaced, to_tensor
+from .arguments import assigner, example_of, is_tensor, kind_of, packed, reader, replaced, to_tensor
 from .lowering import ByValue, LoweredFunction, Lowering
 
 Arguments = list[tuple[str, Tree]]
@@ -129,7 +129,10 @@ class _TensorFlowLowered(Lowered):
                 capture = lowering.captures[source - arguments]
                 dtype = tf.as_dtype(parameter.shape.element_type.dtype) if capture.dtype == tf.resource else None
                 self.captured.append((source - arguments, dtype))
-        self.assigned = [lowering.sources[aliases[n]] - arguments for n in updates]
+        captures = lowering.captures
+        self.read = reader([(captures[n], dtype) for n, dtype in self.captured if dtype is not None])
+        self.assigned = [captures[lowering.sources[aliases[n]] - arguments] for n in updates]
+        self.assign = assigner(self.assigned, [root.elements[n] if root.is_tuple else root for n in updates])
         self.structure = self.concrete.structured_outputs
         leaves = tf.nest.flatten(self.structure, expand_composites=True)
         if sum(isinstance(leaf, tf.Tensor) for leaf in leaves) != self.outputs:
@@ -137,15 +140,12 @@ class _TensorFlowLowered(Lowered):
         self.program = build(module)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        import tensorflow as tf
 
-        captures = self.concrete.captured_inputs
         results = self.program(*self.parameters(leaves))
         if not isinstance(results, tuple):
             results = (results,)
         tensors = [to_tensor(r) for r in results]
-        for n, value in zip(self.assigned, tensors[self.outputs :], strict=True):
-            tf.raw_ops.AssignVariableOp(resource=captures[n], value=value)
+        self.assign(tensors[self.outputs :])
         return packed(self.structure, iter(tensors))
 
     def calling(self, name: str) -> CallingConvention:
@@ -172,8 +172,8 @@ class _TensorFlowLowered(Lowered):
 
     def captured_values(self) -> list[Any]:
         """What the program takes of what the function captures, as it is now."""
-        captures = self.concrete.captured_inputs
-        return [np.asarray(captures[n] if t is None else read_variable(captures[n], t)) for n, t in self.captured]
+        captures, variables = self.concrete.captured_inputs, iter(self.read())
+        return [np.asarray(captures[n] if t is None else next(variables)) for n, t in self.captured]
 
 
 def _in_order(structure: Any) -> Any:

@@ -22,6 +22,7 @@ from refxla_spec.module import Instruction, Module
 from ...ir.proto import from_proto
 from ..randomness import refused
 from .arguments import read_variable
+from .support import grows
 
 
 class NotLowered(UnsupportedError):
@@ -72,7 +73,8 @@ class Lowering:
 
     def __init__(self, traced: LoweredFunction) -> None:
         self.traced, self.name, self.tensors, self.captures = traced, traced.name, traced.tensors, traced.captures
-        _refuse_random(self.name, traced.concrete.graph)
+        _refuse_texts(self.name, self.tensors, traced.concrete.outputs)
+        _refuse_what_differs(self.name, traced.concrete.graph)
         self.module = self.lower(traced.jitted, self.tensors)
         self.outputs = len(traced.concrete.outputs)
         count = len(self.module.entry.parameters)
@@ -169,19 +171,37 @@ _RANDOM = {
 }  # fmt: skip
 
 
-def _refuse_random(name: str, graph: Any) -> None:
-    """Raise UnsupportedError for random numbers that are not made from an argument or a variable: lowered to HLO they
-    would be the same at each call. Such operations, and no others, have two seeds."""
+def _refuse_texts(name: str, arguments: Sequence[Any], results: Sequence[Any]) -> None:
+    """Raise UnsupportedError for texts that come in or go out."""
+    import tensorflow as tf
+
+    for what, tensors in (("argument", arguments), ("result", results)):
+        for n, tensor in enumerate(tensors):
+            if tensor.dtype == tf.string:
+                raise UnsupportedError(
+                    f"{what} {n} of {name} is a text, which HLO does not have: leave it out, or use "
+                    "refxla.tensorflow.cluster, which compiles all but what has to do with texts"
+                )
+
+
+def _refuse_what_differs(name: str, graph: Any) -> None:
+    """Raise UnsupportedError for what XLA lowers to something else: random numbers that are not made from an argument
+    or a variable, which would be the same at each call (such operations, and no others, have two seeds), and lists that
+    grow."""
     content = graph.as_graph_def()
-    nodes = (node for part in (content.node, *(f.node_def for f in content.library.function)) for node in part)
-    culprit = next((node for node in nodes if "seed2" in node.attr), None)
-    if culprit is None:
-        return
-    raise UnsupportedError(
-        f"{name} calls {_RANDOM.get(culprit.op, culprit.op)} (as {culprit.name}), whose noise would be the same at "
-        "every call of a compiled function: use tf.random.stateless_* with a seed that is an argument, or what keeps "
-        "its state in a variable, as a tf.random.Generator and Keras's layers do"
-    )
+    for node in (node for part in (content.node, *(f.node_def for f in content.library.function)) for node in part):
+        if "seed2" in node.attr:
+            raise UnsupportedError(
+                f"{name} calls {_RANDOM.get(node.op, node.op)} (as {node.name}), whose noise would be the same at "
+                "every call of a compiled function: use tf.random.stateless_* with a seed that is an argument, or what "
+                "keeps its state in a variable, as a tf.random.Generator and Keras's layers do"
+            )
+        if grows(node):
+            raise UnsupportedError(
+                f"{name} writes into a tf.TensorArray that grows (as {node.name}), and in HLO an array keeps its size: "
+                "make it with the size that it comes to, and without dynamic_size=True; refxla.tensorflow.cluster "
+                "compiles all but what has to do with it"
+            )
 
 
 # -- HLO

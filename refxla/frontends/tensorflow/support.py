@@ -61,6 +61,13 @@ def tensor_lists(nodes: Iterable[Node]) -> list[list[Node]]:
     return list(groups.values())
 
 
+def grows(definition: Any) -> bool:
+    """Whether an operation, a NodeDef, writes into a list of tensors that grows where it is too short, as those of a
+    tf.TensorArray with dynamic_size=True do. XLA writes the last element then."""
+    attribute = "resize_if_index_out_of_bounds"
+    return attribute in definition.attr and bool(definition.attr[attribute].b)
+
+
 def _reason_of_node(node: Node, functions: Mapping[str, Any]) -> str | None:
     import tensorflow as tf
 
@@ -99,6 +106,8 @@ def _reason(definition: Any, functions: Container[str]) -> str | None:
         return _NOT_DONE[definition.op]
     if "seed2" in definition.attr:
         return "draws random numbers from a state of TensorFlow's runtime"
+    if grows(definition):
+        return "its list grows, and XLA's keep their size"
     kernels = _kernels(definition.op)
     if not kernels:
         return "XLA has no kernel for it"
