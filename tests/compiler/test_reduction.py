@@ -585,6 +585,50 @@ def test_short_rows_for_pairs_are_loops_over_both_sides(rows, columns, terms, op
     np.testing.assert_allclose(got, np.sqrt(d.sum(-1) if opcode == "add" else d.max(-1)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("columns", [8, 9, 11, 15])
+@pytest.mark.parametrize("element", ["f32", "f64", "s32", "bf16"])
+@pytest.mark.parametrize("kind", ["maximum", "argmax", "log-sum-exp"])
+def test_rows_of_few_lanes_are_written_out_where_there_are_many(columns, element, kind):
+    """With the same bits: the lanes of a row are combined in the same order."""
+    first = "-2147483648" if element == "s32" else "-inf"
+
+    def program(rows: int) -> str:
+        shape, lines = f"{element}[{rows},{columns}]", f"x = {element}[{rows},{columns}] parameter(0)\n"
+        lines += f"low = {element}[] constant({first})\n"
+        if kind == "argmax":
+            of = ARGMAX.replace("f32", element)
+            lines += f"""n = s32[] constant(0)
+            at = s32[{rows},{columns}] iota(), iota_dimension=1
+            r = ({element}[{rows}], s32[{rows}]) reduce(x, at, low, n), dimensions={{1}}, to_apply=argmax
+            ROOT k = s32[{rows}] get-tuple-element(r), index=1"""
+            return entry(lines, of)
+        both = reducer("sum", "add", element) + reducer("most", "maximum", element)
+        root = "ROOT " if kind == "maximum" else ""
+        lines += f"{root}m = {element}[{rows}] reduce(x, low), dimensions={{1}}, to_apply=most\n"
+        if kind != "maximum":
+            lines += f"""w = {shape} broadcast(m), dimensions={{0}}
+            d = {shape} subtract(x, w)
+            e = {shape} {"exponential" if element != "s32" else "negate"}(d)
+            zero = {element}[] constant(0)
+            s = {element}[{rows}] reduce(e, zero), dimensions={{1}}, to_apply=sum
+            ROOT r = {element}[{rows}] add(s, m)"""
+        return entry(lines, both)
+
+    many, few = program(9001), program(301)
+    (kernel,) = emit(fusion_of(parse(many), "reduction"), DEFAULT_CPU)
+    (loop,) = emit(fusion_of(parse(few), "reduction"), DEFAULT_CPU)
+    assert kernel.body.count("for (") == 1 < loop.body.count("for (")
+    x = (f32(9001, columns) * 3).astype(parse(few).entry.parameters[0].shape.element_type.dtype)
+    x[7, 3:5] = x[8, 2] = x[7].max()
+    if element != "s32" and kind == "argmax":
+        x[5, 4] = np.nan
+    got, alone = (np.asarray(refxla.compile(t)(a)) for t, a in ((many, x), (few, x[:301])))
+    assert got[:301].tobytes() == alone.tobytes()
+    check(few, x[:301], kind="reduction", exact=False, rtol=0.05 if element == "bf16" else 1e-5)
+    if kind == "argmax":
+        np.testing.assert_array_equal(got, np.argmax(x.astype(np.float64), axis=1))
+
+
 def test_short_rows_for_pairs_are_gone_over_again_without_an_array():
     """Directions from points to points."""
     lines = """x = f32[40,3] parameter(0)

@@ -29,7 +29,7 @@ from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import WRITTEN_OUT, CachedOperand, Pass, Position
+from .schedule import CachedOperand, Pass, Position
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter
 
@@ -119,6 +119,14 @@ class RowReduction(UnitEmitter):
     def accumulate_contiguous(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """A contiguous piece of the row, in chunks of as many elements as there are lanes, and what remains."""
         s, inner, lanes = self.schedule, self.schedule.inner, self.order.lanes
+        if s.rows_written_out:
+            for k in range(s.inner_size):
+                position = {**at, inner: constant(k)}
+                prefetch(self.body, step, position, 1)
+                with self.body.lanes(1) as lane:
+                    is_first = s.single_chunk and k < lanes
+                    self.accumulate_element(step, totals, position, lane + k % lanes, is_first=is_first)
+            return
         chunks, tail = divmod(s.inner_size, lanes)
 
         def emit_chunks(chunk: Index, count: int) -> None:
@@ -128,10 +136,7 @@ class RowReduction(UnitEmitter):
                     position = {**at, inner: (chunk + k) * lanes + lane}
                     self.accumulate_element(step, totals, position, lane, is_first=s.single_chunk)
 
-        if lanes == 1 and self.order.partials == 1 and chunks < WRITTEN_OUT:
-            for k in range(chunks):  # so that clang can make a vector of several rows
-                emit_chunks(constant(k), 1)
-        elif self.order.partials > 1:
+        if self.order.partials > 1:
             self.unrolled_loop(self.partial_range(inner, chunks, partial), chunks, emit_chunks)
         else:
             for first, last in self._chunk_ranges(step, at, chunks):
@@ -179,7 +184,7 @@ class RowReduction(UnitEmitter):
                 position, groups = dict(at), self.schedule.groups(reduced=True)
                 for n in groups[:-1]:
                     position[n] = scopes.enter_context(self.body.loop(n))
-                if self.order.lanes == 1 and self.schedule.inner_size < WRITTEN_OUT:
+                if self.schedule.rows_written_out:
                     for k in range(self.schedule.inner_size):  # so that what is cached is no array
                         with self.block.scope():
                             self.store_epilogue_element({**position, inner: constant(k)})
