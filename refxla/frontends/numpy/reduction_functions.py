@@ -284,26 +284,27 @@ def arg_extreme(opcode: str) -> Callable[..., Any]:
         d = normal_axis(0 if axis is None else axis, a.ndim)
         if not a.shape[d]:
             raise ValueError(f"attempt to get arg{opcode[:3]} of an empty sequence")
-        index = b.iota(S64, a.shape, d)
         t = a.instruction.shape.element_type
-        types = (t, S64, t, S64)
+        # Places as wide as values, of which a vector has as many; the last is behind all that there are.
+        last = np.int64(2**62) if t.bits == 64 or a.shape[d] >= 2**31 else np.int32(2**31 - 1)
+        places = BY_DTYPE[last.dtype]
+        index = b.iota(places, a.shape, d)
+        types = (t, places, t, places)
         p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
         inner = Build("better")
         v, i, w, j = p
         better = inner.compare(v, w, direction=direction)
-        equal = inner.compare(v, w, direction="EQ")
         if t.is_float:
-            nan_v, nan_w = is_nan(inner, v), is_nan(inner, w)
-            better = inner.or_(better, inner.and_(nan_v, inner.not_(nan_w)))
-            equal = inner.or_(equal, inner.and_(nan_v, nan_w))
+            better = inner.or_(better, is_nan(inner, v))  # the first of several, for elements are taken in order
+        equal = inner.compare(v, w, direction="EQ")
         first = inner.or_(better, inner.and_(equal, inner.compare(i, j, direction="LT")))
-        root = inner.tuple(inner.select(first, v, w), inner.select(first, i, j))
+        root = inner.tuple(inner.select(better, v, w), inner.select(first, i, j))
         computation = Computation(
             f"{b.name}.better.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
         )
-        start = lift(b, identity_of(opcode, a.dtype)), lift(b, np.int64(2**62))
+        start = lift(b, identity_of(opcode, a.dtype)), lift(b, last)
         pair = b.make("reduce", a.instruction, index, *start, dimensions=(d,), to_apply=computation)
-        place = b.make("get-tuple-element", pair, index=1)
+        place = b.convert(b.make("get-tuple-element", pair, index=1), S64)
         b.ranges[place] = a.shape[d]
         return with_kept(b, place, x, normal_axes(axis, x.ndim), keepdims is True)
 
