@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 import types
 import warnings
@@ -152,7 +153,7 @@ class TracedFunction(Caller):
                     f"{self.name} was compiled {WARN_COMPILATIONS} times anew because {name} changed, the last time "
                     f"from {_shown(self._last[name])} to {_shown(parts[name])}: {advice}",
                     RecompilationWarning,
-                    stacklevel=5,
+                    stacklevel=caller_level(),
                 )
         self._last = parts
 
@@ -236,6 +237,17 @@ def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int 
             raise InputError(f"static_argnames: {name!r} is no parameter; there are {', '.join(parameters)}")
         keys |= {name, order.index(name)} if name in order else {name}
     return frozenset(keys)
+
+
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def caller_level() -> int:
+    """The `stacklevel` with which a warning shows the line that called this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

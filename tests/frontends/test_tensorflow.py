@@ -325,6 +325,13 @@ def test_python_values_that_change_are_told():
             compiled(A, float(n))
 
 
+def test_sizes_that_change_are_told():
+    compiled = refxla.compile(tf.function(lambda a, at: {"part": tf.sin(a[: at["n"]]), "whole": a * at["scale"]}))
+    with pytest.warns(RecompilationWarning, match=r"at\['n'\] changed, the last time from .4. to .5.: .*pad"):
+        for n in range(7):
+            compiled(tf.ones(10), {"n": tf.constant(n), "scale": tf.constant(float(n))})
+
+
 def test_methods():
     class Model:
         def __init__(self, n):

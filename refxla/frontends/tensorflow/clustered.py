@@ -11,7 +11,7 @@ from typing import Any
 from refxla_spec.errors import UnsupportedError
 
 from ...compiler.options import Options
-from ..traced import Lowered
+from ..traced import Lowered, caller_level
 from .arguments import packed
 from .function import TensorFlowFunction
 from .graph import read
@@ -37,7 +37,7 @@ class ClusteredFunction(TensorFlowFunction):
             f"{count} operations of {self.name} stay in TensorFlow; refxla.tensorflow.report(...) lists them, with the "
             "reasons",
             ClusteringWarning,
-            stacklevel=6,
+            stacklevel=caller_level(),
         )
         return lowered, ByValue((), ())
 

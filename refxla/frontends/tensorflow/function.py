@@ -54,7 +54,10 @@ class TensorFlowFunction(TracedFunction):
     record: take gradients inside of the function.
     """
 
-    value_advice = "its value is part of the program; pass tf.constant(x) if it is no size and no switch"
+    value_advice = (
+        "its value is part of the program; pass a number that is no size and no switch as tf.constant(x), and pad what "
+        "has other sizes to a few"
+    )
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         super().__init__(function, options)
@@ -65,6 +68,17 @@ class TensorFlowFunction(TracedFunction):
         kind = kind_of((args, kwargs), tensors)
         by_value = self._by_value.get(kind)
         return (kind, by_value.values(tensors) if by_value else ()), tensors
+
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Those tensors with their values whose values are in the program."""
+        tensors: list[Any] = []
+        parts = super()._parts(args, kwargs)
+        by_value = self._by_value.get(kind_of((args, kwargs), tensors))
+        places = [n for n, (_, value) in enumerate(parts) if is_tensor(value)]
+        if by_value and len(places) == len(tensors):  # no part is made of several tensors
+            for n in by_value.arguments:
+                parts[places[n]] = (parts[places[n]][0], str(np.asarray(tensors[n]).tolist()))
+        return parts
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         examples: list[Any] = []
