@@ -71,6 +71,11 @@ def machines() -> list[Machine]:
     return sorted(result, key=lambda machine: (machine.date, bool(machine.about.get("commit"))), reverse=True)
 
 
+def newest(kind: str) -> Machine:
+    """The newest machine that has figures of a kind."""
+    return next(machine for machine in machines() if kind in machine.kinds)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of Markdown: the first column is text, the others are numbers."""
     yield "| " + " | ".join(head) + " |"
@@ -303,8 +308,8 @@ def page() -> str:
                 parts += section(machine.kinds[kind])
     text = string.Template((FIGURES / "page.txt").read_text())
     filled = text.substitute(
-        headline=headline(computers[0]),
-        headline_of_programs=headline_of_programs(computers[0]),
+        headline=headline(newest("speed")),
+        headline_of_programs=headline_of_programs(newest("programs")),
         machines="\n".join(parts),
         many_cores="\n".join(many_cores()),
         reported="\n".join(reported()),
@@ -314,7 +319,7 @@ def page() -> str:
 
 def chart() -> str:
     """The chart of the newest machine's run with the lowest geometric mean, as SVG."""
-    return picture(min(machines()[0].kinds["speed"], key=lambda figures: totals(figures)[JAX]["geometric mean"]))
+    return picture(min(newest("speed").kinds["speed"], key=lambda figures: totals(figures)[JAX]["geometric mean"]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
