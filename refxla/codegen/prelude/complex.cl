@@ -344,8 +344,8 @@ static inline T2 rx_tanh_C(T2 z) {
 // (1 + tanh(z / 2)) / 2, which is accurate near the poles; e^z times that of -z where Re z is negative.
 static inline T2 rx_logistic_C(T2 z) {
     int negative = z.x < 0.0;
-    T half = negative ? -0.5 : 0.5;
-    T2 tangent = rx_tanh_C((T2)(half * z.x, half * z.y));
+    T scale = negative ? -0.5 : 0.5;
+    T2 tangent = rx_tanh_C((T2)(scale * z.x, scale * z.y));
     T2 value = (T2)(0.5 + 0.5 * tangent.x, 0.5 * tangent.y);
     T2 mirrored = rx_multiply_C(rx_exponential_C(z), value);
     return rx_select_C(negative, mirrored, value);
