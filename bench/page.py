@@ -17,6 +17,7 @@ import json
 import string
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ class Machine:
         return f"{self.about['processor']}{vectors}, {self.about['cores']} cores"
 
 
+@cache
 def machines() -> list[Machine]:
     """The newest first; of one day, those whose commit is known."""
     result = [Machine(folder) for folder in sorted(FIGURES.iterdir()) if folder.is_dir()]

@@ -233,20 +233,18 @@ ctypedef int (*One)(Call*, char**, char*) noexcept nogil
 
 cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil:
     cdef char* p[MOST]
-    cdef int64_t bytes[MOST]
     cdef int64_t item = 0
     cdef int32_t n
     for n in range(c.count):
-        bytes[n] = c.bytes[n]
-        p[n] = work + c.missing[n] if c.missing[n] >= 0 else first[n] + begin * bytes[n]
+        p[n] = work + c.missing[n] if c.missing[n] >= 0 else first[n] + begin * c.bytes[n]
     while item < count:
         if c.batched == NULL:
             c.one(c, p, work)
         else:
-            c.batched(c.m, c.n, c.k, c.flag, p, bytes, <int> min(<int64_t> c.lanes, count - item), work + c.at[0])
+            c.batched(c.m, c.n, c.k, c.flag, p, c.bytes, <int> min(<int64_t> c.lanes, count - item), work + c.at[0])
         for n in range(c.count):
             if c.missing[n] < 0:
-                p[n] += c.lanes * bytes[n]
+                p[n] += c.lanes * c.bytes[n]
         item += c.lanes
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import threading
 import types
@@ -239,7 +240,7 @@ def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int 
     return frozenset(keys)
 
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 def caller_level() -> int:

@@ -41,8 +41,7 @@ def combine_lanes(body: KernelBody, accumulators: Accumulators, vector: Vector) 
     half, width = body.schedule.order.lanes // 2, vector.width
     while half:
         width = min(width, half)
-        # Too short for a vector: a loop would keep all accumulators in memory.
-        if written_out or half <= 2 and width > 0:
+        if written_out or half <= 2 and width > 0:  # no vectors: a loop would keep all accumulators in memory
             for k in range(half):
                 with body.lanes(1) as lane:
                     _combine_halves(body, accumulators, c_of(lane + k), c_of(lane + k + half))

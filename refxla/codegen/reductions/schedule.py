@@ -221,7 +221,8 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     vector_columns = _vector_columns(order, target, types, heroes) if masks_all else 1
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
-    rows_written_out = _writes_out_rows(flow, order, target, interleaved_rows)
+    single_chunk = _is_single_chunk(order, interleaved_rows)
+    rows_written_out = _writes_out_rows(flow, order, target, single_chunk)
 
     passes = []
     for number, reduces in enumerate(flow.reduces):
@@ -248,7 +249,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         unroll=UNROLL if _is_unrolled(flow) and vector_columns == 1 else 1,
         vector_columns=vector_columns,
         interleaved_rows=interleaved_rows,
-        single_chunk=_is_single_chunk(order, interleaved_rows),
+        single_chunk=single_chunk,
         rows_written_out=rows_written_out,
         non_temporal=non_temporal,
         wide_registers=wide_registers,
@@ -299,7 +300,7 @@ def _is_single_chunk(order: ReductionOrder, interleaved_rows: int) -> bool:
     return alone and order.lanes > 1 and order.groups[-1].size // order.lanes == 1
 
 
-def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, interleaved_rows: int) -> bool:
+def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
     """Whether the elements of a row are written out, so that a vector has an element of each of several rows.
 
     It is gathered, which takes longer than to load neighbours, but no lanes are combined inside of a vector. To add
@@ -313,7 +314,7 @@ def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, inte
     return (
         target.kind == "cpu"
         and target.clang
-        and _is_single_chunk(order, interleaved_rows)
+        and single_chunk
         and size < WRITTEN_OUT_DEAR
         and flow.size >= ITEM_ELEMENTS * ITEMS_PER_CORE
         and size * len(flow.fusion.instructions) <= WRITTEN_OUT_MEMBERS

@@ -446,7 +446,7 @@ def apply_ufunc(
     implementation = UFUNCS.get(ufunc)
     if implementation is None:
         raise unsupported(ufunc)
-    if ufunc in _COMPARISONS and any(isinstance(weak(x), np.dtype) and weak(x).kind in "iu" for x in inputs):
+    if ufunc in _COMPARISONS and any(getattr(weak(x), "kind", "") in ("i", "u") for x in inputs):
         # A Python integer of each call may be no number of the type that it is compared with.
         inputs = tuple(array_of(b, x, np.int64) if isinstance(x, Number) and x.kind is int else x for x in inputs)
     signature = (*(weak(x) for x in inputs), *(dtype and np.dtype(dtype) for _ in range(ufunc.nout)))

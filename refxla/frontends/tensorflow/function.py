@@ -154,7 +154,6 @@ class _TensorFlowLowered(Lowered):
         self.program = build(module)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-
         results = self.program(*self.parameters(leaves))
         if not isinstance(results, tuple):
             results = (results,)

@@ -22,7 +22,7 @@ from refxla_spec.module import Instruction, Module
 from ...ir.proto import from_proto
 from ..randomness import refused
 from .arguments import read_variable
-from .support import grows
+from .support import definitions, grows
 
 
 class NotLowered(UnsupportedError):
@@ -188,8 +188,7 @@ def _refuse_what_differs(name: str, graph: Any) -> None:
     """Raise UnsupportedError for what XLA lowers to something else: random numbers that are not made from an argument
     or a variable, which would be the same at each call (such operations, and no others, have two seeds), and lists that
     grow."""
-    content = graph.as_graph_def()
-    for node in (node for part in (content.node, *(f.node_def for f in content.library.function)) for node in part):
+    for node in definitions(graph.as_graph_def()):
         if "seed2" in node.attr:
             raise UnsupportedError(
                 f"{name} calls {_RANDOM.get(node.op, node.op)} (as {node.name}), whose noise would be the same at "

@@ -35,9 +35,13 @@ def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, 
 
 def can_be_compiled(content: Any) -> bool:
     """Whether all operations of a GraphDef, and of the functions in its library, can be compiled."""
-    definitions = [*content.node, *(node for f in content.library.function for node in f.node_def)]
     functions = {f.signature.name: f for f in content.library.function}
-    return all(d.op in ("Placeholder", "Const") or _reason(d, functions) is None for d in definitions)
+    return all(d.op in ("Placeholder", "Const") or _reason(d, functions) is None for d in definitions(content))
+
+
+def definitions(content: Any) -> list[Any]:
+    """The NodeDefs of a GraphDef, and of the functions in its library."""
+    return [*content.node, *(node for f in content.library.function for node in f.node_def)]
 
 
 def tensor_lists(nodes: Iterable[Node]) -> list[list[Node]]:
