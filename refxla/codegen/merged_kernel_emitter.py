@@ -6,6 +6,14 @@ loop is inside another, the outer kernel calls the inner one; when that one leav
 it is resumed it passes over what it has done and calls the inner one again. The nanoseconds spent are counted from the
 cost model's figures, an inner kernel telling the outer one its own.
 
+On a GPU a work-group goes through the statements: each of its items computes the same control flow, and one of them
+notes what is to be noted. A call is for a work-group of the called kernel, or for all of them in order. The items wait
+for each other before a call that reads or writes what one before it has written, or writes what that has read: two
+arguments never share memory. Calls of single items that follow each other one item does, and all wait before these and
+after. They also wait where control flow begins and ends, so that what it reads all have read before any goes on to a
+call that may write there. No barrier stands under a condition, and PoCL needs one between what one item does and what
+all do: else its values are wrong.
+
 A loop may keep arguments in private memory (FrameBody). Then its function copies them there, calls an inlined one,
 which is the loop, and copies back what that has written.
 """
@@ -42,6 +50,7 @@ from ..ir.plan import Argument, Kernel
 # Elements of `progress`, longs: the iteration, the call that was being made (0: none), the nanoseconds of this launch.
 _ITERATION, _POSITION, _SPENT = 0, 1, 2
 _SYNC = "(__global long*)a0"  # the memory that the workers of a persistent kernel share
+_WAIT = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
 
 
 class AliasingTypes:
@@ -83,8 +92,13 @@ class _Writer:
         self, kernel: Kernel, functions: Sequence[str], private: Mapping[int, str], aliasing: AliasingTypes
     ) -> None:
         self.kernel, self.functions, self.private, self.aliasing = kernel, functions, private, aliasing
+        self.group = kernel.work_group
         self._lines: list[str] = []
         self._position = 0  # of the last call that can be left
+        self._read: set[_Place] = set()  # by the calls since the items of the work-group waited for each other,
+        self._written: set[_Place] = set()  # and what these have written
+        self._local = False  # and whether they used local memory
+        self._single = ""  # the condition under which one item of the work-group makes the calls; "" if all do
 
     def text(self) -> str:
         """All statements, a newline after each."""
@@ -103,9 +117,14 @@ class _Writer:
                 self._conditional(body)
             case FrameBody() as body:
                 self._frame(body)
+        if self._single:
+            self._lines.append("}")
         return "".join(f"    {line}\n" for line in self._lines)
 
     def _line(self, text: str) -> None:
+        if self._single:
+            self._lines.append("}")
+            self._single = ""
         self._lines.append(text)
 
     def _frame(self, body: FrameBody) -> None:
@@ -126,14 +145,16 @@ class _Writer:
             self._line(f"{each} p{n}[i] = ((__global const {ctype}*){address})[i];")
             if argument.role != "input":
                 behind.append(f"{each} ((__global {ctype}*){address})[i] = p{n}[i];")
-        self._line(f"{self.functions[body.call.kernel]}(item, {', '.join(pointers)});")
+        head = "group, item, local_memory" if self.group else "item"
+        self._line(f"{self.functions[body.call.kernel]}({head}, {', '.join(pointers)});")
         for line in behind:
             self._line(line)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def _call(self, call: KernelCall, item: str = "") -> None:
-        """A call for one work item, or for all items of the called kernel in order."""
+    def _call(self, call: KernelCall, item: str = "", condition: str = "") -> None:
+        """A call for one work item, or for all items of the called kernel in order. `condition` says when a work-group
+        makes it."""
         kernel, name = self.kernel.calls[call.kernel], self.functions[call.kernel]
         offsets, moved, pointers = dict(call.offsets), None, []
         if isinstance(kernel.body, CopyBody):
@@ -150,6 +171,9 @@ class _Writer:
             count = f"{kernel.arguments[0].bytes} / sizeof({moved})"
             self._line(f"for (int i = 0; i < (int)({count}); ++i) ({target})[i] = ({source})[i];")
             return
+        if self.group:
+            self._group_call(call, name, pointers, item, condition)
+            return
         if kernel.persistent:
             self._line(f"{name}(item, workers, phase, {', '.join(pointers)});")
             return
@@ -157,23 +181,93 @@ class _Writer:
         item = item or ("i" if loop else "0")
         self._line(f"{loop}{name}({item}, {', '.join(pointers)});")
 
+    def _group_call(self, call: KernelCall, name: str, pointers: Sequence[str], number: str, condition: str) -> None:
+        """A call by a work-group: for a work-group of the called kernel, or for all of them in order."""
+        kernel, arguments = self.kernel.calls[call.kernel], ", ".join(pointers)
+        places = list(zip(_places(call), kernel.arguments, strict=True))
+        read, written = ({p for p, a in places if (a.role == "input") == inputs} for inputs in (True, False))
+        single = f"item == 0 && {condition}" if condition else "item == 0"
+        if kernel.items == 1:
+            if self._single != single:
+                self._wait()
+                self._line(f"if ({single}) {{")
+                self._single = single
+            self._lines.append(f"{name}(0, {arguments});")
+        else:
+            local = self._local and kernel.local_bytes > 0
+            if self._single or local or _meet(written, self._read | self._written) or _meet(read, self._written):
+                self._wait()
+            self._group_statement(kernel, name, arguments, number, condition)
+            self._local |= kernel.local_bytes > 0
+        self._read |= read
+        self._written |= written
+
+    def _group_statement(self, kernel: Kernel, name: str, arguments: str, number: str, condition: str) -> None:
+        """The statement of such a call, for all items of the work-group."""
+        count = -(-kernel.items // self.group)
+        if loop := not number and count > 1:
+            holds = f" && {condition}" if condition else ""
+            self._line(f"for (int g = 0; g < {count}{holds}; ++g) {{")
+        number = number or ("g" if loop else "0")
+        conditions = [condition] if condition and not loop else []
+        if kernel.work_group:
+            statement = f"{name}({number}, item, local_memory, {arguments});"
+        else:
+            own = f"({number}) * {self.group} + item"
+            statement = f"{name}({own}, {arguments});"
+            conditions += [f"{own} < {kernel.items}"] if kernel.items % self.group else []
+        self._line(f"if ({' && '.join(conditions)}) {statement}" if conditions else statement)
+        if loop:
+            if kernel.local_bytes:  # the next one uses the same local memory
+                self._line(_WAIT)
+            self._line("}")
+
+    def _wait(self, always: bool = False) -> None:
+        """The items of a work-group wait for each other, if there is anything to wait for."""
+        if self.group and (self._read or self._written or always):
+            self._line(_WAIT)
+        self._forget()
+
+    def _forget(self) -> None:
+        """What comes next does not run after what came before, or all have waited."""
+        self._read.clear()
+        self._written.clear()
+        self._local = False
+
     def _pointer(self, number: int, ctype: str) -> str:
         """The C type of a pointer into an argument."""
         return f"{'__private' if number in self.private else '__global'} {ctype}*"
 
     def _sections(self, sections: Sequence[SectionBody], item: str, trip_count: int = 1) -> None:
-        """Run the section that has work item `item`, a C variable."""
+        """Run the section that has work item, or work-group, `item`, a C variable."""
+        if self.group:
+            self._group_sections(sections, trip_count)
+            return
         begin = 0
         for n, section in enumerate(sections):
             if len(sections) > 1:
-                self._line(f"{'else ' if n else ''}if ({item} < {begin + section.items}) {{")
+                self._line(f"{'else ' if n else ''}if ({item} < {begin + section.units}) {{")
             if trip_count > 1:
                 self._iterations(trip_count)
             for call in section.calls:
                 self._call(call, "" if section.serial else f"{item} - {begin}")
             for _ in range((trip_count > 1) + (len(sections) > 1)):
                 self._line("}")
-            begin += section.items
+            begin += section.units
+
+    def _group_sections(self, sections: Sequence[SectionBody], trip_count: int) -> None:
+        """Run the section that has the work-group: the first calls of all sections, then the second ones, and so on."""
+        if trip_count > 1:
+            self._iterations(trip_count)
+        begins = [sum(s.units for s in sections[:n]) for n in range(len(sections) + 1)]
+        for k in range(max(len(section.calls) for section in sections)):
+            for section, begin, end in zip(sections, begins, begins[1:], strict=False):
+                if k < len(section.calls):
+                    condition = f"group >= {begin} && group < {end}" if len(sections) > 1 else ""
+                    self._call(section.calls[k], "" if section.serial else f"group - {begin}", condition)
+        if trip_count > 1:
+            self._wait()
+            self._line("}")
 
     def _iterations(self, trip_count: int) -> None:
         """The head of a loop, whose variable an IterationOffset is a multiple of."""
@@ -182,6 +276,10 @@ class _Writer:
     # -- copies and launches side by side ------------------------------------------------------------------------------
 
     def _copy(self, body: CopyBody) -> None:
+        if self.group:
+            self._line("#pragma unroll 4")
+            self._line(f"for (int i = item; i < {body.count}; i += {self.group}) a1[i] = a0[i];")
+            return
         if body.count <= body.per_item:
             self._line(f"for (int i = 0; i < {body.count}; ++i) a1[i] = a0[i];")
             return
@@ -191,7 +289,7 @@ class _Writer:
         self._line("for (int i = 0; i < n; ++i) a1[begin + i] = a0[begin + i];")
 
     def _merged(self, body: MergedBody) -> None:
-        self._sections(body.sections, "item", body.trip_count)
+        self._sections(body.sections, "group" if self.group else "item", body.trip_count)
 
     # -- persistent kernels --------------------------------------------------------------------------------------------
 
@@ -207,7 +305,7 @@ class _Writer:
     def _phase(self, phase: Phase) -> None:
         match phase:
             case SharedPhase(sections):
-                self._share_out(sum(section.items for section in sections))
+                self._share_out(sum(section.units for section in sections))
                 self._sections(sections, "at")
                 self._line("}")
             case NestedPhases(call):
@@ -255,15 +353,16 @@ class _Writer:
         resumable = _can_leave(body.calls)
         self._progress(body.state.progress)
         self._line(f"long iteration = progress[{_ITERATION}], at = progress[{_POSITION}], spent = 0;")
+        self._wait(always=True)
         self._line(f"for (; iteration < {body.trip_count}; ++iteration) {{")
         self._line(f"if (spent >= {body.limit_ns}) {{")
         self._leave(body.state.more, note)
         self._line("}")
         self._calls(body.calls, resumable, body.state.more, note)
         self._line(f"spent += {body.iteration_ns};")
+        self._wait()
         self._line("}")
-        self._line(f"progress[{_ITERATION}] = 0;")
-        self._end(body.state.more)
+        self._end(body.state.more, note=f"progress[{_ITERATION}] = 0;")
 
     def _while_loop(self, body: WhileLoopBody) -> None:
         resumable = _can_leave(body.calls)
@@ -283,6 +382,7 @@ class _Writer:
         self._calls(body.calls, resumable)
         if resumable:
             self._line(f"spent += {body.iteration_ns};")
+        self._wait()
         self._line("}")
         self._end(None, resumable)
 
@@ -302,7 +402,12 @@ class _Writer:
                 if count:
                     self._line(f"if (at >= {first} && at < {first + count}) branch = {n};")
                 first += count
+        self._wait()
         for n, calls in enumerate(body.branches):
+            if self.group:
+                for call in calls:
+                    self._call(call, condition=f"branch == {n}")
+                continue
             self._line(f"{'else ' if n else ''}if (branch == {n}) {{")
             self._calls(calls, body.state is not None, more)
             self._line("}")
@@ -333,23 +438,47 @@ class _Writer:
 
     def _value(self, ctype: str, argument: int) -> str:
         """The first element of an argument."""
+        place = (argument, None)
+        if self.group and _meet({place}, self._written):
+            self._wait()
+        self._read.add(place)
         return f"*({self._pointer(argument, f'const {ctype}')})a{argument}"
 
     def _leave(self, more: int | None = None, note: str = "") -> None:
         """Note the position and return. A while loop has no `more`: its predicate is true then."""
-        self._line(f"{note} progress[{_POSITION}] = at; progress[{_SPENT}] = spent;".strip())
-        self._set_more(more, 1)
+        self._note([note, f"progress[{_POSITION}] = at;", f"progress[{_SPENT}] = spent;", *self._set_more(more, 1)])
         self._line("return;")
 
-    def _end(self, more: int | None, resumable: bool = True) -> None:
-        if resumable:
-            self._line(f"progress[{_POSITION}] = 0;")
-        self._line(f"progress[{_SPENT}] = spent;")
-        self._set_more(more, 0)
+    def _end(self, more: int | None, resumable: bool = True, note: str = "") -> None:
+        position = f"progress[{_POSITION}] = 0;" if resumable else ""
+        self._note([note, position, f"progress[{_SPENT}] = spent;", *self._set_more(more, 0)])
 
-    def _set_more(self, more: int | None, value: int) -> None:
-        if more is not None:
-            self._line(f"*({self._pointer(more, 'uchar')})a{more} = {value};")
+    def _note(self, statements: Sequence[str]) -> None:
+        """Statements that write to memory, of which one item of a work-group makes one."""
+        noted = " ".join(filter(None, statements))
+        self._line(f"if (item == 0) {{ {noted} }}" if self.group else noted)
+
+    def _set_more(self, more: int | None, value: int) -> list[str]:
+        return [] if more is None else [f"*({self._pointer(more, 'uchar')})a{more} = {value};"]
+
+
+# An argument, and how far into it a part begins that is another than those that begin elsewhere; None: all of it.
+_Place = tuple[int, int | None]
+
+
+def _places(call: KernelCall) -> list[_Place]:
+    """Where the arguments of a call lie."""
+    offsets = dict(call.offsets)
+    starts = (offsets.get(n) for n in range(len(call.arguments)))
+    return [
+        (number, start.offset if isinstance(start, FrameOffset) else None)
+        for number, start in zip(call.arguments, starts, strict=True)
+    ]
+
+
+def _meet(some: set[_Place], others: set[_Place]) -> bool:
+    """Whether two sets have memory in common."""
+    return any(n == m and (a is None or b is None or a == b) for n, a in some for m, b in others)
 
 
 def _can_leave(calls: Sequence[KernelCall]) -> bool:

@@ -12,7 +12,9 @@ for that, and inlined, so that private memory becomes registers. In these no two
 apart from others: two values of different types may share memory one after the other.
 
 On a GPU each function has a __kernel of its own, whose registers and local memory are no one else's. Where its items
-work together, the size of the work-group is part of the __kernel.
+work together, the size of the work-group is part of the __kernel. The functions that a merged kernel calls are inlined
+there, and none of their pointers is `restrict`: of what a restrict pointer leads to, NVIDIA's compiler takes it that
+other items write nothing at a barrier.
 
 What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
 is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
@@ -398,14 +400,16 @@ class _Functions:
         self.pointers: dict[str, list[str]] = {}  # the types of those that take nothing but an item and pointers
         self.counts: dict[int, int] = {}
 
-    def of(self, kernel: Kernel, inlining: _Inlining | None = None) -> str:
-        """The name of a kernel's function, which is entered if there is no equal one."""
+    def of(self, kernel: Kernel, inlining: _Inlining | None = None, part: bool = False) -> str:
+        """The name of a kernel's function, which is entered if there is no equal one. `part`: of a merged kernel."""
         private = {} if inlining is None else inlining.private
         wide = kernel.wide_vectors if inlining is None else inlining.wide
         called = self._called(kernel, private, wide)
         aliasing = AliasingTypes()
         body = body_text(kernel, called, private, aliasing)
         every = range(len(kernel.arguments))
+        if part and not self.cpu and inlining is None:
+            inlining = _Inlining({}, frozenset(every), wide)
         parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining, aliasing) for n in every)
         numbers = "const int item"
         if kernel.persistent:
@@ -434,9 +438,9 @@ class _Functions:
             (inner,) = kernel.calls
             types = {n: private[k] for n, k in enumerate(kernel.body.call.arguments) if k in private}
             types |= {n: inner.arguments[n].ctype for n in kernel.body.promoted}
-            return [self.of(inner, _Inlining(types, frozenset(), wide))]
+            return [self.of(inner, _Inlining(types, frozenset(), wide), part=True)]
         if not private or isinstance(kernel.body, str):
-            return [self.of(k) for k in kernel.calls]
+            return [self.of(k, part=True) for k in kernel.calls]
         names = [""] * len(kernel.calls)
         for call in m.calls(kernel.body):
             types = {n: private[number] for n, number in enumerate(call.arguments) if number in private}
@@ -446,7 +450,9 @@ class _Functions:
                 repeated = frozenset(n for n, number in enumerate(call.arguments) if counts[number] > 1)
                 inlining = _Inlining(types, repeated, wide)
             called = kernel.calls[call.kernel]
-            names[call.kernel] = "" if inlining and isinstance(called.body, m.CopyBody) else self.of(called, inlining)
+            names[call.kernel] = (
+                "" if inlining and isinstance(called.body, m.CopyBody) else self.of(called, inlining, part=True)
+            )
         return names
 
     def _parameter(
@@ -460,7 +466,7 @@ class _Functions:
         const = "const " if a.role == "input" else ""
         if n in inlining.private:
             return f"__private {const}{a.ctype}* a{n}"
-        restrict = "" if calls or n in inlining.repeated else " restrict"
+        restrict = " restrict" if self.cpu and not calls and n not in inlining.repeated else ""
         return f"__global {const}{a.ctype if calls else aliasing.of(a.ctype)}*{restrict} a{n}"
 
     def head(self, name: str, external: bool = False) -> str:

@@ -8,11 +8,13 @@ from functools import partial
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Module
 
+from ..codegen.gpu.work_groups import group_size
 from ..device.description import Target
 from ..ir.plan import Kernel
 from ..passes import winograd_convolution as tiles
 from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
 from ..scheduling.kernel_deduplication import KernelDeduplicator
+from ..scheduling.launch_merging import Merging
 from ..scheduling.scheduler import PlanningResult, make_plan
 from .diagnostics import check_values, emit, with_source_location
 
@@ -34,10 +36,12 @@ def plan_module(
         check_values(optimized)
         fuse = FUSION not in without
         merge = fuse and LAUNCH_MERGING not in without
-        cores = target.compute_units if merge and target.kind == "cpu" and target.clang else 0
+        units = target.compute_units if merge and (target.kind == "gpu" or target.clang) else 0
+        group = group_size(target) if target.kind == "gpu" else 0
+        merging = Merging(units, target.persistent, group, target.handover)
         emitter = KernelDeduplicator(partial(emit, target=target))
         tiled_fusion = TILED_FUSION not in without
-        planned = make_plan(optimized, emitter, target.costs, fuse, cores, target.persistent, on_kernel, tiled_fusion)
+        planned = make_plan(optimized, emitter, target.costs, fuse, merging, on_kernel, tiled_fusion)
         planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:

@@ -27,8 +27,8 @@ class Costs:
     """The rates of a device, in nanoseconds, and the caches that they go with: what the compiler and the runtime assume
     of its speed. No bit of any result depends on them. runtime/calibration.py measures the first three; `scaled` makes
     those follow that wait for the same: for memory, for arithmetic, for a launch. Those of a core's caches, of calls
-    and of beginning (`cached`, `call`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`, `share`, ...)
-    stay.
+    and of beginning (`cached`, `call`, `group`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`,
+    `share`, ...) stay.
     """
 
     # Of all cores, in vectors: a byte moved, an addition; and a launch.
@@ -41,6 +41,7 @@ class Costs:
     library_flop: float = 0.05  # an addition in a routine of LAPACK, on matrices of moderate size
     library_call: float = 1000.0  # a call of such a routine on the smallest
     call: float = 50.0  # a kernel that another one calls, at least
+    group: float = 2000.0  # a work-group of a kernel that another one calls on a GPU, at least
     item: float = 2000.0  # an item of a kernel with several, at least: emitters make them of some 20 us
     cached: tuple[tuple[int, float], ...] = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
     # a byte that it touched last no more than so many bytes ago, and a byte that no cache has:
@@ -116,8 +117,9 @@ class Target:
     rates, as measured.
 
     Of a GPU, `sub_group` is the number of work items that run in lockstep, neighbours in a work-group; `group_size` the
-    most items of a work-group, and `local_bytes` the most local memory that it may have. The defaults are what almost
-    every GPU has. Code for CPUs has no work-groups.
+    most items of a work-group, and `local_bytes` the most local memory that it may have. `handover` says that its items
+    see after a barrier what others wrote to global memory before it, as OpenCL has it; merged kernels rest on that. The
+    defaults are what almost every GPU has. Code for CPUs has no work-groups.
     """
 
     kind: str
@@ -137,6 +139,7 @@ class Target:
     sub_group: int = 32
     group_size: int = 256
     local_bytes: int = 32768
+    handover: bool = True
     offsets: bool = False
     tile_configurations: Mapping[str, TileConfiguration] = field(default_factory=dict, compare=False, repr=False)
 

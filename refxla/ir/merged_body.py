@@ -7,7 +7,7 @@ OpenCL C. Kernels are referred to by their number in `Kernel.calls`, arguments b
     MergedBody        kernels side by side in one launch, each with a range of work items of its own
     PersistentBody    the phases of a persistent kernel, which all work items go through together
     CountedLoopBody, WhileLoopBody, ConditionalBody
-                      control flow that a single work item runs, and that can be left and resumed
+                      control flow that a single work item or work-group runs, and that can be left and resumed
     FrameBody         one call, with a frame that has the small values that only the called kernel uses
 """
 
@@ -123,10 +123,11 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class SectionBody:
-    """Calls that share a range of `items` work items. Each item makes the calls for its own number in that range; the
-    one item of a `serial` section makes each call for all items of the called kernel, in order."""
+    """Calls that share a range of `units`, work items, or in a kernel of work-groups those. Each makes the calls for
+    its own number in that range; the one of a `serial` section makes each call for all units of the called kernel, in
+    order."""
 
-    items: int
+    units: int
     calls: tuple[KernelCall, ...]
     serial: bool
 
@@ -136,7 +137,8 @@ class SectionBody:
 
 @dataclass(frozen=True)
 class CopyBody:
-    """Copies `count` elements of argument 0 to argument 1; each work item copies `per_item` of them."""
+    """Copies `count` elements of argument 0 to argument 1; each work item copies `per_item` of them. Where that is 0
+    the items of a work-group share them out."""
 
     count: int
     per_item: int

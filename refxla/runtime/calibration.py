@@ -72,6 +72,7 @@ class MeasuredRates:
 
 REFERENCE = MeasuredRates(bandwidth=15.5, arithmetic=107.0, launch=2.8)  # of the machine that Costs was fitted to
 REFERENCE_CORES = 2
+USUAL_GPU = MeasuredRates(bandwidth=20.0, arithmetic=400.0, launch=6.0)  # of a compute unit, until they are measured
 
 
 def _step(ratio: float, most: int) -> float:
@@ -86,8 +87,9 @@ def costs(device: OpenClDevice) -> Costs:
         return Costs()
     entry = _entry(device)
     if entry not in _costs:
-        rates = load_rates(device)
-        _costs[entry] = Costs() if rates is None else rates.costs(device.compute_units if device.kind == "gpu" else 0)
+        gpu = device.kind == "gpu"
+        rates = load_rates(device) or (USUAL_GPU if gpu else REFERENCE)
+        _costs[entry] = rates.costs(device.compute_units if gpu else 0)
     return _costs[entry]
 
 

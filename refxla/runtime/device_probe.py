@@ -48,6 +48,7 @@ class Properties:
     `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and square root
     are correctly rounded. `vector_bytes`: the width of a register. `slow_subnormals`: products that are subnormal take
     several times as long as others. `persistent`: items can go through phases together (persistent_kernel.py).
+    `handover`: items of a work-group see after a barrier what others have written (Target.handover).
     `features`: those of the processor that a function may ask for (see Target), "" if it may not. `builtins` is PoCL's
     library as refxla's kernels need it (builtins_library.py), "" if there is none.
     """
@@ -66,6 +67,7 @@ class Properties:
     slow_subnormals: bool = False
     features: str = ""
     persistent: bool = False
+    handover: bool = False
     builtins: str = ""
 
 
@@ -248,15 +250,15 @@ class Bench:
             return self.build(f"{GET_GLOBAL_ID}\n{source}", BARE)
         return self.build(source)
 
-    def run(self, program: Any, name: str, arrays: list[Any], size: int = 1) -> None:
-        """Run a kernel on copies of the arrays and bring them back."""
+    def run(self, program: Any, name: str, arrays: list[Any], size: int = 1, group: int = 1) -> None:
+        """Run a kernel of so many items on copies of the arrays and bring them back."""
         import pyopencl as cl
 
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         buffers = [cl.Buffer(self.context, flags, hostbuf=a) for a in arrays]
         kernel = cl.Kernel(program, name)
         kernel.set_args(*buffers)
-        cl.enqueue_nd_range_kernel(self.queue, kernel, (size,), (1,))
+        cl.enqueue_nd_range_kernel(self.queue, kernel, (size,), (group,))
         for array, buffer in zip(arrays, buffers, strict=True):
             cl.enqueue_copy(self.queue, array, buffer)
         self.queue.finish()
@@ -601,6 +603,77 @@ def _builtins(bench: Bench) -> dict[str, Any]:
     return {"builtins": library} if parts.done else {}
 
 
+# An LU decomposition by one work-group, as merged kernels are written: functions that are inlined, each of which leaves
+# in memory what the next one reads; one item has found the pivot, and all exchange rows by it.
+_HANDOVER = """
+#define INLINED __attribute__((always_inline)) static inline
+typedef float __attribute__((may_alias)) any_float;
+typedef int __attribute__((may_alias)) any_int;
+INLINED void pivot(const int item, __global const any_int* a0, __global const any_float* a1, __global any_int* a2) {
+    const int live = item < 1, column = a0[0];
+    float most = -1.0f;
+    int place = 0;
+    for (int row = 0; row < SIZE; ++row) {
+        const float size = fabs(a1[row * SIZE + column]);
+        if (row >= column && size > most) { most = size; place = row; }
+    }
+    if (live) a2[0] = place;
+}
+INLINED void exchange(const int item, __global const any_int* a0, __global const any_int* a1,
+                      __global const any_float* a2, __global any_float* a3) {
+    if (item < SIZE)
+        for (int row = 0; row < SIZE; ++row) {
+            const int from = row == a0[0] ? a1[0] : row == a1[0] ? a0[0] : row;
+            a3[row * SIZE + item] = a2[from * SIZE + item];
+        }
+}
+INLINED void eliminate(const int item, __global const any_int* a0, __global const any_float* a1,
+                       __global any_float* a2) {
+    for (int n = item; n < SIZE * SIZE; n += GROUP) {
+        const int row = n / SIZE, column = n % SIZE, k = a0[0];
+        const float factor = a1[row * SIZE + k] / a1[k * SIZE + k];
+        const float value = column == k ? factor : a1[n] - factor * a1[k * SIZE + column];
+        a2[n] = row > k && column >= k ? value : a1[n];
+    }
+}
+INLINED void counted(const int item, __global any_int* a0) { a0[0] = a0[0] + 1; }
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void decompose(__global void* p0, __global void* p1, __global void* p2, __global void* p3) {
+    const int item = (int)get_local_id(0);
+    for (int iteration = 0; iteration < SIZE; ++iteration) {
+        pivot(item, (__global const int*)p0, (__global const float*)p2, (__global int*)p1);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        exchange(item, (__global const int*)p0, (__global const int*)p1, (__global const float*)p2,
+                 (__global float*)p3);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        eliminate(item, (__global const int*)p0, (__global const float*)p3, (__global float*)p2);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        if (item == 0) counted(0, (__global int*)p0);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    }
+}
+"""
+
+
+def _handover(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+
+    size, group = 40, min(256, 1 << (bench.raw.max_work_group_size.bit_length() - 1))
+    if bench.device.kind != "gpu" or group < size:
+        return {"handover": False}
+    matrix = np.random.default_rng(0).integers(-8, 9, (size, size)).astype(np.float32)
+    wanted = matrix.astype(np.float64)
+    for k in range(size):
+        place = k + int(np.argmax(np.abs(wanted[k:, k])))
+        wanted[[k, place]] = wanted[[place, k]]
+        wanted[k + 1 :, k] /= wanted[k, k]
+        wanted[k + 1 :, k + 1 :] -= np.outer(wanted[k + 1 :, k], wanted[k, k + 1 :])
+    step, pivots, got = np.zeros(1, np.int32), np.zeros(1, np.int32), matrix.copy()
+    program = bench.build(f"#define SIZE {size}\n#define GROUP {group}\n{_HANDOVER}")
+    bench.run(program, "decompose", [step, pivots, got, np.zeros_like(got)], group, group)
+    return {"handover": bool(np.allclose(got, wanted, rtol=1e-2, atol=1e-2))}
+
+
 CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "runs": _runs,
     "memory": _memory,
@@ -615,6 +688,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "float16": _vectors(16),
     "avx512": _avx512,
     "persistent": _persistent,
+    "handover": _handover,
     "builtins": _builtins,
 }
 

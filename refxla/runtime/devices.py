@@ -67,6 +67,7 @@ class Device(OpenClDevice):
             sub_group=_sub_group(self.raw) or target.sub_group,
             group_size=self.raw.max_work_group_size,
             local_bytes=self.raw.local_mem_size,
+            handover=p.handover,
         )
 
     @property

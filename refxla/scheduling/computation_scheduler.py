@@ -84,7 +84,7 @@ class ComputationScheduler:
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
         self.graph = Graph(computation, second, builder.costs.caches)
-        self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.merging is not None)
+        self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.shares_launches)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]

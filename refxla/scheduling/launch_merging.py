@@ -10,6 +10,10 @@ for each channel, the iteration of a small loop. After a computation's steps are
     persistent      launches that follow each other become one, whose items go through them together
                     (persistent_kernel.py)
 
+On a GPU a work-group stands for a core. It makes each call with all of its items, one work-group of the called kernel
+after the other, and its items wait for each other at a barrier before the next call. A loop whose parts are single
+items stays one: its values are in registers.
+
 A kernel may move up past others that touch none of its memory. Nothing of this changes what a kernel computes, nor its
 bits. A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body.py), calls others.
 """
@@ -26,6 +30,7 @@ from ..ir import merged_body as m
 from ..ir import plan as p
 from . import serial_control_flow
 from .merged_kernel import (
+    COPIED_AT_A_TIME,
     MOST_ARGUMENTS,
     ArgumentList,
     BoundKernel,
@@ -60,6 +65,25 @@ LAST_UNITS = 512  # launches in which there may still be room: those before them
 # fetch, and the others may have something else to do.
 LEAST_GAIN = 1.15
 MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
+# On a GPU:
+GROUP_ARGUMENTS = 48  # of a kernel at most: each is a pointer and an offset
+GROUP_COPY_BYTES = 1 << 14  # a copy of up to this size can be a part of a launch
+ITEM_COPY_BYTES = 64  # and one of up to this size a single item does
+
+
+@dataclass(frozen=True)
+class Merging:
+    """For what device launches are merged: its `units`, which are cores or compute units (0: none are merged); whether
+    there may be `persistent` kernels; and of a GPU the items of a work-group, and whether these can hand values over
+    (Target.handover): else only loops of single items are merged."""
+
+    units: int = 0
+    persistent: bool = False
+    group: int = 0
+    handover: bool = True
+
+
+NOT_MERGED = Merging()
 
 
 @dataclass
@@ -76,11 +100,11 @@ class _Unit:
         self.us += part.us
         self.buffers.update(part.buffers)
 
-    def holds(self, part: Call) -> bool:
+    def holds(self, part: Call, most_arguments: int) -> bool:
         """Whether there is room for one more."""
         if self.step is not None or self.us + part.us > UNIT_US:
             return False
-        return len(self.buffers.union(part.buffers)) <= MOST_ARGUMENTS
+        return len(self.buffers.union(part.buffers)) <= most_arguments
 
 
 class _Units:
@@ -131,7 +155,7 @@ class LaunchMerger:
         kernels: list[p.Kernel],
         bytes_of: Callable[[int], int],
         costs: Costs,
-        cores: int,
+        merging: Merging,
         scratch: Callable[[str, str, int], int],
         zeros: Callable[[int], int],
         workspace: Callable[[int], int] | None = None,
@@ -142,19 +166,36 @@ class LaunchMerger:
         self.framed: dict[int, BoundKernel] = {}  # what a kernel with a frame calls, by its number
         self.sections: dict[int, list[Section]] = {}  # of a merged launch, by the number of its kernel
         self.serial_forms: dict[p.Step, SerialForm] = {}
-        self.cores, self.workspace = cores, workspace if cores > 1 else None
-        self.costs, self.launch_us, self.call_us = costs, costs.launch / 1e3, costs.call / 1e3
+        self.cores, self.workspace = merging.units, workspace if merging.units > 1 else None
+        self.handover = merging.handover or not merging.group
+        self.group, self.most_arguments = merging.group, GROUP_ARGUMENTS if merging.group else MOST_ARGUMENTS
+        self.costs, self.launch_us = costs, costs.launch / 1e3
+        self.call_us = (costs.group if merging.group else costs.call) / 1e3
         self.barrier_us = costs.phase / 1e3
         self.start_us = self.launch_us if self.workspace is None else self.barrier_us  # of one more launch, or phase
         self.sync: int | None = None
         self.merged: list[MergedLaunch] = []
 
     def _copy_us(self, bytes: int) -> float:
-        """What one work item takes to copy so much."""
+        """What one work item takes to copy so much, or on a GPU a work-group."""
+        if self.group:
+            return bytes / (COPIED_AT_A_TIME * self.group) * self.call_us
         return bytes * self.costs.copied_byte / 1e3
+
+    def _unit_us(self, kernel: p.Kernel) -> float:
+        """What a kernel takes on one core or compute unit."""
+        if not self.group or not isinstance(kernel.body, str):
+            return kernel.us
+        return max(kernel.us * self.cores, self._unit_count(kernel) * self.call_us)
+
+    def _unit_count(self, kernel: p.Kernel) -> int:
+        """What of a kernel can run side by side: items, or on a GPU work-groups."""
+        return -(-kernel.items // self.group) if self.group else kernel.items
 
     def run(self, steps: Sequence[p.Step]) -> tuple[p.Step, ...]:
         """The steps, with launches made one."""
+        if not self.handover:
+            return tuple(steps)
         units = _Units()
         for step in steps:
             part = self._part(step)
@@ -264,6 +305,8 @@ class LaunchMerger:
         sections = _all_or_none(self._section(x) for x in branches)
         if sections is None or not any(section.parts for section in sections):
             return (step,)
+        if any(_waits(part.kernel) for section in sections for part in section.parts):
+            return (step,)
 
         def serial() -> tuple[p.Step, ...]:
             arguments = ArgumentList()
@@ -299,17 +342,31 @@ class LaunchMerger:
     ) -> p.Launch | None:
         """The launch of a kernel of control flow; None if it has too many arguments."""
         parts = [part for section in sections for part in section.parts]
-        buffers, parameters = arguments.arguments()
-        us = trip_count * sum(part.us for part in parts)
-        kernel = p.Kernel(f"merged.{len(self.merged)}", body, parameters, 1, tuple(arguments.calls), us)
-        inner = BoundKernel(kernel, buffers)
-        framed = with_frame(inner, internal, self.bytes_of, self.scratch)
-        if len(framed.buffers) > MOST_ARGUMENTS:
+        inner = self._bound(arguments, body, 1, trip_count * sum(part.us for part in parts))
+        by_item = not inner.kernel.work_group
+        framed = with_frame(inner, internal, self.bytes_of, self.scratch, promotes=by_item)
+        if len(framed.buffers) > self.most_arguments:
             return None
-        launch = self._enter(framed.padded(), [Section(parts)], trip_count)
+        launch = self._enter(self._padded(framed), [Section(parts)], trip_count)
         if framed is not inner:
             self.framed[launch.kernel] = inner
         return launch
+
+    def _bound(self, arguments: ArgumentList, body: m.StructuredBody, units: int, us: float) -> BoundKernel:
+        """The merged kernel of so many items, or on a GPU work-groups: of single items, if it calls no others."""
+        buffers, parameters = arguments.arguments()
+        calls, items, group = tuple(arguments.calls), units, 0
+        if self.group and (units > 1 or any(k.work_group or k.items > 1 for k in calls)):
+            items, group = units * self.group, self.group
+        local = max((k.local_bytes for k in calls), default=0)
+        name = f"merged.{len(self.merged)}"
+        return BoundKernel(
+            p.Kernel(name, body, parameters, items, calls, us, work_group=group, local_bytes=local), buffers
+        )
+
+    def _padded(self, kernel: BoundKernel) -> BoundKernel:
+        """With as many arguments as others have that share its __kernel; on a GPU none do."""
+        return kernel if self.group else kernel.padded()
 
     def _resume(self, launch: p.Launch, progress: int, more: int) -> p.Loop:
         """The launch of a kernel that can be left, repeated as long as there is more."""
@@ -321,6 +378,8 @@ class LaunchMerger:
         parts = self._calls_of_steps(body)
         if parts is None or any(x.kernel.persistent for x in parts):
             return None
+        if any(x.resumable for x in parts) and any(x.kernel.work_group for x in parts):
+            return None  # a work-group does not leave what it waits in
         for part in parts:
             part.serial = True
         return Section(parts)
@@ -381,7 +440,7 @@ class LaunchMerger:
             case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
                 reads, writes = uses(step, self.kernels)
                 kernel, resumable = self.kernels[number], (self.progress[number], predicate)
-                return Call(step, kernel, buffers, max(kernel.us, self.call_us), reads, writes, True, resumable)
+                return Call(step, kernel, buffers, max(kernel.us, self.call_us), reads, writes, True, 1, resumable)
         return None
 
     def _parallel_us(self, step: p.Step) -> float:
@@ -391,7 +450,7 @@ class LaunchMerger:
         match step:
             case p.Launch(number) | p.Loop((p.Launch(number),), _, ()):
                 kernel = self.kernels[number]
-                us = kernel.persistent_us if kernel.persistent else kernel.us / self._workers(kernel)
+                us = kernel.persistent_us if kernel.persistent else self._unit_us(kernel) / self._workers(kernel)
                 return max(us, self.call_us)
             case p.Copy(source):
                 return max(self._copy_us(self.bytes_of(source)), self.call_us)
@@ -399,28 +458,32 @@ class LaunchMerger:
 
     def _workers(self, kernel: p.Kernel) -> int:
         """How many cores have something to do for a kernel."""
-        return max(1, min(kernel.items, self.cores))
+        return max(1, min(self._unit_count(kernel), self.cores))
 
     def _part(self, step: p.Step, alone: bool = False) -> Call | None:
         """A step as a call in a merged launch; None if it cannot be one. `alone`: its cost is not limited."""
-        if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= COPY_BYTES or (alone and self.workspace)):
+        most = GROUP_COPY_BYTES if self.group else COPY_BYTES
+        if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= most or (alone and self.workspace)):
             size = self.bytes_of(step.source)
-            kernel, us = copy_kernel(size), self._copy_us(size)
+            kernel, us = copy_kernel(size, self.group if size > ITEM_COPY_BYTES else 0), self._copy_us(size)
             buffers: tuple[int, ...] = (step.source, step.target)
         elif isinstance(step, p.Launch):
-            kernel, buffers, us = self.kernels[step.kernel], step.buffers, self.kernels[step.kernel].us
+            kernel, buffers, us = self.kernels[step.kernel], step.buffers, self._unit_us(self.kernels[step.kernel])
         else:
             return None
+        if kernel.work_group not in ((0, self.group) if self.handover else (0,)):
+            return None
         reads, writes = uses(step, self.kernels)
-        part = Call(step, kernel, buffers, max(us, self.call_us), reads, writes, False)
+        part = Call(step, kernel, buffers, max(us, self.call_us), reads, writes, False, self._unit_count(kernel))
         part.serial = part.us - part.us / self._workers(kernel) <= self.start_us
-        if len(buffers) > MOST_ARGUMENTS or ((kernel.persistent or part.us > SMALL_US * self.cores) and not alone):
+        many = len(buffers) > self.most_arguments
+        if many or ((kernel.persistent or part.us > SMALL_US * self.cores) and not alone):
             return None
         return part
 
     def stands_alone(self, kernel: p.Kernel) -> bool:
         """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
-        return kernel.us > (LARGE_US if self.workspace else SMALL_US) * self.cores
+        return self._unit_us(kernel) > (LARGE_US if self.workspace else SMALL_US) * self.cores
 
     def _assign_unit(self, units: _Units, part: Call) -> None:
         """Add a part to the first of the last units that can take it, or else to a new unit."""
@@ -430,7 +493,7 @@ class LaunchMerger:
         if at > 0 and self._append_to_section(units.members[at - 1], part):
             return units.include(at - 1, part)
         for number in range(max(at, count - LAST_UNITS), count):
-            if units.members[number].holds(part):
+            if units.members[number].holds(part, self.most_arguments) and _can_share(units.members[number], part):
                 self._add_section(units.members[number], part)
                 return units.include(number, part)
         units.append(_Unit([Section([part])]), (), ())
@@ -439,7 +502,9 @@ class LaunchMerger:
     def _append_to_section(self, unit: _Unit, part: Call) -> bool:
         """Append a part to the section of the unit that it depends on, to run after it in the same item. Sections that
         it depends on become one. False if this is not possible, or not worth it; the unit is then unchanged."""
-        if not unit.holds(part) or not part.serial:
+        if not unit.holds(part, self.most_arguments) or not part.serial:
+            return False
+        if len(unit.sections) > 1 and not _can_share(unit, part):
             return False
         met = [section for section in unit.sections if section.meets(part)]
         if not met or not all(section.serial for section in met):
@@ -587,10 +652,8 @@ class LaunchMerger:
         """The launch of a merged kernel."""
         merged = ArgumentList()
         body = m.MergedBody(tuple(map(merged.section, sections)))
-        buffers, arguments = merged.arguments()
-        us, items = sum(section.us for section in sections), sum(section.items for section in sections)
-        kernel = p.Kernel(f"merged.{len(self.merged)}", body, arguments, items, tuple(merged.calls), us)
-        launch = self._enter(BoundKernel(kernel, buffers).padded(), sections, 1)
+        us, units = sum(section.us for section in sections), sum(section.units for section in sections)
+        launch = self._enter(self._padded(self._bound(merged, body, units, us)), sections, 1)
         self.sections[launch.kernel] = sections
         return launch
 
@@ -603,6 +666,17 @@ class LaunchMerger:
         self.merged.append(MergedLaunch(kernel.name, names, trip_count, kernel.us, saved))
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, merged.buffers)
+
+
+def _waits(kernel: p.Kernel) -> bool:
+    """Whether there are barriers in the kernel of a GPU."""
+    return kernel.work_group > 0 and (kernel.local_bytes > 0 or bool(kernel.calls))
+
+
+def _can_share(unit: _Unit, part: Call) -> bool:
+    """Whether a part can be called in another section than what a unit has: those share barriers, and none stands under
+    a condition."""
+    return not _waits(part.kernel) and not any(_waits(x.kernel) for section in unit.sections for x in section.parts)
 
 
 _T = TypeVar("_T")

@@ -15,6 +15,7 @@ MOST_ARGUMENTS = 96  # of a kernel: OpenCL promises 1024 bytes
 SIZES = (8, 16, 24, 32, 48, 64, MOST_ARGUMENTS)  # numbers of arguments that merged kernels have: few __kernels
 COPY = "copy"  # the name of a kernel that only copies
 COPY_ITEM = 1 << 16  # bytes that an item of it copies
+COPIED_AT_A_TIME = 16  # bytes that an item of a work-group has on the way, as the estimate has it
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class MergedLaunch:
 
 @dataclass
 class Call:
-    """A launch that may share: `us` on one core, the buffers it reads and writes.
+    """A launch that may share: `us` on one core, the buffers it reads and writes, its items or, on a GPU, work-groups
+    (`units`).
 
     `resumable`: its kernel may leave before it has done all (serial_control_flow.py); the buffers of its progress, and
     of the pred that says whether it must be called again.
@@ -47,6 +49,7 @@ class Call:
     reads: frozenset[int]
     writes: frozenset[int]
     serial: bool
+    units: int
     resumable: tuple[int, int] | None = None
 
 
@@ -71,8 +74,8 @@ class Section:
         return {b for x in self.parts for b in x.buffers}
 
     @property
-    def items(self) -> int:
-        return 1 if self.serial else self.parts[0].kernel.items
+    def units(self) -> int:
+        return 1 if self.serial else self.parts[0].units
 
     def meets(self, part: Call) -> bool:
         return any(conflict(x.reads, x.writes, part) for x in self.parts)
@@ -112,7 +115,7 @@ class ArgumentList:
 
     def section(self, section: Section) -> m.SectionBody:
         """The calls of a section."""
-        return m.SectionBody(section.items, tuple(map(self.call, section.parts)), section.serial)
+        return m.SectionBody(section.units, tuple(map(self.call, section.parts)), section.serial)
 
     def argument(self, buffer: int, a: p.Argument) -> int:
         """The number of the argument for a buffer, which a part takes as `a`."""
@@ -146,12 +149,12 @@ class BoundKernel:
         return BoundKernel(replace(self.kernel, arguments=arguments), (*self.buffers, *self.buffers[:1] * spare))
 
 
-def copy_kernel(size: int) -> p.Kernel:
-    """A kernel that copies so many bytes."""
+def copy_kernel(size: int, group: int = 0) -> p.Kernel:
+    """A kernel that copies so many bytes; `group`: by one work-group of so many items."""
     ctype, width = next((c, w) for c, w in (("uint", 4), ("ushort", 2), ("uchar", 1)) if size % w == 0)
-    body = m.CopyBody(size // width, COPY_ITEM // width)
+    body = m.CopyBody(size // width, 0 if group else COPY_ITEM // width)
     arguments = (p.Argument("input", ctype, bytes=size), p.Argument("output", ctype, bytes=size))
-    return p.Kernel(COPY, body, arguments, -(-size // COPY_ITEM))
+    return p.Kernel(COPY, body, arguments, group or -(-size // COPY_ITEM), work_group=group)
 
 
 def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], frozenset[int]]:

@@ -45,7 +45,7 @@ class PersistentKernel:
             self.phases.append(m.NestedPhases(self.arguments.call(sections[0].parts[0])))
             return
         # What takes long comes first, and small things do not shift the shares of large ones from core to core.
-        sections = sorted(sections, key=lambda section: -section.us / section.items)
+        sections = sorted(sections, key=lambda section: -section.us / section.units)
         self.phases.append(m.SharedPhase(tuple(map(self.arguments.section, sections))))
 
     def tiles(self, axes: Sequence[m.Axis], once: Sequence[Call], each: Sequence[Call]) -> None:
@@ -86,7 +86,7 @@ def phase_us(sections: Phase, cores: int, barrier_us: float) -> float:
     """The microseconds of a phase on so many cores, with the wait after it."""
     if is_persistent(sections):
         return sections[0].parts[0].kernel.persistent_us
-    longest = max(section.us / section.items for section in sections)
+    longest = max(section.us / section.units for section in sections)
     return max(longest, sum(section.us for section in sections) / cores) + barrier_us
 
 
@@ -97,4 +97,4 @@ def arguments_of(phases: Iterable[Phase]) -> set[int]:
 
 def shares_work(phases: Sequence[Phase]) -> bool:
     """Whether there is anything to do for more than one item."""
-    return any(is_persistent(sections) or sum(section.items for section in sections) > 1 for sections in phases)
+    return any(is_persistent(sections) or sum(section.units for section in sections) > 1 for sections in phases)

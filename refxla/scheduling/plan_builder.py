@@ -20,7 +20,7 @@ from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..device.description import Costs
 from ..ir import plan as p
-from .launch_merging import LaunchMerger
+from .launch_merging import LaunchMerger, Merging
 from .merged_kernel import uses
 from .tiled_fusion import TilingDecision
 
@@ -70,8 +70,7 @@ class PlanBuilder:
         emit: Emit,
         costs: Costs,
         fuse: bool,
-        launch_merging_cores: int,
-        persistent: bool,
+        merging: Merging,
         on_kernel: Callable[[p.Kernel], object] | None,
         tiled_fusion: bool,
     ) -> None:
@@ -85,13 +84,12 @@ class PlanBuilder:
         self.constant_values: list[tuple[int, np.ndarray]] = []
         self.constant_bytes = self.workspace_bytes = 0
         self.merging: LaunchMerger | None = None
-        if launch_merging_cores:
+        if merging.units:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
-            workspace = partial(self.workspace, "barrier") if persistent else None
-            self.merging = LaunchMerger(
-                self.kernels, size, costs, launch_merging_cores, self.scratch, self.zeros, workspace
-            )
-        self.cores = launch_merging_cores
+            workspace = partial(self.workspace, "barrier") if merging.persistent else None
+            self.merging = LaunchMerger(self.kernels, size, costs, merging, self.scratch, self.zeros, workspace)
+        self.cores = merging.units
+        self.shares_launches = merging.units > 0 and not merging.group  # a GPU's launches stay few without
         self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
         self.tiling_decisions: list[TilingDecision] = []
 

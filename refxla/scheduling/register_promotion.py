@@ -34,12 +34,14 @@ def with_frame(
     internal: Collection[int],
     bytes_of: Callable[[int], int],
     scratch: Callable[[str, str, int], int],
+    promotes: bool = True,
 ) -> BoundKernel:
     """A kernel that calls one of control flow, which has an argument for each of its buffers: the small ones of
     `internal`, which nothing else uses, are in a frame, and those that can be promoted in private memory. It is that
-    one itself where there are neither. `scratch(name, type, count)` gives a new buffer."""
+    one itself where there are neither. `scratch(name, type, count)` gives a new buffer. Without `promotes` none are in
+    private memory: a work-group has none that its items share."""
     sizes = [bytes_of(b) for b in inner.buffers]
-    promoted = promotable(inner.kernel, sizes)
+    promoted = promotable(inner.kernel, sizes) if promotes else Promotable({}, False)
     offsets, size = {}, 0
     for b, bytes in zip(inner.buffers, sizes, strict=True):
         if b in internal and bytes <= FRAME_BYTES:

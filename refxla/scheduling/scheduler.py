@@ -17,6 +17,7 @@ from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
+from .launch_merging import NOT_MERGED, Merging
 from .merged_kernel import MergedLaunch
 from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
 from .tiled_fusion import TilingDecision
@@ -40,21 +41,17 @@ def make_plan(
     emit: Emit,
     costs: Costs | None = None,
     fuse: bool = True,
-    launch_merging_cores: int = 0,
-    persistent: bool = False,
+    merging: Merging = NOT_MERGED,
     on_kernel: Callable[[p.Kernel], object] | None = None,
     tiled_fusion: bool = True,
 ) -> PlanningResult:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
-    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. With
-    `launch_merging_cores`, the number of cores of a CPU, small launches are merged (launch_merging.py); 0 leaves each
-    kernel a launch. `persistent` allows persistent kernels (persistent_kernel.py), `tiled_fusion` tiled fusions
-    (tiled_fusion.py). `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
+    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merging` says for what
+    device small launches are merged (launch_merging.py), `tiled_fusion` allows tiled fusions (tiled_fusion.py).
+    `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
     """
-    builder = PlanBuilder(
-        module, emit, costs or Costs(), fuse, launch_merging_cores, persistent, on_kernel, tiled_fusion
-    )
+    builder = PlanBuilder(module, emit, costs or Costs(), fuse, merging, on_kernel, tiled_fusion)
     entry = module.entry
     single = entry.root.opcode != "tuple"
     threaded = host_call_threading.STATE_RESULT in module.attributes

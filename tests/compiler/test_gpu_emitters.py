@@ -159,7 +159,7 @@ CASES = {
     "a tail": loop("x = f32[8195] parameter(0)\nROOT r = f32[8195] negate(x)", "float4", "for (int j"),
     "apart": loop("x = f32[3,8193] parameter(0)\nROOT r = f32[3,8192] slice(x), slice={[0:3],[1:8193]}", " * 256;"),
     "few": loop("x = f32[5,7] parameter(0)\nROOT r = f32[5,7] negate(x)"),
-    "scalar": loop("x = f32[] parameter(0)\nROOT r = f32[] negate(x)"),
+    "scalar": loop("x = f32[] parameter(0)\nROOT r = f32[] negate(x)", grouped=False),
     "segments": loop(
         """x = f32[3,700] parameter(0)
         y = f32[5,700] parameter(1)

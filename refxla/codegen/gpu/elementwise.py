@@ -5,6 +5,8 @@ An item computes a few elements. Where all accesses allow it they are neighbours
 Where a read runs across memory, a work-group goes through a tile in local memory (tiled_transpose.py). Each segment of
 a concatenate has work-groups of its own, and those in tiles a kernel of their own: no barrier stands under a condition.
 
+One element is computed by one item, without a work-group: a loop of such kernels has its values in registers.
+
 Kind "update" is a dynamic-update-slice in place: the items share out the update alone.
 """
 
@@ -75,7 +77,9 @@ def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[KernelPar
     e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))})
     block, local, first = Block(), LocalMemory(), 0
     for n, part in enumerate(parts):
-        if len(parts) == 1:
+        if _is_single(parts):
+            part.space.emit_body(e, block, [constant(0)] * max(1, len(part.space.sizes)))
+        elif len(parts) == 1:
             part.emit(e, block, local, "group")
         else:
             with block.scope(f"{'else ' if n else ''}if (group < {first + part.groups})"):
@@ -85,8 +89,15 @@ def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[KernelPar
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
+    if _is_single(parts):
+        return Kernel(name, block.text(), tuple(arguments), 1)
     size = group_size(target)
     return Kernel(name, block.text(), tuple(arguments), first * size, work_group=size, local_bytes=local.bytes)
+
+
+def _is_single(parts: Sequence[KernelPart]) -> bool:
+    """Whether there is one element, which one item computes."""
+    return len(parts) == 1 and parts[0].space.segment.size == 1
 
 
 def _part(space: IndexSpace, target: Target) -> KernelPart:
