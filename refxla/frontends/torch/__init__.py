@@ -14,10 +14,11 @@ except ImportError:
     raise InputError("PyTorch is not installed: pip install 'refxla[torch]'") from None
 
 from .backend import refxla
-from .graph import DivisionByZero, IndexOutOfRange
+from .graph import AssertionFailed, DivisionByZero, IndexOutOfRange
 from .report import EagerOperation, EagerWarning, Report, clear, report
 
 __all__ = [
+    "AssertionFailed",
     "DivisionByZero",
     "EagerOperation",
     "EagerWarning",

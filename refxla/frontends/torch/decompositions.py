@@ -144,7 +144,13 @@ def _middle_of_all(ignoring: bool) -> Callable[..., Any]:
     return apply
 
 
+def _binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
+    aten._assert_async.msg(((x >= 0) & (x <= 1)).all(), "all elements of input should be between 0 and 1")
+    return decomposition_table[aten.binary_cross_entropy.default](x, target, weight, reduction)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
+    "binary_cross_entropy": _binary_cross_entropy,
     "_cdist_backward": _cdist_backward,
     "_weight_norm_interface_backward": _weight_norm_backward,
     "histc": _histc,

@@ -501,7 +501,7 @@ def angle(b: Lowering, x: I) -> I:
 @lowers("sigmoid_backward")
 def sigmoid_backward(b: Lowering, gradient: I, y: I) -> I:
     def compute(b: Lowering, g: I, y: I) -> I:
-        return b.multiply(g, b.multiply(y, b.subtract(b.full(1, y.shape), y)))
+        return b.multiply(g, b.conjugate(b.multiply(y, b.subtract(b.full(1, y.shape), y))))
 
     return _in_wide(b, compute, gradient, y)
 
@@ -509,7 +509,7 @@ def sigmoid_backward(b: Lowering, gradient: I, y: I) -> I:
 @lowers("tanh_backward")
 def tanh_backward(b: Lowering, gradient: I, y: I) -> I:
     def compute(b: Lowering, g: I, y: I) -> I:
-        return b.multiply(g, b.subtract(b.full(1, y.shape), b.multiply(y, y)))
+        return b.multiply(g, b.conjugate(b.subtract(b.full(1, y.shape), b.multiply(y, y))))
 
     return _in_wide(b, compute, gradient, y)
 

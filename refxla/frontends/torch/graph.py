@@ -32,7 +32,7 @@ from . import (  # noqa: F401 - they fill the table
     views,
 )
 from .decompositions import is_random
-from .lowering import DRAWN, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, overload_of, rule_of
+from .lowering import DRAWN, INDEX, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, overload_of, rule_of
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
 _INLINE_CONSTANT_ELEMENTS = 64  # elements of a constant tensor up to which it is part of the program
@@ -46,10 +46,16 @@ _VIEWS = {
 
 # What says which type and strides a tensor has: they are known when the graph is lowered.
 _ASSERTION = overload_of("_assert_tensor_metadata")
+# What asks something of values: it is checked when the program has run.
+_ASSERTIONS = {overload_of("_assert_async"), overload_of("_assert_async.msg")}
 
 
-class IndexOutOfRange(InputError, IndexError):
-    """An index of a compiled graph lies outside of what it indexes."""
+class IndexOutOfRange(InputError, IndexError, RuntimeError):
+    """An index of a compiled graph lies outside of what it indexes. (PyTorch raises one or the other.)"""
+
+
+class AssertionFailed(InputError, RuntimeError):
+    """What an operation of a compiled graph asks of the values of its operands does not hold."""
 
 
 class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
@@ -152,11 +158,24 @@ class LoweredGraph:
             return
         if node.target is _ASSERTION:
             return
+        if node.target in _ASSERTIONS:
+            self._check(node)
+            return
         try:
             self._values[node] = self._lowered(node)
         except NotLowered as problem:
             self.unsupported[node] = str(problem)
             self._unknown(node)
+
+    def _check(self, node: Any) -> None:
+        condition, *message = node.args
+        value = self._values.get(condition)
+        if value is None:
+            self.unsupported[node] = "it depends on a number that is known at run time only"
+            return
+        at = source_of(node)
+        text = str(message[0]) if message else "an assertion does not hold"
+        self._b.check(self._b.compare(value, 0, direction="NE"), f"{text} ({at})" if at else text)
 
     def _call_module(self, node: Any) -> None:
         raise InputError(f"the graph calls a module ({node.target}), which AOTAutograd should have taken apart")
@@ -273,8 +292,8 @@ class CompiledGraph:
     """Called with a graph's arguments, gives its results as a list.
 
     Arguments are read where they lie, and results are in memory of their own, with the strides that PyTorch's have.
-    Raises IndexOutOfRange, DivisionByZero and NoSolution as PyTorch would raise IndexError, ZeroDivisionError or
-    RuntimeError, and torch.linalg.LinAlgError.
+    Raises IndexOutOfRange, DivisionByZero, NoSolution and AssertionFailed where PyTorch raises IndexError,
+    ZeroDivisionError, torch.linalg.LinAlgError and RuntimeError.
     """
 
     def __init__(self, lowered: LoweredGraph, program: Any, sources: list[tuple[Any, Any]]) -> None:
@@ -320,11 +339,13 @@ class CompiledGraph:
         return results
 
 
-def _failure(message: str) -> type[DivisionByZero | IndexOutOfRange | NoSolution]:
+def _failure(message: str) -> type[AssertionFailed | DivisionByZero | IndexOutOfRange | NoSolution]:
     """The error of a check."""
     if message.startswith(LINEAR_ALGEBRA):
         return NoSolution
-    return DivisionByZero if "divided by 0" in message else IndexOutOfRange
+    if "divided by 0" in message:
+        return DivisionByZero
+    return IndexOutOfRange if INDEX in message else AssertionFailed
 
 
 def _shape(fake: Any) -> Shape | None:
@@ -365,7 +386,8 @@ def source_of(node: Any) -> str:
     if not modules:
         return ""
     path, kind = modules[-1]
-    return f"module {re.sub(r'^L.*?[]][.]?', '', path)} ({getattr(kind, '__name__', kind)})"
+    path = re.sub(r"^(L.*?[]]|called\b)[.]?", "", path)  # the compiled module itself has no name
+    return f"module {path or 'itself'} ({getattr(kind, '__name__', kind)})"
 
 
 def _metadata(node: Any) -> Metadata | None:

@@ -10,22 +10,24 @@ from refxla_spec.module import Computation, Instruction, WindowDimension
 from refxla_spec.types import PRED, S64
 
 from .elementwise import where
-from .lowering import I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, newest, reducer
+from .lowering import INDEX, I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, newest, reducer
 
 
-def places(b: Lowering, index: I, size: int, what: str) -> I:
-    """An index (s64), counted from the front, of a dimension of a size; it is checked."""
+def places(b: Lowering, index: I, size: int, what: str, wraps: bool = False) -> I:
+    """An index (s64), counted from the front, of a dimension of a size; it is checked. `wraps`: a negative one counts
+    from the end, as in x[i]; functions that take an index refuse it."""
     index = b.cast(index, S64)
     if index.shape.size:
-        inside = b.and_(b.compare(index, -size, direction="GE"), b.compare(index, size, direction="LT"))
-        b.check(inside, f"{what}: an index is out of range of a dimension of size {size}")
-    return b.select(b.compare(index, 0, direction="LT"), b.add(index, size), index)
+        low = b.compare(index, -size if wraps else 0, direction="GE")
+        inside = b.and_(low, b.compare(index, size, direction="LT"))
+        b.check(inside, f"{what}: {INDEX} of a dimension of size {size}")
+    return b.select(b.compare(index, 0, direction="LT"), b.add(index, size), index) if wraps else index
 
 
 class _Places:
     """The index arrays of x[i, j, ...], broadcast together, and where their dimensions go in the result."""
 
-    def __init__(self, b: Lowering, x: I, indices: Sequence[I | None], what: str) -> None:
+    def __init__(self, b: Lowering, x: I, indices: Sequence[I | None], what: str, wraps: bool = False) -> None:
         pairs = [(d, i) for d, i in enumerate(indices) if i is not None]
         if any(i.shape.element_type.name in ("pred", "u8") for _, i in pairs):
             raise NotLowered("by a mask: the shape of the result depends on its values")
@@ -37,7 +39,7 @@ class _Places:
                     sizes[rank - i.shape.rank + d] = n
         self.dims = tuple(d for d, _ in pairs)
         self.sizes = tuple(sizes)
-        spread = [b.expand(places(b, i, x.shape.dimensions[d], what), self.sizes) for d, i in pairs]
+        spread = [b.expand(places(b, i, x.shape.dimensions[d], what, wraps), self.sizes) for d, i in pairs]
         self.vectors = b.concatenate([b.reshape(i, (*self.sizes, 1)) for i in spread], rank)
         # NumPy's rule: in the place of the indexed dimensions if they are neighbours, else in front
         together = self.dims[-1] - self.dims[0] == len(self.dims) - 1
@@ -59,7 +61,7 @@ def gather_places(b: Lowering, x: I, p: _Places) -> I:
 
 @lowers("index.Tensor", "_unsafe_index.Tensor")
 def index(b: Lowering, x: I, indices: Sequence[I | None]) -> I:
-    return gather_places(b, x, _Places(b, x, indices, "index"))
+    return gather_places(b, x, _Places(b, x, indices, "index", wraps=True))
 
 
 @lowers("index_select")
@@ -116,13 +118,51 @@ def index_put(b: Lowering, x: I, indices: Sequence[I | None], values: I, accumul
         if accumulate:
             value = b.make("or" if x.shape.element_type is PRED else "add", x, b.expand(value, x.shape.dimensions))
         return where(b, wide, value, x)
-    p = _Places(b, x, indices, "index_put")
-    updates = b.expand(b.cast(values, x.shape.element_type), p.result)
+    p = _Places(b, x, indices, "index_put", wraps=True)
+    return _put(b, x, p, b.expand(b.cast(values, x.shape.element_type), p.result), "add" if accumulate else None)
+
+
+def _put(b: Lowering, x: I, p: _Places, updates: I, opcode: str | None) -> I:
+    """x with updates at places."""
     return b.make(
         "scatter", x, p.vectors, updates, update_window_dims=p.offset, inserted_window_dims=p.dims,
-        scatter_dims_to_operand_dims=p.dims, index_vector_dim=len(p.sizes),
-        to_apply=_combined(b, x, "add" if accumulate else None),
+        scatter_dims_to_operand_dims=p.dims, index_vector_dim=len(p.sizes), to_apply=_combined(b, x, opcode),
     )  # fmt: skip
+
+
+def _put_along(
+    b: Lowering, x: I, dim: int, index: I, source: I, opcode: str | None, what: str, wraps: bool = False
+) -> I:
+    """x with the parts of a source, one for each index, in a dimension; or with a scalar there."""
+    own = x.shape.dimensions
+    x = b.view(x, own or (1,))
+    d, count = axis(dim, x.shape.rank), index.shape.size
+    sizes = [count if k == d else n for k, n in enumerate(x.shape.dimensions)]
+    if not count:
+        return b.view(x, own)
+    p = _Places(b, x, [None] * d + [b.view(index, (count,))], what, wraps)
+    source = b.cast(source, x.shape.element_type)
+    parts = b.view(source, tuple(sizes)) if source.shape.rank else b.expand(source, tuple(sizes))
+    return b.view(_put(b, x, p, parts, opcode), own)
+
+
+@lowers("index_add")
+def index_add(b: Lowering, x: I, dim: int, index: I, source: I, *, alpha: Operand = 1) -> I:
+    source = b.cast(source, x.shape.element_type)
+    if alpha != 1:
+        source = b.multiply(source, alpha)
+    return _put_along(b, x, dim, index, source, "add", "index_add")
+
+
+@lowers("index_copy")
+def index_copy(b: Lowering, x: I, dim: int, index: I, source: I) -> I:
+    return _put_along(b, x, dim, index, source, None, "index_copy")
+
+
+@lowers("index_fill.int_Scalar", "index_fill.int_Tensor")
+def index_fill(b: Lowering, x: I, dim: int, index: I, value: Operand) -> I:
+    filled = value if isinstance(value, Instruction) else b.scalar(value, x.shape.element_type)
+    return _put_along(b, x, dim, index, filled, None, "index_fill", wraps=True)
 
 
 def _scattered(b: Lowering, x: I, d: int, index: I, updates: I, opcode: str | None) -> I:

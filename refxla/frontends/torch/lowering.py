@@ -27,6 +27,7 @@ LOWERINGS: dict[Any, Rule] = {}  # of each overload
 _UNKNOWN: dict[str, Rule] = {}  # by names that PyTorch did not have yet: some of its operations come with later imports
 DRAWN = "random numbers are PyTorch's own"  # why an operation that draws some is not lowered
 LINEAR_ALGEBRA = "linalg."  # what the messages begin with of checks that raise a LinAlgError
+INDEX = "an index is out of range"  # what those hold that raise an IndexError
 
 
 class NotLowered(Exception):

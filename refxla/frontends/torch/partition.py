@@ -28,6 +28,11 @@ _OF_SHAPE = {  # by how many arguments that give the shape alone
 }  # fmt: skip
 
 
+# What a program calls; the rest of what runs in PyTorch are sums and comparisons of sizes, and what bounds these.
+_OPERATIONS = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
+_OF_SIZES = {overload_of(n) for n in ("_assert_scalar", "sym_size.int", "sym_stride.int", "sym_numel")}
+
+
 def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
     report.note_graph()
@@ -43,7 +48,7 @@ def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..
     eager = LoweredGraph(graph_module, name).unsupported
     entries = []
     for node, reason in eager.items():
-        if node.op == "call_function" and node.target is not operator.getitem:
+        if isinstance(node.target, _OPERATIONS) and node.target not in _OF_SIZES:
             entries.append(report.enter(str(node.target), reason, source_of(node), expected=reason == DRAWN))
     eager |= dict.fromkeys(_stand_ins(graph_module), "")
     for node in graph_module.graph.nodes:

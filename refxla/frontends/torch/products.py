@@ -47,7 +47,12 @@ def addmm(b: Lowering, c: I, x: I, y: I, *, beta: Operand = 1, alpha: Operand = 
     return b.cast(value, own)
 
 
-@lowers("dot", "vdot")
+@lowers("vdot")
+def vdot(b: Lowering, x: I, y: I) -> I:
+    return vector_dot(b, b.conjugate(x), y)
+
+
+@lowers("dot")
 def vector_dot(b: Lowering, x: I, y: I) -> I:
     row, column = b.reshape(x, (1, x.shape.size)), b.reshape(y, (y.shape.size, 1))
     return b.reshape(dot(b, row, column, b.result.element_type), ())

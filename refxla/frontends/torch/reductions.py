@@ -61,6 +61,8 @@ def product(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtyp
 def _extreme(opcode: str, start: Callable[[ElementType], Any], *names: str) -> None:
     def apply(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False) -> I:
         along = axes(x, dims)
+        if not all(x.shape.dimensions[d] for d in along):
+            b.check(b.scalar(False, PRED), f"{names[0]}: there is no element in a dimension that is reduced")
         return with_reduced_dimensions(b, reduced(b, opcode, x, start(x.shape.element_type), along), x, along, keepdim)
 
     lowers(*names)(apply)

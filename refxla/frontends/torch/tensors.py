@@ -61,6 +61,8 @@ def memory_order(tensor: Any) -> tuple[int, ...] | None:
 def to_array(tensor: Any, order: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
     """The array in a tensor's memory, its dimensions in the order given (None: as they are); a copy where the tensor is
     not dense in this order. Raises InputError for a tensor on another device."""
+    if tensor._is_zerotensor():  # which has no memory
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
     if order is not None:
