@@ -11,6 +11,8 @@ from refxla_spec.compare import distance
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
+import refxla
+
 rng = np.random.default_rng(1)
 
 
@@ -412,6 +414,26 @@ def test_two_borders_of_one_loop():
     )
     (kernel,) = check(text, f32(30, 200), f32()).kernels
     assert kernel.body.count("] = ") == 3  # the two first and the two last columns keep their tests
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "s8", "f64", "c128", "pred", "s4"])
+def test_many_arrays_side_by_side(kind):
+    """Each that is copied as it lies is a call; what is computed, or is stored in other bits, is a loop."""
+    count, sizes = 24, [3, 17, 1]
+    lines = [f"x{n} = {kind}[{sizes[n % 3]}] parameter({n})" for n in range(count)]
+    negated = "not" if kind == "pred" else "negate"
+    lines += [f"n = {kind}[3] {negated}(x0)", f"v = {kind}[17] reverse(x1), dimensions={{0}}"]
+    total = sum(sizes) * count // 3 + 20
+    operands = ", ".join(["n", "v", *(f"x{n}" for n in range(count))])
+    text = entry("\n".join([*lines, f"ROOT r = {kind}[{total}] concatenate({operands}), dimensions={{0}}"]))
+    dtype = parse(text).entry.parameters[0].shape.element_type.dtype
+    values = [(rng.integers(0, 2, sizes[n % 3]) if kind == "pred" else s32(sizes[n % 3], low=-7, high=8)).astype(dtype)
+              for n in range(count)]  # fmt: skip
+    compiled = refxla.compile(text)
+    first = ~values[0] if kind == "pred" else -values[0]
+    np.testing.assert_array_equal(compiled(*values), np.concatenate([first, values[1][::-1], *values]))
+    body = next(k.body for k in compiled.plan.kernels if isinstance(k.body, str))
+    assert body.count("rx_copy_u") == (0 if kind in ("pred", "s4") else 2 * count // 3)  # a single element is none
 
 
 def test_a_concatenate_that_is_read_twice():

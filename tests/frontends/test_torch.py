@@ -509,9 +509,8 @@ def test_what_an_operation_asks_of_values_is_checked(f, bad, message):
     assert isinstance(e.value, (refxla.InputError, RuntimeError))
 
 
-def test_sums_of_sizes_do_not_warn(monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "capture_scalar_outputs", True)
-    with warnings.catch_warnings(record=True) as told:
+def test_sums_of_sizes_do_not_warn():
+    with torch._dynamo.config.patch(capture_scalar_outputs=True), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", frontend.EagerWarning)
         compiled(lambda x: torch.zeros(int(x[0].item()) + 1) + 1)(torch.tensor([3.0]))
     text = " ".join(str(w.message) for w in told)

@@ -41,6 +41,7 @@ PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
 CUT_FROM = 1024
+MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
 COSTLY_CUT_FROM = 32  # where they take functions, which are worth computing in vectors
 
 
@@ -71,16 +72,21 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     # A little work is one item; each nest then runs in turn.
     single = sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
     items = _emit_rows(nests, elements, block) if _go_by_rows(nests) else 0
-    for n, nest in enumerate(nests if not items else ()):
+    runs = [n for n in nests if n.is_run] if len(nests) >= MANY_RUNS and not items else []
+    if len(runs) >= MANY_RUNS:
+        items = _emit_runs(runs, elements, block)
+        nests = [n for n in nests if n not in runs]
+        single = single and not nests
+    for nest in nests if runs or not items else ():
         if single:
             with block.scope():
                 nest.emit(elements, block, "0", nest.items)
             items = 1
-        elif len(nests) == 1:
+        elif len(nests) == 1 and not items:
             nest.emit(elements, block, "item", 1)
             items = nest.items
         else:
-            with block.scope(f"{'else ' if n else ''}if (item < {items + nest.items})"):
+            with block.scope(f"{'else ' if items else ''}if (item < {items + nest.items})"):
                 nest.emit(elements, block, f"(item - {items})", 1)
             items += nest.items
     arguments = [input_argument(i) for i in inputs]
@@ -125,6 +131,20 @@ def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
             with block.scope():
                 nest.emit_row(e, block, row)
     block.line("RX_FENCE();")
+    return items
+
+
+def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> int:
+    """The statements of items that copy segments as they lie, CHUNK elements each or a segment more; returns the number
+    of items."""
+    items, rest = 0, list(nests)
+    while rest:
+        with block.scope(f"{'else ' if items else ''}if (item < {items + 1})"):
+            count = 0
+            while rest and count < CHUNK:
+                count += rest[0].segment.size
+                rest.pop(0).emit_run(e, block)
+        items += 1
     return items
 
 
@@ -176,6 +196,20 @@ class _Nest(IndexSpace):
         self.interleaved_copy = interleaved_row_copy.choose(self, target) if self.appended else None
         if self.interleaved_copy is not None:
             self.items = self.interleaved_copy.items
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the segment is copied from where it lies side by side."""
+        if not self.target.clang or self.transpose is not None or self.iterations > 1 or prod(self.sizes[:-1]) > 1:
+            return False
+        inner = f"g{len(self.sizes) - 1}"
+        return self.cut is None and non_temporal_stores.moved(self.whole_pattern, inner) is not None
+
+    def emit_run(self, e: ElementalIrEmitter, block: Block) -> None:
+        """The statement that copies all of such a segment."""
+        to, source = self.emit_moved(e, block, [constant(0)] * len(self.sizes))
+        count, bits = non_temporal_stores.words(e.stores[-1].instruction, str(self.sizes[-1]))
+        block.line(f"rx_copy_u{bits}((ulong)({to}), (ulong)({source}), {count});")
 
     def emit(self, e: ElementalIrEmitter, block: Block, item: str, iterations: int) -> None:
         """The statements of one item, or for `iterations` > 1 of all items in turn; `item` is a C expression."""

@@ -31,6 +31,7 @@ WRITTEN_OUT = 256  # instructions of rows that are written out
 # Operations with constants of their own: functions, and not what the processor has an instruction for.
 FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 MAX_SEGMENTS = 64
+MAX_COPIED_SEGMENTS = 4096  # each of which is a call (elementwise.py)
 COSTLY_FLOPS = 8  # of an element, from which on a function is costly: dividing is not
 _COSTLY = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE and row.flops >= COSTLY_FLOPS)
 
@@ -143,9 +144,12 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = Fals
     its rows are not written out."""
     whole = Segment((0,) * len(dimensions), dimensions)
     root = _root_concatenate(fusion, dimensions)
-    if root is None or len(root.operands) > MAX_SEGMENTS:
+    if root is None:
         return [whole]
     (axis,) = root.attributes["dimensions"]
+    copied = write_out and _copies_runs(fusion, root, axis)
+    if len(root.operands) > (MAX_COPIED_SEGMENTS if copied else MAX_SEGMENTS):
+        return [whole]
     if write_out and is_written_out(fusion, prod(dimensions[axis:])):
         return [whole]  # which operand it is, is then known in each place of a row
     segments, offset = [], 0
@@ -155,6 +159,14 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = Fals
         segments.append(Segment(offsets, operand.shape.dimensions))
         offset += size
     return segments
+
+
+def _copies_runs(fusion: Fusion, root: Instruction, axis: int) -> bool:
+    """Whether a fusion is a concatenate of inputs, each of which is copied as it lies."""
+    reshapes = {i for i in fusion.instructions if i.opcode == "reshape"}
+    kind = root.shape.element_type
+    whole = {root, *reshapes} == set(fusion.instructions) and prod(root.shape.dimensions[:axis]) == 1
+    return whole and fusion.outputs == (root,) and kind.bits >= 8 and kind.name != "pred"
 
 
 def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:

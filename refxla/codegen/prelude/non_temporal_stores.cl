@@ -2,6 +2,12 @@
 
 //! I = u8 u16 u32 u64
 
+// Copies `count` elements from the address `from` to the address `to`.
+static inline RX_NOINLINE void rx_copy_I(const ulong to, const ulong from, const int count) {
+    typedef I any __attribute__((may_alias));
+    for (int i = 0; i < count; ++i) ((any*)to)[i] = ((const any*)from)[i];
+}
+
 // Copies `count` elements from the private address `from` to the address `to`: whole lines past the caches, what lies in
 // the first and the last line beside others' elements as ever.
 static inline void rx_copy_non_temporal_I(const ulong to, const ulong from, const int count) {
