@@ -1,7 +1,8 @@
 """Live ranges: between which points of a plan's execution each buffer holds a value that is read later.
 
 The steps are walked in order, into the bodies of loops, branches and merged kernels; each launch of a single kernel,
-copy or call is a point. Kernels that may run at the same time (sections, the tiles of a phase) are one point. A buffer
+copy or call is a point. Kernels that may run at the same time are one point: sections, the tiles of a phase, and all
+that a work-group of a GPU calls, whose items wait for each other only where a call needs what another one made. A buffer
 is live from its first mention to its last. In a loop that is not all: a buffer is live throughout the loop
 
     if it is also used outside of the loop, or
@@ -108,6 +109,14 @@ class _Walk:
 
     def kernel(self, kernel: p.Kernel, buffers: Sequence[int]) -> Uses:
         """Walk over a kernel's body, whose arguments are these buffers; what it uses."""
+        together = kernel.work_group > 0
+        self.parallel += together
+        uses = self.body(kernel, buffers)
+        self.parallel -= together
+        return uses
+
+    def body(self, kernel: p.Kernel, buffers: Sequence[int]) -> Uses:
+        """Walk over what a kernel does."""
         uses: Uses = {}
         match kernel.body:
             case str() | m.CopyBody():

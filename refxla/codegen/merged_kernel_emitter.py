@@ -8,11 +8,11 @@ cost model's figures, an inner kernel telling the outer one its own.
 
 On a GPU a work-group goes through the statements: each of its items computes the same control flow, and one of them
 notes what is to be noted. A call is for a work-group of the called kernel, or for all of them in order. The items wait
-for each other before a call that reads or writes what one before it has written, or writes what that has read: two
-arguments never share memory. Calls of single items that follow each other one item does, and all wait before these and
-after. They also wait where control flow begins and ends, so that what it reads all have read before any goes on to a
-call that may write there. No barrier stands under a condition, and PoCL needs one between what one item does and what
-all do: else its values are wrong.
+for each other before a call that reads or writes what one before it has written, or writes what that has read: no two
+arguments share memory (analysis/liveness.py). Calls of single items that follow each other one item does, and all wait
+before these and after. They also wait where control flow begins and ends, so that what it reads all have read before
+any goes on to a call that may write there. No barrier stands under a condition, and PoCL needs one between what one
+item does and what all do: else its values are wrong.
 
 A loop may keep arguments in private memory (FrameBody). Then its function copies them there, calls an inlined one,
 which is the loop, and copies back what that has written.

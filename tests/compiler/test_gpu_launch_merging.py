@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -134,6 +135,19 @@ SIDE_BY_SIDE = (
         ROOT r = (f32[5,6], f32[5,6], f32[5,6], f32[5,6], f32[], f32[5]) tuple(a, b, c, d, s, t) }"""
 )
 
+# Products of which the last one does not need the first, whose memory nobody reads any more then.
+PRODUCTS = (
+    HEAD
+    + """
+    ENTRY main { x = f32[14,14] parameter(0)  y = f32[14,14] parameter(1)
+        a = f32[14,14] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        b = f32[14,14] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        c = f32[14,14] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        d = f32[14,14] dot(b, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        e = f32[14,14] dot(d, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT r = f32[14,14] dot(e, d), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+)
+
 # Each: the text, the shapes of its parameters (None: a small integer), and how many launches its plan has at most.
 PROGRAMS = {
     "scalars": (SCALARS, [()], 2),
@@ -141,6 +155,7 @@ PROGRAMS = {
     "arrays, many times": (ARRAYS.replace("TIMES", "39"), [(12, 12)], 2),
     "a conditional": (CONDITIONAL, [(50,)], 4),
     "side by side": (SIDE_BY_SIDE, [(5, 6), (2, 3), None, None, None], 4),
+    "products": (PRODUCTS, [(14, 14), (14, 14)], 3),
 }
 
 
@@ -195,6 +210,26 @@ def test_work_groups_of_a_device_on_which_items_do_not_see_what_others_wrote_are
     for name in PROGRAMS:
         _, planning = plan_module(parse(PROGRAMS[name][0]), apart)
         assert not any(k.calls and k.work_group for k in planning.plan.kernels), name
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_a_work_group_uses_shares_no_memory(name):
+    """Its items wait only where a call uses the argument of another one."""
+
+    def of_work_groups(steps):
+        for step in steps:
+            match step:
+                case p.Launch(number, buffers) if plan.kernels[number].calls and plan.kernels[number].work_group:
+                    yield {plan.buffers[b] for b in buffers if plan.buffers[b].space == p.ARENA}
+                case p.Loop(condition, _, body):
+                    yield from of_work_groups((*condition, *body))
+                case p.Repeat(_, body):
+                    yield from of_work_groups(body)
+
+    plan = plan_module(parse(PROGRAMS[name][0]), EMULATED)[1].plan
+    for used in of_work_groups(plan.steps):
+        ends = [(b.offset, b.offset + b.bytes) for b in sorted(used, key=lambda b: b.offset)]
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(ends)), ends
 
 
 def test_no_pointer_of_a_part_is_restrict():
