@@ -2,8 +2,8 @@
 
 The steps are walked in order, into the bodies of loops, branches and merged kernels; each launch of a single kernel,
 copy or call is a point. Kernels that may run at the same time are one point: sections, the tiles of a phase, and all
-that a work-group of a GPU calls, whose items wait for each other only where a call needs what another one made. A buffer
-is live from its first mention to its last. In a loop that is not all: a buffer is live throughout the loop
+that a work-group of a GPU calls, whose items wait for each other only where a call needs what another one made. A
+buffer is live from its first mention to its last. In a loop that is not all: a buffer is live throughout the loop
 
     if it is also used outside of the loop, or
     if an iteration may read it before it has overwritten it: the value is that of the iteration before.
