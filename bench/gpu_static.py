@@ -36,6 +36,7 @@ from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
 from refxla.device.gpu_models import MODELS, GpuModel
 from refxla.ir.plan import Fusion, Kernel, Plan
+from refxla.passes.pipeline import LAUNCH_MERGING
 
 from .gpu_compilers import MachineCode, Refused, compiled, missing, occupancy
 from .gpu_transactions import Transactions, traced
@@ -94,7 +95,7 @@ def rows(entry: Entry, model: GpuModel, cache: dict[str, Transactions | None]) -
     from .kernel_text import traced as hlo
 
     target = replace(model.target, clang=True)  # the compilers here are clang, whose builtins need no library
-    plan = plan_module(parse(hlo(entry, entry.sizes)), target)[1].plan
+    plan = plan_module(parse(hlo(entry, entry.sizes)), target, (LAUNCH_MERGING,))[1].plan  # each kernel by itself
     return joined([_row(entry, plan, kernel, model, cache) for kernel in plan.kernels if kernel.items])
 
 

@@ -11,6 +11,7 @@ from bench.gpu_transactions import Transactions, traced
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
 from refxla.device.gpu_models import MODELS
+from refxla.passes.pipeline import LAUNCH_MERGING
 
 REDUCERS = """
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
@@ -43,7 +44,7 @@ def kernels(lines: str, device: str):
     """The source of each kernel of a program for a described GPU, its name and the bytes of its arguments."""
     target = replace(MODELS[device].target, clang=True)
     text = f"HloModule m\n{REDUCERS}\nENTRY main {{\n{lines}\n}}"
-    for kernel in plan_module(parse(text), target)[1].plan.kernels:
+    for kernel in plan_module(parse(text), target, (LAUNCH_MERGING,))[1].plan.kernels:
         made = program([kernel], target)
         yield made.source, made.entries[0][0], [a.bytes or a.instruction.shape.bytes for a in kernel.arguments]
 
