@@ -13,8 +13,8 @@ apart from others: two values of different types may share memory one after the 
 
 On a GPU each function has a __kernel of its own, whose registers and local memory are no one else's. Where its items
 work together, the size of the work-group is part of the __kernel. The functions that a merged kernel calls are inlined
-there, and none of their pointers is `restrict`: of what a restrict pointer leads to, NVIDIA's compiler takes it that
-other items write nothing at a barrier.
+there, and none of their pointers is `restrict`: where they were, items of an NVIDIA H100 used values from before a
+barrier.
 
 What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
 is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of

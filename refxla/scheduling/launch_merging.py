@@ -11,8 +11,8 @@ for each channel, the iteration of a small loop. After a computation's steps are
                     (persistent_kernel.py)
 
 On a GPU a work-group stands for a core. It makes each call with all of its items, one work-group of the called kernel
-after the other, and its items wait for each other at a barrier before the next call. A loop whose parts are single
-items stays one: its values are in registers.
+after the other, and these wait for each other where a call needs what another one made. A loop whose parts are single
+items is run by one item, which has its values in registers.
 
 A kernel may move up past others that touch none of its memory. Nothing of this changes what a kernel computes, nor its
 bits. A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body.py), calls others.
