@@ -9,7 +9,7 @@ from typing import Any
 import jaxlib.version
 import numpy as np
 from jaxlib import _jax, xla_client
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError
 
 from .._core import pjrt_objects
 from ..compiler import ahead_of_time, compilation_cache, executable_file
@@ -102,6 +102,11 @@ def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
     if format != "mlir":
         raise UnsupportedError(f"programs come as StableHLO (format mlir), and this one as {format}")
     parsed = xla_client.CompileOptions.ParseFromString(options)
+    for name, _ in parsed.env_option_overrides:
+        if not name.startswith("xla_"):
+            raise InputError(
+                f"there is no compiler option {name!r}; XLA's own, xla_..., are taken, and change nothing here"
+            )
     return _program(_converted(code, parsed.executable_build_options.num_partitions), parsed, options)
 
 

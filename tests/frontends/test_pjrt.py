@@ -46,6 +46,19 @@ def test_what_goes_in_comes_out():
     """)
 
 
+def test_compiler_options():
+    run("""
+        lowered = jax.jit(lambda x: x + 1).lower(1.0)
+        assert float(lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})(2.0)) == 3
+        try:
+            lowered.compile(compiler_options={"nonsense": False})
+        except Exception as problem:
+            assert "no compiler option 'nonsense'" in str(problem), problem
+        else:
+            raise AssertionError("taken")
+    """)
+
+
 def test_memory():
     """What is put on the device is a copy, views outlive arrays, donated arrays are gone, deleted ones are refused."""
     run("""
