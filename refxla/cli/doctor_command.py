@@ -47,7 +47,7 @@ _LITTLE_MEMORY = 1 << 30
 _LITTLE_DISK = 1 << 29
 VARIABLES = (
     "REFXLA_DEVICE", "REFXLA_DEVICES", "REFXLA_THREADS", "REFXLA_CACHE_DIR", "REFXLA_LINEAR_ALGEBRA",
-    "REFXLA_CALIBRATION", "REFXLA_TRACEBACK", "REFXLA_CHECKED", "REFXLA_BENCH_TRACEBACK",
+    "REFXLA_CALIBRATION", "REFXLA_GPU_MERGING", "REFXLA_TRACEBACK", "REFXLA_CHECKED", "REFXLA_BENCH_TRACEBACK",
 )  # fmt: skip
 
 
@@ -157,6 +157,8 @@ def _wrong(name: str, value: str) -> str:
         return f": refxla knows no such variable{suggestion(name, VARIABLES)}"
     if name == "REFXLA_CALIBRATION" and value not in ("", "off"):
         return ": say off, or leave it unset"
+    if name == "REFXLA_GPU_MERGING" and value not in ("", "work-groups"):
+        return ": say work-groups, or leave it unset"
     if name == "REFXLA_LINEAR_ALGEBRA" and value and value not in CHOICES:
         return f": say {' or '.join(CHOICES)}"
     if name == "REFXLA_DEVICES" and not (value.isdecimal() and 1 <= int(value) <= 1024):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-from refxla_spec.errors import DeviceError
+from refxla_spec.errors import DeviceError, InputError
 from refxla_spec.lexer import suggestion
 
 from ..codegen.primitives import build_options
@@ -26,6 +26,18 @@ from .pocl import platform as pocl
 
 EMULATED_NAME = "pocl:gpu"
 _PREFERENCE = ("gpu", "accelerator", "cpu", "simulator")
+
+
+MERGING = "REFXLA_GPU_MERGING"
+
+
+def _merges_work_groups() -> bool:
+    """Whether the kernels of a GPU that have work-groups are merged, as has to be asked for: it gave wrong values on an
+    NVIDIA H100, and no GPU has run what was mended since. Raises InputError for a value that the variable has not."""
+    value = os.environ.get(MERGING, "")
+    if value not in ("", "work-groups"):
+        raise InputError(f"{MERGING} is {value!r}: say work-groups, or leave it unset, for loops of single items alone")
+    return value == "work-groups"
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class Device(OpenClDevice):
             sub_group=_sub_group(self.raw) or target.sub_group,
             group_size=self.raw.max_work_group_size,
             local_bytes=self.raw.local_mem_size,
-            handover=p.handover,
+            handover=p.handover and _merges_work_groups(),
         )
 
     @property

@@ -483,7 +483,7 @@ class LaunchMerger:
 
     def stands_alone(self, kernel: p.Kernel) -> bool:
         """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
-        return self._unit_us(kernel) > (LARGE_US if self.workspace else SMALL_US) * self.cores
+        return not self.handover or self._unit_us(kernel) > (LARGE_US if self.workspace else SMALL_US) * self.cores
 
     def _assign_unit(self, units: _Units, part: Call) -> None:
         """Add a part to the first of the last units that can take it, or else to a new unit."""

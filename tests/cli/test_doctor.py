@@ -58,7 +58,7 @@ def test_packages_that_are_missing_or_old(monkeypatch):
 def test_environment(monkeypatch):
     for name, value in (
         ("REFXLA_CALIBRATION", "no"), ("REFXLA_LINEAR_ALGEBRA", "blas"), ("REFXLA_DEVICES", "0"),
-        ("REFXLA_DEVISE", "gpu"), ("POCL_CACHE_DIR", "/x"), ("REFXLA_TRACEBACK", "1"),
+        ("REFXLA_GPU_MERGING", "yes"), ("REFXLA_DEVISE", "gpu"), ("POCL_CACHE_DIR", "/x"), ("REFXLA_TRACEBACK", "1"),
     ):  # fmt: skip
         monkeypatch.setenv(name, value)
     findings = list(doctor.environment())
@@ -66,6 +66,7 @@ def test_environment(monkeypatch):
     assert "REFXLA_TRACEBACK=1" in texts(findings, doctor.FINE)
     for said in (
         "REFXLA_CALIBRATION=no: say off", "REFXLA_LINEAR_ALGEBRA=blas: say library or expanded",
+        "REFXLA_GPU_MERGING=yes: say work-groups",
         "REFXLA_DEVICES=0: say how many", "REFXLA_DEVISE=gpu: refxla knows no such variable; did you mean",
         "POCL_CACHE_DIR=/x, which decides",
     ):  # fmt: skip

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from refxla_spec.errors import DeviceError
+from refxla_spec.errors import DeviceError, InputError
 
 from refxla.runtime import calibration, devices, discovery
 from refxla.runtime.calibration import MeasuredRates
@@ -217,3 +217,12 @@ def test_a_gpu_is_the_default_unless_the_cpu_was_measured_to_be_faster(only, mon
     assert [d.name for d in devices.devices()] == ["pocl", "nvidia:0"]
     assert choose()[1] == "the best of 2 devices: it was measured to be faster, 60 GB/s against 20 GB/s"
     assert find("gpu").name == "nvidia:0"
+
+
+def test_work_groups_are_merged_where_that_is_asked_for(monkeypatch):
+    for value, merges in (("", False), ("work-groups", True)):
+        monkeypatch.setenv(devices.MERGING, value)
+        assert devices._merges_work_groups() == merges
+    monkeypatch.setenv(devices.MERGING, "yes")
+    with pytest.raises(InputError, match="REFXLA_GPU_MERGING is 'yes': say work-groups"):
+        devices._merges_work_groups()
