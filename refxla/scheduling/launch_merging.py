@@ -471,7 +471,7 @@ class LaunchMerger:
             kernel, buffers, us = self.kernels[step.kernel], step.buffers, self._unit_us(self.kernels[step.kernel])
         else:
             return None
-        if kernel.work_group not in ((0, self.group) if self.handover else (0,)):
+        if kernel.work_group not in (0, self.group) or (not self.handover and kernel.items > 1):
             return None
         reads, writes = uses(step, self.kernels)
         part = Call(step, kernel, buffers, max(us, self.call_us), reads, writes, False, self._unit_count(kernel))

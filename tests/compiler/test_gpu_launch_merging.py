@@ -15,8 +15,10 @@ from refxla_spec.text import parse
 import refxla
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
+from refxla.device.description import Costs
 from refxla.device.gpu_models import EMULATED
 from refxla.ir import plan as p
+from refxla.scheduling.launch_merging import LaunchMerger, Merging
 
 HEAD = """HloModule m
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
@@ -210,6 +212,17 @@ def test_work_groups_of_a_device_on_which_items_do_not_see_what_others_wrote_are
     for name in PROGRAMS:
         _, planning = plan_module(parse(PROGRAMS[name][0]), apart)
         assert not any(k.calls and k.work_group for k in planning.plan.kernels), name
+
+
+@pytest.mark.parametrize("items, work_group", [(1, 0), (6, 0), (256, 256)])
+def test_without_handover_only_single_items_are_in_a_loop(items, work_group):
+    kernel = p.Kernel("k", "", (p.Argument("output", "int", bytes=4),), items, us=0.01, work_group=work_group)
+    for handover in (True, False):
+        kernels = [kernel]
+        merging = Merging(2, group=256, handover=handover)
+        merger = LaunchMerger(kernels, lambda b: 4, Costs(), merging, lambda *_: 1, lambda _: 2)
+        (step,) = merger.counted_loop(3, [p.Launch(0, (0,))], None, None)
+        assert isinstance(step, p.Launch) == (handover or items == 1)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
