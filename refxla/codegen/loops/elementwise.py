@@ -72,17 +72,17 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     # A little work is one item; each nest then runs in turn.
     single = sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
     items = _emit_rows(nests, elements, block) if _go_by_rows(nests) else 0
-    runs = [n for n in nests if n.is_run] if len(nests) >= MANY_RUNS and not items else []
+    left = [] if items else nests
+    runs = [n for n in left if n.is_run] if len(left) >= MANY_RUNS else []
     if len(runs) >= MANY_RUNS:
-        items = _emit_runs(runs, elements, block)
-        nests = [n for n in nests if n not in runs]
-        single = single and not nests
-    for nest in nests if runs or not items else ():
+        items, single = _emit_runs(runs, elements, block), False
+        left = [n for n in left if not n.is_run]
+    for nest in left:
         if single:
             with block.scope():
                 nest.emit(elements, block, "0", nest.items)
             items = 1
-        elif len(nests) == 1 and not items:
+        elif len(left) == 1 and not items:
             nest.emit(elements, block, "item", 1)
             items = nest.items
         else:
