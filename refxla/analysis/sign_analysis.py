@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 from refxla_spec.module import Instruction
+from refxla_spec.ops.compare import is_total
 
 from ..ir.literals import is_splat
 from ..ir.op_table import ROWS
@@ -17,34 +18,51 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
     """The name under which scalar.py knows the operation of a member of a fusion: with "-below" after the opcode where
-    there is a form for an operand that is not above 0, with "-by-constant" where the second operand is a constant for
-    which the operator of C gives what HLO says, or of whose multiples the floating-point remainder needs no loop.
+    there is a form for an operand that is not above 0, with "-by-constant" where there is one for the constant that is
+    its last operand, with "-of-constant" where that is its first.
 
     Only what the members say counts: a fusion with equal members is the same kernel (kernel_deduplication.py).
     """
     row = ROWS.get(instruction.opcode)
-    below = row is not None and row.has_below and _is_less_its_maximum(instruction.operands[0], members)
-    by_constant = row is not None and row.constant_role and _is_plain(instruction, row.constant_role, members)
-    return instruction.opcode + ("-below" if below else "-by-constant" if by_constant else "")
+    if row is None:
+        return instruction.opcode
+    if row.has_below and _is_less_its_maximum(instruction.operands[0], members):
+        return f"{instruction.opcode}-below"
+    return instruction.opcode + (_of_a_constant(instruction, row.constant_role, members) if row.constant_role else "")
 
 
-def _is_plain(i: Instruction, role: str, members: Collection[Instruction]) -> bool:
-    """Whether an integer is divided by a constant other than 0 and -1, shifted by one below its width, or multiplied by
-    a negative one (or one with the highest bit), on either side; or whether the remainder of a float is that by a power
-    of two from 1 on."""
-    element_type = i.shape.element_type
-    if role == "modulus" and element_type.name in _FLOATS:
-        divisor = _constant(i, i.operands[1], members)
-        return divisor is not None and 1 <= abs(divisor) <= 2**64 and math.frexp(abs(divisor))[0] == 0.5
-    if not element_type.is_integer or element_type.bits < 8:
+def _of_a_constant(i: Instruction, role: str, members: Collection[Instruction]) -> str:
+    """What the name of an operation with a constant operand of this role (ir/op_table.py) ends with: "-by-constant" if
+    there is a form for the last operand, "-of-constant" for the first, or ""."""
+    element_type = i.operands[-1].shape.element_type
+    if element_type.name not in _FLOATS and not (element_type.is_integer and element_type.bits >= 8):
+        return ""
+    first, last = (_constant(i, operand, members) for operand in (i.operands[0], i.operands[-1]))
+    if role == "bounds":
+        return "-by-constant" if _fits(i, "bound", first) and _fits(i, "bound", last) else ""
+    if _fits(i, role, last) or role == "factor" and _fits(i, role, first):
+        return "-by-constant"
+    return "-of-constant" if role in ("bound", "threshold") and _fits(i, role, first) else ""
+
+
+def _fits(i: Instruction, role: str, constant: float | None) -> bool:
+    """Whether there is a form for a constant operand of this role: for a divisor or modulus other than 0 and -1, a shift
+    below the width, a negative factor or one with the highest bit; of floats for a modulus that is a power of two from 1
+    on, a bound that is a number, and zero as the threshold of what is less or greater (or equal)."""
+    element_type = i.operands[-1].shape.element_type
+    if constant is None:
         return False
-    if role == "factor":
-        factors = (_constant(i, x, members) for x in i.operands)
-        return any(v is not None and (v < 0 or int(v) >> (element_type.bits - 1) > 0) for v in factors)
-    value = _constant(i, i.operands[1], members)
-    if value is None:
-        return False
-    return 0 <= value < element_type.bits if role == "shift" else value not in (0, -1)
+    if element_type.name in _FLOATS:
+        if role == "modulus":
+            return 1 <= abs(constant) <= 2**64 and math.frexp(abs(constant))[0] == 0.5
+        if role == "threshold":
+            return constant == 0 and i.attributes["direction"] not in ("EQ", "NE") and not is_total(i.attributes)
+        return role == "bound" and not math.isnan(constant)
+    if role in ("divisor", "modulus"):
+        return constant not in (0, -1)
+    if role == "shift":
+        return 0 <= constant < element_type.bits
+    return role == "factor" and (constant < 0 or int(constant) >> (element_type.bits - 1) > 0)
 
 
 def _constant(i: Instruction, operand: Instruction, members: Collection[Instruction]) -> float | None:
@@ -60,7 +78,7 @@ def _constant(i: Instruction, operand: Instruction, members: Collection[Instruct
     if not is_splat(values):
         return None
     value = values.reshape(-1)[0]
-    return float(value) if i.shape.element_type.name in _FLOATS else int(value)
+    return float(value) if x.shape.element_type.name in _FLOATS else int(value)
 
 
 def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bool:

@@ -11,7 +11,7 @@ says that what follows, up to the next such line, is a template, to be written o
     rx_name_T         the function of that type: rx_name_f32; RX_FMA_T is the primitive RX_FMA_F32
     BITS_T UBITS_T    the signed and unsigned integer type as wide as T;  as_T, as_BITS_T, as_UBITS_T reinterpret bits
     MANTISSA_T BIAS_T SIGN_T INF_T   the bits of T's mantissa, its exponent's bias, the bits of -0 and of infinity
-    INFINITY_T NAN_T TINY_T   infinity, a quiet NaN, and the least normal number, as values of T
+    INFINITY_T NAN_T TINY_T LEAST_T  infinity, a quiet NaN, the least normal number and the least number above zero
     ROUND_T           what rounds to an integer when added and taken off again; its bits plus n are those of ROUND_T + n
     U_I S_I           the unsigned and signed type as wide as I; WIDE_U_I the unsigned one of at least 32 bits
     MIN_I MAX_I WIDTH_I LIMIT_I      the least and greatest I, its width in bits, and 2^n just above MAX_I as a T
@@ -193,7 +193,8 @@ def _macros(word: str, name: str) -> dict[str, str]:
         infinity = hex((2 * bias + 1) << mantissa) + unsigned
         result[f"INF_{word}"], result[f"NAN_{word}"] = infinity, f"as_{_CL_TYPES[name]}({infinity} | {infinity} >> 1)"
         result[f"INFINITY_{word}"] = f"as_{_CL_TYPES[name]}({infinity})"
-        result[f"TINY_{word}"], result[f"ROUND_{word}"] = f"0x1p{1 - bias}", f"0x1.8p{mantissa}"
+        result[f"TINY_{word}"], result[f"LEAST_{word}"] = f"0x1p{1 - bias}", f"0x1p{1 - bias - mantissa}"
+        result[f"ROUND_{word}"] = f"0x1.8p{mantissa}"
     elif kind in "su":
         low, high = (0, 2**bits - 1) if kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         suffix = {"s": "", "u": "u"}[kind] + ("l" if bits == 64 else "")

@@ -43,6 +43,9 @@ _BITS = {name: ELEMENT_TYPES[name].bits for name in _STORAGE}
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 _PRED_INFIX = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&", "and": "&", "or": "|", "xor": "^"}
 _BITWISE = {"and", "or", "xor", "not"}
+# Forms of operations of which the last operand is a constant, or the first (analysis/sign_analysis.py).
+_BY_CONSTANT, _OF_CONSTANT = "-by-constant", "-of-constant"
+_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 # Operations that are one primitive of the target.
 _PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
@@ -52,7 +55,7 @@ _ON_BITS = {"shift-right-logical", "popcnt", "count-leading-zeros"}
 # (An integer next to an f16 or bf16 that is none is at most 2^10 or 2^7.) The f8 types may overflow, or have no -0.
 _KEEPS_FORMAT = {
     "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
-    "remainder", "remainder-by-constant",
+    "remainder", "remainder-by-constant", "maximum-by-constant", "minimum-by-constant", "clamp-by-constant",
 }  # fmt: skip
 
 # Operations of f16 whose result is rounded, so that its NaNs are quiet.
@@ -151,6 +154,9 @@ def expression(
 
 
 def _expression(opcode: str, operand_types: Names, result_type: str, args: Names, attributes: Attributes) -> str | None:
+    if opcode.endswith(_OF_CONSTANT):
+        opcode, args = opcode.replace(_OF_CONSTANT, _BY_CONSTANT), args[::-1]
+        attributes = {**attributes, "direction": _MIRRORED.get(attributes.get("direction"))}
     rule = _RULES.get(opcode)
     if rule:
         return rule(operand_types, result_type, args, attributes)
@@ -322,15 +328,15 @@ def _integer_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | No
     wide = "ulong" if _BITS[name] == 64 else "uint"
     if opcode == "negate":
         return f"({own})(0u - ({wide}){args[0]})"
-    if opcode in _BY_CONSTANT:
-        return _by_constant(opcode, name, wide, *args)
+    if opcode in _INFIX_BY_CONSTANT:
+        return _integer_by_constant(opcode, name, wide, *args)
     if opcode in _INFIX and opcode != "divide":
         return f"({own})(({wide}){args[0]} {_INFIX[opcode]} ({wide}){args[1]})"
     return _call(opcode, name, args)
 
 
-_BY_CONSTANT = {
-    f"{opcode}-by-constant": sign
+_INFIX_BY_CONSTANT = {
+    f"{opcode}{_BY_CONSTANT}": sign
     for opcode, sign in {
         "divide": "/", "remainder": "%", "multiply": "*", "shift-left": "<<", "shift-right-logical": ">>",
         "shift-right-arithmetic": ">>",
@@ -338,14 +344,14 @@ _BY_CONSTANT = {
 }  # fmt: skip
 
 
-def _by_constant(opcode: str, name: str, wide: str, a: str, b: str) -> str:
+def _integer_by_constant(opcode: str, name: str, wide: str, a: str, b: str) -> str:
     """Operators in place of calls, with a constant b for which they are defined (analysis/sign_analysis.py).
 
     The compiler has to see them together with what is next to them. From a - a / 4 * 4 with a division that is still a
     call LLVM 14 makes a + (a >> 2) * -4; that this has no sign it finds out too late, and in vectors of AVX2 it then
     takes the wrong side of i < 0 ? i + 4 : i. A negative factor would do the same.
     """
-    own, sign = _INTEGER[name], _BY_CONSTANT[opcode]
+    own, sign = _INTEGER[name], _INFIX_BY_CONSTANT[opcode]
     if sign == "*":
         return f"({own})(0u - ({wide}){a} * (0u - ({wide}){b}))"
     if sign == "<<":
@@ -406,6 +412,10 @@ def _clamp(types: Names, result: str, args: Names, attributes: Attributes) -> st
     return _call("clamp", _computed_as(result), args)
 
 
+def _clamp_by_constant(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
+    return _call("clamp-by-constant", _computed_as(result), args)
+
+
 def _compare(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     (name, _), (a, b) = types, args
     direction = attributes["direction"]
@@ -417,6 +427,14 @@ def _compare(types: Names, result: str, args: Names, attributes: Attributes) -> 
         key = f"rx_total_order_{'f64' if name == 'f64' else 'f32'}"
         a, b = f"{key}({a})", f"{key}({b})"
     return f"({a} {operator} {b})"
+
+
+def _compare_with_zero(types: Names, result: str, args: Names, attributes: Attributes) -> str:
+    """How a float compares with zero, by the numbers next to zero: of a comparison with +0 and a selection of -0 by it,
+    or the other way round, LLVM 14 makes a maximum or minimum that takes one zero for the other."""
+    least = "0x1p-1074" if types[0] == "f64" else "0x1p-149f"
+    operator = {"LT": "<= -", "LE": "< ", "GT": ">= ", "GE": "> -"}[attributes["direction"]]
+    return f"({args[0]} {operator}{least})"
 
 
 def _is_finite(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
@@ -497,7 +515,9 @@ _RULES = {
     "not": _not,
     "select": _select,
     "clamp": _clamp,
+    "clamp-by-constant": _clamp_by_constant,
     "compare": _compare,
+    "compare-by-constant": _compare_with_zero,
     "is-finite": _is_finite,
     "complex": _complex,
     "real": _real,

@@ -64,9 +64,10 @@ class Row:
     compute again. `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and
     blocks can be chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion. `has_below`: the
     prelude has a cheaper form of it, rx_<opcode>_below_<type>, for operands that are not above 0
-    (analysis/sign_analysis.py). `constant_role`: what a constant second operand of an integer operation is, a
-    "divisor", "modulus", "shift" or "factor": C's operator is written where it is defined for that constant; and a
-    "modulus" of a float may need no loop (there, too).
+    (analysis/sign_analysis.py). `constant_role`: what a constant operand is (there, too). Of an integer operation a
+    "divisor", "modulus", "shift" or "factor": C's operator is written where it is defined for that constant. Of floats
+    a "modulus", of which the remainder may need no loop; a "bound" of a maximum or minimum, or "bounds" of a clamp,
+    which is then one selection; a "threshold" of a comparison.
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -136,7 +137,8 @@ _TIMES_F32 = {"f64": (2, 3), "s64": (2, 2), "u64": (2, 2), "c64": (2, 12), "c128
 _HAS_BELOW = {"exponential"}
 _CONSTANT_ROLES = {
     "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
-    "shift-right-logical": "shift", "shift-right-arithmetic": "shift",
+    "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
+    "clamp": "bounds", "compare": "threshold",
 }  # fmt: skip
 _COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 

@@ -1,15 +1,18 @@
 """Loop kernels against the specification's interpreter."""
 
+import itertools
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from cache_sizes import set_caches
-from kernel_driver import Compiled, check, fusion_of
+from kernel_driver import Compiled, check, check_within, fusion_of
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import distance
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
 
@@ -755,6 +758,31 @@ def test_operators_by_constants(name):
             called = f"rx_{opcode.replace('-', '_')}_{name}" in body
             plain = 0 <= constant < info.bits if opcode.startswith("shift") else constant not in (0, -1)
             assert called == (opcode != "multiply" and not plain), (opcode, constant)
+
+
+@pytest.mark.parametrize("name", ["bf16", "f32", "f64"])
+def test_a_bound_that_is_a_constant_is_one_selection(name):
+    """On either side, save a NaN; and no selection by a comparison with a zero is taken for a maximum or a minimum."""
+    info = ml_dtypes.finfo(ELEMENT_TYPES[name].dtype)
+    x = np.array([0.0, info.smallest_subnormal, info.tiny, 0.5, 1, 2, np.inf], info.dtype)
+    x = np.concatenate([x, -x])
+    shape = f"{name}[{x.size}]"
+    lines, results = [f"a = {shape} parameter(0)"], []
+    for c, number in {"z": "0", "n": "-0", "h": "0.5", "i": "inf", "u": "nan"}.items():
+        lines += [f"{c}0 = {name}[] constant({number})", f"{c} = {shape} broadcast({c}0), dimensions={{}}"]
+        for operation in ("maximum", "minimum"):
+            one = entry("\n".join([lines[0], *lines[-2:], f"ROOT r = {shape} {operation}({c}, a)"]))
+            body = Compiled(fusion_of(parse(one))).kernels[0].body
+            assert (f"rx_{operation}_by_constant_" in body) == (number != "nan")
+            results += [f"{operation}(a, {c})", f"{operation}({c}, a)"] if number != "nan" else []
+    for direction, zero in itertools.product(("LT", "LE", "GT", "GE"), "zn"):
+        for n, compared in enumerate((f"a, {zero}", f"{zero}, a")):
+            p = f"{direction}{zero}{n}"
+            lines.append(f"{p} = pred[{x.size}] compare({compared}), direction={direction}")
+            results += [f"select({p}, {chosen})" for other in "zn" for chosen in (f"a, {other}", f"{other}, a")]
+    lines += [f"r{n} = {shape} {result}" for n, result in enumerate(results)]
+    lines.append(f"ROOT r = tuple({', '.join(f'r{n}' for n in range(len(results)))})")
+    check_within("\n".join(lines), x)
 
 
 @pytest.mark.parametrize("result", ["bf16", "f16", "f32", "f64"])

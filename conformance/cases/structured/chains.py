@@ -26,6 +26,7 @@ def cases(thorough: bool) -> Iterator[Case]:
         yield _grouped(t)
         yield _with_itself(t)
         yield _with_constants(t)
+        yield _by_sign(t)
         yield _undone(t)
     for wide, narrow in NARROWER:
         yield _there_and_back(wide, narrow)
@@ -85,6 +86,24 @@ def _with_constants(t: ElementType) -> Case:
             lines.append(f"_ {o}(p0, c{n})")
         lines += [f"_ {o}(c{n}, p0)" for o in ("subtract", "divide", "add", "multiply")]
     return several("multiply", f"by_constants_{t}", lines, x, constants=constants)
+
+
+def _by_sign(t: ElementType) -> Case:
+    """What lies between zeros of both signs: bounds that are zeros and others, and selections of x or a zero by how x
+    compares with a zero, which are nearly, and not quite, a maximum or a minimum."""
+    x = edges(t)
+    d, pred, constants, lines = shape(t, x.shape), shape("pred", x.shape), "", []
+    names = {"z": "0", "n": "-0", "h": "0.5", "l": "-2"}
+    for name, number in names.items():
+        constants += f"{name}0 = {t}[] constant({number})\n{name} = {d} broadcast({name}0), dimensions={{}}\n"
+        lines += [f"_ {o}({a}, {b})" for o in ("maximum", "minimum") for a, b in (("p0", name), (name, "p0"))]
+    lines += [f"_ clamp({low}, p0, {high})" for low in names for high in names]
+    for zero, direction in ((z, d) for z in "zn" for d in DIRECTIONS):
+        for a, b in (("p0", zero), (zero, "p0")):
+            constants += f"{direction}{a}{b} = {pred} compare({a}, {b}), direction={direction}\n"
+            for other in "zn":
+                lines += [f"_ select({direction}{a}{b}, {c}, {e})" for c, e in (("p0", other), (other, "p0"))]
+    return several("select", f"by_sign_{t}", lines, x, constants=constants)
 
 
 def _undone(t: ElementType) -> Case:

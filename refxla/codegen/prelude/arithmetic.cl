@@ -16,6 +16,22 @@ static inline T rx_minimum_T(T a, T b) {
 
 //! T = f32 f64
 
+// The same with a constant c that is no NaN: one selection, which gives x where that is a NaN. Beside zero x is compared
+// with the number next to it, since LLVM 14 takes x < 0 ? -0 : x for a maximum, and +0 for less than -0 in it.
+static inline T rx_maximum_by_constant_T(T x, T c) {
+    if (c != 0.0) return x < c ? c : x;
+    return as_BITS_T(c) == 0 ? (x < LEAST_T ? c : x) : (x <= -LEAST_T ? c : x);
+}
+
+static inline T rx_minimum_by_constant_T(T x, T c) {
+    if (c != 0.0) return x > c ? c : x;
+    return as_BITS_T(c) == 0 ? (x >= LEAST_T ? c : x) : (x > -LEAST_T ? c : x);
+}
+
+static inline T rx_clamp_by_constant_T(T low, T x, T high) {
+    return rx_minimum_by_constant_T(rx_maximum_by_constant_T(x, low), high);
+}
+
 static inline T rx_clamp_T(T low, T x, T high) {
     return rx_minimum_T(rx_maximum_T(low, x), high);
 }
