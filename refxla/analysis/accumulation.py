@@ -16,13 +16,33 @@ def binary_opcode(computation: Computation) -> str | None:
     return root.opcode if is_one else None
 
 
-def accumulator_types(computation: Computation) -> tuple[str, ...]:
-    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats."""
+def combiners(computation: Computation) -> tuple[str | None, ...]:
+    """For each result of a reducer of N pairs the commutative operation that combines its own pair and nothing else, or
+    None."""
+    root, count = computation.root, len(computation.parameters) // 2
+    if root.opcode != "tuple":
+        return (binary_opcode(computation),)
+    pairs = zip(computation.parameters[:count], computation.parameters[count:], strict=True)
+    return tuple(
+        part.opcode if part.opcode in _COMMUTATIVE and set(part.operands) == set(pair) else None
+        for part, pair in zip(root.operands, pairs, strict=True)
+    )
+
+
+def result_types(computation: Computation) -> tuple[str, ...]:
+    """The element types of a reducer's results."""
     root = computation.root
-    results = root.operands if root.opcode == "tuple" else [root]
-    names = tuple(r.shape.element_type.name for r in results)
-    wide = binary_opcode(computation) in ("add", "multiply") and is_narrow(names[0])
-    return ("f32",) if wide else names
+    return tuple(r.shape.element_type.name for r in (root.operands if root.opcode == "tuple" else [root]))
+
+
+def accumulator_types(computation: Computation) -> tuple[str, ...]:
+    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats, unless some
+    result is computed of others than its own pair."""
+    names, opcodes = result_types(computation), combiners(computation)
+    if None in opcodes:
+        return names
+    pairs = zip(names, opcodes, strict=True)
+    return tuple("f32" if is_narrow(name) and opcode in ("add", "multiply") else name for name, opcode in pairs)
 
 
 def contraction_type(result: str) -> str:

@@ -17,7 +17,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Window
 
 from ..analysis import index_maps
-from ..analysis.accumulation import accumulator_types, binary_opcode, contraction_type
+from ..analysis.accumulation import accumulator_types, binary_opcode, combiners, contraction_type, result_types
 from ..analysis.contraction_order import segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
@@ -234,18 +234,17 @@ def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block:
 
 def combine(e: ElementBuilder, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
     """The reducer on accumulated values and elements, in `accumulator_types`."""
-    (name, *_), opcode = accumulator_types(computation), binary_opcode(computation)
-    if name == "f32" and opcode in ("add", "multiply"):
-        return (e.assign(name, scalar.expression(opcode, (name, name), name, args), block),)
-    return e.apply(computation, args, block)
+    types = accumulator_types(computation)
+    if types == result_types(computation):
+        return e.apply(computation, args, block)
+    pairs = zip(types, combiners(computation), args, args[len(types) :], strict=False)
+    return tuple(e.assign(t, scalar.expression(str(o), (t, t), t, (a, b)), block) for t, o, a, b in pairs)
 
 
 def rounded(e: ElementBuilder, computation: Computation, values: Sequence[str], block: Block) -> tuple[str, ...]:
     """Accumulated values, rounded to the reducer's result types."""
-    root = computation.root
-    results = root.operands if root.opcode == "tuple" else [root]
-    pairs = zip(values, results, accumulator_types(computation), strict=True)
-    return tuple(converted(e, value, have, type_name(r), block) for value, r, have in pairs)
+    kinds = zip(values, accumulator_types(computation), result_types(computation), strict=True)
+    return tuple(converted(e, value, have, want, block) for value, have, want in kinds)
 
 
 def converted(e: ElementBuilder, value: str, source: str, result: str, block: Block) -> str:
