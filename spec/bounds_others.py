@@ -8,7 +8,7 @@ import numpy as np
 
 from . import bounds_devices, bounds_matrices, bounds_scatter, bounds_structured
 from .bounds import Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided, unit_roundoff
-from .bounds_sums import is_narrow, sum_bound
+from .bounds_sums import finite_size, is_narrow, size_of, sum_bound
 from .compare import ulp
 from .custom_calls import TARGETS, identity, sharded
 from .module import Instruction
@@ -84,7 +84,7 @@ def _sum_of_products(
         return None if known else undecided(result)
     evaluate, rest = operation(i.opcode).evaluate, values[factors:]
     j = of_errors(i, [k < factors for k in range(len(values))])
-    sizes = [np.abs(v).astype(np.float64) for v in values[:factors]]
+    sizes = list(map(size_of, values[:factors]))
     absolute = evaluate(j, *sizes, *rest)
     spread = np.zeros(result.shape)
     if not known:
@@ -92,7 +92,8 @@ def _sum_of_products(
         spread = np.maximum(wide - absolute, 0)
     count = terms * (4 if type_of(result).is_complex else 1) + 2
     center = evaluate(j, *(v.astype(np.float64) for v in values[:factors]), *rest) if is_narrow(result) else None
-    return sum_bound(absolute, spread, count, result, known, center=center)
+    finite = None if np.isfinite(absolute).all() else evaluate(j, *map(finite_size, values[:factors]), *rest)
+    return sum_bound(absolute, spread, count, result, known, finite, center)
 
 
 _EXACT_CALLS = ("TopK", "ApproxTopK", "cu_threefry2x32", "cu_threefry2x32_ffi")

@@ -14,6 +14,7 @@ from .bounds_sums import (
     combination,
     combiners,
     ends_of,
+    finite_size,
     in_any_order,
     in_f64,
     is_narrow,
@@ -68,7 +69,11 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         center = None
         if is_narrow(result):
             center = self.evaluate_errors(j, [in_f64(operand), indices, in_f64(updates)])
-        return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
+        finite = None
+        if not np.isfinite(absolute).all():
+            finite = self.evaluate_errors(j, [finite_size(operand), indices, finite_size(updates)])
+        count = np.where(count > 0, count + 1, 0)
+        return sum_bound(absolute, spread, count, result, exact(errors), finite, center)
     if opcode == "multiply" and exact(errors) and type_of(operand).is_float:
         j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
@@ -182,7 +187,8 @@ def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], error
             count[elements] += rival
         spread = spread + extra
     center = scattered(in_f64(source), in_f64(np.asarray(init))) if is_narrow(result) else None
-    return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
+    finite = None if np.isfinite(absolute).all() else scattered(finite_size(source), finite_size(np.asarray(init)))
+    return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), finite, center)
 
 
 def _selected_product(self: Bounds, i: Instruction, operand: Array, source: Array, init: Array, result: Array) -> Error:

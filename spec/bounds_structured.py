@@ -27,6 +27,7 @@ from .bounds_sums import (
     is_narrow,
     is_rounded,
     product_bound,
+    size_of,
     sum_bound,
     sum_of_errors,
 )
@@ -128,13 +129,14 @@ def _products(terms: Any) -> Any:
         if not is_rounded(result):
             return None if known else undecided(result)
         evaluate, j = operation(i.opcode).evaluate, of_errors(i, (True, True))
-        sizes = [np.abs(v).astype(np.float64) for v in values]
+        sizes = list(map(size_of, values))
         absolute = evaluate(j, *sizes)
         spread = np.zeros(result.shape)
         if not known:
             wide = evaluate(j, *(s + filled(s, e) for s, e in zip(sizes, errors, strict=True)))
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
+        count += sum(_is_rounded_into(v, result) for v in values)
         finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(finite_size, values))
         # Of subnormal products the roundings are absolute; of complex zeros the sign depends on the formula.
         computed = component_type(computed_in(type_of(result)))
@@ -151,6 +153,13 @@ def _products(terms: Any) -> Any:
         return np.where(inexact, bound + count * least, bound)
 
     return rule
+
+
+def _is_rounded_into(operand: Array, result: Array) -> bool:
+    """Whether integers of an operand are rounded where products are computed in the result's type."""
+    computed = component_type(computed_in(type_of(result)))
+    exact_bits: int = ml_dtypes.finfo(computed.dtype).nmant + 1
+    return type_of(operand).is_integer and type_of(operand).bits > exact_bits
 
 
 def _dot_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
@@ -342,7 +351,8 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
         spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
         center = self.evaluate_errors(j, list(map(in_f64, values))) if is_narrow(result) else None
         count = prod(w.size for w in i.window) + 2
-        return sum_bound(absolute, spread, count, result, exact(errors), center=center)
+        finite = None if np.isfinite(absolute).all() else self.evaluate_errors(j, list(map(finite_size, values)))
+        return sum_bound(absolute, spread, count, result, exact(errors), finite, center)
     if opcode == "multiply":
         j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": combination("multiply")})
         sizes = [np.abs(v).astype(np.float64) for v in values]

@@ -87,7 +87,8 @@ def is_narrow(value: Array) -> bool:
 
 
 def size_of(x: Array) -> Array:
-    return np.abs(x).astype(np.float64)
+    """|x|, of the least integer, too, which has no positive counterpart in its type."""
+    return np.abs(x if type_of(x).is_complex else x.astype(np.float64)).astype(np.float64)
 
 
 def in_f64(x: Array) -> Array:
@@ -96,7 +97,7 @@ def in_f64(x: Array) -> Array:
 
 def finite_size(x: Array) -> Array:
     """The sizes of the finite elements, 0 for the others."""
-    return np.where(np.isfinite(x), np.abs(x).astype(np.float64), 0.0)
+    return np.where(np.isfinite(x), size_of(x), 0.0)
 
 
 def combiners(computation: Computation) -> list[str | None]:

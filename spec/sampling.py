@@ -7,7 +7,7 @@ allows one, and nowhere else. So errors that are common to many values stay comm
 member errs:
 
     elementary functions    anywhere within the ULPs allowed.
-    sums of n terms         n additions in no particular order: with the unit roundoff u and the sum S of the terms t,
+    sums of n terms         n additions in no particular order, of which some may overflow: with the unit roundoff u and the sum S of the terms t,
                             the deviation is u sqrt(n (S^2 / 9 + sum t^2 / 18)). (An addition errs by up to u times the
                             partial sum, uniformly; in a random order the squares of the partial sums have that mean.)
     reducers of their own   as if each operand were off by what a sum of n terms would be; and so are batch-norm-*,
@@ -326,8 +326,12 @@ class Noise:
                 u = unit_roundoff(type_of(value)) * (2 if type_of(value).is_complex else 1)
                 of_terms = np.sqrt(terms * (size + squares / 18))
                 of_terms = np.where(np.isfinite(of_terms), of_terms, np.sqrt(terms) * np.abs(value))  # squares overflow
-                errors = np.hypot(u * of_terms, ulp(value) / 2)
-                return np.where(np.isfinite(value), errors, 0)
+                errors = np.where(np.isfinite(value), np.hypot(u * of_terms, ulp(value) / 2), 0)
+                largest = float(np.finfo(component_type(type_of(value)).dtype).max)
+                if (np.sqrt(terms * squares) < largest).all():  # and so the sum of the sizes (Cauchy and Schwarz)
+                    return errors
+                bound = self._certain(operands)  # unbounded where some orders of addition overflow, and others do not
+                return errors if bound is None else np.where(np.isinf(bound), np.inf, errors)
         if i.opcode in _REDUCES or i.opcode in _BACKWARD:  # of several arrays some may be of integers
             rounded = [t for t in map(type_of, operands) if t.is_float or t.is_complex]
             if rounded and (i.opcode in _REDUCES or rounded[0].bits >= 32):
@@ -335,11 +339,15 @@ class Noise:
                 return None
         return self._bounded(operands, value, unknown)
 
+    def _certain(self, operands: list[Value]) -> Any:
+        """The certain bound of this one instruction."""
+        return Bounds().step(self.instruction, operands, [no_error(o) for o in operands])[1]
+
     def _bounded(self, operands: list[Value], value: Value, unknown: Counter[str]) -> Any:
         i = self.instruction
         if is_elementwise(i.opcode):
             return None
-        _, error = Bounds().step(i, operands, [no_error(o) for o in operands])
+        error = self._certain(operands)
         if exact(error):
             return None
         if any(np.isinf(e).any() for e in _flat(error) if e is not None):

@@ -10,6 +10,7 @@ from refxla_spec.interpreter import run
 from refxla_spec.sampling import sample
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
+from refxla_spec.verdicts import Verdict, verdicts
 
 
 def bounds_of(hlo, *inputs):
@@ -79,6 +80,47 @@ def test_a_sum_is_bounded_by_its_terms():
     for v in x:
         in_order = np.float32(in_order + v)
     assert 0 < abs(float(in_order) - float(value)) <= bound
+
+
+def test_integers_are_rounded_to_the_type_that_a_product_is_computed_in():
+    """The least integer among them, whose size is no number of its type."""
+    hlo = entry(
+        "x = s32[2] parameter(0)",
+        "y = s32[2] parameter(1)",
+        "ROOT z = f32[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    )
+    x, y = np.array([-(2**31), 2**31 - 1], np.int32), np.array([2**30 - 1, 2**30 + 5], np.int32)
+    value, bound = bounds_of(hlo, x, y)
+    in_f32 = np.float32(x[0]) * np.float32(y[0]) + np.float32(x[1]) * np.float32(y[1])
+    assert 0 < abs(float(in_f32) - float(value)) <= bound < 1e13
+
+
+@pytest.mark.parametrize("kind", ["scatter", "reduce-window", "reduce", "ragged-dot"])
+def test_a_sum_of_which_a_part_may_overflow_is_undecided(kind):
+    """-max - max + inf is inf, or NaN; and an infinity beside small numbers is one, whatever the order."""
+    add = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }\n"
+    lines = {
+        "scatter": (
+            "i = s32[3,1] constant({{0},{0},{0}})",
+            "ROOT r = f32[1] scatter(f32[1] constant({0}), i, x), update_window_dims={}, inserted_window_dims={0}, "
+            "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        ),
+        "reduce-window": ("ROOT r = f32[1] reduce-window(x, f32[] constant(0)), window={size=3}, to_apply=add",),
+        "reduce": ("ROOT r = f32[] reduce(x, f32[] constant(0)), dimensions={0}, to_apply=add",),
+        "ragged-dot": (
+            "a = f32[1,3] reshape(x)",
+            "ROOT r = f32[1,1] ragged-dot(a, f32[1,3,1] constant({{{1},{1},{1}}}), s32[1] constant({1})), "
+            "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+        ),
+    }[kind]
+    hlo = entry("x = f32[3] parameter(0)", *lines).replace("ENTRY", add + "ENTRY")
+    most = np.finfo(np.float32).max
+    assert np.isinf(bounds_of(hlo, f32(-most, -most, np.inf))[1]).all()
+    assert (bounds_of(hlo, f32(-1, -most / 2, np.inf))[1] == 0).all()
+    report = verdicts(
+        parse(hlo), [f32(-most, -most, np.inf)], [np.full(parse(hlo).entry.root.shape.dimensions, np.nan, "f")]
+    )
+    assert report.results[0].codes == Verdict.UNDECIDED
 
 
 def test_a_product_too_small_for_the_type_computed_in_is_a_zero_of_either_sign():
