@@ -29,8 +29,9 @@ Uses = dict[int, tuple[bool, int]]
 
 def live_ranges(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> dict[int, Range]:
     """The live range of each buffer that the steps use, by its number."""
-    walk = _Walk(kernels)
-    everywhere = walk.steps(steps)
+    everywhere = _Walk(kernels, {}).steps(steps)
+    walk = _Walk(kernels, everywhere)
+    walk.steps(steps)
     for first, last, inside in walk.loops:
         for buffer, (overwritten, count) in inside.items():
             if not overwritten or count < everywhere[buffer][1]:
@@ -41,10 +42,10 @@ def live_ranges(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> dict[in
 
 class _Walk:
     """One walk over steps: the points between which buffers are mentioned, and the loops (the first and the last point,
-    and what an iteration uses)."""
+    and what an iteration uses). `everywhere` is what an earlier walk has found to be used in all."""
 
-    def __init__(self, kernels: Sequence[p.Kernel]) -> None:
-        self.kernels = kernels
+    def __init__(self, kernels: Sequence[p.Kernel], everywhere: Uses) -> None:
+        self.kernels, self.everywhere = kernels, everywhere
         self.point = 0
         self.parallel = 0  # walks in progress of what is one point
         self.ranges: dict[int, Range] = {}
@@ -96,7 +97,7 @@ class _Walk:
                     _add(uses, self.loop(first, inside))
                 case p.Branch(index, branches):
                     self.mention(uses, [index], False)
-                    _add(uses, _either([self.steps(branch) for branch in branches]))
+                    _add(uses, _either([self.steps(branch) for branch in branches], self.everywhere))
         return uses
 
     def loop(self, first: int, inside: Uses) -> Uses:
@@ -155,7 +156,8 @@ class _Walk:
                 if resumed is not None:
                     self.mention(uses, [buffers[resumed.progress]], False)
                     self.mention(uses, [buffers[resumed.more]], True)
-                _add(uses, _either([self.calls(kernel, buffers, calls) for calls in branches]))
+                either = _either([self.calls(kernel, buffers, calls) for calls in branches], self.everywhere)
+                _add(uses, either)
                 if resumed is not None:  # it is launched again where it was left
                     self.loop(first, uses)
             case m.FrameBody(call, promoted):
@@ -216,12 +218,15 @@ def _add(uses: Uses, more: Uses) -> None:
         uses[buffer] = first, before + count
 
 
-def _either(branches: Sequence[Uses]) -> Uses:
-    """What is used where one of several branches is taken: a buffer that all of those that use it overwrite first is
-    overwritten."""
+def _either(branches: Sequence[Uses], everywhere: Uses) -> Uses:
+    """What is used where one of several branches is taken: a buffer that all branches overwrite first is overwritten;
+    or all that use it, if nothing else does, as the counts of its uses `everywhere` say."""
     uses: Uses = {}
     for branch in branches:
         for buffer, (overwritten, count) in branch.items():
             others, before = uses.get(buffer, (True, 0))
             uses[buffer] = others and overwritten, before + count
+    for buffer, (overwritten, count) in uses.items():
+        if overwritten and not all(buffer in branch for branch in branches):
+            uses[buffer] = buffer not in everywhere or everywhere[buffer][1] == count, count
     return uses

@@ -628,19 +628,21 @@ class ComputationScheduler:
             builder.copy(steps, source, target)
 
     def branch(self, n: int, i: Instruction) -> None:
-        """A conditional: each branch writes the same blocks."""
+        """A conditional: each branch writes the same blocks, those of arrays that are updated where these lie."""
         builder = self.builder
         index = builder.number[self.block_of(i.operands[0])]
-        results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
+        owned = self._overwritable(n, i)
+        updated = self._updated(i, owned)
+        results = [b or builder.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(updated)]
         block_count, branches = len(builder.blocks), []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
-            frame = ComputationScheduler(
-                builder, called, _bind(called, [self.block_of(o) for o in operand.operands]), set()
-            )
-            frame.assign_new_output_buffers(results)
+            given = _bind(called, [self.block_of(o) for o in operand.operands])
+            old = {block: value for value, block in given.items()}
+            frame = ComputationScheduler(builder, called, given, owned)
+            frame.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(updated) if b is not None})
+            frame.assign_new_output_buffers([None if updated[k] else b for k, b in enumerate(results)])
             steps = frame.run()
-            for leaf, target in zip(frame.roots, results, strict=True):
-                builder.copy(steps, frame.block_of(leaf), target)
+            self.write_back(frame, steps, results)
             branches.append(builder.merge(steps))
         self.owned.update(results)
         merging = builder.merging
@@ -652,6 +654,27 @@ class ComputationScheduler:
         for k, block in enumerate(results):
             for gte in self.elements(i, k):
                 self.values[gte] = block
+
+    def _overwritable(self, n: int, i: Instruction) -> set[MemoryBlock]:
+        """The blocks of a conditional's operands whose values nobody reads after it, and each branch under one name."""
+        branches = [[(o, self.block_of(o)) for o in operand.operands] for operand in i.operands[1:]]
+        kept = {self.block_of(i.operands[0])}
+        for operands in branches:
+            blocks = [block for _, block in operands]
+            kept |= {block for o, block in operands if not self.is_last_use(o, n) or blocks.count(block) > 1}
+        return {block for operands in branches for _, block in operands} - kept
+
+    def _updated(self, i: Instruction, owned: Collection[MemoryBlock]) -> list[MemoryBlock | None]:
+        """For each result of a conditional the block of an operand that some branch hands on (as it is, or with slices
+        of it updated) if it may be overwritten."""
+        chosen: list[MemoryBlock | None] = []
+        for k, shape in enumerate(i.shape.elements):
+            origins = zip(branch_computations(i), i.operands[1:], strict=True)
+            values = (_element_of(operand, origin(root_leaves(called)[k], called)) for called, operand in origins)
+            alike = (v for v in values if v is not None and v.shape.element_type is shape.element_type)
+            blocks = (b for b in map(self.block_of, alike) if b in owned and b.bytes == shape.bytes and b not in chosen)
+            chosen.append(next(blocks, None))
+        return chosen
 
     def host_call(self, n: int, i: Instruction) -> None:
         """A function of the host: it reads memory, and fills other memory."""
@@ -672,13 +695,13 @@ class ComputationScheduler:
             for gte in self.elements(i, k):
                 self.values[gte] = block
 
-    def assign_new_output_buffers(self, results: Sequence[MemoryBlock]) -> None:
-        """Let the kernels of a branch write into the blocks of the conditional's results."""
+    def assign_new_output_buffers(self, results: Sequence[MemoryBlock | None]) -> None:
+        """Let kernels write results into new blocks; None for what is written elsewhere."""
         outputs = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
                    for i in self.graph.instructions[m]}  # fmt: skip
         for root, block in zip(self.roots, results, strict=True):
             base = self.base(root)
-            if base in outputs and base not in self.targets and base.shape.bytes == block.bytes:
+            if block and base in outputs and base not in self.targets and base.shape.bytes == block.bytes:
                 self.targets[base] = block
 
 
@@ -686,6 +709,39 @@ def root_leaves(computation: Computation) -> list[Instruction]:
     """The array values a computation returns."""
     root = computation.root
     return list(root.operands) if root.opcode == "tuple" else [root]
+
+
+def origin(value: Instruction, computation: Computation) -> int | None:
+    """The number of the element of a computation's parameter that a value is, whether or not slices of it are updated;
+    None if it is computed otherwise."""
+    numbers = {element: k for k, element in state_values(computation).items()}
+    i: Instruction | None = value
+    while i is not None and i not in numbers:
+        i = _begins_as(i)
+    return None if i is None else numbers[i]
+
+
+def _begins_as(i: Instruction) -> Instruction | None:
+    """The value that a value is before some of its elements are updated."""
+    if i.opcode in ("copy", "reshape", "dynamic-update-slice", "scatter"):
+        return i.operands[0]
+    if i.opcode != "get-tuple-element":
+        return None
+    source = i.operands[0]
+    if source.opcode == "scatter":
+        return source.operands[i.index]
+    if source.opcode == "while":
+        return _element_of(source.operands[0], i.index)
+    if source.opcode == "conditional":
+        inside = zip(branch_computations(source), source.operands[1:], strict=True)
+        values = (_element_of(operand, origin(root_leaves(called)[i.index], called)) for called, operand in inside)
+        return next((v for v in values if v is not None), None)
+    return None
+
+
+def _element_of(value: Instruction, number: int | None) -> Instruction | None:
+    """An element of a tuple that is made here."""
+    return value.operands[number] if value.opcode == "tuple" and number is not None else None
 
 
 def branch_computations(i: Instruction) -> tuple[Computation, ...]:

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -288,6 +289,95 @@ NESTED = """HloModule nested
 @pytest.mark.parametrize("without", WITHOUT, ids=str)
 def test_a_loop_and_a_conditional_inside_a_loop(without):
     check(NESTED, [np.array([1, -2, 3, 5], np.int32), np.array([7, 0, -9, 2], np.int32)], without)
+
+
+# The lines of a branch after a = s32[64] and b = s32[64], and its two results.
+BRANCHES = {
+    "same": ("", "a, b"),
+    "exchanged": ("", "b, a"),
+    "one twice": ("", "a, a"),
+    "updated": ("u = s32[64] dynamic-update-slice(a, s32[1] constant({7}), s32[] constant(3))", "u, b"),
+    "both updated": (
+        "h = s32[2] slice(b), slice={[5:7]}\nu = s32[64] dynamic-update-slice(a, h, s32[] constant(9))\n"
+        "v = s32[64] dynamic-update-slice(b, s32[1] constant({7}), s32[] constant(5))",
+        "u, v",
+    ),
+    "updated and kept": ("u = s32[64] dynamic-update-slice(a, s32[1] constant({7}), s32[] constant(3))", "u, a"),
+    "anew": ("u = s32[64] add(a, b)\nv = s32[64] reverse(a), dimensions={0}", "u, v"),
+    "a constant": ("k = s32[] constant(5)\nu = s32[64] broadcast(k), dimensions={}", "u, a"),
+    "a loop": (
+        "z = s32[] constant(0)\nt = (s32[], s32[64]) tuple(z, b)\n"
+        "w = (s32[], s32[64]) while(t), condition=test, body=step\nu = s32[64] get-tuple-element(w), index=1",
+        "a, u",
+    ),
+}
+
+
+def conditional(names: Sequence[str]) -> str:
+    """A loop whose body takes one of these branches in turn, between values that need memory of their own."""
+    text = """HloModule m
+        step { t = (s32[], s32[64]) parameter(0)
+               n = s32[] get-tuple-element(t), index=0
+               x = s32[64] get-tuple-element(t), index=1
+               one = s32[] constant(1)
+               m = s32[] add(n, one)
+               h = s32[1] reshape(m)
+               y = s32[64] dynamic-update-slice(x, h, n)
+               ROOT r = (s32[], s32[64]) tuple(m, y) }
+        test { t = (s32[], s32[64]) parameter(0)
+               n = s32[] get-tuple-element(t), index=0
+               ROOT p = pred[] compare(n, s32[] constant(3)), direction=LT }
+        """
+    for k, name in enumerate(names):
+        lines, results = BRANCHES[name]
+        text += f"""branch{k} {{ p = (s32[64], s32[64]) parameter(0)
+            a = s32[64] get-tuple-element(p), index=0
+            b = s32[64] get-tuple-element(p), index=1
+            {lines}
+            ROOT r = (s32[64], s32[64]) tuple({results}) }}
+            """
+    state = "(s32[], s32[64], s32[64], s32[64])"
+    return f"""{text}
+        body {{ s = {state} parameter(0)
+            n = s32[] get-tuple-element(s), index=0
+            a = s32[64] get-tuple-element(s), index=1
+            b = s32[64] get-tuple-element(s), index=2
+            c = s32[64] get-tuple-element(s), index=3
+            before = s32[64] sort(c), dimensions={{0}}, to_apply=less
+            k = s32[] remainder(n, s32[] constant({len(names)}))
+            t = (s32[64], s32[64]) tuple(a, b)
+            d = (s32[64], s32[64]) conditional(k, {", ".join(["t"] * len(names))}), branch_computations={{
+                {", ".join(f"branch{k}" for k in range(len(names)))}}}
+            e = s32[64] get-tuple-element(d), index=0
+            f = s32[64] get-tuple-element(d), index=1
+            after = s32[64] subtract(before, e)
+            m = s32[] add(n, s32[] constant(1))
+            ROOT r = {state} tuple(m, e, f, after) }}
+        less {{ x = s32[] parameter(0)
+               y = s32[] parameter(1)
+               ROOT r = pred[] compare(x, y), direction=LT }}
+        more {{ s = {state} parameter(0)
+               n = s32[] get-tuple-element(s), index=0
+               ROOT p = pred[] compare(n, s32[] constant(7)), direction=LT }}
+        ENTRY e {{ a = s32[64] parameter(0)
+            b = s32[64] parameter(1)
+            z = s32[] constant(0)
+            s = {state} tuple(z, a, b, b)
+            ROOT w = {state} while(s), condition=more, body=body }}"""
+
+
+@pytest.mark.parametrize("first", BRANCHES)
+def test_branches_that_update_what_they_are_given(first):
+    a, b = (np.random.default_rng(n).integers(-9, 9, 64).astype(np.int32) for n in (0, 1))
+    for second in BRANCHES:
+        check(conditional([first, second, "same"]), [a, b])
+
+
+def test_a_conditional_update_copies_nothing():
+    """In a loop, whichever branch is taken: an array of any size costs as much as one element."""
+    plan = check(conditional(["same", "updated", "both updated"]), [np.arange(64, dtype=np.int32)] * 2)
+    (loop,) = (step for step in plan.steps if isinstance(step, p.Repeat))
+    assert not [s for s in p.all_steps(loop.body) if isinstance(s, p.Copy) and plan.buffers[s.target].bytes == 256]
 
 
 # The lines after two parameters: x = s32[3], i = s32[3,1].

@@ -192,8 +192,8 @@ def test_a_plan_shows_what_a_merged_kernel_does():
     shown = [
         r"  loop", r"    .*merged\.\d+\(.*", r"      loop", r"        b\d+ = loop\.p\(b\d+\)  \[1 item\]",
         r"      while b\d+",
-        r"          branch on b\d+", r"           case 0", r"            b\d+\[\d+\] = loop\.r\(b\d+\)  \[1 item\]",
-        r"           case 1", r"            b\d+\[\d+\] = loop\.down\.r\(b\d+\)  \[1 item\]", r"  while b\d+",
+        r"          branch on b\d+", r"           case 0", r"            b\d+ = loop\.r\(b\d+\)  \[1 item\]",
+        r"           case 1", r"            b\d+ = loop\.down\.r\(b\d+\)  \[1 item\]", r"  while b\d+",
     ]  # fmt: skip
     assert re.search("\n(.*\n)*".join(f"{line}$" for line in shown).replace("$", ""), text)
 
