@@ -7,7 +7,7 @@ allows one, and nowhere else. So errors that are common to many values stay comm
 member errs:
 
     elementary functions    anywhere within the ULPs allowed.
-    sums of n terms         n additions in no particular order, of which some may overflow: with the unit roundoff u and the sum S of the terms t,
+    sums of n terms         n additions in no particular order: with the unit roundoff u and the sum S of the terms t,
                             the deviation is u sqrt(n (S^2 / 9 + sum t^2 / 18)). (An addition errs by up to u times the
                             partial sum, uniformly; in a random order the squares of the partial sums have that mean.)
     reducers of their own   as if each operand were off by what a sum of n terms would be; and so are batch-norm-*,
