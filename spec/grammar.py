@@ -145,6 +145,9 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "statistics": a.VERBATIM,
 }
 
+# Attributes whose words may be written in capital letters, too.
+ANY_CASE = ("distribution", "operand_precision", "algorithm")
+
 # Attributes that change what the operands are, and are not implemented.
 LEFT_OUT = {
     "sparsity_config": "operands without their zeros are not implemented; write the arrays in full",

@@ -161,7 +161,8 @@ class Parser(Values):
                 else:
                     fields = dict(re.findall(r"(\w+)=(\d{1,9})(?!\d)", s.balanced()))
                     names = StackFrames.LOCATION if match[1] == "FileLocations" else StackFrames.FRAME
-                    rows.append(tuple(int(fields.get(name, 0)) for name in names))
+                    row = tuple(int(fields.get(name, 0)) for name in names)
+                    rows.append(row if match[1] == "FileLocations" else (row[0], max(0, row[1] - 1)))
         if not tables:
             return None
         columns = [tuple(tables.get(t, ())) for t in ("FileNames", "FunctionNames", "FileLocations", "StackFrames")]
@@ -521,14 +522,14 @@ class Parser(Values):
         if kind == kinds.FLOAT:
             return float(s.need(_FLOAT, "a number"))
         if kind == kinds.ENUM:
-            return s.need(_ENUM, "a word")
+            return self._word(i, name)
         if kind == kinds.ENUMS:
             s.expect("{")
             words: list[str] = []
             while not s.accept("}"):
                 if words:
                     s.expect(",", "or '}'")
-                words.append(s.need(_ENUM, "a word"))
+                words.append(self._word(i, name))
             return tuple(words)
         if kind == kinds.STRING:
             return s.string()
@@ -553,6 +554,11 @@ class Parser(Values):
         if kind == kinds.LITERAL:
             return self._shaped_literal()
         return s.verbatim()
+
+    def _word(self, i: Instruction, name: str) -> str:
+        """A word, in small letters where XLA takes it in any."""
+        word = self.scanner.need(_ENUM, "a word")
+        return word.lower() if name in grammar.ANY_CASE and i.opcode != "rng-bit-generator" else word
 
     def _called(self, kind: str, i: Instruction, name: str) -> None:
         s = self.scanner

@@ -192,6 +192,6 @@ def _tables(frames: StackFrames) -> str:
         "FileNames": [escape(f) for f in frames.files],
         "FunctionNames": [escape(f) for f in frames.functions],
         "FileLocations": rows(frames.LOCATION, frames.locations),
-        "StackFrames": rows(frames.FRAME, frames.frames),
+        "StackFrames": rows(frames.FRAME, tuple((location, parent + 1) for location, parent in frames.frames)),
     }
     return "\n\n".join("\n".join([title, *(f"{n} {r}" for n, r in enumerate(t, 1))]) for title, t in tables.items())

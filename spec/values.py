@@ -26,7 +26,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
 _WINDOW_FIELD = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=\s*([-\dx_]+)")
 _DIM_LABELS = re.compile(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
-_PADDING = re.compile(r"(?:-?\d+_-?\d+(?:_-?\d+)?)(?:x-?\d+_-?\d+(?:_-?\d+)?)*|(?=\s*(?:,|$|\n|\}))")
+_PADDING = re.compile(r"(?:-?\d+_-?\d+(?:_-?\d+)?)(?:x-?\d+_-?\d+(?:_-?\d+)?)*|(?=,|\Z|\}|(?:ROOT\s+)?%?[\w.\-]+\s*=)")
 DEEPEST = 100  # levels of nesting of tuples
 
 

@@ -263,6 +263,8 @@ class _Reader:
         result = self.called(m, i)
         if i.opcode == "constant":
             result["literal"] = literal_from(m.literal, i.shape)
+        elif m.HasField("literal"):
+            result["literal"] = literal_from(m.literal, shape_from(m.literal.shape))
         entries, unknown = _look_for(i.opcode, present)
         for name, attribute, path, is_there in entries:
             value = read(m, path, name, attribute.kind) if is_there else None
@@ -478,14 +480,12 @@ class _Writer:
         # Of defaults those are written that the proto's own default, zero, would contradict.
         values = {n: a.default for n, a in declared.items() if a.default is not REQUIRED and a.default}
         values = {n: v for n, v in values.items() if field_of(i.opcode, n) and n not in SINGLE} | i.attributes
-        if i.opcode == "dot":
-            m.dot_dimension_numbers.SetInParent()  # there even if no dimension is named
-        if i.opcode == "custom-call":
-            values.setdefault("api_version", None)
-            values["api_version"] = values["api_version"] or "API_VERSION_ORIGINAL"
+        values |= _stated_in_protos(i)
+        if i.opcode in _ALWAYS_THERE:
+            getattr(m, _ALWAYS_THERE[i.opcode]).SetInParent()
         for name, value in values.items():
             if name == "literal":
-                literal_to(value, i.shape, m.literal)
+                literal_to(value, i.shape if i.opcode == "constant" else _shape_of(value), m.literal)
             elif value is None or value == "" or _holds_computations(value):
                 continue
             elif (path := field_of(i.opcode, name)) is not None:
@@ -507,6 +507,26 @@ class _Writer:
     def frontend_attributes(self, pairs: tuple[tuple[str, str], ...], m: Any) -> None:
         for key, value in pairs:
             m.map.add(key=key, value=value)
+
+
+# The messages that XLA wants even where there is nothing in them, of a dot without dimensions and the like.
+_ALWAYS_THERE = {"dot": "dot_dimension_numbers", "convolution": "window"}
+
+
+def _stated_in_protos(i: Instruction) -> dict[str, Any]:
+    """Attributes that a text may leave out, and a proto may not."""
+    if i.opcode == "custom-call":
+        return {"api_version": i.api_version or "API_VERSION_ORIGINAL"}
+    if i.opcode == "outfeed" and i.operands:
+        return {"outfeed_shape": i.outfeed_shape or i.operands[0].shape}
+    return {}
+
+
+def _shape_of(value: Any) -> Shape:
+    """The shape of a literal that states its own."""
+    if isinstance(value, tuple):
+        return Shape.tuple_of(*map(_shape_of, value))
+    return Shape.of(value)
 
 
 def _holds_computations(value: Any) -> bool:

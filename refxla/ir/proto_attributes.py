@@ -137,6 +137,9 @@ def _convolution_field(name: str) -> str:
     return f"{name}_dimension{'s' * name.endswith('spatial')}"
 
 
+_MOST_DIMENSIONS = 64  # of an array of a convolution; most have 4
+
+
 def _convolution_from(message: Any) -> ConvolutionDimensions:
     def value(name: str) -> Any:
         field = getattr(message, _convolution_field(name))
@@ -148,8 +151,9 @@ def _convolution_from(message: Any) -> ConvolutionDimensions:
         (dims.kernel_input_feature, dims.kernel_output_feature, dims.kernel_spatial),
         (dims.output_batch, dims.output_feature, dims.output_spatial),
     ):
+        labelled = {first, second, *spatial}  # of a custom call, others may be without a label: b01f?
         rank = len(dims.input_spatial) + 2
-        if sorted((first, second, *spatial)) != list(range(rank)) or rank > 12:
+        if len(spatial) + 2 != rank or len(labelled) != rank or min(labelled) < 0 or max(labelled) >= _MOST_DIMENSIONS:
             raise ParseError(f"the dimension numbers of a convolution are contradictory: {dims}")
     return dims
 

@@ -116,12 +116,21 @@ def literal_from(message: Any, shape: Shape) -> Value:
     stated = shape_from(message.shape)
     if not stated.compatible(shape):
         raise ParseError(f"a literal of shape {stated} for the shape {shape}")
+    if message.dynamic_sizes and tuple(message.dynamic_sizes) != shape.dimensions:
+        raise UnsupportedError(
+            f"a literal of the sizes {list(message.dynamic_sizes)} for the shape {shape} is not implemented"
+        )
     if stated.layout is not None and not stated.layout.is_row_major:
-        order = tuple(reversed(stated.layout.minor_to_major))  # the dimensions from the slowest-varying on
+        order = _slowest_first(stated.layout)
         flat = _elements_from(message, shape)
         stored = flat.reshape([shape.dimensions[d] for d in order])
         return np.ascontiguousarray(stored.transpose(np.argsort(order)))
     return _elements_from(message, shape).reshape(shape.dimensions)
+
+
+def _slowest_first(layout: Layout) -> tuple[int, ...]:
+    """The dimensions of an array, from the one that varies slowest in memory on."""
+    return tuple(reversed(layout.minor_to_major))
 
 
 def _elements_from(message: Any, shape: Shape) -> np.ndarray:
@@ -162,14 +171,21 @@ def _check_field(shape: Shape) -> None:
 
 
 def literal_to(value: Value, shape: Shape, message: Any) -> None:
-    """Fill a LiteralProto, row-major."""
-    shape_to(shape.without_layout(), message.shape)
+    """Fill a LiteralProto. Its elements stand in the order of the shape's layout, row-major without one: XLA wants the
+    layout of the instruction."""
+    shape_to(shape, message.shape)
+    _clear_element_sizes(message.shape)
     if shape.is_tuple:
         for v, s in zip(value, shape.elements, strict=True):
             literal_to(v, s, message.tuple_literals.add())
         return
     _check_field(shape)
-    array = np.ascontiguousarray(value, shape.element_type.dtype)
+    if shape.dynamic:
+        message.dynamic_sizes.extend(shape.dimensions)
+    array = np.asarray(value, shape.element_type.dtype)
+    if shape.layout is not None:
+        array = array.transpose(_slowest_first(shape.layout))
+    array = np.ascontiguousarray(array)
     name, bits = shape.element_type.name, shape.element_type.bits
     if name in _VARINTS:
         getattr(message, f"{name}s").extend(array.reshape(-1).tolist())
@@ -178,6 +194,14 @@ def literal_to(value: Value, shape: Shape, message: Any) -> None:
         setattr(message, f"{name}s", (codes & (1 << bits) - 1).tobytes())
     else:
         setattr(message, f"{name}s", array.tobytes())
+
+
+def _clear_element_sizes(message: Any) -> None:
+    """Literals are never packed: XLA refuses one whose layout states the size of an element."""
+    if message.HasField("layout"):
+        message.layout.element_size_in_bits = 0
+    for element in message.tuple_shapes:
+        _clear_element_sizes(element)
 
 
 # -- shardings

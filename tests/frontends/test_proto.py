@@ -27,7 +27,8 @@ FileLocations
 1 {file_name_id=1 function_name_id=1 line=4 end_line=4 column=2 end_column=25}
 
 StackFrames
-1 {file_location_id=1 parent_frame_id=0}
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=1 parent_frame_id=2}
 
 %add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)
@@ -165,6 +166,66 @@ def test_a_literal_that_lies_column_major():
     literal = module.computations[0].instructions[0].literal
     literal.shape.layout.minor_to_major[:] = [0, 1]
     assert np.array_equal(from_proto(module.SerializeToString()).entry.root.literal, [[1, 3, 5], [2, 4, 6]])
+
+
+def test_a_constant_has_the_layout_of_its_shape():
+    text = "ROOT c = (s4[2,3]{0,1:E(4)}, f32[<=2]) constant(({{1, 2, 3}, {4, 5, 6}}, {1, 2}))"
+    proto = to_proto(parse(text))
+    first, second = HloModuleProto.FromString(proto).computations[0].instructions[0].literal.tuple_literals
+    assert list(first.shape.layout.minor_to_major) == [0, 1] and first.s4s == bytes([1, 4, 2, 5, 3, 6])
+    assert not first.shape.layout.element_size_in_bits  # which XLA wants of literals, whose elements are bytes
+    assert list(second.dynamic_sizes) == [2]
+    literal = from_proto(proto).entry.root.literal
+    assert np.array_equal(literal[0], [[1, 2, 3], [4, 5, 6]]) and np.array_equal(literal[1], [1, 2])
+
+
+def test_a_constant_of_fewer_elements_than_its_bound():
+    module = HloModuleProto.FromString(to_proto(parse("ROOT c = f32[<=2] constant({1, 2})")))
+    module.computations[0].instructions[0].literal.dynamic_sizes[:] = [1]
+    with pytest.raises(UnsupportedError, match=r"c: a literal of the sizes \[1\] for the shape"):
+        from_proto(module.SerializeToString())
+
+
+def test_frames_have_their_parents_as_xla_counts_them():
+    module = parse(TEXT)
+    assert module.stack_frames.frames == ((1, 0), (1, 1))
+    frames = HloModuleProto.FromString(to_proto(module)).stack_frame_index.stack_frames
+    assert [f.parent_frame_id for f in frames] == [0, 1]
+
+
+def test_an_outfeed_states_its_shape():
+    text = "x = s32[2] parameter(0)\nt = token[] after-all()\nROOT o = token[] outfeed(x, t)"
+    assert str(from_proto(to_proto(parse(text))).entry.root.outfeed_shape) == "s32[2]{0}"
+
+
+def test_the_literal_of_a_custom_call_has_its_own_shape():
+    text = 'ROOT c = f32[] custom-call(), custom_call_target="X", literal=(s32[2,2]{0,1} {{1, 2}, {3, 4}}, f32[] 5)'
+    first, second = from_proto(to_proto(parse(text))).entry.root.literal
+    assert first.dtype == np.int32 and np.array_equal(first, [[1, 2], [3, 4]]) and second == 5
+
+
+def test_words_in_capital_letters():
+    text = """x = f32[2,2] parameter(0)
+      ROOT d = f32[2,2] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={HIGH,DEFAULT},
+        algorithm=DOT_BF16_BF16_F32"""
+    d = from_proto(to_proto(parse(text))).entry.root
+    assert d.operand_precision == ("high", "default") and d.algorithm == "dot_bf16_bf16_f32"
+
+
+@pytest.mark.parametrize("labels", ["b01f?_01i?o->b01f?", "?b0f_0?io->fb0", "fb_oi->b?f"])
+def test_dimensions_of_a_custom_call_without_a_label(labels):
+    line = f'ROOT c = f32[] custom-call(x), custom_call_target="X", dim_labels={labels}'
+    module = parse(f"x = f32[2] parameter(0)\n{line}")
+    assert from_proto(to_proto(module)).entry.root.dim_labels == module.entry.root.dim_labels
+
+
+def test_labels_that_contradict_each_other():
+    module = parse("x = f32[1,3,1] parameter(0)\ny = f32[1,1,1] parameter(1)\n"
+                   "ROOT c = f32[1,3,1] convolution(x, y), window={size=1}, dim_labels=b0f_0io->b0f")  # fmt: skip
+    proto = HloModuleProto.FromString(to_proto(module))
+    proto.computations[0].instructions[2].convolution_dimension_numbers.output_spatial_dimensions[:] = [2]
+    with pytest.raises(ParseError, match="c: the dimension numbers of a convolution are contradictory"):
+        from_proto(proto.SerializeToString())
 
 
 def test_a_wrapped_module():
