@@ -473,7 +473,7 @@ class Parser(Values):
         name = s.need(WORD, "the name of an attribute")
         s.expect("=", f"after {name}")
         if name == "metadata":
-            i.metadata = self._metadata()
+            i.metadata = self.metadata()
         elif name == "sharding":
             i.sharding = s.balanced(without=_INSTRUCTION)
         elif name == "backend_config":

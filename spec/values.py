@@ -149,7 +149,8 @@ class Values:
             raise s.error("a number beyond 64 bits", s.at - len(text))
         return tuple(PaddingDimension(*map(int, d.split("_"))) for d in text.split("x")) if text else ()
 
-    def _metadata(self) -> Metadata:
+    def metadata(self) -> Metadata:
+        """`{op_name="..." source_line=3}`; its fields are separated by blanks or commas."""
         s = self.scanner
         fields: dict[str, Any] = {}
         other: list[tuple[str, str]] = []

@@ -24,8 +24,10 @@ from refxla_spec.types import Shape
 
 from .hlo_schema import ENUMS, HloModuleProto, HloProto
 from .proto_attributes import GROUP_FIELDS, SINGLE, SPECIAL, field_of, read, write
+from .proto_metadata import metadata_from, metadata_to
+from .proto_shardings import sharding_from, sharding_to
 from .proto_unknown import check_known
-from .proto_values import literal_from, literal_to, shape_from, shape_to, sharding_from, sharding_to
+from .proto_values import literal_from, literal_to, shape_from, shape_to
 
 # The attributes that hold the computations an operation calls, in the order of called_computation_ids.
 _CALLED = {
@@ -253,7 +255,7 @@ class _Reader:
         """The same for where an instruction came from; None if nothing is known."""
         raw = m.SerializeToString()
         if raw and raw not in self.origins:
-            self.origins[raw] = _metadata_from(m)
+            self.origins[raw] = metadata_from(m)
         return self.origins.get(raw)
 
     def attributes(self, m: Any, i: Instruction) -> dict[str, Any]:
@@ -341,40 +343,6 @@ def _goes_without_saying(i: Instruction, m: Any, name: str, value: Any) -> bool:
             raise ParseError(f"the order of a comparison is {m.comparison_order}, and its type is {value}")
         return True
     return bool(value == {"order": order, "type": older}.get(name))
-
-
-_METADATA_NUMBERS = (
-    "source_end_line",
-    "source_column",
-    "source_end_column",
-    "stack_frame_id",
-    "size_of_generated_code_in_bytes",
-    "size_of_memory_working_set_in_bytes",
-)
-_METADATA_STRINGS = ("deduplicated_name", "scheduling_name")
-
-
-def _metadata_from(m: Any) -> Metadata:
-    other = [(name, str(getattr(m, name))) for name in _METADATA_NUMBERS[:3] if getattr(m, name)]
-    if m.profile_type:
-        other.append(("profile_type", "{" + _joined(m.profile_type) + "}"))
-    other += [(name, escape(getattr(m, name))) for name in _METADATA_STRINGS if getattr(m, name)]
-    other += [(name, str(getattr(m, name))) for name in _METADATA_NUMBERS[3:] if getattr(m, name)]
-    return Metadata(m.op_type, m.op_name, m.source_file, m.source_line, tuple(other))
-
-
-def _metadata_to(metadata: Metadata, m: Any) -> None:
-    m.op_type, m.op_name, m.source_file = metadata.op_type, metadata.op_name, metadata.source_file
-    m.source_line = metadata.source_line
-    for name, text in metadata.other:
-        if name in _METADATA_NUMBERS and text.isdecimal():
-            setattr(m, name, int(text))
-        elif name in _METADATA_STRINGS and text.startswith('"'):
-            setattr(m, name, unescape(text))
-        elif name == "profile_type":
-            m.profile_type.extend(int(n) for n in re.findall(r"\d+", text))
-        else:
-            raise UnsupportedError(f"the field {name}={text} of metadata is not implemented in protos")
 
 
 def _joined(values: Any) -> str:
@@ -469,7 +437,7 @@ class _Writer:
         m.control_predecessor_ids.extend(self.ids[o] for o in i.control_predecessors)
         m.called_computation_ids.extend(self.computation_ids[c] for c in _called_in_order(i))
         if i.metadata is not None:
-            _metadata_to(i.metadata, m.metadata)
+            metadata_to(i.metadata, m.metadata)
         if i.sharding is not None:
             sharding_to(i.sharding, m.sharding)
         self.frontend_attributes(i.frontend_attributes, m.frontend_attributes)

@@ -1,4 +1,4 @@
-"""Shapes, layouts, literals and shardings between a proto's messages and the IR, in both directions.
+"""Shapes, layouts and literals between a proto's messages and the IR, in both directions.
 
 Whatever a proto says that the IR has no place for raises UnsupportedError; nothing is dropped but physical defaults.
 """
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import ParseError, UnsupportedError, plural
 from refxla_spec.types import BY_NUMBER, TUPLE, Layout, Shape, Value
-
-from .hlo_schema import CLASSES, ENUMS
 
 _ANY_SIZE = -(1 << 63)  # of a tile's dimension: written `*`
 _DEEPEST = 100  # levels of nesting of tuples
@@ -202,94 +200,3 @@ def _clear_element_sizes(message: Any) -> None:
         message.layout.element_size_in_bits = 0
     for element in message.tuple_shapes:
         _clear_element_sizes(element)
-
-
-# -- shardings
-
-
-def sharding_from(message: Any) -> str:
-    """The text of an OpSharding, as XLA writes it: `{devices=[2,1]<=[2]}`."""
-    if message.named_sharding:
-        raise UnsupportedError("shardings by mesh axes are not implemented")
-    kinds = ENUMS["sharding_type"]
-    if not 0 <= message.type < len(kinds):
-        raise ParseError(f"sharding type number {message.type} is unknown")
-    kind = kinds[message.type]
-    if kind == "tuple":
-        return "{" + ", ".join(sharding_from(s) for s in message.tuple_shardings) + "}"
-    group = ""
-    if message.is_shard_group:
-        group = f" {ENUMS['shard_group_type'][message.shard_group_type & 1]} {message.shard_group_id}"
-    if kind == "maximal":
-        device = message.tile_assignment_devices[0] if message.tile_assignment_devices else 0
-        return f"{{maximal device={device}{group}}}"
-    if kind != "other":
-        return f"{{{kind}{group}}}"
-    text = f"devices=[{_numbers(message.tile_assignment_dimensions)}]"
-    if message.iota_reshape_dims:
-        text += f"<=[{_numbers(message.iota_reshape_dims)}]"
-        if list(message.iota_transpose_perm) != sorted(message.iota_transpose_perm):
-            text += f"T({_numbers(message.iota_transpose_perm)})"
-    else:
-        text += _numbers(message.tile_assignment_devices)
-    if message.replicate_on_last_tile_dim:
-        text += " last_tile_dim_replicate"
-    if message.last_tile_dims:
-        if not all(0 <= k < len(kinds) for k in message.last_tile_dims):
-            raise ParseError("a sharding type is unknown")
-        text += " last_tile_dims={" + ", ".join(kinds[k] for k in message.last_tile_dims) + "}"
-    return f"{{{text}{group}}}"
-
-
-def _numbers(values: Any) -> str:
-    return ",".join(map(str, values))
-
-
-_DEVICES = re.compile(
-    r"devices=\[(?P<dims>[\d,]+)\](?:(?P<list>\d[\d,]*)|<=\[(?P<iota>[\d,]+)\](?:T\((?P<perm>[\d,]+)\))?)"
-    r"(?P<replicate>\s+last_tile_dim_replicate)?(?:\s+last_tile_dims=\{(?P<kinds>[\w\s,]*)\})?"
-)
-_GROUP = re.compile(r"\s+(shard_as|shard_like)\s+(\d{1,18})$")
-
-
-def sharding_to(text: str, message: Any) -> None:
-    """Fill an OpSharding from its text. Raises UnsupportedError for a form that is not known here."""
-    kinds = ENUMS["sharding_type"]
-    body = re.sub(r"/\*.*?\*/", "", text).strip()[1:-1].strip()
-    if body.startswith("{") or not body:
-        message.type = kinds.index("tuple")
-        for part in re.findall(r"\{(?:[^{}]|\{[^{}]*\})*\}", body):
-            sharding_to(part, message.tuple_shardings.add())
-        return
-    if group := _GROUP.search(body):
-        message.is_shard_group = True
-        message.shard_group_type = ENUMS["shard_group_type"].index(group[1])
-        message.shard_group_id = int(group[2])
-        body = body[: group.start()]
-    if body in kinds and body not in ("maximal", "tuple", "other"):
-        message.type = kinds.index(body)
-    elif match := re.fullmatch(r"maximal device=(\d{1,18})", body):
-        message.type = kinds.index("maximal")
-        message.tile_assignment_dimensions.append(1)
-        message.tile_assignment_devices.append(int(match[1]))
-    elif match := _DEVICES.fullmatch(body):
-        message.type = kinds.index("other")
-        message.tile_assignment_dimensions.extend(_split(match["dims"]))
-        message.tile_assignment_devices.extend(_split(match["list"]))
-        message.iota_reshape_dims.extend(_split(match["iota"]))
-        perm = _split(match["perm"]) or range(len(message.iota_reshape_dims))
-        message.iota_transpose_perm.extend(perm)
-        message.replicate_on_last_tile_dim = bool(match["replicate"])
-        words = [w.strip() for w in (match["kinds"] or "").split(",") if w.strip()]
-        if not set(words) <= set(kinds):
-            raise UnsupportedError(f"the sharding {text} is not implemented in protos")
-        message.last_tile_dims.extend(kinds.index(w) for w in words)
-    else:
-        raise UnsupportedError(f"the sharding {text} is not implemented in protos")
-
-
-def _split(text: str | None) -> list[int]:
-    return [int(t) for t in (text or "").split(",") if t]
-
-
-__all__ = ["CLASSES", "literal_from", "literal_to", "shape_from", "shape_to", "sharding_from", "sharding_to"]

@@ -228,6 +228,49 @@ def test_labels_that_contradict_each_other():
         from_proto(proto.SerializeToString())
 
 
+SHARDINGS = {  # as texts may write them, and as they come back
+    "{devices=[4,1,4]<=[16]last_tile_dim_replicate}": "{devices=[4,1,4]<=[16] last_tile_dim_replicate}",
+    '{unreduced metadata={op_type="a" op_name="b"}}': '{unreduced metadata={op_type="a" op_name="b"}}',
+    '{metadata={{op_name="{"},{source_line=3}} manual shard_as 2}': '{manual shard_as 2 metadata={{op_name="{"}, '
+    "{source_line=3}}}",
+    "{maximal device=-1}": "{maximal device=-1}",
+    "{{replicated},/*index=1*/{}}": "{{replicated}, {}}",
+    "{mesh['x'=2,'y'=2] [{'x', ?}, {}]}": "{mesh['x'=2,'y'=2], [{'x', ?}, {}]}",
+    "{mesh['x'=2,'y'=2], unreduced=max}": "{mesh['x'=2,'y'=2], [], unreduced=max{'x', 'y'}}",
+    "{mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [], manual={'y'}}": "{mesh['x'=2,'y'=2], "
+    "device_ids=([2,2]T(1,0)), [], manual={'y'}}",
+    "{mesh['x'=8],[{'x':(2)2}],replicated={'x':(4)2},metadata={op_name=\"a\"}}": "{mesh['x'=8], [{'x':(2)2}], "
+    "replicated={'x':(4)2}, metadata={{op_name=\"a\"}}}",
+    "{maximal_mesh[device_id=3]}": "{single_device[device_id=3]}",
+}
+
+
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_shardings(sharding):
+    module = parse(f"ROOT x = f32[8,8] parameter(0), sharding={sharding}")
+    again = from_proto(to_proto(module))
+    assert again.entry.root.sharding == SHARDINGS[sharding]
+    assert to_proto(again) == to_proto(module)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "message"),
+    [
+        ("{mesh['x'=2], [{'y'}]}", "the mesh has no axis 'y'"),
+        ("{mesh['x'=2], [{'x'}], open={'x'}}", "metadata"),
+        ("{mesh['x'=2], [{'x'}], unreduced=prod{'x'}}", "prod is unknown"),
+        ("{devices=[2,1]<=[2]T(1,0)}", "no permutation"),
+        ("{rotated}", "rotated is unknown here"),
+        ("{last_tile_dims={rotated}}", "rotated is unknown here"),
+        ("{" * 300 + "}" * 300, "nest more than 100"),
+    ],
+)
+def test_shardings_that_no_proto_has(sharding, message):
+    module = parse(f"ROOT x = f32[8,8] parameter(0), sharding={sharding}")
+    with pytest.raises(UnsupportedError, match=rf"(?s)x: the sharding .* is not implemented in protos: .*{message}"):
+        to_proto(module)
+
+
 def test_a_wrapped_module():
     inner = HloModuleProto.FromString(to_proto(parse(TEXT)))
     wrapped = HloProto(hlo_module=inner).SerializeToString()
@@ -272,9 +315,9 @@ def test_arrays_without_layout_get_one_and_shared_names_are_told_apart():
             "no attribute dimensions",
         ),
         (
-            lambda m: setattr(m.computations[0].instructions[2].sharding, "named_sharding", b"x"),
-            UnsupportedError,
-            "mesh",
+            lambda m: m.computations[0].instructions[2].sharding.named_sharding.manual_axes.add(mesh_axis_index=3),
+            ParseError,
+            "a mesh of 0 axes has no axis 3",
         ),
     ],
 )
