@@ -24,7 +24,7 @@ from . import asynchronous, grammar
 from . import attributes as kinds
 from .errors import Error, InvalidProgramError, ParseError, UnsupportedError
 from .leniency import DEFAULTS, unknown
-from .lexer import NAME, WORD, suggestion
+from .lexer import INTEGER, NAME, WORD, suggestion
 from .literals import parse_value
 from .module import (
     Alias,
@@ -126,6 +126,9 @@ class Parser(Values):
             if name in grammar.HEADER_ATTRIBUTES:
                 if name in grammar.HEADER_FLAGS and value not in ("true", "false"):
                     raise s.error(f"{name} is true or false, not {value[:40]}", start)
+                if name in grammar.HEADER_COUNTS and not grammar.COUNT.fullmatch(value):
+                    message = f"{name} is a number from 1 to 999999999, not {value[:40]}"
+                    raise s.error(message, start, InvalidProgramError if INTEGER.fullmatch(value) else ParseError)
                 module.attributes[name] = value
             else:
                 hint = suggestion(name, grammar.HEADER_ATTRIBUTES)

@@ -235,7 +235,8 @@ class Values:
             number = _DIMENSION.fullmatch(part)
             if number is None:
                 if part.strip() in ("?", "<=?"):
-                    raise s.error("dimensions without a bound are not implemented here", at, UnsupportedError)
+                    message = "dimensions without a bound are not implemented here; state the size, or a bound (<=16)"
+                    raise s.error(message, at, UnsupportedError)
                 raise s.error(f"{part.strip()[:30]!r} is no size of a dimension", at)
             dimensions.append(int(number[2]))
             dynamic.append(bool(number[1]))

@@ -1,7 +1,8 @@
 """HloModuleProto in and out: XLA's serialized form of a program.
 
-A proto says all that the text says but for notes to the compiler in the module's header (replica_count, num_partitions,
-allow_spmd_sharding_propagation_to_...), which have no place in an HloModuleProto.
+A proto says all that the text says but for notes to a compiler, which `refxla_spec.left_out` lists: in the module's
+header (replica_count, num_partitions, allow_spmd_sharding_propagation_to_..., and so on), and where instructions came
+from (`origin`, which is `original_value` in a proto).
 """
 
 from __future__ import annotations

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import ParseError, UnsupportedError, plural
+from refxla_spec.left_out import reason
 from refxla_spec.types import BY_NUMBER, TUPLE, Layout, Shape, Value
 
 _ANY_SIZE = -(1 << 63)  # of a tile's dimension: written `*`
+_BUFFER = 34  # the number of an element type that is left out
 _DEEPEST = 100  # levels of nesting of tuples
 
 
@@ -22,6 +24,8 @@ _DEEPEST = 100  # levels of nesting of tuples
 def shape_from(message: Any, depth: int = 0) -> Shape:
     """The Shape of a ShapeProto. Raises ParseError for an unknown element type or inconsistent fields."""
     element_type = BY_NUMBER.get(message.element_type)
+    if message.element_type == _BUFFER:
+        raise UnsupportedError(f"buffers are not specified here: {reason('buffer')}")
     if element_type is None:
         raise ParseError(f"element type number {message.element_type} of a shape is unknown")
     if depth > _DEEPEST:
@@ -31,7 +35,11 @@ def shape_from(message: Any, depth: int = 0) -> Shape:
     dimensions = tuple(message.dimensions)
     dynamic = tuple(message.is_dynamic_dimension)
     if any(d < 0 for d in dimensions):
-        raise UnsupportedError(f"dimensions without a bound are not implemented here: {list(dimensions)}")
+        sizes = ",".join("?" if d < 0 else str(d) for d in dimensions)
+        raise UnsupportedError(
+            f"{element_type}[{sizes}]: dimensions without a bound are not implemented here; state the size, or a bound "
+            f"(f32[<=16] in HLO, #stablehlo.bounds<16> in StableHLO)"
+        )
     if (dimensions and not element_type.is_array) or (dynamic and len(dynamic) != len(dimensions)):
         raise ParseError(
             f"a shape of {element_type} has dimensions {list(dimensions)} and dynamic marks {list(dynamic)}"

@@ -271,6 +271,24 @@ def test_shardings_that_no_proto_has(sharding, message):
         to_proto(module)
 
 
+def test_notes_that_protos_are_without():
+    module = parse("""HloModule m, replica_count=2, allow_spmd_sharding_propagation_to_output={true}
+      ENTRY e { ROOT x = f32[] parameter(0), origin={{"y"}}, statistics={visualizing_index=0,a=3} }""")
+    again = from_proto(to_proto(module))
+    assert again.attributes == {} and set(again.entry.root.attributes) == {"number"}
+
+
+def test_shapes_of_buffers_and_without_a_bound():
+    proto = HloModuleProto.FromString(to_proto(parse("ROOT x = f32[2,784] parameter(0)")))
+    shape = proto.computations[0].instructions[0].shape
+    shape.dimensions[0] = -(1 << 63)
+    with pytest.raises(UnsupportedError, match=r"x: f32\[\?,784\]: dimensions without a bound .* state the size"):
+        from_proto(proto.SerializeToString())
+    shape.element_type = 34
+    with pytest.raises(UnsupportedError, match="x: buffers are not specified here: a name for memory"):
+        from_proto(proto.SerializeToString())
+
+
 def test_a_wrapped_module():
     inner = HloModuleProto.FromString(to_proto(parse(TEXT)))
     wrapped = HloProto(hlo_module=inner).SerializeToString()

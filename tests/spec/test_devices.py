@@ -245,6 +245,13 @@ def test_a_program_for_more_devices_than_there_are():
         run(program("ROOT r = s32[4] negate(x)", header="num_partitions=2"), numbers(1)[0])
 
 
+def test_a_module_that_was_built_for_a_count_that_is_none():
+    module = program("ROOT r = s32[4] negate(x)")
+    module.attributes["replica_count"] = "0"
+    with pytest.raises(InvalidProgramError, match="header of .* says replica_count='0': it is a number from 1"):
+        verify(module)
+
+
 def test_arguments_are_given_for_each_device():
     module = program("ROOT r = s32[4] all-reduce(x), to_apply=add", header="replica_count=2")
     with pytest.raises(InputError, match=r"arguments for 1 device, and the program runs on 2 devices"):
