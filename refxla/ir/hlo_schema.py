@@ -368,7 +368,7 @@ MESSAGES = {
         5 AxisRefProto* unreduced_axes
         6 OpMetadata* metadata
         7 AxisRefProto* manual_axes
-        8 enum unreduced_kind""",
+        8 enum reduction_op""",
     "DimensionSharding": """
         1 AxisRefProto* axes
         2 bool is_closed""",
@@ -452,7 +452,7 @@ ENUMS = {
     ),
     "kind": ("undefined-alias", "may-alias", "must-alias"),
     "sharding_type": ("replicated", "maximal", "tuple", "other", "manual", "unknown", "unreduced"),
-    "unreduced_kind": ("sum", "max", "min"),
+    "reduction_op": ("sum", "max", "min"),
     "shard_group_type": ("shard_as", "shard_like"),
 }
 

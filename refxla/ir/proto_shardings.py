@@ -91,9 +91,9 @@ def _named_text(message: Any) -> str:
 
 def _cuts_text(message: Any, axes: Axes) -> list[str]:
     """Along which axes each dimension is cut, and what is with the other axes."""
-    if not 0 <= message.unreduced_kind < len(ENUMS["unreduced_kind"]):
-        raise UnsupportedError(f"the reduction number {message.unreduced_kind} of a sharding is unknown here")
-    reduction = f"={ENUMS['unreduced_kind'][message.unreduced_kind]}" if message.unreduced_kind else ""
+    if not 0 <= message.reduction_op < len(ENUMS["reduction_op"]):
+        raise UnsupportedError(f"the reduction number {message.reduction_op} of a sharding is unknown here")
+    reduction = f"={ENUMS['reduction_op'][message.reduction_op]}" if message.reduction_op else ""
     others = {
         "replicated": (message.replicated_axes, "="),
         "unreduced": (message.unreduced_axes, reduction or "="),
@@ -325,9 +325,9 @@ class _TextReader:
 
     def reduction(self, message: Any) -> None:
         if word := self.scanner.match(_WORD):
-            if word[0] not in ENUMS["unreduced_kind"]:
+            if word[0] not in ENUMS["reduction_op"]:
                 raise self.scanner.error(f"{word[0]} is unknown here")
-            message.unreduced_kind = ENUMS["unreduced_kind"].index(word[0])
+            message.reduction_op = ENUMS["reduction_op"].index(word[0])
 
     def axis_list(self, messages: Any, axes: Axes) -> bool:
         """Axes in braces; whether `?` stands after them."""
