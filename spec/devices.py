@@ -13,7 +13,6 @@ A program for one device runs on a Device of its own (`Device.alone`): it meets 
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from . import grammar
 from .errors import EvaluationError, InputError, InvalidProgramError, in_file, plural
 from .groups import device_pairs, devices_text, member_groups, mode
 from .module import Instruction, Module
@@ -56,9 +56,9 @@ def device_counts(module: Module) -> tuple[int, int]:
     Raises InvalidProgramError for a count that is no number, or less than 1.
     """
     counts = []
-    for name in ("replica_count", "num_partitions"):
+    for name in grammar.HEADER_COUNTS:
         text = str(module.attributes.get(name, 1))
-        if not re.fullmatch(r"0*[1-9]\d{0,8}", text):
+        if not grammar.COUNT.fullmatch(text):
             message = f"the header of {module.name} says {name}={text[:40]!r}: it is a number from 1 to 999999999"
             raise in_file(InvalidProgramError(message), module.file)
         counts.append(int(text))

@@ -7,6 +7,8 @@ and reported on. Kinds that are VERBATIM are kept as text.
 
 from __future__ import annotations
 
+import re
+
 from . import attributes as a
 
 OPCODES = frozenset(
@@ -145,6 +147,9 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "statistics": a.VERBATIM,
 }
 
+# Attributes whose words may be written in capital letters, too.
+ANY_CASE = ("distribution", "operand_precision", "algorithm")
+
 # Attributes that change what the operands are, and are not implemented.
 LEFT_OUT = {
     "sparsity_config": "operands without their zeros are not implemented; write the arrays in full",
@@ -159,6 +164,8 @@ HEADER_ATTRIBUTES = (
 )  # fmt: skip
 
 HEADER_FLAGS = ("is_scheduled", "alias_passthrough_params")  # those that are true or false
+HEADER_COUNTS = ("replica_count", "num_partitions")  # those that are a COUNT
+COUNT = re.compile(r"0*[1-9]\d{0,8}")
 
 # Attributes that XLA's parser wants to see even where they are empty.
 ALWAYS_WRITTEN = {

@@ -62,6 +62,19 @@ LEFT_OUT: tuple[LeftOut, ...] = (
         "proto",
         "an HloModuleProto has no place for them (they stand in XLA's HloModuleConfig); the text keeps them",
     ),
+    LeftOut(
+        "other notes in the header of a module",
+        "proto",
+        "`allow_spmd_sharding_propagation_to_parameters` and `..._to_output`, `alias_passthrough_params`, "
+        "`origin_recovery_table`, `debug_attributes` and the module's `backend_config` are notes for XLA's own "
+        "compiler (the first three have no place in an HloModuleProto either); the text keeps them",
+    ),
+    LeftOut(
+        "`origin` and `statistics` of instructions",
+        "proto",
+        "they say from which instruction of another program one was made (`original_value` in protos), and what a "
+        "profile measured; the text keeps them",
+    ),
 )
 
 

@@ -3,7 +3,8 @@
 Reading rounds the decimal text once, to nearest, ties to even, into the element type; a finite text that overflows to
 infinity is an error. Writing uses the fewest digits that read back as the same value, so reading what was
 written gives the same bits, those of NaNs included: `nan` is the quiet NaN without payload, `nan(0x1)` the one
-with these mantissa bits, and a sign stands in front.
+with these mantissa bits, and a sign stands in front. `-0` is negative zero where the type has one: XLA prints it so
+(and reads +0).
 
 A dump shortens large constants to `{...}`, whose value is lost. What takes its place is for the reader to say: nothing
 (the text is refused), zeros, or numbers at random, by which the program's speed, memory and shapes can still be seen.

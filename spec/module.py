@@ -276,6 +276,7 @@ class StackFrames:
     instruction.
 
     All numbers in them count from 1, and 0 is none. A location holds what LOCATION names, a frame what FRAME names.
+    In text, the parent of a frame is written as its number plus 1, and no parent as 1.
     """
 
     files: tuple[str, ...] = ()

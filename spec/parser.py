@@ -24,7 +24,7 @@ from . import asynchronous, grammar
 from . import attributes as kinds
 from .errors import Error, InvalidProgramError, ParseError, UnsupportedError
 from .leniency import DEFAULTS, unknown
-from .lexer import NAME, WORD, suggestion
+from .lexer import INTEGER, NAME, WORD, suggestion
 from .literals import parse_value
 from .module import (
     Alias,
@@ -126,6 +126,9 @@ class Parser(Values):
             if name in grammar.HEADER_ATTRIBUTES:
                 if name in grammar.HEADER_FLAGS and value not in ("true", "false"):
                     raise s.error(f"{name} is true or false, not {value[:40]}", start)
+                if name in grammar.HEADER_COUNTS and not grammar.COUNT.fullmatch(value):
+                    message = f"{name} is a number from 1 to 999999999, not {value[:40]}"
+                    raise s.error(message, start, InvalidProgramError if INTEGER.fullmatch(value) else ParseError)
                 module.attributes[name] = value
             else:
                 hint = suggestion(name, grammar.HEADER_ATTRIBUTES)
@@ -161,7 +164,8 @@ class Parser(Values):
                 else:
                     fields = dict(re.findall(r"(\w+)=(\d{1,9})(?!\d)", s.balanced()))
                     names = StackFrames.LOCATION if match[1] == "FileLocations" else StackFrames.FRAME
-                    rows.append(tuple(int(fields.get(name, 0)) for name in names))
+                    row = tuple(int(fields.get(name, 0)) for name in names)
+                    rows.append(row if match[1] == "FileLocations" else (row[0], max(0, row[1] - 1)))
         if not tables:
             return None
         columns = [tuple(tables.get(t, ())) for t in ("FileNames", "FunctionNames", "FileLocations", "StackFrames")]
@@ -472,7 +476,7 @@ class Parser(Values):
         name = s.need(WORD, "the name of an attribute")
         s.expect("=", f"after {name}")
         if name == "metadata":
-            i.metadata = self._metadata()
+            i.metadata = self.metadata()
         elif name == "sharding":
             i.sharding = s.balanced(without=_INSTRUCTION)
         elif name == "backend_config":
@@ -521,14 +525,14 @@ class Parser(Values):
         if kind == kinds.FLOAT:
             return float(s.need(_FLOAT, "a number"))
         if kind == kinds.ENUM:
-            return s.need(_ENUM, "a word")
+            return self._word(i, name)
         if kind == kinds.ENUMS:
             s.expect("{")
             words: list[str] = []
             while not s.accept("}"):
                 if words:
                     s.expect(",", "or '}'")
-                words.append(s.need(_ENUM, "a word"))
+                words.append(self._word(i, name))
             return tuple(words)
         if kind == kinds.STRING:
             return s.string()
@@ -553,6 +557,11 @@ class Parser(Values):
         if kind == kinds.LITERAL:
             return self._shaped_literal()
         return s.verbatim()
+
+    def _word(self, i: Instruction, name: str) -> str:
+        """A word, in small letters where XLA takes it in any."""
+        word = self.scanner.need(_ENUM, "a word")
+        return word.lower() if name in grammar.ANY_CASE and i.opcode != "rng-bit-generator" else word
 
     def _called(self, kind: str, i: Instruction, name: str) -> None:
         s = self.scanner

@@ -91,7 +91,7 @@ def format_instruction(
     if i.control_predecessors:
         parts.append("control-predecessors={" + ", ".join(f"%{names(p)}" for p in i.control_predecessors) + "}")
     if i.metadata is not None:
-        parts.append(f"metadata={_metadata(i.metadata)}")
+        parts.append(f"metadata={format_metadata(i.metadata)}")
     if i.backend_config is not None:
         parts.append(f"backend_config={i.backend_config}")
     return ", ".join(parts)
@@ -155,7 +155,8 @@ def format_frontend_attributes(pairs: tuple[tuple[str, str], ...]) -> str:
     return "{" + ",".join(f"{name}={escape(value)}" for name, value in pairs) + "}"
 
 
-def _metadata(m: Metadata) -> str:
+def format_metadata(m: Metadata) -> str:
+    """`{op_name="..." source_line=3}`."""
     parts = [f"{n}={escape(getattr(m, n))}" for n in ("op_type", "op_name", "source_file") if getattr(m, n)]
     if m.source_line:
         parts.append(f"source_line={m.source_line}")
@@ -192,6 +193,6 @@ def _tables(frames: StackFrames) -> str:
         "FileNames": [escape(f) for f in frames.files],
         "FunctionNames": [escape(f) for f in frames.functions],
         "FileLocations": rows(frames.LOCATION, frames.locations),
-        "StackFrames": rows(frames.FRAME, frames.frames),
+        "StackFrames": rows(frames.FRAME, tuple((location, parent + 1) for location, parent in frames.frames)),
     }
     return "\n\n".join("\n".join([title, *(f"{n} {r}" for n, r in enumerate(t, 1))]) for title, t in tables.items())

@@ -26,7 +26,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
 _WINDOW_FIELD = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=\s*([-\dx_]+)")
 _DIM_LABELS = re.compile(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
-_PADDING = re.compile(r"(?:-?\d+_-?\d+(?:_-?\d+)?)(?:x-?\d+_-?\d+(?:_-?\d+)?)*|(?=\s*(?:,|$|\n|\}))")
+_PADDING = re.compile(r"(?:-?\d+_-?\d+(?:_-?\d+)?)(?:x-?\d+_-?\d+(?:_-?\d+)?)*|(?=,|\Z|\}|(?:ROOT\s+)?%?[\w.\-]+\s*=)")
 DEEPEST = 100  # levels of nesting of tuples
 
 
@@ -149,7 +149,8 @@ class Values:
             raise s.error("a number beyond 64 bits", s.at - len(text))
         return tuple(PaddingDimension(*map(int, d.split("_"))) for d in text.split("x")) if text else ()
 
-    def _metadata(self) -> Metadata:
+    def metadata(self) -> Metadata:
+        """`{op_name="..." source_line=3}`; its fields are separated by blanks or commas."""
         s = self.scanner
         fields: dict[str, Any] = {}
         other: list[tuple[str, str]] = []
@@ -234,7 +235,8 @@ class Values:
             number = _DIMENSION.fullmatch(part)
             if number is None:
                 if part.strip() in ("?", "<=?"):
-                    raise s.error("dimensions without a bound are not implemented here", at, UnsupportedError)
+                    message = "dimensions without a bound are not implemented here; state the size, or a bound (<=16)"
+                    raise s.error(message, at, UnsupportedError)
                 raise s.error(f"{part.strip()[:30]!r} is no size of a dimension", at)
             dimensions.append(int(number[2]))
             dynamic.append(bool(number[1]))

@@ -24,9 +24,13 @@ from .stablehlo_child import receive, send
 BYTECODE = b"ML\xefR"
 CHILD = Path(__file__).with_name("stablehlo_child.py")
 
-# What MLIR text begins with, after comments: an operation, an alias, or (of a file of resources) its metadata.
+# What MLIR text begins with, after comments: a module, an operation that has a symbol (`sdy.mesh @m = ...`) or stands
+# in quotes, an alias, or (of a file of resources) its metadata.
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)+")
-_HEAD = re.compile(r'(?P<module>(?:builtin\.)?module\b)|(?:func|vhlo)\.func\b|"builtin\.module"|[#!][\w.$-]+\s*=|\{-#')
+_HEAD = re.compile(
+    r"(?P<module>(?:builtin\.)?module\b)|(?:func|vhlo)\.func\b"
+    r'|[a-z]\w*\.\w+\s*@|"[a-z]\w*\.[\w.]+"|[#!][\w.$-]+\s*=|\{-#'
+)
 _INSIDE = re.compile(r"\b(?:(?:func|vhlo)\.func\b|(?:stablehlo|mhlo|chlo|sdy)\.)|\bmodule\s*(?:@|attributes\b|\{\s*\})")
 
 

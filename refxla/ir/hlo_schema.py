@@ -360,7 +360,18 @@ MESSAGES = {
         11 bool is_shard_group
         12 int64 shard_group_id
         13 enum shard_group_type
-        14 bytes named_sharding""",
+        14 NamedShardingProto named_sharding""",
+    "NamedShardingProto": """
+        2 MeshProto mesh
+        3 DimensionSharding* dim_shardings
+        4 AxisRefProto* replicated_axes
+        5 AxisRefProto* unreduced_axes
+        6 OpMetadata* metadata
+        7 AxisRefProto* manual_axes
+        8 enum reduction_op""",
+    "DimensionSharding": """
+        1 AxisRefProto* axes
+        2 bool is_closed""",
     "ReplicaGroup": "1 int64* replica_ids",
     "SourceTarget": """
         1 int64 source
@@ -441,6 +452,7 @@ ENUMS = {
     ),
     "kind": ("undefined-alias", "may-alias", "must-alias"),
     "sharding_type": ("replicated", "maximal", "tuple", "other", "manual", "unknown", "unreduced"),
+    "reduction_op": ("sum", "max", "min"),
     "shard_group_type": ("shard_as", "shard_like"),
 }
 

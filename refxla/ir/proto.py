@@ -1,7 +1,8 @@
 """HloModuleProto in and out: XLA's serialized form of a program.
 
-A proto says all that the text says but for notes to the compiler in the module's header (replica_count, num_partitions,
-allow_spmd_sharding_propagation_to_...), which have no place in an HloModuleProto.
+A proto says all that the text says but for notes to a compiler, which `refxla_spec.left_out` lists: in the module's
+header (replica_count, num_partitions, allow_spmd_sharding_propagation_to_..., and so on), and where instructions came
+from (`origin`, which is `original_value` in a proto).
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from refxla_spec.types import Shape
 
 from .hlo_schema import ENUMS, HloModuleProto, HloProto
 from .proto_attributes import GROUP_FIELDS, SINGLE, SPECIAL, field_of, read, write
+from .proto_metadata import metadata_from, metadata_to
+from .proto_shardings import sharding_from, sharding_to
 from .proto_unknown import check_known
-from .proto_values import literal_from, literal_to, shape_from, shape_to, sharding_from, sharding_to
+from .proto_values import literal_from, literal_to, shape_from, shape_to
 
 # The attributes that hold the computations an operation calls, in the order of called_computation_ids.
 _CALLED = {
@@ -253,7 +256,7 @@ class _Reader:
         """The same for where an instruction came from; None if nothing is known."""
         raw = m.SerializeToString()
         if raw and raw not in self.origins:
-            self.origins[raw] = _metadata_from(m)
+            self.origins[raw] = metadata_from(m)
         return self.origins.get(raw)
 
     def attributes(self, m: Any, i: Instruction) -> dict[str, Any]:
@@ -263,6 +266,8 @@ class _Reader:
         result = self.called(m, i)
         if i.opcode == "constant":
             result["literal"] = literal_from(m.literal, i.shape)
+        elif m.HasField("literal"):
+            result["literal"] = literal_from(m.literal, shape_from(m.literal.shape))
         entries, unknown = _look_for(i.opcode, present)
         for name, attribute, path, is_there in entries:
             value = read(m, path, name, attribute.kind) if is_there else None
@@ -339,40 +344,6 @@ def _goes_without_saying(i: Instruction, m: Any, name: str, value: Any) -> bool:
             raise ParseError(f"the order of a comparison is {m.comparison_order}, and its type is {value}")
         return True
     return bool(value == {"order": order, "type": older}.get(name))
-
-
-_METADATA_NUMBERS = (
-    "source_end_line",
-    "source_column",
-    "source_end_column",
-    "stack_frame_id",
-    "size_of_generated_code_in_bytes",
-    "size_of_memory_working_set_in_bytes",
-)
-_METADATA_STRINGS = ("deduplicated_name", "scheduling_name")
-
-
-def _metadata_from(m: Any) -> Metadata:
-    other = [(name, str(getattr(m, name))) for name in _METADATA_NUMBERS[:3] if getattr(m, name)]
-    if m.profile_type:
-        other.append(("profile_type", "{" + _joined(m.profile_type) + "}"))
-    other += [(name, escape(getattr(m, name))) for name in _METADATA_STRINGS if getattr(m, name)]
-    other += [(name, str(getattr(m, name))) for name in _METADATA_NUMBERS[3:] if getattr(m, name)]
-    return Metadata(m.op_type, m.op_name, m.source_file, m.source_line, tuple(other))
-
-
-def _metadata_to(metadata: Metadata, m: Any) -> None:
-    m.op_type, m.op_name, m.source_file = metadata.op_type, metadata.op_name, metadata.source_file
-    m.source_line = metadata.source_line
-    for name, text in metadata.other:
-        if name in _METADATA_NUMBERS and text.isdecimal():
-            setattr(m, name, int(text))
-        elif name in _METADATA_STRINGS and text.startswith('"'):
-            setattr(m, name, unescape(text))
-        elif name == "profile_type":
-            m.profile_type.extend(int(n) for n in re.findall(r"\d+", text))
-        else:
-            raise UnsupportedError(f"the field {name}={text} of metadata is not implemented in protos")
 
 
 def _joined(values: Any) -> str:
@@ -467,7 +438,7 @@ class _Writer:
         m.control_predecessor_ids.extend(self.ids[o] for o in i.control_predecessors)
         m.called_computation_ids.extend(self.computation_ids[c] for c in _called_in_order(i))
         if i.metadata is not None:
-            _metadata_to(i.metadata, m.metadata)
+            metadata_to(i.metadata, m.metadata)
         if i.sharding is not None:
             sharding_to(i.sharding, m.sharding)
         self.frontend_attributes(i.frontend_attributes, m.frontend_attributes)
@@ -478,14 +449,12 @@ class _Writer:
         # Of defaults those are written that the proto's own default, zero, would contradict.
         values = {n: a.default for n, a in declared.items() if a.default is not REQUIRED and a.default}
         values = {n: v for n, v in values.items() if field_of(i.opcode, n) and n not in SINGLE} | i.attributes
-        if i.opcode == "dot":
-            m.dot_dimension_numbers.SetInParent()  # there even if no dimension is named
-        if i.opcode == "custom-call":
-            values.setdefault("api_version", None)
-            values["api_version"] = values["api_version"] or "API_VERSION_ORIGINAL"
+        values |= _stated_in_protos(i)
+        if i.opcode in _ALWAYS_THERE:
+            getattr(m, _ALWAYS_THERE[i.opcode]).SetInParent()
         for name, value in values.items():
             if name == "literal":
-                literal_to(value, i.shape, m.literal)
+                literal_to(value, i.shape if i.opcode == "constant" else _shape_of(value), m.literal)
             elif value is None or value == "" or _holds_computations(value):
                 continue
             elif (path := field_of(i.opcode, name)) is not None:
@@ -507,6 +476,26 @@ class _Writer:
     def frontend_attributes(self, pairs: tuple[tuple[str, str], ...], m: Any) -> None:
         for key, value in pairs:
             m.map.add(key=key, value=value)
+
+
+# The messages that XLA wants even where there is nothing in them, of a dot without dimensions and the like.
+_ALWAYS_THERE = {"dot": "dot_dimension_numbers", "convolution": "window"}
+
+
+def _stated_in_protos(i: Instruction) -> dict[str, Any]:
+    """Attributes that a text may leave out, and a proto may not."""
+    if i.opcode == "custom-call":
+        return {"api_version": i.api_version or "API_VERSION_ORIGINAL"}
+    if i.opcode == "outfeed" and i.operands:
+        return {"outfeed_shape": i.outfeed_shape or i.operands[0].shape}
+    return {}
+
+
+def _shape_of(value: Any) -> Shape:
+    """The shape of a literal that states its own."""
+    if isinstance(value, tuple):
+        return Shape.tuple_of(*map(_shape_of, value))
+    return Shape.of(value)
 
 
 def _holds_computations(value: Any) -> bool:

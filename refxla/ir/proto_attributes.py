@@ -13,21 +13,19 @@ from typing import Any
 
 import numpy as np
 from refxla_spec import attributes as kinds
-from refxla_spec.errors import ParseError, UnsupportedError, plural
+from refxla_spec.errors import ParseError, UnsupportedError
 from refxla_spec.groups import (
     GroupList,
-    Iota,
     IotaGroups,
-    MeshAxis,
     MeshGroups,
     ReplicaGroups,
-    iota,
     iota_groups,
     mesh_groups,
 )
 from refxla_spec.module import ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension
 
 from .hlo_schema import ENUMS
+from .proto_meshes import axis_from, axis_to, mesh_from, mesh_to
 from .proto_values import shape_from, shape_to
 
 _GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims")
@@ -137,6 +135,9 @@ def _convolution_field(name: str) -> str:
     return f"{name}_dimension{'s' * name.endswith('spatial')}"
 
 
+_MOST_DIMENSIONS = 64  # of an array of a convolution; most have 4
+
+
 def _convolution_from(message: Any) -> ConvolutionDimensions:
     def value(name: str) -> Any:
         field = getattr(message, _convolution_field(name))
@@ -148,8 +149,9 @@ def _convolution_from(message: Any) -> ConvolutionDimensions:
         (dims.kernel_input_feature, dims.kernel_output_feature, dims.kernel_spatial),
         (dims.output_batch, dims.output_feature, dims.output_spatial),
     ):
+        labelled = {first, second, *spatial}  # of a custom call, others may be without a label: b01f?
         rank = len(dims.input_spatial) + 2
-        if sorted((first, second, *spatial)) != list(range(rank)) or rank > 12:
+        if len(spatial) + 2 != rank or len(labelled) != rank or min(labelled) < 0 or max(labelled) >= _MOST_DIMENSIONS:
             raise ParseError(f"the dimension numbers of a convolution are contradictory: {dims}")
     return dims
 
@@ -261,18 +263,8 @@ def _groups_from(message: Any) -> ReplicaGroups:
         return iota_groups(m.num_replica_groups, m.num_devices_per_group, dimensions, permutation)
     if message.HasField("mesh_axes_replica_group_list"):
         mesh_list = message.mesh_axes_replica_group_list
-        mesh = mesh_list.mesh
-        ids: Iota | tuple[int, ...] | None = None
-        if mesh.HasField("iota_transform"):
-            ids = iota(tuple(mesh.iota_transform.reshape_dims), tuple(mesh.iota_transform.transpose_perm))
-        elif mesh.device_ids:
-            ids = tuple(mesh.device_ids)
-        axes, along = tuple((a.name, a.size) for a in mesh.axes), []
-        for a in mesh_list.axes:
-            if not 0 <= a.mesh_axis_index < len(axes):
-                raise ParseError(f"a mesh of {plural(len(axes), 'axis', 'axes')} has no axis {a.mesh_axis_index}")
-            part = (a.sub_axis_info.pre_size, a.sub_axis_info.size) if a.HasField("sub_axis_info") else ()
-            along.append(MeshAxis(a.mesh_axis_index, *part))
+        axes, ids = mesh_from(mesh_list.mesh)
+        along = [axis_from(a, axes) for a in mesh_list.axes]
         return mesh_groups(axes, tuple(along), ids)
     return GroupList(tuple(tuple(g.replica_ids) for g in listed.replica_groups or message.replica_groups))
 
@@ -284,18 +276,10 @@ def _groups_to(groups: ReplicaGroups, message: Any) -> None:
         m.iota_reshape_dims.extend(groups.source.dimensions)
         m.iota_transpose_perm.extend(groups.source.permutation)
     elif isinstance(groups, MeshGroups):
-        mesh = message.mesh_axes_replica_group_list.mesh
-        for name, size in groups.axes:
-            mesh.axes.add(name=name, size=size)
-        if isinstance(groups.device_ids, Iota):
-            mesh.iota_transform.reshape_dims.extend(groups.device_ids.dimensions)
-            mesh.iota_transform.transpose_perm.extend(groups.device_ids.permutation)
-        else:
-            mesh.device_ids.extend(groups.device_ids or ())
+        mesh_list = message.mesh_axes_replica_group_list
+        mesh_to(groups.axes, groups.device_ids, mesh_list.mesh)
         for a in groups.along:
-            axis = message.mesh_axes_replica_group_list.axes.add(mesh_axis_index=a.axis)
-            if a.size is not None:
-                axis.sub_axis_info.pre_size, axis.sub_axis_info.size = a.pre_size, a.size
+            axis_to(a, mesh_list.axes.add())
     else:
         for group in groups.lists:
             message.collective_device_list.replica_groups.add(replica_ids=group)

@@ -1,4 +1,4 @@
-"""Shapes, layouts, literals and shardings between a proto's messages and the IR, in both directions.
+"""Shapes, layouts and literals between a proto's messages and the IR, in both directions.
 
 Whatever a proto says that the IR has no place for raises UnsupportedError; nothing is dropped but physical defaults.
 """
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import ParseError, UnsupportedError, plural
+from refxla_spec.left_out import reason
 from refxla_spec.types import BY_NUMBER, TUPLE, Layout, Shape, Value
 
-from .hlo_schema import CLASSES, ENUMS
-
 _ANY_SIZE = -(1 << 63)  # of a tile's dimension: written `*`
+_BUFFER = 34  # the number of an element type that is left out
 _DEEPEST = 100  # levels of nesting of tuples
 
 
@@ -24,6 +24,8 @@ _DEEPEST = 100  # levels of nesting of tuples
 def shape_from(message: Any, depth: int = 0) -> Shape:
     """The Shape of a ShapeProto. Raises ParseError for an unknown element type or inconsistent fields."""
     element_type = BY_NUMBER.get(message.element_type)
+    if message.element_type == _BUFFER:
+        raise UnsupportedError(f"buffers are not specified here: {reason('buffer')}")
     if element_type is None:
         raise ParseError(f"element type number {message.element_type} of a shape is unknown")
     if depth > _DEEPEST:
@@ -33,7 +35,11 @@ def shape_from(message: Any, depth: int = 0) -> Shape:
     dimensions = tuple(message.dimensions)
     dynamic = tuple(message.is_dynamic_dimension)
     if any(d < 0 for d in dimensions):
-        raise UnsupportedError(f"dimensions without a bound are not implemented here: {list(dimensions)}")
+        sizes = ",".join("?" if d < 0 else str(d) for d in dimensions)
+        raise UnsupportedError(
+            f"{element_type}[{sizes}]: dimensions without a bound are not implemented here; state the size, or a bound "
+            f"(f32[<=16] in HLO, #stablehlo.bounds<16> in StableHLO)"
+        )
     if (dimensions and not element_type.is_array) or (dynamic and len(dynamic) != len(dimensions)):
         raise ParseError(
             f"a shape of {element_type} has dimensions {list(dimensions)} and dynamic marks {list(dynamic)}"
@@ -116,12 +122,21 @@ def literal_from(message: Any, shape: Shape) -> Value:
     stated = shape_from(message.shape)
     if not stated.compatible(shape):
         raise ParseError(f"a literal of shape {stated} for the shape {shape}")
+    if message.dynamic_sizes and tuple(message.dynamic_sizes) != shape.dimensions:
+        raise UnsupportedError(
+            f"a literal of the sizes {list(message.dynamic_sizes)} for the shape {shape} is not implemented"
+        )
     if stated.layout is not None and not stated.layout.is_row_major:
-        order = tuple(reversed(stated.layout.minor_to_major))  # the dimensions from the slowest-varying on
+        order = _slowest_first(stated.layout)
         flat = _elements_from(message, shape)
         stored = flat.reshape([shape.dimensions[d] for d in order])
         return np.ascontiguousarray(stored.transpose(np.argsort(order)))
     return _elements_from(message, shape).reshape(shape.dimensions)
+
+
+def _slowest_first(layout: Layout) -> tuple[int, ...]:
+    """The dimensions of an array, from the one that varies slowest in memory on."""
+    return tuple(reversed(layout.minor_to_major))
 
 
 def _elements_from(message: Any, shape: Shape) -> np.ndarray:
@@ -162,14 +177,21 @@ def _check_field(shape: Shape) -> None:
 
 
 def literal_to(value: Value, shape: Shape, message: Any) -> None:
-    """Fill a LiteralProto, row-major."""
-    shape_to(shape.without_layout(), message.shape)
+    """Fill a LiteralProto. Its elements stand in the order of the shape's layout, row-major without one: XLA wants the
+    layout of the instruction."""
+    shape_to(shape, message.shape)
+    _clear_element_sizes(message.shape)
     if shape.is_tuple:
         for v, s in zip(value, shape.elements, strict=True):
             literal_to(v, s, message.tuple_literals.add())
         return
     _check_field(shape)
-    array = np.ascontiguousarray(value, shape.element_type.dtype)
+    if shape.dynamic:
+        message.dynamic_sizes.extend(shape.dimensions)
+    array = np.asarray(value, shape.element_type.dtype)
+    if shape.layout is not None:
+        array = array.transpose(_slowest_first(shape.layout))
+    array = np.ascontiguousarray(array)
     name, bits = shape.element_type.name, shape.element_type.bits
     if name in _VARINTS:
         getattr(message, f"{name}s").extend(array.reshape(-1).tolist())
@@ -180,92 +202,9 @@ def literal_to(value: Value, shape: Shape, message: Any) -> None:
         setattr(message, f"{name}s", array.tobytes())
 
 
-# -- shardings
-
-
-def sharding_from(message: Any) -> str:
-    """The text of an OpSharding, as XLA writes it: `{devices=[2,1]<=[2]}`."""
-    if message.named_sharding:
-        raise UnsupportedError("shardings by mesh axes are not implemented")
-    kinds = ENUMS["sharding_type"]
-    if not 0 <= message.type < len(kinds):
-        raise ParseError(f"sharding type number {message.type} is unknown")
-    kind = kinds[message.type]
-    if kind == "tuple":
-        return "{" + ", ".join(sharding_from(s) for s in message.tuple_shardings) + "}"
-    group = ""
-    if message.is_shard_group:
-        group = f" {ENUMS['shard_group_type'][message.shard_group_type & 1]} {message.shard_group_id}"
-    if kind == "maximal":
-        device = message.tile_assignment_devices[0] if message.tile_assignment_devices else 0
-        return f"{{maximal device={device}{group}}}"
-    if kind != "other":
-        return f"{{{kind}{group}}}"
-    text = f"devices=[{_numbers(message.tile_assignment_dimensions)}]"
-    if message.iota_reshape_dims:
-        text += f"<=[{_numbers(message.iota_reshape_dims)}]"
-        if list(message.iota_transpose_perm) != sorted(message.iota_transpose_perm):
-            text += f"T({_numbers(message.iota_transpose_perm)})"
-    else:
-        text += _numbers(message.tile_assignment_devices)
-    if message.replicate_on_last_tile_dim:
-        text += " last_tile_dim_replicate"
-    if message.last_tile_dims:
-        if not all(0 <= k < len(kinds) for k in message.last_tile_dims):
-            raise ParseError("a sharding type is unknown")
-        text += " last_tile_dims={" + ", ".join(kinds[k] for k in message.last_tile_dims) + "}"
-    return f"{{{text}{group}}}"
-
-
-def _numbers(values: Any) -> str:
-    return ",".join(map(str, values))
-
-
-_DEVICES = re.compile(
-    r"devices=\[(?P<dims>[\d,]+)\](?:(?P<list>\d[\d,]*)|<=\[(?P<iota>[\d,]+)\](?:T\((?P<perm>[\d,]+)\))?)"
-    r"(?P<replicate>\s+last_tile_dim_replicate)?(?:\s+last_tile_dims=\{(?P<kinds>[\w\s,]*)\})?"
-)
-_GROUP = re.compile(r"\s+(shard_as|shard_like)\s+(\d{1,18})$")
-
-
-def sharding_to(text: str, message: Any) -> None:
-    """Fill an OpSharding from its text. Raises UnsupportedError for a form that is not known here."""
-    kinds = ENUMS["sharding_type"]
-    body = re.sub(r"/\*.*?\*/", "", text).strip()[1:-1].strip()
-    if body.startswith("{") or not body:
-        message.type = kinds.index("tuple")
-        for part in re.findall(r"\{(?:[^{}]|\{[^{}]*\})*\}", body):
-            sharding_to(part, message.tuple_shardings.add())
-        return
-    if group := _GROUP.search(body):
-        message.is_shard_group = True
-        message.shard_group_type = ENUMS["shard_group_type"].index(group[1])
-        message.shard_group_id = int(group[2])
-        body = body[: group.start()]
-    if body in kinds and body not in ("maximal", "tuple", "other"):
-        message.type = kinds.index(body)
-    elif match := re.fullmatch(r"maximal device=(\d{1,18})", body):
-        message.type = kinds.index("maximal")
-        message.tile_assignment_dimensions.append(1)
-        message.tile_assignment_devices.append(int(match[1]))
-    elif match := _DEVICES.fullmatch(body):
-        message.type = kinds.index("other")
-        message.tile_assignment_dimensions.extend(_split(match["dims"]))
-        message.tile_assignment_devices.extend(_split(match["list"]))
-        message.iota_reshape_dims.extend(_split(match["iota"]))
-        perm = _split(match["perm"]) or range(len(message.iota_reshape_dims))
-        message.iota_transpose_perm.extend(perm)
-        message.replicate_on_last_tile_dim = bool(match["replicate"])
-        words = [w.strip() for w in (match["kinds"] or "").split(",") if w.strip()]
-        if not set(words) <= set(kinds):
-            raise UnsupportedError(f"the sharding {text} is not implemented in protos")
-        message.last_tile_dims.extend(kinds.index(w) for w in words)
-    else:
-        raise UnsupportedError(f"the sharding {text} is not implemented in protos")
-
-
-def _split(text: str | None) -> list[int]:
-    return [int(t) for t in (text or "").split(",") if t]
-
-
-__all__ = ["CLASSES", "literal_from", "literal_to", "shape_from", "shape_to", "sharding_from", "sharding_to"]
+def _clear_element_sizes(message: Any) -> None:
+    """Literals are never packed: XLA refuses one whose layout states the size of an element."""
+    if message.HasField("layout"):
+        message.layout.element_size_in_bits = 0
+    for element in message.tuple_shapes:
+        _clear_element_sizes(element)

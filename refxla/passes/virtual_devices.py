@@ -373,12 +373,12 @@ def _split(sharding: str | None, count: int) -> list[str | None]:
         return [sharding] * count
     shardings: list[str | None] = []
     depth = start = 0
-    for n, c in enumerate(sharding):
-        depth += {"{": 1, "}": -1}.get(c, 0)
-        if c == "{" and depth == 2:
-            start = n
-        if c == "}" and depth == 1:
-            shardings.append(sharding[start : n + 1])
+    for match in re.finditer(r'[{}]|"(?:[^"\\]|\\.)*"', sharding):  # strings: of metadata
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if match[0] == "{" and depth == 2:
+            start = match.start()
+        if match[0] == "}" and depth == 1:
+            shardings.append(sharding[start : match.end()])
     return shardings
 
 

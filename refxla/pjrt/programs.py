@@ -19,7 +19,7 @@ from ..frontends.stablehlo_child import to_hlo
 from ..ir.fingerprint import Source
 from ..ir.hlo_schema import CLASSES, HloModuleProto
 from ..ir.proto import from_proto, to_proto
-from ..ir.proto_values import sharding_to
+from ..ir.proto_shardings import sharding_to
 from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache

@@ -164,11 +164,11 @@ _TILES = re.compile(
 
 def tiling(sharding: str | None, rank: int, instruction: Instruction, partitions: int) -> Tiling | None:
     """The tiling that a text such as {devices=[2,1]<=[2]} stands for. UnsupportedError for others."""
-    text = re.sub(r"\s|/\*.*?\*/|metadata=\{.*\}", "", sharding or "{replicated}")
+    text = re.sub(r"\s|/\*.*?\*/|metadata=\{.*\}(?=\}\s*$)", "", sharding or "{replicated}", flags=re.S)
     if text in ("{replicated}", "{manual}"):
         return WHOLE
     if "unreduced" in text:
-        check_summed(instruction)
+        check_summed(instruction, sharding or "")
     if text == "{unreduced}":
         everybody = range(partitions)
         return Tiling((1,) * rank, dict.fromkeys(everybody, (0,) * rank), {p: p for p in everybody})
@@ -191,10 +191,11 @@ def tiling(sharding: str | None, rank: int, instruction: Instruction, partitions
     return Tiling(counts[:rank], {device: place[:rank] for device, place in places.items()}, summands)
 
 
-def check_summed(instruction: Instruction) -> None:
+def check_summed(instruction: Instruction, sharding: str = "") -> None:
     """UnsupportedError where an unreduced value is not the sum of what partitions have but, say, the largest of it."""
-    match = re.search(r"unreduced=(\w+)\{", dict(instruction.frontend_attributes).get("xla.sdy.sharding", ""))
-    if match is not None:
+    stated = re.search(r"unreduced=(\w+)\{", dict(instruction.frontend_attributes).get("xla.sdy.sharding", ""))
+    noted = re.search(r'op_type="sdy::reduction_op"\s+op_name="(?!SUM")(\w+)"', sharding)
+    if match := stated or noted:
         raise UnsupportedError(f"{instruction.name}: values that are unreduced for {match[1]} are not implemented")
 
 

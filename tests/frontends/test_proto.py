@@ -27,7 +27,8 @@ FileLocations
 1 {file_name_id=1 function_name_id=1 line=4 end_line=4 column=2 end_column=25}
 
 StackFrames
-1 {file_location_id=1 parent_frame_id=0}
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=1 parent_frame_id=2}
 
 %add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)
@@ -167,6 +168,127 @@ def test_a_literal_that_lies_column_major():
     assert np.array_equal(from_proto(module.SerializeToString()).entry.root.literal, [[1, 3, 5], [2, 4, 6]])
 
 
+def test_a_constant_has_the_layout_of_its_shape():
+    text = "ROOT c = (s4[2,3]{0,1:E(4)}, f32[<=2]) constant(({{1, 2, 3}, {4, 5, 6}}, {1, 2}))"
+    proto = to_proto(parse(text))
+    first, second = HloModuleProto.FromString(proto).computations[0].instructions[0].literal.tuple_literals
+    assert list(first.shape.layout.minor_to_major) == [0, 1] and first.s4s == bytes([1, 4, 2, 5, 3, 6])
+    assert not first.shape.layout.element_size_in_bits  # which XLA wants of literals, whose elements are bytes
+    assert list(second.dynamic_sizes) == [2]
+    literal = from_proto(proto).entry.root.literal
+    assert np.array_equal(literal[0], [[1, 2, 3], [4, 5, 6]]) and np.array_equal(literal[1], [1, 2])
+
+
+def test_a_constant_of_fewer_elements_than_its_bound():
+    module = HloModuleProto.FromString(to_proto(parse("ROOT c = f32[<=2] constant({1, 2})")))
+    module.computations[0].instructions[0].literal.dynamic_sizes[:] = [1]
+    with pytest.raises(UnsupportedError, match=r"c: a literal of the sizes \[1\] for the shape"):
+        from_proto(module.SerializeToString())
+
+
+def test_frames_have_their_parents_as_xla_counts_them():
+    module = parse(TEXT)
+    assert module.stack_frames.frames == ((1, 0), (1, 1))
+    frames = HloModuleProto.FromString(to_proto(module)).stack_frame_index.stack_frames
+    assert [f.parent_frame_id for f in frames] == [0, 1]
+
+
+def test_an_outfeed_states_its_shape():
+    text = "x = s32[2] parameter(0)\nt = token[] after-all()\nROOT o = token[] outfeed(x, t)"
+    assert str(from_proto(to_proto(parse(text))).entry.root.outfeed_shape) == "s32[2]{0}"
+
+
+def test_the_literal_of_a_custom_call_has_its_own_shape():
+    text = 'ROOT c = f32[] custom-call(), custom_call_target="X", literal=(s32[2,2]{0,1} {{1, 2}, {3, 4}}, f32[] 5)'
+    first, second = from_proto(to_proto(parse(text))).entry.root.literal
+    assert first.dtype == np.int32 and np.array_equal(first, [[1, 2], [3, 4]]) and second == 5
+
+
+def test_words_in_capital_letters():
+    text = """x = f32[2,2] parameter(0)
+      ROOT d = f32[2,2] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={HIGH,DEFAULT},
+        algorithm=DOT_BF16_BF16_F32"""
+    d = from_proto(to_proto(parse(text))).entry.root
+    assert d.operand_precision == ("high", "default") and d.algorithm == "dot_bf16_bf16_f32"
+
+
+@pytest.mark.parametrize("labels", ["b01f?_01i?o->b01f?", "?b0f_0?io->fb0", "fb_oi->b?f"])
+def test_dimensions_of_a_custom_call_without_a_label(labels):
+    line = f'ROOT c = f32[] custom-call(x), custom_call_target="X", dim_labels={labels}'
+    module = parse(f"x = f32[2] parameter(0)\n{line}")
+    assert from_proto(to_proto(module)).entry.root.dim_labels == module.entry.root.dim_labels
+
+
+def test_labels_that_contradict_each_other():
+    module = parse("x = f32[1,3,1] parameter(0)\ny = f32[1,1,1] parameter(1)\n"
+                   "ROOT c = f32[1,3,1] convolution(x, y), window={size=1}, dim_labels=b0f_0io->b0f")  # fmt: skip
+    proto = HloModuleProto.FromString(to_proto(module))
+    proto.computations[0].instructions[2].convolution_dimension_numbers.output_spatial_dimensions[:] = [2]
+    with pytest.raises(ParseError, match="c: the dimension numbers of a convolution are contradictory"):
+        from_proto(proto.SerializeToString())
+
+
+SHARDINGS = {  # as texts may write them, and as they come back
+    "{devices=[4,1,4]<=[16]last_tile_dim_replicate}": "{devices=[4,1,4]<=[16] last_tile_dim_replicate}",
+    '{unreduced metadata={op_type="a" op_name="b"}}': '{unreduced metadata={op_type="a" op_name="b"}}',
+    '{metadata={{op_name="{"},{source_line=3}} manual shard_as 2}': '{manual shard_as 2 metadata={{op_name="{"}, '
+    "{source_line=3}}}",
+    "{maximal device=-1}": "{maximal device=-1}",
+    "{{replicated},/*index=1*/{}}": "{{replicated}, {}}",
+    "{mesh['x'=2,'y'=2] [{'x', ?}, {}]}": "{mesh['x'=2,'y'=2], [{'x', ?}, {}]}",
+    "{mesh['x'=2,'y'=2], unreduced=max}": "{mesh['x'=2,'y'=2], [], unreduced=max{'x', 'y'}}",
+    "{mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [], manual={'y'}}": "{mesh['x'=2,'y'=2], "
+    "device_ids=([2,2]T(1,0)), [], manual={'y'}}",
+    "{mesh['x'=8],[{'x':(2)2}],replicated={'x':(4)2},metadata={op_name=\"a\"}}": "{mesh['x'=8], [{'x':(2)2}], "
+    "replicated={'x':(4)2}, metadata={{op_name=\"a\"}}}",
+    "{maximal_mesh[device_id=3]}": "{single_device[device_id=3]}",
+}
+
+
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_shardings(sharding):
+    module = parse(f"ROOT x = f32[8,8] parameter(0), sharding={sharding}")
+    again = from_proto(to_proto(module))
+    assert again.entry.root.sharding == SHARDINGS[sharding]
+    assert to_proto(again) == to_proto(module)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "message"),
+    [
+        ("{mesh['x'=2], [{'y'}]}", "the mesh has no axis 'y'"),
+        ("{mesh['x'=2], [{'x'}], open={'x'}}", "metadata"),
+        ("{mesh['x'=2], [{'x'}], unreduced=prod{'x'}}", "prod is unknown"),
+        ("{devices=[2,1]<=[2]T(1,0)}", "no permutation"),
+        ("{rotated}", "rotated is unknown here"),
+        ("{last_tile_dims={rotated}}", "rotated is unknown here"),
+        ("{" * 300 + "}" * 300, "nest more than 100"),
+    ],
+)
+def test_shardings_that_no_proto_has(sharding, message):
+    module = parse(f"ROOT x = f32[8,8] parameter(0), sharding={sharding}")
+    with pytest.raises(UnsupportedError, match=rf"(?s)x: the sharding .* is not implemented in protos: .*{message}"):
+        to_proto(module)
+
+
+def test_notes_that_protos_are_without():
+    module = parse("""HloModule m, replica_count=2, allow_spmd_sharding_propagation_to_output={true}
+      ENTRY e { ROOT x = f32[] parameter(0), origin={{"y"}}, statistics={visualizing_index=0,a=3} }""")
+    again = from_proto(to_proto(module))
+    assert again.attributes == {} and set(again.entry.root.attributes) == {"number"}
+
+
+def test_shapes_of_buffers_and_without_a_bound():
+    proto = HloModuleProto.FromString(to_proto(parse("ROOT x = f32[2,784] parameter(0)")))
+    shape = proto.computations[0].instructions[0].shape
+    shape.dimensions[0] = -(1 << 63)
+    with pytest.raises(UnsupportedError, match=r"x: f32\[\?,784\]: dimensions without a bound .* state the size"):
+        from_proto(proto.SerializeToString())
+    shape.element_type = 34
+    with pytest.raises(UnsupportedError, match="x: buffers are not specified here: a name for memory"):
+        from_proto(proto.SerializeToString())
+
+
 def test_a_wrapped_module():
     inner = HloModuleProto.FromString(to_proto(parse(TEXT)))
     wrapped = HloProto(hlo_module=inner).SerializeToString()
@@ -211,9 +333,9 @@ def test_arrays_without_layout_get_one_and_shared_names_are_told_apart():
             "no attribute dimensions",
         ),
         (
-            lambda m: setattr(m.computations[0].instructions[2].sharding, "named_sharding", b"x"),
-            UnsupportedError,
-            "mesh",
+            lambda m: m.computations[0].instructions[2].sharding.named_sharding.manual_axes.add(mesh_axis_index=3),
+            ParseError,
+            "a mesh of 0 axes has no axis 3",
         ),
     ],
 )

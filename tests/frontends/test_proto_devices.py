@@ -103,6 +103,33 @@ def test_against_xla(name):
     assert oracle.xla_prints(str(theirs)) == printed
 
 
+@pytest.mark.parametrize(
+    "sharding",
+    [
+        "{devices=[4,2]<=[8]}",
+        "{devices=[2,1,4]<=[2,4]T(1,0)last_tile_dim_replicate}",
+        "{devices=[2,1,2,2]0,1,2,3,4,5,6,7 last_tile_dims={manual, replicated}}",
+        '{maximal device=3 metadata={op_name="a"}}',
+        '{replicated shard_like 3 metadata={{op_name="a"}, {op_type="b" source_line=3}}}',
+        "{unreduced}",
+        "{mesh['x'=2,'y'=2] [{'x', 'y'}, {}]}",
+        "{mesh['x'=8], [{'x':(1)2, ?}, {?}]}",
+        "{mesh['x'=2,'y'=2], device_ids=(3,2,1,0), [{'x'}, {}], replicated={'y'}}",
+        "{mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x'}, {}], unreduced=max{'y'}}",
+        "{mesh['x'=2,'y'=2,'z'=4], [{'x'}, {}], replicated={'y'}, unreduced={'z':(1)2}, manual={'z':(2)2}}",
+        "{mesh['x'=2,'y'=2], [], manual={'x','y'}, metadata={{op_name=\"a\"}, {op_name=\"b\"}}}",
+    ],
+)
+def test_shardings_against_xla(sharding):
+    text = f"HloModule m\nENTRY e {{ ROOT x = f32[8,8] parameter(0), sharding={sharding} }}"
+    proto = oracle.xla_proto(text)
+    theirs = from_proto(proto)
+    assert oracle.xla_text(to_proto(parse(text))) == oracle.xla_text(proto)
+    assert oracle.xla_text(to_proto(theirs)) == oracle.xla_text(proto)
+    if sharding != "{unreduced}":  # of which XLA's reader of texts says twice that it is a sum
+        assert oracle.xla_prints(str(theirs)) == oracle.xla_prints(text)
+
+
 def test_an_old_spelling_of_the_groups():
     from refxla.ir.hlo_schema import HloModuleProto
 

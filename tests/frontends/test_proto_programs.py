@@ -53,6 +53,71 @@ TEXTS = {
           j = f32[0,3] constant({})
           ROOT k = (f32[], (s32[2])) constant((1, ({1, 2})))
         }""",
+    "layouts of constants": """HloModule l
+        ENTRY e {
+          a = f32[2,3]{0,1} constant({{0, 1, 5}, {2, 3, 6}})
+          b = s4[2,3,2]{1,0,2:S(5)} constant({{{0, 1}, {2, 3}, {4, 5}}, {{-1, -2}, {-3, -4}, {-5, -6}}})
+          c = s64[] constant(7)
+          ROOT d = (s32[2,2]{0,1}, (pred[3,1]{0,1})) constant(({{1, 2}, {3, 4}}, ({{1}, {0}, {1}})))
+        }""",
+    "operations on scalars": """HloModule s
+        add { x = f32[] parameter(0)
+              y = f32[] parameter(1)
+              ROOT r = f32[] add(x, y) }
+        ge { x = f32[] parameter(0)
+             y = f32[] parameter(1)
+             ROOT r = pred[] compare(x, y), direction=GE }
+        ENTRY e {
+          p = f32[4,3] parameter(0)
+          q = f32[3,5] parameter(1)
+          c = f32[4,5] convolution(p, q), dim_labels=bf_io->bf
+          x = f32[] parameter(2)
+          w = f32[] reduce-window(x, x), window={}, to_apply=add
+          s = f32[] select-and-scatter(x, x, x), window={}, select=ge, scatter=add
+          n = s32[0] constant({})
+          g = f32[] gather(x, n), offset_dims={}, collapsed_slice_dims={}, start_index_map={}, index_vector_dim=0,
+            slice_sizes={}
+          ROOT r = f32[] scatter(x, n, x), update_window_dims={}, inserted_window_dims={},
+            scatter_dims_to_operand_dims={}, index_vector_dim=0, to_apply=add
+        }""",
+    "what a text leaves out": """HloModule o
+        ENTRY e {
+          x = f32[4] parameter(0)
+          t = token[] after-all()
+          o = token[] outfeed(x, t)
+          y = f32[4,4] parameter(1)
+          ROOT d = f32[4,4] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+            operand_precision={HIGH,DEFAULT}, algorithm=DOT_F32_F32_F32
+        }""",
+    "custom calls": """HloModule c
+        ENTRY e {
+          x = f32[2] parameter(0)
+          a = f32[] custom-call(), custom_call_target="A", literal=(s32[2,2] {{1, 2}, {3, 4}}, f32[] 5)
+          b = f32[] custom-call(), custom_call_target="B", literal=s64[3]{0} {1, 2, 3}
+          c = f32[] custom-call(x), custom_call_target="C", window={size=3x3}, dim_labels=b01f?_01i?o->b01f?
+          ROOT d = f32[] custom-call(x), custom_call_target="D", dim_labels=?b0f_0?io->fb0
+        }""",
+    "stack frames": """HloModule f
+
+        FileNames
+        1 "a.py"
+
+        FunctionNames
+        1 "f"
+        2 "g"
+
+        FileLocations
+        1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=2 end_column=3}
+        2 {file_name_id=1 function_name_id=2 line=4 end_line=4 column=5 end_column=6}
+
+        StackFrames
+        1 {file_location_id=1 parent_frame_id=1}
+        2 {file_location_id=2 parent_frame_id=2}
+
+        ENTRY e {
+          x = f32[4] parameter(0)
+          ROOT y = f32[4] negate(x), metadata={op_name="y" stack_frame_id=2}
+        }""",
 }
 
 

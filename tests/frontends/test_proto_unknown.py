@@ -28,7 +28,7 @@ rhs_group_dims={0}
   sh = f32[4,8] shuffle(x), dimensions={0}, mode=rotate, shifts={1}
   si = f32[4,8] sine(x), result_accuracy={tolerance={atol=0,rtol=0,ulps=2}}
   pm = f32[4,8] collective-permute(x), source_target_pairs={{0,0}}
-  g1 = f32[4,8] all-reduce(x), to_apply=add, replica_groups={{0}}
+  g1 = f32[4,8] all-reduce(x), to_apply=add, replica_groups={{0}}, sharding={mesh['a'=2], [{'a'}, {}]}
   g2 = f32[4,8] all-reduce(x), to_apply=add, replica_groups=[1,1]<=[1]
   g3 = f32[4,8] all-reduce(x), to_apply=add, replica_groups=mesh['a'=4,'b'=2], device_ids=([4,2]T(1,0)) {'a':(2)2}
   ROOT t = (f32[4,8], f32[4,8]) tuple(sh, si)

@@ -66,8 +66,17 @@ def test_what_looks_like_stablehlo_and_what_does_not():
     assert is_stablehlo(TEXT) and is_stablehlo("module {}") and is_stablehlo("#loc = loc(unknown)\nmodule @m {}")
     assert is_stablehlo(one("%0 = stablehlo.abs %a : tensor<3xf32>")) and is_stablehlo(b"ML\xefR...")
     assert is_stablehlo('"builtin.module"() ({ }) : () -> ()')
+    assert is_stablehlo('// a mesh\nsdy.mesh @m = <["a"=2]>\nfunc.func @main() { return }')
+    assert is_stablehlo('"sdy.mesh"() <{sym_name = "m"}> : () -> ()')
     hlo = "module {\n  ROOT x = f32[2] parameter(0)\n}\n\nENTRY e {\n  ROOT z = f32[2] parameter(0)\n}"
-    for text in ("HloModule m\n", "", "// module @m {", "ENTRY e { ROOT z = f32[2] parameter(0) }", hlo):
+    for text in (
+        "HloModule m\n",
+        "",
+        "// module @m {",
+        "ENTRY e { ROOT z = f32[2] parameter(0) }",
+        "sdy.mesh { ROOT z = f32[] parameter(0) }",
+        hlo,
+    ):
         assert not is_stablehlo(text)
     assert not is_stablehlo(b"HloModule m") and not is_stablehlo(b"\n\x03abc")
 

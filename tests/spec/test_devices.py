@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec.compare import bits_equal
-from refxla_spec.custom_calls.sharded import tiling
+from refxla_spec.custom_calls.sharded import WHOLE, tiling
 from refxla_spec.devices import Host, run_devices
 from refxla_spec.errors import EvaluationError, InputError, InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.groups import GROUPS, parse_groups
@@ -243,6 +243,13 @@ def test_a_program_for_more_devices_than_there_are():
         run_devices(gathers, numbers(3), replicas=3)
     with pytest.raises(InputError, match="a program for 2 devices"):
         run(program("ROOT r = s32[4] negate(x)", header="num_partitions=2"), numbers(1)[0])
+
+
+def test_a_module_that_was_built_for_a_count_that_is_none():
+    module = program("ROOT r = s32[4] negate(x)")
+    module.attributes["replica_count"] = "0"
+    with pytest.raises(InvalidProgramError, match="header of .* says replica_count='0': it is a number from 1"):
+        verify(module)
 
 
 def test_arguments_are_given_for_each_device():
@@ -541,6 +548,7 @@ def test_unreduced_values_are_summands():
     ("text", "tiles", "summands"),
     [
         ("{unreduced}", [(0,)] * 4, [0, 1, 2, 3]),
+        ('{unreduced metadata={op_type="sdy::reduction_op" op_name="SUM"}}', [(0,)] * 4, [0, 1, 2, 3]),
         ("{devices=[2,2]<=[4] last_tile_dims={unreduced}}", [(0,), (0,), (1,), (1,)], [0, 1, 0, 1]),
         ("{devices=[1,2,2]<=[4] last_tile_dims={unreduced, replicated}}", [(0,)] * 4, [0, 0, 1, 1]),
         ("{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", [(0,), (1,), (0,), (1,)], [0] * 4),
@@ -550,3 +558,12 @@ def test_notations_of_unreduced_values(text, tiles, summands):
     module = program("ROOT r = s32[4] negate(x)")
     cut = tiling(text, 1, module.entry.root, 4)
     assert [cut.tiles[d] for d in range(4)] == tiles and [cut.summand(d) for d in range(4)] == summands
+
+
+def test_shardings_that_say_where_they_came_from():
+    root = program("ROOT r = s32[4] negate(x)").entry.root
+    assert tiling('{replicated metadata={{op_name="a"}, {op_name="b}"}}}', 1, root, 4) is WHOLE
+    cut = tiling('{devices=[2]<=[2] metadata={op_name="a b"}}', 1, root, 2)
+    assert cut.tiles == {0: (0,), 1: (1,)}
+    with pytest.raises(UnsupportedError, match="unreduced for MAX are not implemented"):
+        tiling('{unreduced metadata={op_type="sdy::reduction_op" op_name="MAX"}}', 1, root, 4)

@@ -115,12 +115,29 @@ def test_stack_frames():
     module = round_trip(
         'HloModule m\n\nFileNames\n1 "/a.py"\n2 "/b.py"\n\nFunctionNames\n1 "<module>"\n\nFileLocations\n'
         "1 {file_name_id=2 function_name_id=1 line=4 end_line=4 column=2 end_column=25}\n\nStackFrames\n"
-        "1 {file_location_id=1 parent_frame_id=0}\n\nENTRY e {\n ROOT x = f32[] parameter(0), "
+        "1 {file_location_id=1 parent_frame_id=1}\n2 {file_location_id=1 parent_frame_id=2}\n\n"
+        "ENTRY e {\n ROOT x = f32[] parameter(0), "
         'metadata={op_name="x" stack_frame_id=1}\n}'
     )
     assert module.stack_frames.source_of(1) == ("/b.py", 4)
-    assert module.stack_frames.source_of(0) is None and module.stack_frames.source_of(2) is None
+    assert module.stack_frames.source_of(0) is None and module.stack_frames.source_of(3) is None
+    assert module.stack_frames.frames == ((1, 0), (1, 1))  # in text, the number of the parent is one more
     assert module.entry.root.metadata.other == (("stack_frame_id", "1"),)
+
+
+def test_words_that_may_be_in_capital_letters():
+    instructions = entry(
+        "x = f32[2,2] parameter(0)",
+        "ROOT d = f32[2,2] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "operand_precision={HIGH,Default}, algorithm=DOT_F32_F32_F32",
+    )
+    d = instructions["d"]
+    assert d.operand_precision == ("high", "default") and d.algorithm == "dot_f32_f32_f32"
+
+
+def test_the_padding_of_a_scalar_is_nothing():
+    module = round_trip("x = f32[] parameter(0)\ny = f32[] pad(x, x), padding=\nROOT z = f32[] negate(y)")
+    assert module.entry.instructions[1].padding == ()
 
 
 @pytest.mark.parametrize(

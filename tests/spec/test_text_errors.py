@@ -97,6 +97,7 @@ def test_long_lines_are_shown_in_part():
         ("HloModule m\n" + "ENTRY e { ROOT x = " + "(" * 5000, "levels deep", 2),
         ("ENTRY e {\n x = parameter(0)\n}", "expected the shape", 2),
         ("ENTRY e {\n}", "no instructions", 2),
+        (changed("HloModule m", "HloModule m, num_partitions=?"), "num_partitions is a number from 1 to .* not [?]", 1),
         ("hello", "expected", 1),
         ("\0\0\0", "expected", 1),
     ],
@@ -117,7 +118,12 @@ def test_what_breaks_the_grammar(text, message, line):
             "x is f32.2,3., and here f32.3,2.",
         ),
         (changed("(a: f32[], b: f32[])", "(a: f32[], b: s32[])"), InvalidProgramError, "says .f32.., s32"),
-        (changed("f32[1,2]{1,0} slice", "f32[?,2] slice"), UnsupportedError, "without a bound"),
+        (changed("f32[1,2]{1,0} slice", "f32[?,2] slice"), UnsupportedError, "without a bound .* state the size"),
+        (
+            changed("HloModule m", "HloModule m, replica_count=99999999999999"),
+            InvalidProgramError,
+            "line 1, column 14: replica_count is a number from 1 to 999999999, not 99999999999999",
+        ),
         (
             changed("ROOT %c = f32[] add(%a, %b)", "ROOT %c = f32[] call(%a, %b), to_apply=%e"),
             InvalidProgramError,
