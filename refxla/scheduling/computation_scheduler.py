@@ -729,7 +729,8 @@ def _begins_as(i: Instruction) -> Instruction | None:
         return None
     source = i.operands[0]
     if source.opcode == "scatter":
-        return source.operands[i.index]
+        updated: Instruction = source.operands[i.index]
+        return updated
     if source.opcode == "while":
         return _element_of(source.operands[0], i.index)
     if source.opcode == "conditional":

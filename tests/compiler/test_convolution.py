@@ -290,7 +290,19 @@ def test_depthwise(name):
     lhs = {"b": 2, "0": 9, "1": 9} | lhs
     text = convolution_text(lhs, rhs, [w, w], labels, groups=groups, batch_groups=batch_groups)
     left, rest = labels.split("_")
-    compare(text, f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1))
+    fast = "RX_FMA_F32" if name == "few groups" else "rx_multiply_add_vector"  # too few for the lanes of a vector
+    compare(text, f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1), fast=fast)
+
+
+@pytest.mark.parametrize("size", [3, 5, 7])
+@pytest.mark.parametrize("labels", ["bf01_oi01->bf01", "b01f_01io->b01f"])
+def test_a_stencil_is_plain_loops(labels, size):
+    """One feature in and out in a window of at most 32 elements: nothing is packed for a product of one column."""
+    lhs, rhs = {"b": 2, "f": 1, "0": 40, "1": 33}, {"i": 1, "o": 1, "0": size, "1": size}
+    text = convolution_text(lhs, rhs, [{**SAME, "size": size, "low": size // 2, "high": size // 2}] * 2, labels)
+    left, rest = labels.split("_")
+    arrays = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
+    compare(text, *arrays, fast="RX_FMA_F32" if size < 7 else "rx_multiply_add_vector")
 
 
 @pytest.mark.parametrize("name", ["f64", "bf16", "f8e4m3fn", "s32"])

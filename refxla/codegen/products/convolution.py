@@ -19,7 +19,7 @@ from math import prod
 
 from ...device.description import LINE, Costs, Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..elemental_rules import UNROLLED, type_name
 from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise
@@ -37,8 +37,8 @@ TINY = 2048  # products up to which plain loops are as quick
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a convolution with its producers and consumers.
 
-    The outputs are elementwise in the convolution, or reshapes of what is. Types without vectors of their own, and tiny
-    convolutions, become plain loops.
+    The outputs are elementwise in the convolution, or reshapes of what is. Types without vectors of their own, tiny
+    convolutions, and stencils become plain loops.
     """
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
@@ -49,6 +49,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     windows = WindowRows(fusion, target, numbers, name)
     if depthwise.applies(numbers, windows, name):
         return depthwise.kernels(fusion, target, numbers, windows, name)
+    if _is_stencil(numbers):
+        return elementwise.emit(fusion, target)
     rows: Rows = windows
     if numbers.is_plain:
         matrix = MatrixRows(fusion, target, numbers, name)
@@ -63,6 +65,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
             row_sizes=numbers.m_sizes, alike=numbers.alike,
         )
     )  # fmt: skip
+
+
+def _is_stencil(numbers: ConvolutionDimensions) -> bool:
+    """Whether each element is a sum over one feature in a small window, which plain loops write out: the placings are
+    the lanes of vectors, and nothing is packed for a product of one column."""
+    return numbers.n == numbers.features == numbers.batch_groups == 1 and bool(1 < numbers.k <= UNROLLED)
 
 
 def _goes_through_batch(numbers: ConvolutionDimensions, costs: Costs) -> bool:
