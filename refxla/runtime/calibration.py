@@ -122,8 +122,16 @@ def calibrate_at_exit(device: OpenClDevice) -> None:
     """Let a child process measure a device of which nothing is known, when this process has ended."""
     if device.name not in _later and _is_wanted(device):
         if not _later:
-            atexit.register(lambda: list(map(_begin, _later)))
+            atexit.register(_begin_and_leave)
         _later.append(device.name)
+
+
+def _begin_and_leave() -> None:
+    """Begin what is to be done after this process."""
+    for name in _later:
+        child = _begin(name)
+        if child is not None:
+            child.returncode = 0  # nobody waits for it, and Python is not to warn of that
 
 
 def _is_wanted(device: OpenClDevice) -> bool:
