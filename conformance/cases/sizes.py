@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
 
+from refxla_spec.elementwise import is_elementwise
 from refxla_spec.module import Instruction
 from refxla_spec.types import leaves
 
@@ -31,3 +32,13 @@ def _count(instruction: Instruction, sizes: dict[int, int]) -> None:
         if leaf.is_array:
             rank = min(leaf.rank, MOST)
             sizes[rank] = max(sizes.get(rank, 0), prod(leaf.dimensions))
+
+
+def rows(cases: Iterable[Case], least: int = 1000) -> list[tuple[str, ...]]:
+    """A row for each operation that is not elementwise and has arrays of that many elements: its name, then the largest
+    array of one dimension, of two, ..., of MOST and more."""
+    return [
+        (opcode, *(f"{sizes[rank]:,}" if sizes.get(rank) else "" for rank in range(1, MOST + 1)))
+        for opcode, sizes in largest(cases).items()
+        if not is_elementwise(opcode) and max(sizes.values(), default=0) >= least
+    ]

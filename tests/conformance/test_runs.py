@@ -231,3 +231,11 @@ def test_nothing_is_wrapped_where_the_output_is_no_terminal(capsys):
     number = len(collect(["negate", "tanh"], ["example"]))
     for name in targets:
         assert f"{name}: {number} pass, 0 fail, 0 undecided, 0 excused, 0 unsupported" in lines
+
+
+def test_the_liar_of_the_documentation_is_caught(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLE)
+    options = ["--kind", "structured", "--name", "*/tiles_*", "-j", "0"]
+    assert main(["pad", "slice", "--target", "own_liar:LastLine", *options]) == 1
+    told = capsys.readouterr().out
+    assert "structured/slice/tiles_2_f32 on own_liar:LastLine" in told and "structured/pad/tiles_3_f64" in told
