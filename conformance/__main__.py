@@ -23,6 +23,7 @@ from . import reproducer, runner
 from .arguments import output_file, output_folder, positive, whole
 from .cases import KINDS, Case, collect
 from .check import Verdict
+from .console import rule, standard_output
 from .report import Results, difference, html, terminal
 
 # Commands of their own: each is a package with command.py, which has add_arguments(parser) and main(options) -> int.
@@ -64,7 +65,7 @@ def _command(arguments: list[str]) -> int:
         command.add_arguments(parser)
         return command.main(parser.parse_args(arguments[1:]))
     options = _parser().parse_args(arguments)
-    console = Console(highlight=False)
+    console = standard_output()
     if options.diff:
         return difference.show(console, *options.diff)
     cases = collect(options.opcodes, options.kind, options.name, options.thorough)
@@ -178,9 +179,9 @@ def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | N
         except Error as error:  # the reference itself fails on the case, which is what the verdict says, too
             console.print(f"no script for {case.name}: {error}", markup=False)
             continue
-        console.rule(f"a script that shows {case.name} (--reproducers DIR writes it)")
+        rule(console, f"a script that shows {case.name} (--reproducers DIR writes it)")
         console.print(script, markup=False, soft_wrap=True)
-        console.rule()
+        rule(console)
         return
     if written:
         console.print(f"{written} reproducers are in {folder}", soft_wrap=True)

@@ -22,6 +22,7 @@ extensions = [
     "walkthrough",  # _ext/: the intermediate forms of "From text to kernel"
     "core_source",  # _ext/: links to the sources of the Cython core
     "command_line",  # _ext/: the reference of the command, from its parser
+    "case_sizes",  # _ext/: the table of conformance/cases/sizes.py
     "liars",  # _ext/: the table of conformance/liars/
     "numpy_functions",  # _ext/: what of NumPy has a compiled form
     "links",  # _ext/: no link of the site is dead

@@ -45,6 +45,7 @@ from .xla_relations import (
     _integers_by_way_of_f32,
     _mirrored,
     _nan_for_infinities,
+    _of_a_variance_in_one_pass,
     _of_distribution,
     _of_no_exponent,
     _of_six_bits,
@@ -486,6 +487,21 @@ DIFFERENCES = (
             lambda actual, expected, *inputs: near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs)
         ),
         "computes sinh(y) as (exp(y) - exp(-y)) / 2, of which little is left for small y",
+    ),
+    Difference(
+        "variances in one pass",
+        XLA,
+        "reference",
+        "StableHLO, batch_norm_training: the variance is the mean of the squares of what is left after the mean is "
+        "subtracted. XLA, batchnorm_expander.cc: Var[X] = E[X^2] - E^2[X].",
+        lambda case: (
+            case.opcode == "batch-norm-training"
+            and case.module.entry.root.opcode == case.opcode
+            and case.element_type in ("f32", "f64")
+        ),
+        _of_a_variance_in_one_pass,
+        "subtracts the square of the mean from the mean of the squares, of which nothing is left where numbers lie far "
+        "from zero, and takes what is negative for zero",
     ),
     Difference(
         "the branch cut of complex sqrt",

@@ -22,6 +22,7 @@ from rich.table import Table
 from refxla.files import make_folder
 
 from ..arguments import output_file, output_folder, positive, whole
+from ..console import standard_output
 from .batch import Tally
 from .differ import PROCESS, Divergence
 from .dynamic import generate_dynamic
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; 0 if no program diverged, 1 if one did. Raises Error for a wrong call."""
-    console = Console()
+    console = standard_output(highlight=True)
     if options.replay:
         return _replay(options, console)
     if options.planted:

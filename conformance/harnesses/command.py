@@ -14,13 +14,13 @@ from fnmatch import fnmatchcase
 from queue import SimpleQueue
 
 from refxla_spec.errors import InputError
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from refxla.files import write_whole
 
 from ..arguments import output_file, whole
+from ..console import standard_output
 from ..targets.child import Child, ChildDied, ChildError
 from ..targets.private import environment, missing, version
 
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Tries them; prints a row for each primitive, and what is not a pass; 1 if anything failed, else 0."""
-    console = Console(highlight=False)
+    console = standard_output()
     if reason := missing():
         raise InputError(reason)
     with ExitStack() as stack:

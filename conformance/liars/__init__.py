@@ -7,9 +7,9 @@ A liar is the reference with one short function in its way, which stands for a c
 The functions stand in results.py (lies about whole results), elementwise.py, movement.py, sums.py (reductions, windows,
 products), arrays.py (sorting, random numbers, linear algebra, devices), programs.py (control flow, several instructions
 together, several calls, the verifier), rare.py (what shows on rare operands alone), forms.py (what shows in one form
-of a program, one result or one call) and middling.py (what shows in arrays of some thousand elements, or among more
-than two of a thing). `trial.py` puts liars to the tools, `command.py` is the command, `caught.json`
-keeps what came of it.
+of a program, one result or one call), middling.py (what shows in arrays of some thousand elements, or among more than
+two of a thing) and tiles.py (what shows at the end of such arrays of several dimensions). `trial.py` puts liars to the
+tools, `command.py` is the command, `caught.json` keeps what came of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from . import (  # noqa: F401  (they enter their liars)
     rare,
     results,
     sums,
+    tiles,
 )
 from .liar import LIARS, Liar
 

@@ -16,6 +16,7 @@ from refxla.files import write_whole
 
 from ..arguments import output_file, whole
 from ..cases import Case, collect
+from ..console import standard_output
 from ..machine import machine
 from . import find, table
 from .liar import LIARS, TOOLS, Liar
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; 0 if each liar is caught by each tool that can meet it, 1 if not, 2 for a wrong call."""
-    console = Console(highlight=False)
+    console = standard_output()
     liars = [find(name) for name in options.names] or list(LIARS.values())
     if options.list:
         for liar in liars:

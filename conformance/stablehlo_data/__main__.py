@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import InputError
-from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
@@ -25,6 +24,7 @@ from refxla.cli.options import Parser
 from refxla.files import write_whole
 
 from ..arguments import output_file, positive, whole
+from ..console import standard_output
 from ..targets import make_target
 from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
@@ -58,7 +58,7 @@ def _command(arguments: list[str] | None) -> int:
     options = parser.parse_args(arguments)
     versions = make_target(options.target).versions()
     paths = files(options.checkout, options.only)
-    console = Console()
+    console = standard_output(highlight=True)
     results = run(options.checkout, paths, options.target, options.jobs, options.limit)
     rows = sorted(
         (row for batch in track(results, "running", len(paths), console=console, transient=True) for row in batch),

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from refxla.version import commit
 
 from ..arguments import output_file, power_of_two
+from ..console import standard_output
 from ..machine import processor
 from ..targets import Target, loaded, make_target
 from . import table
@@ -44,7 +45,7 @@ def main(options: argparse.Namespace) -> int:
     """Sweeps, prints a line for each function; 1 if the contract is broken anywhere or the target fails, else 0.
 
     Raises InputError for what cannot be swept, for a target that cannot be asked, and where mpmath is not installed."""
-    console = Console()
+    console = standard_output(highlight=True)
     types = tuple(filter(None, options.types.split(",")))
     unknown = [o for o in options.opcodes if o not in operations()] + [t for t in types if t not in ELEMENT_TYPES]
     if unknown:

@@ -14,7 +14,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
@@ -22,6 +21,7 @@ from refxla.cli.failures import guarded
 from refxla.cli.options import Parser
 
 from ..arguments import positive, whole
+from ..console import standard_output
 from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
 from .extract import Text, corpus
@@ -62,7 +62,7 @@ def _command(arguments: list[str] | None) -> int:
     if options.running:
         by_key = {key: row for key, row in by_key.items() if row["reason"] != TOLD}
     waiting = [t for t in texts if t.key not in by_key]
-    console = Console()
+    console = standard_output(highlight=True)
     results = run(waiting, options.running, options.jobs, options.limit)
     with _lines(options.rows, by_key) as lines:
         for row in track(results, "running", len(waiting), console=console, transient=True):

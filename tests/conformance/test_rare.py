@@ -12,7 +12,7 @@ from refxla_conformance.cases import Case, collect
 from refxla_conformance.cases.structured.calls import CALLS
 from refxla_conformance.cases.values import ties
 from refxla_conformance.check import Outcome, asked, check, expectation
-from refxla_conformance.liars import rare
+from refxla_conformance.liars import rare, sums
 from refxla_conformance.liars.liar import Lie, redefined
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.accuracy import max_ulp
@@ -128,6 +128,22 @@ def test_each_function_meets_every_stretch(opcode):
         return np.where(inside, value + 17 * np.spacing(np.abs(value)), value).astype(value.dtype)
 
     assert next(caught(opcode, lie, [c for c in cases_of(opcode) if c.name.endswith("/f32")]), None)
+
+
+@pytest.mark.parametrize("t", ["f32", "f64"])
+def test_a_variance_of_one_pass_is_met(t):
+    """In features far from zero, of each size."""
+    cases = [c for c in cases_of("batch-norm-training") if f"/far_{t}_" in c.name]
+    found = list(caught("batch-norm-training", sums.variance_in_one_pass, cases))
+    assert len(cases) == 3 and found == [c.name for c in cases]
+
+
+def test_a_narrow_sum_beside_another_reduction_is_met():
+    """In each type, and beside each operation."""
+    cases = [c for c in cases_of("reduce") if "/independent_" in c.name]
+    found = list(caught("reduce", sums.narrow_accumulation_of_several, cases))
+    labels = ("bf16", "f16", "f8e5m2", "f8e4m3fn", "add_add", "add_maximum", "add_multiply", "minimum_add", "squares")
+    assert all(any(label in name for name in found) for label in labels)
 
 
 LIES = {

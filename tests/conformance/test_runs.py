@@ -220,3 +220,22 @@ def test_a_digest_tells_types_sizes_and_bits_apart_but_no_nans():
     assert digest([np.complex64(pairs[:1])]) != digest([np.complex64(pairs[1:])])
     assert digest([np.float32([0.0])]) != digest([np.float32([-0.0])]) != digest([np.int32([-(2**31)])])
     assert digest([np.zeros(2, ml_dtypes.int4)]) == digest([np.zeros(2, ml_dtypes.int4)]) != digest([])
+
+
+def test_nothing_is_wrapped_where_the_output_is_no_terminal(capsys):
+    targets = ["liar:rows-and-columns-of-an-image", "liar:last-of-twenty-thousand"]
+    options = [word for name in targets for word in ("--target", name)]
+    assert main(["negate", "tanh", "--kind", "example", "-v", "-j", "0", *options]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert f"operation  {'  '.join(targets)}" in lines
+    number = len(collect(["negate", "tanh"], ["example"]))
+    for name in targets:
+        assert f"{name}: {number} pass, 0 fail, 0 undecided, 0 excused, 0 unsupported" in lines
+
+
+def test_the_liar_of_the_documentation_is_caught(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLE)
+    options = ["--kind", "structured", "--name", "*/tiles_*", "-j", "0"]
+    assert main(["pad", "slice", "--target", "own_liar:LastLine", *options]) == 1
+    told = capsys.readouterr().out
+    assert "structured/slice/tiles_2_f32 on own_liar:LastLine" in told and "structured/pad/tiles_3_f64" in told

@@ -21,6 +21,7 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _solves(thorough)
     yield from _ffts(thorough)
     yield from _norms(thorough)
+    yield from _far_from_zero()
 
 
 def _fields() -> list[ElementType]:
@@ -144,3 +145,24 @@ def _norms(thorough: bool) -> Iterator[Case]:
                 yield case
                 if n == 1 or (n == 0 and t.name == "f32"):
                     yield from not_finite(case)
+
+
+def _far_from_zero() -> Iterator[Case]:
+    """Features whose means are far larger than their deviations: the mean of the squares less the square of the mean
+    is nothing like the variance, and a scale and an offset that are put together first lose all digits."""
+    for t, mean in (("f32", 1e4), ("f64", 1e8)):
+        for n, (dims, feature) in enumerate((((8, 5, 7, 6), 3), ((2, 3, 9, 11), 1), ((131, 5), 1))):
+            rng, features = seeded(f"batch-norm/far_{t}_{n}"), dims[feature : feature + 1]
+            means = mean * rng.choice((-1, 1), features)
+            spread = means.reshape([-1 if d == feature else 1 for d in range(len(dims))])
+            x = (rng.standard_normal(dims) + spread).astype(ELEMENT_TYPES[t].dtype)
+            g, means = random_values(rng, t, dims), means.astype(x.dtype)
+            scale, offset = random_values(rng, t, features), random_values(rng, t, features)
+            variance = np.abs(random_values(rng, t, features)) + x.dtype.type(0.5)
+            suffix, name = f"epsilon=0.001, feature_index={feature}", f"far_{t}_{n}"
+            line = f"ROOT r = _ batch-norm-training(p0, p1, p2), {suffix}"
+            yield structured("batch-norm-training", name, line, x, scale, offset)
+            line = f"ROOT r = _ batch-norm-inference(p0, p1, p2, p3, p4), {suffix}"
+            yield structured("batch-norm-inference", name, line, x, scale, offset, means, variance)
+            line = f"ROOT r = _ batch-norm-grad(p0, p1, p2, p3, p4), {suffix}"
+            yield structured("batch-norm-grad", name, line, x, scale, means, variance, g)

@@ -47,6 +47,14 @@ def cases(thorough: bool) -> Iterator[Case]:
                         b = {shape(t, MATRIX)} broadcast(k), dimensions={{}}
                      """
         yield several("constant", f"operand_{t}", ["_ multiply(p0, m)", "_ multiply(p0, b)"], x, constants=constants)
+    yield from _of_several_dimensions()
+
+
+def _of_several_dimensions() -> Iterator[Case]:
+    """As many elements of three, four and five dimensions, of a type of four bytes, of one and of eight."""
+    for name, dims in (("f32", (7, 11, 17)), ("s8", (3, 5, 9, 11)), ("f64", (2, 3, 5, 7, 11))):
+        x = random_values(seeded(f"constant/dimensions_{name}"), name, dims)
+        yield several("constant", f"rank_{len(dims)}_{name}", [_constant(ELEMENT_TYPES[name], x)])
 
 
 def _constant(t: ElementType, value: np.ndarray) -> str:
