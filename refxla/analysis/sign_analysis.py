@@ -46,9 +46,9 @@ def _of_a_constant(i: Instruction, role: str, members: Collection[Instruction]) 
 
 
 def _fits(i: Instruction, role: str, constant: float | None) -> bool:
-    """Whether there is a form for a constant operand of this role: for a divisor or modulus other than 0 and -1, a shift
-    below the width, a negative factor or one with the highest bit; of floats for a modulus that is a power of two from 1
-    on, a bound that is a number, and zero as the threshold of what is less or greater (or equal)."""
+    """Whether there is a form for a constant operand of this role: for a divisor or modulus other than 0 and -1, a
+    shift below the width, a negative factor or one with the highest bit; of floats for a modulus that is a power of two
+    from 1 on, a bound that is a number, and zero as the threshold of what is less or greater (or equal)."""
     element_type = i.operands[-1].shape.element_type
     if constant is None:
         return False

@@ -156,7 +156,7 @@ def expression(
 def _expression(opcode: str, operand_types: Names, result_type: str, args: Names, attributes: Attributes) -> str | None:
     if opcode.endswith(_OF_CONSTANT):
         opcode, args = opcode.replace(_OF_CONSTANT, _BY_CONSTANT), args[::-1]
-        attributes = {**attributes, "direction": _MIRRORED.get(attributes.get("direction"))}
+        attributes = {**attributes, "direction": _MIRRORED.get(attributes.get("direction", ""))}
     rule = _RULES.get(opcode)
     if rule:
         return rule(operand_types, result_type, args, attributes)
