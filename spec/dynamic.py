@@ -21,14 +21,14 @@ smallest of them has (`meet`): so f32[<=4] with f32[4], a constant say, is compu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import numpy as np
 
 from .errors import EvaluationError
 from .module import Instruction
-from .types import Array, ElementType, Shape, Value
+from .types import Array, ElementType, Shape
 
 
 def marked(element_type: ElementType, dimensions: Iterable[int], marks: Iterable[bool] = ()) -> Shape:
@@ -175,9 +175,6 @@ def slice_to_dynamic(instruction: Instruction, operand: Array, *sizes: Array) ->
     for d, size in enumerate(sizes):
         operand = resized(operand, d, max(0, min(int(size), instruction.shape.dimensions[d])))
     return operand
-
-
-TARGETS: dict[str, Callable[..., Value]] = {"PadToStatic": pad_to_static, "SliceToDynamic": slice_to_dynamic}
 
 
 def check_sizes(sizes: tuple[int, ...], shape: Shape) -> bool:

@@ -65,6 +65,10 @@ class Scanner:
         line = bisect_right(self._line_starts, at)
         return Position(line, at - self._line_starts[line - 1] + 1)
 
+    def offset(self, place: Position) -> int:
+        """The offset into the text of a line and column."""
+        return self._line_starts[place.line - 1] + place.column - 1
+
     def error(self, message: str, at: int | None = None, kind: type[Error] = ParseError) -> Error:
         """An error at an offset (by default where the next token starts), to be raised by the caller."""
         if at is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from .errors import Error, InvalidProgramError
 from .types import Shape
 
 
@@ -298,13 +299,14 @@ class StackFrames:
             return None
 
 
-def order_computations(computations: list[Computation]) -> list[Computation]:
+def order_computations(
+    computations: list[Computation], error: Callable[[str, Instruction], Error] | None = None
+) -> list[Computation]:
     """The computations with each after those it calls, otherwise in the order given.
 
-    Raises InvalidProgramError when one calls itself, directly or through others, which HLO does not have.
+    Raises InvalidProgramError when one calls itself, directly or through others, which HLO does not have; or what
+    `error` makes of that message and the instruction that calls it.
     """
-    from .errors import InvalidProgramError
-
     order: list[Computation] = []
     state: dict[Computation, int] = {}  # 1: those it calls are being visited, 2: done
     for start in computations:
@@ -313,10 +315,11 @@ def order_computations(computations: list[Computation]) -> list[Computation]:
             c = stack[-1]
             if state.get(c) is None:
                 state[c] = 1
-                called = [d for i in c.instructions for d in i.called if state.get(d) != 2]
-                for d in reversed(called):
+                called = [(d, i) for i in c.instructions for d in i.called if state.get(d) != 2]
+                for d, i in reversed(called):
                     if state.get(d) == 1:
-                        raise InvalidProgramError(f"computation {d.name} calls itself (through {c.name})")
+                        message = f"computation {d.name} calls itself (through {i.name} of {c.name})"
+                        raise error(message, i) if error else InvalidProgramError(message)
                     stack.append(d)
                 continue
             stack.pop()
@@ -368,8 +371,6 @@ def post_order(root: Instruction, more: Iterable[Instruction] = ()) -> list[Inst
 
     Iterative, so that a chain of a hundred thousand instructions is no problem; a cycle raises InvalidProgramError.
     """
-    from .errors import InvalidProgramError
-
     order: dict[Instruction, None] = {}
     begun: set[Instruction] = set()
     for start in (root, *more):

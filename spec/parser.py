@@ -189,10 +189,11 @@ class Parser(Values):
             instruction.attributes[attribute] = called[0] if single else called
 
     def _ordered(self) -> list[Computation]:
-        try:
-            return order_computations(list(self.computations.values()))
-        except InvalidProgramError as problem:
-            raise self.scanner.error(str(problem), 0, InvalidProgramError) from None
+        def error(message: str, call: Instruction) -> Error:
+            at = self.scanner.offset(call.position) if call.position else 0
+            return self.scanner.error(message, at, InvalidProgramError)
+
+        return order_computations(list(self.computations.values()), error)
 
     # -- computations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 from refxla_spec.module import Computation, Instruction, post_order
 
@@ -40,7 +41,7 @@ def counter_of(loop: Instruction) -> Counter | None:
         if start is None or not step:
             continue
         trip_count = _trip_count(start, step, bound, direction)
-        info = np.iinfo(counted.shape.element_type.dtype)
+        info = ml_dtypes.iinfo(counted.shape.element_type.dtype)
         if trip_count is not None and info.min <= start + trip_count * step <= info.max:
             return Counter(index, start, step, trip_count)
     return None

@@ -6,6 +6,7 @@
     factors.py                   LU, Cholesky, singular values, linear equations
     sharded.py                   values divided among the partitions of a program
     ../dynamic.py                arrays of dynamic shape and their bounds
+    signatures.py                what each of them takes and gives, which the verifier checks
 
 The names lapack_<letter><routine>_ffi are those of JAX's lowerings for a CPU, with LAPACK's letter for the type.
 
@@ -25,18 +26,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
+from typing import Any
 
 from .. import dynamic
 from ..devices import Device
 from ..errors import UnsupportedError
 from ..module import Instruction
-from ..types import Value
+from ..types import Shape, Value
 from ..vectorize import Run
-from . import choices, eigen, factors, householder, sharded
+from . import choices, eigen, factors, householder, sharded, signatures
 from .choices import identity
 from .options import letter, options
+from .signatures import signature
 
-__all__ = ["TARGETS", "identity", "letter", "meaning", "options", "register", "unregister"]
+__all__ = ["SIGNATURES", "TARGETS", "identity", "infer", "letter", "meaning", "options", "register", "unregister"]
 
 Evaluate = Callable[..., Value]
 
@@ -45,49 +48,73 @@ _MARKERS = (
     "xla.sdy.FuncResultSharding",
 )  # fmt: skip
 
-# LAPACK's routines by their names without the letter of the element type, for real and complex types.
-_LAPACK: dict[str, tuple[str, Evaluate]] = {
-    "geqrf": ("sdcz", householder.qr),
-    "geqp3": ("sdcz", householder.pivoted_qr),
-    "orgqr": ("sd", householder.product_of_householder_reflectors),
-    "ungqr": ("cz", householder.product_of_householder_reflectors),
-    "gehrd": ("sdcz", householder.hessenberg),
-    "sytrd": ("sd", householder.tridiagonal),
-    "hetrd": ("cz", householder.tridiagonal),
-    "syevd": ("sd", eigen.syevd),
-    "heevd": ("cz", eigen.syevd),
-    "geev": ("sdcz", eigen.geev),
-    "gees": ("sdcz", eigen.gees),
-    "getrf": ("sdcz", factors.getrf),
-    "potrf": ("sdcz", factors.potrf),
-    "trsm": ("sdcz", factors.trsm),
-    "gesdd": ("sdcz", factors.gesdd),
-    "gesvd": ("sdcz", factors.gesdd),
-    "gtsv": ("sdcz", factors.gtsv),
-}
+_REFLECTORS = "T[..,m,n], T[..,k] -> T[..,m,n]"
+_SINGULAR = "T[..,m,n] -> T[..,m,n], R[..,k], T[..,m,p], T[..,q,n], s32[..]"
+_TRIDIAGONAL = "T[..,n,n] -> T[..,n,n], R[..,n], R[..,n-1], T[..,n-1], s32[..]"
+_SYSTEM = "T[..,p], T[..,n], T[..,q], T[..,n,m]"  # below, on and above the diagonal, and the right side
+_WORDS = "u32[..], u32[..], u32[..], u32[..] -> u32[..], u32[..]"
+_SIDES = {"compute_left": "NV", "compute_right": "VN"}
 
-TARGETS: dict[str, Evaluate] = {
-    **dynamic.TARGETS,
-    **dict.fromkeys(_MARKERS, identity),
-    **sharded.TARGETS,
-    **{f"lapack_{letter_}{name}_ffi": f for name, (letters, f) in _LAPACK.items() for letter_ in letters},
-    "ApproxTopK": choices.approximate_top_k,
-    "Eigh": eigen.eigh,
-    "LuDecomposition": factors.lu_decomposition,
-    "ProductOfElementaryHouseholderReflectors": householder.product_of_householder_reflectors,
-    "Qr": householder.qr,
-    "TopK": choices.top_k,
-    "dce_sink": choices.sink,
-    "cu_threefry2x32": choices.threefry,
-    "cu_threefry2x32_ffi": choices.threefry,
-}
+# LAPACK's routines: the name without the letter of the element type, the letters, the meaning, and what it takes and
+# gives, of which T is the type of the letter.
+_LAPACK: tuple[tuple[str, str, Evaluate, str, dict[str, Any]], ...] = (
+    ("geqrf", "sdcz", householder.qr, "T[..,m,n] -> T[..,m,n], T[..,k]", {}),
+    ("geqp3", "sdcz", householder.pivoted_qr, "T[..,m,n], s32[..,n] -> T[..,m,n], s32[..,n], T[..,k]", {}),
+    ("orgqr", "sd", householder.product_of_householder_reflectors, _REFLECTORS, {"check": signatures.needs_rows}),
+    ("ungqr", "cz", householder.product_of_householder_reflectors, _REFLECTORS, {"check": signatures.needs_rows}),
+    ("gehrd", "sdcz", householder.hessenberg, "T[..,n,n] -> T[..,n,n], T[..,n-1], s32[..]",
+     {"check": signatures.rows_to_reduce}),
+    ("sytrd", "sd", householder.tridiagonal, _TRIDIAGONAL, {"uplo": "LU"}),
+    ("hetrd", "cz", householder.tridiagonal, _TRIDIAGONAL, {"uplo": "LU"}),
+    ("syevd", "sd", eigen.syevd, "T[..,n,n] -> T[..,n,n], R[..,n], s32[..]", {"mode": "VN", "uplo": "LU"}),
+    ("heevd", "cz", eigen.syevd, "T[..,n,n] -> T[..,n,n], R[..,n], s32[..]", {"mode": "VN", "uplo": "LU"}),
+    ("geev", "sd", eigen.geev, "T[..,n,n] -> T[..,n], T[..,n], C[..,n,n], C[..,n,n], s32[..]", _SIDES),
+    ("geev", "cz", eigen.geev, "T[..,n,n] -> T[..,n], T[..,n,n], T[..,n,n], s32[..]", _SIDES),
+    ("gees", "sd", eigen.gees, "T[..,n,n] -> T[..,n,n], T[..,n,n], T[..,n], T[..,n], s32[..], s32[..]",
+     {"mode": "VN", "sort": "NS"}),
+    ("gees", "cz", eigen.gees, "T[..,n,n] -> T[..,n,n], T[..,n,n], T[..,n], s32[..], s32[..]",
+     {"mode": "VN", "sort": "NS"}),
+    ("getrf", "sdcz", factors.getrf, "T[..,m,n] -> T[..,m,n], s32[..,k], s32[..]", {}),
+    ("potrf", "sdcz", factors.potrf, "T[..,n,n] -> T[..,n,n], s32[..]", {"uplo": "LU"}),
+    ("trsm", "sdcz", factors.trsm, "T[..,p,p], T[..,m,n] -> T[..,m,n]",
+     {"check": signatures.side_to_solve, "side": "LR", "uplo": "LU", "diag": "NU", "trans_x": "NTC"}),
+    ("gesdd", "sdcz", factors.gesdd, _SINGULAR, {"check": signatures.singular_vectors, "mode": "ASN"}),
+    ("gesvd", "sdcz", factors.gesdd, _SINGULAR, {"check": signatures.singular_vectors, "mode": "ASN"}),
+    ("gtsv", "sdcz", factors.gtsv, f"{_SYSTEM} -> {_SYSTEM}, s32[..]", {"check": signatures.diagonals}),
+)  # fmt: skip
+
+# Each target's meaning, and what it takes and gives.
+_ROWS: dict[str, tuple[Evaluate, signatures.Infer]] = {
+    **{
+        f"lapack_{t}{name}_ffi": (function, signature(text, signatures.LAPACK_TYPES[t], **more))
+        for name, letters, function, text, more in _LAPACK
+        for t in letters
+    },
+    **dict.fromkeys(_MARKERS, (identity, signatures.unchanged)),
+    **{name: (function, signatures.divided) for name, function in sharded.TARGETS.items()},
+    "ApproxTopK": (choices.approximate_top_k, signatures.approximate_top_k),
+    "Eigh": (eigen.eigh, signature("T[..,n,n] -> T[..,n,n], R[..,n]")),
+    "LuDecomposition": (factors.lu_decomposition, signature("T[..,m,n] -> T[..,m,n], s32[..,k], s32[..,m]")),
+    "PadToStatic": (dynamic.pad_to_static, signatures.padded),
+    "ProductOfElementaryHouseholderReflectors": (
+        householder.product_of_householder_reflectors, signature(_REFLECTORS, check=signatures.needs_rows),
+    ),
+    "Qr": (householder.qr, signature("T[..,m,n] -> T[..,m,n], T[..,k]")),
+    "SliceToDynamic": (dynamic.slice_to_dynamic, signatures.sliced),
+    "TopK": (choices.top_k, signatures.top_k),
+    "dce_sink": (choices.sink, signatures.nothing),
+    **dict.fromkeys(("cu_threefry2x32", "cu_threefry2x32_ffi"), (choices.threefry, signature(_WORDS))),
+}  # fmt: skip
+
+TARGETS: dict[str, Evaluate] = {target: function for target, (function, _) in _ROWS.items()}
+SIGNATURES: dict[str, signatures.Infer] = {target: takes for target, (_, takes) in _ROWS.items()}
 _registered: dict[str, Evaluate] = {}
 
 
 def register(target: str, evaluate: Evaluate) -> None:
     """Give a custom-call target a meaning: `evaluate(instruction, *operand_values) -> Value`, for the whole process.
 
-    A target that has one already gets the new one.
+    A target that has one already gets the new one; of those in `TARGETS` the verifier still asks what it did before.
     """
     _registered[target] = evaluate
 
@@ -110,6 +137,15 @@ def meaning(instruction: Instruction) -> Evaluate:
             f"{hint} (refxla_spec.custom_calls.TARGETS lists them); give it one with refxla_spec.custom_calls.register"
         )
     return function
+
+
+def infer(instruction: Instruction, *operands: Shape) -> Shape:
+    """The shape of a custom call's result: as it is stated, unless the target has a meaning that says more.
+
+    Raises Violation for operands that such a target does not take, UnsupportedError for an option of an unknown value.
+    """
+    of_target = SIGNATURES.get(instruction.custom_call_target)
+    return of_target(instruction, *operands) if of_target else instruction.shape
 
 
 def evaluate(instruction: Instruction, *operands: Value, run: Run, device: Device) -> Value:

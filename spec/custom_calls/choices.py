@@ -38,7 +38,7 @@ def top_k(instruction: Instruction, operand: Array) -> tuple[Array, Array]:
     return top(operand, instruction.shape.elements[0].dimensions[-1], largest=True)
 
 
-def approximate_top_k(instruction: Instruction, *operands: Array, run: Run) -> tuple[Array, ...]:
+def approximate_top_k(instruction: Instruction, *operands: Array, run: Run) -> Value:
     """ApproxTopK: the first elements in the order of a comparator, as `sort` finds them, along reduction_dim.
 
     The operands are N arrays and N initial values, which stand for elements that are not there. An implementation may
@@ -49,13 +49,12 @@ def approximate_top_k(instruction: Instruction, *operands: Array, run: Run) -> t
     axis = int(options(instruction, reduction_dim=arrays[0].ndim - 1)["reduction_dim"])
     shapes = instruction.shape.elements or (instruction.shape,)
     count = shapes[0].dimensions[axis]
-    if count > arrays[0].shape[axis]:
-        raise UnsupportedError(f"{instruction.name}: {count} elements of {arrays[0].shape[axis]} are asked for")
     moved = [np.moveaxis(a, axis, -1) for a in arrays]
     rows = [m.reshape(-1, m.shape[-1]) for m in moved]
     order = sorted_order(comparator, rows, run)[:, :count]
     results = (np.take_along_axis(r, order, 1).reshape(*moved[0].shape[:-1], count) for r in rows)
-    return tuple(np.ascontiguousarray(np.moveaxis(f, -1, axis)) for f in results)
+    first = tuple(np.ascontiguousarray(np.moveaxis(f, -1, axis)) for f in results)
+    return first if instruction.shape.is_tuple else first[0]
 
 
 def threefry(instruction: Instruction, key_low: Array, key_high: Array, x: Array, y: Array) -> tuple[Array, Array]:

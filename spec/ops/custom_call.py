@@ -1,8 +1,8 @@
 """An operation that HLO does not have, by its name: custom_call_target says which.
 
-The result has the shape that the instruction states. The targets that have a meaning here stand in the folder
-`custom_calls/`, and `refxla_spec.custom_calls.register` adds to them. A program with any other target is valid and
-cannot be evaluated.
+The targets that have a meaning here stand in the folder `custom_calls/`, with what they take and give, and
+`refxla_spec.custom_calls.register` adds to them. A program with any other target is valid and cannot be evaluated. The
+result of a target that is registered or has no meaning has the shape that the instruction states.
 """
 
 from __future__ import annotations
@@ -48,12 +48,16 @@ ATTRIBUTES = {
     "padding_type": Attribute(ENUM, "PADDING_INVALID", "its kind of padding"),
     "operand_precision": Attribute(ENUMS, (), "how exact an implementation must be"),
 }
-CONSTRAINTS = {"C1": "custom_call_target is not empty"}
+CONSTRAINTS = {
+    "C1": "custom_call_target is not empty",
+    "C2": "a target that has a meaning here has the operands and options that it takes",
+    "C3": "the result of such a target has the shape that follows from its operands and options",
+}
 
 
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
     require(bool(instruction.custom_call_target), "C1", "custom_call_target is empty")
-    return instruction.shape
+    return custom_calls.infer(instruction, *operands)
 
 
 def evaluate(instruction: Instruction, *operands: Value, run: Run, device: Device) -> Value:
@@ -86,4 +90,10 @@ EXAMPLES = (
     ),
 )
 
-COUNTEREXAMPLES = {"C1": 'x = f32[2] parameter(0)\nROOT r = f32[2] custom-call(x), custom_call_target=""'}
+COUNTEREXAMPLES = {
+    "C1": 'x = f32[2] parameter(0)\nROOT r = f32[2] custom-call(x), custom_call_target=""',
+    "C2": """x = f32[2,3] parameter(0)
+             ROOT r = (f32[2,3], f32[3]) custom-call(x), custom_call_target="Eigh" """,
+    "C3": """x = f32[3,3] parameter(0)
+             ROOT r = (f32[3,3], f32[1]) custom-call(x), custom_call_target="Eigh" """,
+}

@@ -72,9 +72,21 @@ def test_types(type):
 
 
 @pytest.mark.parametrize(
+    ("type", "start", "step", "limit", "turns"),
+    [("s4", -8, 3, 7, 5), ("u4", 0, 5, 15, 3), ("s2", -2, 1, 1, 3), ("u2", 0, 1, 3, 3), ("u1", 0, 1, 1, 1)],
+)
+def test_counters_of_less_than_a_byte(type, start, step, limit, turns):
+    text = program(start, step, limit, type=type)
+    assert counter_of(loop_of(text)) == Counter(0, start, step, turns)
+    got = refxla.compile(text)(np.zeros(3, np.float32))
+    assert got[0] == start + turns * step and got[1][0] == sum(range(start, limit, step))
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"limit": 127, "step": 2, "type": "s8"},  # the counter wraps
+        {"limit": 7, "step": 2, "type": "s4"},
         {"counting": "next = {t}[] multiply(i, one)", "step": 2, "start": 1},
         {"counting": "next = {t}[] subtract(one, i)"},
         {"test": "ROOT p = pred[] constant(false)"},

@@ -136,6 +136,21 @@ def test_what_the_text_already_shows(text, kind, message):
     assert re.search(message, str(error)), str(error)
 
 
+@pytest.mark.parametrize(
+    ("of_g", "of_e", "line"),
+    [
+        ("call(x), to_apply=f", "call(x), to_apply=f", 5),
+        ("negate(x)", "while(x), condition=e, body=f", 7),
+        ("negate(x)", "call(x), to_apply=e", 7),
+    ],
+)
+def test_a_computation_that_calls_itself_is_placed_at_the_call(of_g, of_e, line):
+    one = "{} {{ x = f32[] parameter(0)\n ROOT r = f32[] {} }}\n".format
+    text = "HloModule m\n" + one("f", "call(x), to_apply=g") + one("g", of_g) + one("ENTRY e", of_e)
+    error = str(fail(text, InvalidProgramError))
+    assert error.startswith(f"line {line}, column 7: ") and "calls itself (through r of " in error
+
+
 def test_every_truncation_is_a_parse_error():
     entry, end = TEXT.index("ENTRY"), TEXT.rindex("}")
     whole = TEXT.rindex("}", 0, entry) + 1  # a module that ends after another computation has that one as its entry
