@@ -111,11 +111,32 @@ def narrow_accumulation(truth: Lie, i: Instruction, *values: Array) -> Value:
         return truth(i, *values)
     if i.opcode == "reduce-window":
         return truth(i, *values)
-    x, total = np.moveaxis(values[0], i.dimensions[0], 0), None
-    total = np.broadcast_to(values[1], x.shape[1:])
-    for row in x:
-        total = round_to(total.astype(np.float64) + row.astype(np.float64), t)
+    return _narrow_sum(values[0], values[1], i.dimensions[0])
+
+
+def _narrow_sum(x: Array, start: Array, d: int) -> Array:
+    rows = np.moveaxis(x, d, 0)
+    total = np.broadcast_to(start, rows.shape[1:])
+    for row in rows:
+        total = round_to(total.astype(np.float64) + row.astype(np.float64), type_of(x))
     return np.array(total)
+
+
+@of_operation("reduce", tools=("suite", "check"))
+def narrow_accumulation_of_several(truth: Lie, i: Instruction, *values: Array) -> Value:
+    """Where several arrays are reduced together, sums of narrow numbers are rounded after each addition."""
+    results, n = truth(i, *values), len(values) // 2
+    if not isinstance(results, tuple) or len(i.dimensions) != 1 or i.to_apply.root.opcode != "tuple":
+        return results
+    combined = zip(i.to_apply.root.operands, results, values[:n], values[n:], strict=True)
+    return tuple(
+        _narrow_sum(x, start, i.dimensions[0]) if c.opcode == "add" and _is_narrow(x) else result
+        for c, result, x, start in combined
+    )
+
+
+def _is_narrow(x: Array) -> bool:
+    return type_of(x).is_float and type_of(x).bits < 32
 
 
 def _one_after_another(

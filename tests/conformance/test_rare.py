@@ -138,6 +138,14 @@ def test_a_variance_of_one_pass_is_met(t):
     assert len(cases) == 3 and found == [c.name for c in cases]
 
 
+def test_a_narrow_sum_beside_another_reduction_is_met():
+    """In each type, and beside each operation."""
+    cases = [c for c in cases_of("reduce") if "/independent_" in c.name]
+    found = list(caught("reduce", sums.narrow_accumulation_of_several, cases))
+    labels = ("bf16", "f16", "f8e5m2", "f8e4m3fn", "add_add", "add_maximum", "add_multiply", "minimum_add", "squares")
+    assert all(any(label in name for name in found) for label in labels)
+
+
 LIES = {
     "constant": (
         rare.constants_of_six_digits,

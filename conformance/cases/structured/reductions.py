@@ -124,6 +124,9 @@ SHAPES = (  # dimensions, which are reduced
     ((1000,), (0,)),
 )
 
+NARROW = (((4, 33), 1), ((33, 4), 0), ((100,), 0), ((3, 37, 5), 1))  # dimensions, which one is reduced
+NARROWEST = (((16, 5), 1), ((5, 16), 0))  # of f8, of which a sum of many terms could be anything
+
 
 def cases(thorough: bool) -> Iterator[Case]:
     """reduce, then reduce-window, then select-and-scatter."""
@@ -133,6 +136,54 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _not_finite()
     yield from _cubes()
     yield from _in_order()
+    yield from _independent()
+
+
+def _independent() -> Iterator[Case]:
+    """Several arrays of a narrow type that are reduced together, each by an operation of its own: each sum among them
+    is held to f32, as by itself."""
+    for t in ("bf16", "f16", "f8e5m2", "f8e4m3fn"):
+        for opcodes in (("add", "add"), ("add", "maximum"), ("add", "multiply"), ("minimum", "add")):
+            forms = NARROW if t == "bf16" else NARROW[:2] if t == "f16" else NARROWEST
+            for n, (dims, d) in enumerate(forms):
+                rng = seeded(f"reduce/independent_{t}_{opcodes}_{n}")
+                xs = [_terms(rng, opcode, t, dims) for opcode in opcodes]
+                yield _together(f"{t}_{n}", opcodes, d, xs)
+    rng = seeded("reduce/independent")
+    xs = [_terms(rng, "add", t, (4, 33)) for t in ("bf16", "bf16", "s32")]
+    yield _together("mixed", ("add", "maximum", "add"), 1, xs)
+    yield _together("squares", ("add", "add"), 1, xs[:1], "x = _ multiply(p0, p0)\n")
+
+
+def _terms(rng: np.random.Generator, opcode: str, t: str, dims: tuple[int, ...]) -> np.ndarray:
+    """Terms of sums are positive, and factors 1 and -1, and a few times 2 and 0.5, so that no product overflows."""
+    x = random_values(rng, t, dims) if ELEMENT_TYPES[t].is_float else small_integers(rng, t, dims)
+    if opcode != "multiply":
+        return np.abs(x * x.dtype.type(4)) if opcode == "add" else x
+    factors = rng.choice((1.0, -1.0), dims)
+    factors.reshape(-1)[::25] *= rng.choice((0.5, 2.0), -(-factors.size // 25))
+    return factors.astype(x.dtype)
+
+
+def _together(variant: str, reducers: Sequence[str], d: int, inputs: Sequence[np.ndarray], lines: str = "") -> Case:
+    """Arrays reduced together, each by its reducer: the inputs, and behind them x, which `lines` make of them."""
+    given = [(f"p{n}", str(Shape.of(x).element_type)) for n, x in enumerate(inputs)]
+    names, types = zip(*given, *([("x", given[-1][1])] if lines else []), strict=True)
+    inits = "".join(f"c{n} = {t}[] constant({_neutral(reducers[n], t)})\n" for n, t in enumerate(types))
+    starts = ", ".join(f"c{n}" for n in range(len(names)))
+    line = f"ROOT r = _ reduce({', '.join(names)}, {starts}), dimensions={{{d}}}, to_apply=each"
+    label = f"independent_{'_'.join(reducers)}_{variant}"
+    return structured("reduce", label, lines + inits + line, *inputs, before=_each(reducers, types))
+
+
+def _each(reducers: Sequence[str], types: Sequence[str]) -> str:
+    """A computation of two times as many scalars, which combines each with its like."""
+    sides = [(side, n, t) for side in "ab" for n, t in enumerate(types)]
+    lines = [f"{side}{n} = {t}[] parameter({k})" for k, (side, n, t) in enumerate(sides)]
+    lines += [f"r{n} = {t}[] {o}(a{n}, b{n})" for n, (o, t) in enumerate(zip(reducers, types, strict=True))]
+    results = ", ".join(f"r{n}" for n in range(len(types)))
+    result = f"({', '.join(f'{t}[]' for t in types)})"
+    return "each {\n  " + "\n  ".join([*lines, f"ROOT r = {result} tuple({results})"]) + "\n}\n"
 
 
 def _in_order() -> Iterator[Case]:
