@@ -6,7 +6,7 @@ opcode without a row (`row` raises UnsupportedError).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -155,7 +155,39 @@ def _packed(i: Instruction, number: int) -> str:
 
 def _updating(i: Instruction, number: int) -> str:
     """The operand access of a dynamic-update-slice, whose operands are (operand, update, start indices ...)."""
-    return (IN_MEMORY, UPDATE)[number] if number < 2 else ANY_INDEX
+    if number == 0 or _reads_elsewhere(i, i.operands[number]):
+        return IN_MEMORY
+    return UPDATE if number == 1 else ANY_INDEX
+
+
+_LEAST_COPY = 4096  # bytes of an array that is not copied for a kernel that reads all over what it updates
+_LOOKED_AT = 64  # instructions
+
+
+def _reads_elsewhere(i: Instruction, value: Instruction) -> bool:
+    """Whether a value is computed of other elements of an array than those that a dynamic-update-slice overwrites. One
+    kernel of both would need a copy of the array, so a small value is computed before."""
+    array, update, *starts = i.operands
+    if array.shape.bytes < _LEAST_COPY or array.shape.size <= 2 * update.shape.size:
+        return False
+    cone, seen = [value], {value}
+    while cone and len(seen) <= _LOOKED_AT:
+        x = cone.pop()
+        if x.opcode not in ROWS or ROWS[x.opcode].op_class not in (ELEMENTWISE, MOVEMENT):
+            continue
+        if array in x.operands and not (x.opcode == "dynamic-slice" and _is_place(x, update.shape.dimensions, starts)):
+            return True
+        cone += [o for o in x.operands if o not in seen]
+        seen.update(x.operands)
+    return False
+
+
+def _is_place(i: Instruction, dimensions: tuple[int, ...], starts: Sequence[Instruction]) -> bool:
+    """Whether a dynamic-slice has these dimensions and start indices."""
+    pairs = zip(i.operands[1:], starts, strict=True)
+    return i.shape.dimensions == dimensions and all(
+        a is b or a.opcode == b.opcode == "constant" and a.literal == b.literal for a, b in pairs
+    )
 
 
 _CONE = 12  # instructions of a cone that is evaluated in the place of a load

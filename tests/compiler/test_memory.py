@@ -380,6 +380,46 @@ def test_a_conditional_update_copies_nothing():
     assert not [s for s in p.all_steps(loop.body) if isinstance(s, p.Copy) and plan.buffers[s.target].bytes == 256]
 
 
+# What a step of a loop writes at place n of x = s32[2000], and whether it reads other places of x.
+UPDATES = {
+    "of the place itself": ("v = s32[1] add(here, here)", 0),
+    "of the place before": ("v = s32[1] add(here, before)", 0),
+    "of a fixed place": ("f = s32[1] slice(x), slice={[7:8]}\nv = s32[1] subtract(f, here)", 0),
+    "of half of it": ("f = s32[1500] slice(x), slice={[0:1500]}\nv = s32[1500] negate(f)", 1),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_an_update_that_is_computed_of_other_places(name):
+    """A small one is computed before the array is updated in place, which is copied for a large one alone."""
+    lines, copies = UPDATES[name]
+    text = f"""HloModule m
+        body {{ s = (s32[], s32[2000]) parameter(0)
+            n = s32[] get-tuple-element(s), index=0
+            x = s32[2000] get-tuple-element(s), index=1
+            one = s32[] constant(1)
+            m = s32[] subtract(n, one)
+            here = s32[1] dynamic-slice(x, n), dynamic_slice_sizes={{1}}
+            before = s32[1] dynamic-slice(x, m), dynamic_slice_sizes={{1}}
+            {lines}
+            y = s32[2000] dynamic-update-slice(x, v, n)
+            next = s32[] add(n, one)
+            ROOT r = (s32[], s32[2000]) tuple(next, y) }}
+        test {{ s = (s32[], s32[2000]) parameter(0)
+            n = s32[] get-tuple-element(s), index=0
+            most = s32[] constant(300)
+            ROOT p = pred[] compare(n, most), direction=LT }}
+        ENTRY e {{ x = s32[2000] parameter(0)
+            one = s32[] constant(1)
+            s = (s32[], s32[2000]) tuple(one, x)
+            w = (s32[], s32[2000]) while(s), condition=test, body=body
+            ROOT r = s32[2000] get-tuple-element(w), index=1 }}"""
+    plan = check(text, [np.random.default_rng(0).integers(-9, 9, 2000).astype(np.int32)])
+    (loop,) = (step for step in plan.steps if isinstance(step, p.Repeat))
+    large = [s for s in p.all_steps(loop.body) if isinstance(s, p.Copy) and plan.buffers[s.target].bytes == 8000]
+    assert len(large) == copies, str(plan)
+
+
 # The lines after two parameters: x = s32[3], i = s32[3,1].
 AT = "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"
 ENTRIES = {
