@@ -46,13 +46,14 @@ cpdef object infer(object instruction):
         ) from problem
 
 
-def make(opcode, *operands, name=None, shape=None, **attributes):
+def make(opcode, *operands, name=None, shape=None, backend_config=None, **attributes):
     """A new instruction. Its shape is inferred; `shape` is needed where it does not follow from the operands.
 
     A shape that is given must be the inferred one but for the layout. The caller puts the instruction into a computation
     after its operands. Raises InvalidProgramError for a broken rule.
     """
     instruction = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
+    instruction.backend_config = backend_config  # which says what a custom call gives
     inferred = infer(instruction)
     if shape is None:
         instruction.shape = inferred

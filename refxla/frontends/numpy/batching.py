@@ -189,9 +189,8 @@ class _Batch:
 
     def remake(self, i: I, operands: Sequence[I], shape: Shape, **attributes: Any) -> I:
         """The same operation of other operands, with some attributes changed."""
-        instruction = self.b.make(i.opcode, *operands, shape=shape, **{**i.attributes, **attributes})
-        instruction.backend_config = i.backend_config
-        return instruction
+        changed = {**i.attributes, **attributes}
+        return self.b.make(i.opcode, *operands, shape=shape, backend_config=i.backend_config, **changed)
 
 
 _RULES: dict[str, Rule] = {}

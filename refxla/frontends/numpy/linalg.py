@@ -75,10 +75,8 @@ def _call(
     b = a.build
     parts = [Shape(BY_DTYPE[numpy.dtype(t)], s) for s, t in shapes]
     shape = parts[0] if len(parts) == 1 else Shape.tuple_of(*parts)
-    call = b.make(
-        "custom-call", a.instruction, *(o.instruction for o in others), shape=shape, custom_call_target=target
-    )
-    call.backend_config = options
+    operands = (a.instruction, *(o.instruction for o in others))
+    call = b.make("custom-call", *operands, shape=shape, custom_call_target=target, backend_config=options)
     if len(parts) == 1:
         return [wrap(b, call)]
     return [wrap(b, b.make("get-tuple-element", call, index=n)) for n in range(len(parts))]

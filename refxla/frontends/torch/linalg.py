@@ -28,9 +28,8 @@ def _letter(x: I) -> str:
 def _call(b: Lowering, target: str, operands: Sequence[I], *shapes: Shape, **options: str) -> list[I]:
     """The results of a custom call, of these shapes; LAPACK's options are letters."""
     shape = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
-    call = b.make("custom-call", *operands, shape=shape, custom_call_target=target)
-    if options:
-        call.backend_config = "{" + ", ".join(f"{k} = {ord(v)} : ui8" for k, v in options.items()) + "}"
+    letters = "{" + ", ".join(f"{k} = {ord(v)} : ui8" for k, v in options.items()) + "}" if options else None
+    call = b.make("custom-call", *operands, shape=shape, custom_call_target=target, backend_config=letters)
     if len(shapes) == 1:
         return [call]
     return [b.make("get-tuple-element", call, index=n) for n in range(len(shapes))]
