@@ -121,6 +121,8 @@ def test_against_xla(name):
     ],
 )
 def test_shardings_against_xla(sharding):
+    if "=max{" in sharding and oracle.version().startswith("0.10."):
+        pytest.skip(f"jaxlib {oracle.version()} knows sums alone")
     text = f"HloModule m\nENTRY e {{ ROOT x = f32[8,8] parameter(0), sharding={sharding} }}"
     proto = oracle.xla_proto(text)
     theirs = from_proto(proto)
