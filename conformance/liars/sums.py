@@ -381,7 +381,7 @@ def scale_ignored(truth: Lie, i: Instruction, a: Array, b: Array, scale: Array, 
 @of_operation("batch-norm-training", tools=("suite", "check"))
 def variance_in_one_pass(truth: Lie, i: Instruction, x: Array, scale: Array, offset: Array) -> Value:
     """The variance is the mean of the squares less the square of the mean."""
-    value, mean, variance = truth(i, x, scale, offset)  # type: ignore[misc]
+    value, mean, variance = truth(i, x, scale, offset)
     if x.size and type_of(x).bits > 16:  # of narrower types the sums are taken in f32
         others = tuple(d for d in range(x.ndim) if d != i.feature_index)
         variance = np.mean(x * x, others, x.dtype) - np.mean(x, others, x.dtype) ** 2

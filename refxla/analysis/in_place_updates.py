@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from refxla_spec.module import Instruction
 
-from ..ir.op_table import ELEMENTWISE, ROWS
+from ..ir.op_table import ELEMENTWISE, ROWS, is_slice_at
 
 
 def reads_where_it_writes(
@@ -28,17 +28,12 @@ def reads_where_it_writes(
             if is_updated(i):
                 return False
         elif i.opcode == "dynamic-slice" and is_updated(i.operands[0]):
-            alike = i.shape.dimensions == update.shape.dimensions and all(map(_same, i.operands[1:], starts))
-            if not (aligned and alike):
+            if not (aligned and is_slice_at(i, update, starts)):
                 return False
             waiting += [(s, False) for s in i.operands[1:]]
         else:
             waiting += [(o, aligned and _keeps_places(i, o)) for o in i.operands]
     return True
-
-
-def _same(a: Instruction, b: Instruction) -> bool:
-    return a is b or a.opcode == b.opcode == "constant" and a.literal == b.literal
 
 
 def _keeps_places(i: Instruction, operand: Instruction) -> bool:

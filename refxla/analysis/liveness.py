@@ -29,9 +29,11 @@ Uses = dict[int, tuple[bool, int]]
 
 def live_ranges(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> dict[int, Range]:
     """The live range of each buffer that the steps use, by its number."""
-    everywhere = _Walk(kernels, {}).steps(steps)
-    walk = _Walk(kernels, everywhere)
-    walk.steps(steps)
+    walk = _Walk(kernels, {})
+    everywhere = walk.steps(steps)
+    if walk.has_branches:  # is what some of them leave as it is used elsewhere?
+        walk = _Walk(kernels, everywhere)
+        walk.steps(steps)
     for first, last, inside in walk.loops:
         for buffer, (overwritten, count) in inside.items():
             if not overwritten or count < everywhere[buffer][1]:
@@ -46,6 +48,7 @@ class _Walk:
 
     def __init__(self, kernels: Sequence[p.Kernel], everywhere: Uses) -> None:
         self.kernels, self.everywhere = kernels, everywhere
+        self.has_branches = False
         self.point = 0
         self.parallel = 0  # walks in progress of what is one point
         self.ranges: dict[int, Range] = {}
@@ -97,7 +100,7 @@ class _Walk:
                     _add(uses, self.loop(first, inside))
                 case p.Branch(index, branches):
                     self.mention(uses, [index], False)
-                    _add(uses, _either([self.steps(branch) for branch in branches], self.everywhere))
+                    _add(uses, self.either([self.steps(branch) for branch in branches]))
         return uses
 
     def loop(self, first: int, inside: Uses) -> Uses:
@@ -105,6 +108,20 @@ class _Walk:
         self.next()
         self.loops.append((first, self.point, dict(inside)))
         return inside
+
+    def either(self, branches: Sequence[Uses]) -> Uses:
+        """What is used where one of several branches is taken: a buffer that all branches overwrite first is
+        overwritten; or all that use it, if nothing else does, as the counts of its uses `everywhere` say."""
+        self.has_branches = True
+        uses: Uses = {}
+        for branch in branches:
+            for buffer, (overwritten, count) in branch.items():
+                others, before = uses.get(buffer, (True, 0))
+                uses[buffer] = others and overwritten, before + count
+        for buffer, (overwritten, count) in uses.items():
+            if overwritten and not all(buffer in branch for branch in branches):
+                uses[buffer] = buffer not in self.everywhere or self.everywhere[buffer][1] == count, count
+        return uses
 
     # -- kernels -------------------------------------------------------------------------------------------------------
 
@@ -156,8 +173,7 @@ class _Walk:
                 if resumed is not None:
                     self.mention(uses, [buffers[resumed.progress]], False)
                     self.mention(uses, [buffers[resumed.more]], True)
-                either = _either([self.calls(kernel, buffers, calls) for calls in branches], self.everywhere)
-                _add(uses, either)
+                _add(uses, self.either([self.calls(kernel, buffers, calls) for calls in branches]))
                 if resumed is not None:  # it is launched again where it was left
                     self.loop(first, uses)
             case m.FrameBody(call, promoted):
@@ -216,17 +232,3 @@ def _add(uses: Uses, more: Uses) -> None:
     for buffer, (overwritten, count) in more.items():
         first, before = uses.get(buffer, (overwritten, 0))
         uses[buffer] = first, before + count
-
-
-def _either(branches: Sequence[Uses], everywhere: Uses) -> Uses:
-    """What is used where one of several branches is taken: a buffer that all branches overwrite first is overwritten;
-    or all that use it, if nothing else does, as the counts of its uses `everywhere` say."""
-    uses: Uses = {}
-    for branch in branches:
-        for buffer, (overwritten, count) in branch.items():
-            others, before = uses.get(buffer, (True, 0))
-            uses[buffer] = others and overwritten, before + count
-    for buffer, (overwritten, count) in uses.items():
-        if overwritten and not all(buffer in branch for branch in branches):
-            uses[buffer] = buffer not in everywhere or everywhere[buffer][1] == count, count
-    return uses

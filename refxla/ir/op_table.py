@@ -175,19 +175,21 @@ def _reads_elsewhere(i: Instruction, value: Instruction) -> bool:
         x = cone.pop()
         if x.opcode not in ROWS or ROWS[x.opcode].op_class not in (ELEMENTWISE, MOVEMENT):
             continue
-        if array in x.operands and not (x.opcode == "dynamic-slice" and _is_place(x, update.shape.dimensions, starts)):
+        if array in x.operands and not is_slice_at(x, update, starts):
             return True
         cone += [o for o in x.operands if o not in seen]
         seen.update(x.operands)
     return False
 
 
-def _is_place(i: Instruction, dimensions: tuple[int, ...], starts: Sequence[Instruction]) -> bool:
-    """Whether a dynamic-slice has these dimensions and start indices."""
-    pairs = zip(i.operands[1:], starts, strict=True)
-    return i.shape.dimensions == dimensions and all(
-        a is b or a.opcode == b.opcode == "constant" and a.literal == b.literal for a, b in pairs
-    )
+def is_slice_at(i: Instruction, update: Instruction, starts: Sequence[Instruction]) -> bool:
+    """Whether an instruction is a dynamic-slice of what an update with these start indices overwrites."""
+    alike = i.opcode == "dynamic-slice" and i.shape.dimensions == update.shape.dimensions
+    return alike and all(map(_same, i.operands[1:], starts))
+
+
+def _same(a: Instruction, b: Instruction) -> bool:
+    return a is b or a.opcode == b.opcode == "constant" and a.literal == b.literal
 
 
 _CONE = 12  # instructions of a cone that is evaluated in the place of a load

@@ -628,19 +628,19 @@ class ComputationScheduler:
             builder.copy(steps, source, target)
 
     def branch(self, n: int, i: Instruction) -> None:
-        """A conditional: each branch writes the same blocks, those of arrays that are updated where these lie."""
+        """A conditional: each branch writes the same blocks, of arrays that are updated those of the operands."""
         builder = self.builder
         index = builder.number[self.block_of(i.operands[0])]
-        owned = self._overwritable(n, i)
-        updated = self._updated(i, owned)
-        results = [b or builder.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(updated)]
+        owned = self._overwritable_blocks(n, i)
+        places = self._places(i, owned)
+        results = [b or builder.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(places)]
         block_count, branches = len(builder.blocks), []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
-            given = _bind(called, [self.block_of(o) for o in operand.operands])
-            old = {block: value for value, block in given.items()}
-            frame = ComputationScheduler(builder, called, given, owned)
-            frame.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(updated) if b is not None})
-            frame.assign_new_output_buffers([None if updated[k] else b for k, b in enumerate(results)])
+            parameters = _bind(called, [self.block_of(o) for o in operand.operands])
+            old = {block: value for value, block in parameters.items()}
+            frame = ComputationScheduler(builder, called, parameters, owned)
+            frame.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
+            frame.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
             steps = frame.run()
             self.write_back(frame, steps, results)
             branches.append(builder.merge(steps))
@@ -655,26 +655,24 @@ class ComputationScheduler:
             for gte in self.elements(i, k):
                 self.values[gte] = block
 
-    def _overwritable(self, n: int, i: Instruction) -> set[MemoryBlock]:
+    def _overwritable_blocks(self, n: int, i: Instruction) -> set[MemoryBlock]:
         """The blocks of a conditional's operands whose values nobody reads after it, and each branch under one name."""
         branches = [[(o, self.block_of(o)) for o in operand.operands] for operand in i.operands[1:]]
-        kept = {self.block_of(i.operands[0])}
+        excluded = {self.block_of(i.operands[0])}
         for operands in branches:
             blocks = [block for _, block in operands]
-            kept |= {block for o, block in operands if not self.is_last_use(o, n) or blocks.count(block) > 1}
-        return {block for operands in branches for _, block in operands} - kept
+            excluded |= {block for o, block in operands if not self.is_last_use(o, n) or blocks.count(block) > 1}
+        return {block for operands in branches for _, block in operands} - excluded
 
-    def _updated(self, i: Instruction, owned: Collection[MemoryBlock]) -> list[MemoryBlock | None]:
-        """For each result of a conditional the block of an operand that some branch hands on (as it is, or with slices
-        of it updated) if it may be overwritten."""
-        chosen: list[MemoryBlock | None] = []
+    def _places(self, i: Instruction, owned: Collection[MemoryBlock]) -> list[MemoryBlock | None]:
+        """For each result of a conditional the block of an operand that some branch returns, as it is or with slices
+        of it updated, if that may be overwritten; None for a result that needs a new one."""
+        places: list[MemoryBlock | None] = []
         for k, shape in enumerate(i.shape.elements):
-            origins = zip(branch_computations(i), i.operands[1:], strict=True)
-            values = (_element_of(operand, origin(root_leaves(called)[k], called)) for called, operand in origins)
-            alike = (v for v in values if v is not None and v.shape.element_type is shape.element_type)
-            blocks = (b for b in map(self.block_of, alike) if b in owned and b.bytes == shape.bytes and b not in chosen)
-            chosen.append(next(blocks, None))
-        return chosen
+            alike = (v for v in _returned(i, k) if v.shape.element_type is shape.element_type)
+            blocks = (b for b in map(self.block_of, alike) if b in owned and b.bytes == shape.bytes and b not in places)
+            places.append(next(blocks, None))
+        return places
 
     def host_call(self, n: int, i: Instruction) -> None:
         """A function of the host: it reads memory, and fills other memory."""
@@ -711,7 +709,16 @@ def root_leaves(computation: Computation) -> list[Instruction]:
     return list(root.operands) if root.opcode == "tuple" else [root]
 
 
-def origin(value: Instruction, computation: Computation) -> int | None:
+def _returned(i: Instruction, k: int) -> Iterator[Instruction]:
+    """The elements of a conditional's operands that its branches return as result k, as they are or with slices of them
+    updated."""
+    for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
+        value = _element_of(operand, _origin(root_leaves(called)[k], called))
+        if value is not None:
+            yield value
+
+
+def _origin(value: Instruction, computation: Computation) -> int | None:
     """The number of the element of a computation's parameter that a value is, whether or not slices of it are updated;
     None if it is computed otherwise."""
     numbers = {element: k for k, element in state_values(computation).items()}
@@ -734,9 +741,7 @@ def _begins_as(i: Instruction) -> Instruction | None:
     if source.opcode == "while":
         return _element_of(source.operands[0], i.index)
     if source.opcode == "conditional":
-        inside = zip(branch_computations(source), source.operands[1:], strict=True)
-        values = (_element_of(operand, origin(root_leaves(called)[i.index], called)) for called, operand in inside)
-        return next((v for v in values if v is not None), None)
+        return next(_returned(source, i.index), None)
     return None
 
 
