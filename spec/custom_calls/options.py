@@ -20,6 +20,11 @@ def letter(instruction: Instruction, name: str, default: str) -> str:
     return chr(int(options(instruction, **{name: ord(default)})[name]))
 
 
+def of_letters(**letters: str) -> str:
+    """The backend_config of options that are letters, as `letter` reads them."""
+    return "{" + ", ".join(f"{name} = {ord(value)} : ui8" for name, value in letters.items()) + "}"
+
+
 def _number(text: str) -> float:
     if text.lower() in ("true", "false"):
         return float(text.lower() == "true")

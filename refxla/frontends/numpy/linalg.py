@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy
+from refxla_spec.custom_calls.options import of_letters
 from refxla_spec.errors import EvaluationError
 from refxla_spec.types import BY_DTYPE, Shape
 
@@ -84,8 +85,7 @@ def _call(
 
 def _lapack(a: Traced, routine: str, shapes: list[tuple[tuple[int, ...], Any]], **options: Any) -> list[Traced]:
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[a.dtype.name]
-    text = ", ".join(f"{k} = {ord(v)} : ui8" for k, v in options.items())
-    return _call(a, f"lapack_{letter}{routine}_ffi", shapes, options=f"{{{text}}}")
+    return _call(a, f"lapack_{letter}{routine}_ffi", shapes, options=of_letters(**options))
 
 
 def _lu(a: Traced) -> tuple[Traced, Traced, Traced]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from refxla_spec.custom_calls.options import of_letters
 from refxla_spec.types import S32, Shape
 
 from .lowering import I, Lowering, NotLowered, lowers, overload_of, real_of, reducer
@@ -28,8 +29,8 @@ def _letter(x: I) -> str:
 def _call(b: Lowering, target: str, operands: Sequence[I], *shapes: Shape, **options: str) -> list[I]:
     """The results of a custom call, of these shapes; LAPACK's options are letters."""
     shape = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
-    letters = "{" + ", ".join(f"{k} = {ord(v)} : ui8" for k, v in options.items()) + "}" if options else None
-    call = b.make("custom-call", *operands, shape=shape, custom_call_target=target, backend_config=letters)
+    config = of_letters(**options) if options else None
+    call = b.make("custom-call", *operands, shape=shape, custom_call_target=target, backend_config=config)
     if len(shapes) == 1:
         return [call]
     return [b.make("get-tuple-element", call, index=n) for n in range(len(shapes))]
