@@ -39,7 +39,7 @@ REASONS = {
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
 }
 
-cdef int LARGEST = 200  # members of a group
+cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again

@@ -18,6 +18,7 @@ from refxla_spec.types import ELEMENT_TYPES
 from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
 from ...analysis.accumulation import is_narrow
 from ...analysis.index_expression import Index, constant, delinearize, variable
+from ...analysis.instruction_parallelism import vectors_at_once
 from ...device.description import LINE, Target
 from ...ir.op_table import ELEMENTWISE, ROWS, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
@@ -40,6 +41,7 @@ EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
+LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
 CUT_FROM = 1024
 MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
 COSTLY_CUT_FROM = 32  # where they take functions, which are worth computing in vectors
@@ -178,7 +180,8 @@ class _Nest(IndexSpace):
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
         self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
-        may_be_non_temporal = self.transpose is None and not self.is_dear
+        self.vectors = vectors_at_once(fusion.instructions, segment.size) if target.clang else 1
+        may_be_non_temporal = self.transpose is None and not self.is_dear and self.vectors == 1
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
         )
@@ -397,6 +400,8 @@ class _Nest(IndexSpace):
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
             if self.is_written_out:
                 block.line("#pragma unroll")
+            elif self.vectors > 1 and high - low + 1 >= LEAST_ALTERNATED:
+                block.line(f"#pragma clang loop interleave_count({self.vectors})")
             with strip.loop(within) as inner:
                 body(inner)
         else:
