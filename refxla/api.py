@@ -50,6 +50,12 @@ class Exported(Protocol):
     def mlir_module_serialized(self) -> bytes: ...
 
 
+class Lowered(Protocol):
+    """A jax.stages.Lowered."""
+
+    def compiler_ir(self, dialect: str | None = None) -> object: ...
+
+
 def load(
     path: str | Path, *, device: str | Device | None = None, machine_code: bool = True
 ) -> Compiled | SavedFunction:
@@ -103,16 +109,15 @@ def compile(
 
 @overload
 def compile(
-    source: Exported,
+    source: Exported | Lowered,
     *,
     device: str | Device | None = None,
     without: Collection[str] = (),
     tune: bool = False,
     winograd: bool = False,
     lenient: bool = False,
-    elided: str | None = None,
     linear_algebra: str | None = None,
-) -> Compiled | Reference: ...
+) -> CompiledFunction[..., object]: ...
 
 
 @overload
@@ -147,14 +152,15 @@ def compile(
     """Compile a program for an OpenCL device.
 
     `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is
-    StableHLO, which jaxlib converts: text, bytecode, a portable artifact, the path of a file with one of them, or a
-    jax.export.Exported. The result is a Compiled; it is called with the flattened arrays of the parameters and gives
-    the array, or the tuple of arrays, of the result.
+    StableHLO, which jaxlib converts: text, bytecode, a portable artifact, or the path of a file with one of them. The
+    result is a Compiled; it is called with the flattened arrays of the parameters and gives the array, or the tuple of
+    arrays, of the result.
 
     Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`), a model of PyTorch (for
-    inference), or a function of NumPy (any other callable), compiled for example `arguments` or at its first call. The
-    result takes and gives what the function does; in a class it is a method, and a classmethod or staticmethod stays
-    one. Arguments of a function of NumPy or plain JAX that are named in `static_argnums` (by their places) or
+    inference), or a function of NumPy (any other callable), compiled for example `arguments` or at its first call; or
+    what JAX made of a function for certain arguments, a jax.stages.Traced, Lowered or Compiled or a
+    jax.export.Exported, compiled at once. The result takes and gives what the function does; in a class it is a method,
+    and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are named in `static_argnums` (by their places) or
     `static_argnames` are part of the program by their values.
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
