@@ -160,8 +160,8 @@ def compile(
     inference), or a function of NumPy (any other callable), compiled for example `arguments` or at its first call; or
     what JAX made of a function for certain arguments, a jax.stages.Traced, Lowered or Compiled or a
     jax.export.Exported, compiled at once. The result takes and gives what the function does; in a class it is a method,
-    and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are named in `static_argnums` (by their places) or
-    `static_argnames` are part of the program by their values.
+    and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are named in
+    `static_argnums` (by their places) or `static_argnames` are part of the program by their values.
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
     None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
