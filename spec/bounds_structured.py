@@ -36,7 +36,7 @@ from .dynamic import meet
 from .module import Computation, Instruction
 from .numerics import component_type, total_order_key, type_of
 from .operation import operation
-from .sorting import sorted_order
+from .sorting import ordered, sorted_order
 from .types import Array, Value
 from .vectorize import binary_opcode, lift, widening
 
@@ -375,19 +375,24 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
 
 
 def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
-    """Sorted rows fall into groups that their errors keep apart; inside a group any element may be anywhere."""
-    if exact(errors):
-        return no_error(result)
+    """Sorted rows fall into groups that their errors keep apart; inside a group any element may be anywhere. Of rows
+    that the comparator gives no order, nothing is known."""
     (axis,) = i.dimensions
 
     def rows(a: Array) -> Array:
         moved = np.moveaxis(a, axis, -1)
         return moved.reshape(prod(moved.shape[:-1]), moved.shape[-1])
 
+    is_exact = exact(errors)
     errors = meet([filled(v, e) for v, e in zip(values, errors, strict=True)])
     values = meet(values)  # of dynamic sizes the smallest counts
     flat, es = [rows(v) for v in values], [rows(e) for e in errors]
+    if not flat[0].size:
+        return no_error(result)
     order = sorted_order(i.to_apply, flat, self.interpreter.run)
+    decided = ordered(i.to_apply, flat, order, self.interpreter.run)
+    if is_exact and decided.all():
+        return no_error(result)
     flat, es = ([np.take_along_axis(a, order, 1) for a in side] for side in (flat, es))
     lifted = lift(i.to_apply, flat[0][:, 1:].shape)
     if lifted is None:
@@ -399,7 +404,7 @@ def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
     swapped = ([side for pair in part for side in pair[::-1]] for part in pairs)
     _, back = self.run(lifted, *swapped)
     open_ = (filled(used[0], forth) > 0) | (filled(used[0], back) > 0)
-    bounds = [_group_error(a, e, open_) for a, e in zip(flat, es, strict=True)]
+    bounds = [np.where(decided[:, None], _group_error(a, e, open_), np.inf) for a, e in zip(flat, es, strict=True)]
     shape = np.moveaxis(values[0], axis, -1).shape
     bounds = [np.moveaxis(f.reshape(shape), -1, axis) for f in bounds]
     return tuple(bounds) if isinstance(result, tuple) else bounds[0]

@@ -69,7 +69,7 @@ DECIDING = frozenset(
 # Operations that round nothing: what they give is exact for exact operands.
 _MOVING = EXACT | frozenset(
     "get-tuple-element domain opt-barrier add-dependency tuple broadcast reshape dynamic-reshape transpose reverse "
-    "slice copy bitcast pad concatenate dynamic-slice dynamic-update-slice set-dimension-size gather sort topk".split()
+    "slice copy bitcast pad concatenate dynamic-slice dynamic-update-slice set-dimension-size gather topk".split()
 )
 
 
@@ -233,6 +233,8 @@ class Ensemble:
             value = self._tried(m, center, partial(run.erring, i, inputs, noise if errs else None))
             if errs and noise.errs and not noise.narrow or i.opcode in ROUNDING and not agreed[m]:
                 value = run.beside(value, center, noise.deviation if errs else None, inputs, first)
+            if errs:
+                value = _numbers_for_nan(value, center, noise.deviation)
             if edges is not None and m > self.members:
                 value = self._tried(m, center, partial(run.either_way, i, inputs, value, edges, first))
             values.append(_as_center(value, center))
@@ -254,6 +256,18 @@ def _as_center(value: Value, center: Value) -> Value:
         parts = tuple(_as_center(v, c) for v, c in zip(value, center, strict=True))
         return center if all(p is c for p, c in zip(parts, center, strict=True)) else parts
     return center if value is center or bits_equal(value, center) else value
+
+
+def _numbers_for_nan(value: Value, center: Value, deviation: Any) -> Value:
+    """The value, but zero where all is open and the reference is NaN, as members are elsewhere: they would agree."""
+    if deviation is None or value is None:
+        return value
+    if isinstance(value, tuple):
+        return tuple(_numbers_for_nan(*parts) for parts in zip(value, center, deviation, strict=True))
+    if value.shape != center.shape:
+        return value
+    may_differ = np.isinf(deviation) & (center != center)
+    return np.where(may_differ, value.dtype.type(0), value) if may_differ.any() else value
 
 
 def _combined(values: Members, combine: Callable[[list[Array]], Array]) -> Any:
@@ -352,7 +366,8 @@ class Noise:
             return None
         if any(np.isinf(e).any() for e in _flat(error) if e is not None):
             target = f" {i.custom_call_target}" if i.opcode == "custom-call" else ""
-            unknown[f"no error bound of {i.opcode}{target}"] += 1
+            no_order = "the comparator of a sort gives its values no order"
+            unknown[no_order if i.opcode == "sort" else f"no error bound of {i.opcode}{target}"] += 1
         return _scaled(error, 1 / sqrt(3))
 
 

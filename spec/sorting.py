@@ -24,6 +24,32 @@ def sorted_order(comparator: Computation, rows: list[Array], run: Run) -> Array:
     return _network(comparator, rows, run) if keys is None else np.argsort(keys, axis=1, kind="stable")
 
 
+def ordered(comparator: Computation, rows: list[Array], order: Array, run: Run) -> Array:
+    """For each row whether the comparator is a strict weak order of its tuples, as far as that is seen; of others
+    the specification says nothing. `rows` and `order` are those of `sorted_order`; the result has the shape [m].
+
+    One that compares floats as numbers is none of rows with a NaN, which is equal to numbers that differ. Any other is
+    asked about tuples of the sorted row whose distance is a power of two, of which the later one must not come first.
+    """
+    m, n = rows[0].shape
+    decided = np.ones(m, bool)
+    if n < 2:
+        return decided
+    keys = keys_of(comparator)
+    if keys is not None:
+        for key in keys:
+            if key.function.root.shape.element_type.is_float and not key.total and not key.nans_greatest:
+                decided &= ~np.isnan(run_vectorized(key.function, rows[key.operand], run=run)).any(1)
+        return decided
+    in_order = [np.take_along_axis(r, order, 1) for r in rows]
+    distance = 1
+    while distance < n:
+        pairs = [side for r in in_order for side in (r[:, distance:], r[:, :-distance])]
+        decided &= ~run_vectorized(comparator, *pairs, run=run).any(1)
+        distance *= 2
+    return decided
+
+
 class SortKey(NamedTuple):
     """A key that a comparator orders rows by: `function` of one element of operand number `operand`.
 

@@ -346,3 +346,44 @@ def test_a_reduction_of_several_arrays_of_which_the_first_is_of_integers():
     right = run(module, given)
     assert not verdicts(module, given, right).broken
     assert verdicts(module, given, (right[0], right[1] + np.float32(0.01))).broken == [1]
+
+
+def sort(text, *, operands="x"):
+    comparator = "before { a = f32[] parameter(0)\n b = f32[] parameter(1)\n " + text + " }\n"
+    return entry(
+        "x = f32[3,40] parameter(0)",
+        f"ROOT s = f32[3,40] sort({operands}), dimensions={{1}}, to_apply=before",
+        also=comparator,
+    )
+
+
+def test_rows_that_a_comparator_gives_no_order_are_undecided():
+    """A NaN is equal to numbers that differ: where it ends up, and they, is anybody's."""
+    x = numbers(3, 40)
+    x[1, [3, 9, 30]] = np.nan
+    module = sort("ROOT r = pred[] compare(a, b), direction=LT")
+    (reference,) = Judge(module, [x]).references
+    backwards = codes(module, [x], reference[:, ::-1].copy())
+    assert (backwards[[0, 2]] >= Verdict.SUSPECT).any(axis=1).all()
+    assert (backwards[1] == Verdict.UNDECIDED).sum() >= 38 and not (backwards[1] >= Verdict.SUSPECT).any()
+    assert "gives its values no order" in str(verdicts(module, [x], [reference]).unknown)
+
+
+def test_a_comparator_with_a_rule_for_nans_decides_all():
+    x = numbers(3, 40)
+    x[1, [3, 9, 30]] = np.nan
+    module = sort("ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER")
+    (reference,) = Judge(module, [x]).references
+    assert (codes(module, [x], reference) == Verdict.WITHIN).all()
+    assert (codes(module, [x], reference[:, ::-1].copy()) >= Verdict.SUSPECT).any(axis=1).all()
+
+
+def test_a_comparator_that_is_no_order_is_found_by_asking_it():
+    """Values that are equal when they are near each other: of a long row the ends are not."""
+    module = sort("d = f32[] subtract(b, a)\n c = f32[] constant(0.5)\n ROOT r = pred[] compare(d, c), direction=GT")
+    near = (numbers(3, 40) > 0).astype(np.float32)  # two values, far apart
+    (reference,) = Judge(module, [near]).references
+    assert (codes(module, [near], reference) == Verdict.WITHIN).all()
+    x = numbers(3, 40)
+    (reference,) = Judge(module, [x]).references
+    assert (codes(module, [x], reference[:, ::-1].copy()) <= Verdict.UNDECIDED).all()
