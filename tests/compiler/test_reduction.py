@@ -721,3 +721,46 @@ def test_rows_that_a_concatenate_or_a_pad_joins_fall_into_ranges(columns, low, o
     if columns > 100:
         assert "if (" in kernel.body
         assert "if (" not in kernel.body[kernel.body.rindex("for (; c") :], kernel.body
+
+
+@pytest.mark.parametrize(
+    "sizes, reduced",
+    [
+        ((300_000,), (0,)),
+        ((9, 1001), (1,)),
+        ((5000, 64), (0,)),
+        ((70, 90), (0,)),
+        ((6, 50, 40), (0, 2)),
+        ((40, 70), (1,)),
+    ],
+)
+@pytest.mark.parametrize("scale", [1, 1e6])
+def test_functions_with_a_fast_path_go_in_pieces(sizes, reduced, scale):
+    """The bits are those of the function computed before, be some of its operands large or none."""
+    size, kept = dims(sizes), dims(n for d, n in enumerate(sizes) if d not in reduced)
+    head = f"x = f32[{size}] parameter(0)\nm = f32[{size}] multiply(x, x)\ns = f32[{size}] sine(m)\n"
+    total = (
+        f"zero = f32[] constant(0)\nROOT r = f32[{kept}] reduce(s, zero), dimensions={{{dims(reduced)}}}, to_apply=add"
+    )
+    fused = Compiled(fusion_of(parse(entry(head + total)), "reduction"))
+    (kernel,) = fused.kernels
+    assert "fast_sine_f32(" in kernel.body and len(kernel.helpers) == 1
+    x = f32(*sizes)
+    x.reshape(-1)[:: max(7, x.size // 40)] *= np.float32(scale)
+    before = Compiled(fusion_of(parse(entry(head.replace("s = ", "ROOT s = ")))))
+    alone = Compiled(fusion_of(parse(reduce_text(sizes, reduced)), "reduction"))
+    assert fused(x)[0].tobytes() == alone(before(x)[0])[0].tobytes()
+
+
+def test_pieces_of_what_a_pad_joins_and_what_passes_cache():
+    """A softmax of sines: the second pass reads what the first one has computed, in ranges of the rows."""
+    check(
+        softmax((30, 500), 1).replace(
+            "x = f32[30,500] parameter(0)",
+            "y = f32[30,400] parameter(0)\nnil = f32[] constant(0)\n"
+            "p = f32[30,500] pad(y, nil), padding=0_0x60_40\nx = f32[30,500] sine(p)",
+        ),
+        100 * f32(30, 400),
+        kind="reduction",
+        exact=False,
+    )

@@ -98,8 +98,8 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
     # code that has other constants is compiled for the processor's masks.
     wide = any(map(_gains_by_registers, fusion.instructions))
-    called = {fast_path_math.helper(i): None for i in fusion.instructions if i in elements.fast_paths}
-    return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=tuple(called))
+    helpers = fast_path_math.helpers(elements)
+    return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=helpers)
 
 
 def _gains_by_registers(i: Instruction) -> bool:

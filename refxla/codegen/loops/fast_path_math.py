@@ -12,7 +12,8 @@ of them, the cheap way if all are; then what reads it. Both ways have the same b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from refxla_spec.module import Instruction
 
@@ -46,6 +47,11 @@ def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
         if not call.conditional and loop in used:
             by_element.setdefault((call.instruction, call.indices), call)
     return list(by_element.values())[:MAX_FUNCTIONS]
+
+
+def helpers(e: ElementalIrEmitter) -> tuple[str, ...]:
+    """The C functions that code calls which was emitted so far, each once."""
+    return tuple({helper(i): None for i in e.fusion.instructions if i in e.fast_paths})
 
 
 def helper(instruction: Instruction) -> str:
@@ -95,11 +101,12 @@ def emit_pieces(
     functions: Sequence[Instruction],
     calls: Callable[[Index], Sequence[FunctionCall]],
     body: Callable[[Index], None],
+    hint: str = "",
 ) -> None:
     """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces.
 
     `index` makes an index of a variable's name, `calls` gives the calls at an index, one for each of `functions`,
-    `body` emits what is computed.
+    `body` emits what is computed. A `hint` is a line for clang before each loop over the elements of a piece.
     """
     (c_type, first, last), fresh = bounds, e.names.fresh
     start, end, count = fresh("b"), fresh("e"), fresh("n")
@@ -109,6 +116,13 @@ def emit_pieces(
     def declare(instruction: Instruction, array: str) -> None:
         c_type = scalar.register_type(type_name(instruction))
         block.line(f"{c_type} {array}[{PIECE}] __attribute__((aligned(64)));")
+
+    @contextmanager
+    def loop(name: str) -> Iterator[None]:
+        if hint:
+            block.line(hint)
+        with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
+            yield
 
     def bind(count: int, at: Index) -> None:
         for call, array in list(zip(calls(at), results, strict=True))[:count]:
@@ -127,7 +141,7 @@ def emit_pieces(
         for n, (function, arrays) in enumerate(zip(functions, operands, strict=True)):
             name, others, of = fresh("i"), fresh("others"), _operand_type(function)
             block.line(f"int {others} = 0;")
-            with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
+            with loop(name):
                 at = index(name)
                 bind(n, at)
                 call = calls(at)[n]
@@ -138,6 +152,6 @@ def emit_pieces(
             e.fast_paths.add(function)
             block.line(f"{_head(function)}{', '.join(arrays)}, {results[n]}, {count}, {others});")
         name = fresh("i")
-        with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
+        with loop(name):
             bind(len(results), index(name))
             body(index(name))

@@ -11,7 +11,7 @@ A unit of work is a strip of columns, each with an accumulator. It goes through 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -221,7 +221,7 @@ class ColumnReduction(UnitEmitter):
 
     def _accumulate(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the strip."""
-        s, inner = self.schedule, self.schedule.inner
+        s, inner, strip = self.schedule, self.schedule.inner, self._strip
         *outer, rows = s.groups(reduced=True)
         with ExitStack() as scopes:
             position = dict(at)
@@ -229,19 +229,26 @@ class ColumnReduction(UnitEmitter):
                 bounds = self.partial_range(n, self.order.groups[n].size, partial)
                 position[n] = scopes.enter_context(self.body.loop(n, bounds))
 
+            def at_column(place: Position) -> Callable[[Index], Position]:
+                return lambda column: {**place, inner: column}
+
             def emit_rows(row: Index, count: int) -> None:
                 places = [{**position, rows: row + k} for k in range(count)]
                 for place in places:  # what is broadcast along the columns, once for a strip
                     self.evaluate_broadcasts(0, place)
                 self._prefetch(step, [{**p, inner: self._strip.first_index} for p in places])
+                if s.column_row == 1 and self.has_fast_paths(step, at_column(places[0]), strip.size):
+                    for place in places:
+                        bounds = "int", strip.first, strip.end
+                        self.accumulate_pieces(step, totals, bounds, strip.size, at_column(place), strip.offset)
+                    return
                 if s.vector_columns > 1:
                     with self._each_padded_column(step.vector) as (lane, column, mask):
                         self.accumulate_element(step, totals, {**places[0], inner: column}, lane, mask)
                     return
                 with self._each_read_column() as column:
                     for place in places:
-                        offset = self._strip.offset(column)
-                        self.accumulate_element(step, totals, {**place, inner: column}, offset)
+                        self.accumulate_element(step, totals, {**place, inner: column}, strip.offset(column))
 
             size = self.order.groups[rows].size
             if self._joins_rows(size):

@@ -6,6 +6,7 @@ from ...analysis.index_expression import constant, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..kernel_arguments import input_argument, output_argument
+from ..loops import fast_path_math
 from .column_reduction import ColumnReduction
 from .interleaved_rows import InterleavedRowReduction
 from .kernel_body import KernelBody
@@ -27,8 +28,17 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         arguments.append(Argument("workspace", "uchar", bytes=workspace_bytes(s)))
     if s.units:
         _emit_units(body, _emitter(s)(body))
-    text, items, wide = body.block.text(), s.items, s.wide_registers
-    return (Kernel(fusion.name, text, tuple(arguments), items, wide_vectors=wide, global_only=body.global_only),)
+    return (
+        Kernel(
+            fusion.name,
+            body.block.text(),
+            tuple(arguments),
+            s.items,
+            wide_vectors=s.wide_registers,
+            global_only=body.global_only,
+            helpers=fast_path_math.helpers(body.elements),
+        ),
+    )
 
 
 def _emitter(s: Schedule) -> type[UnitEmitter]:

@@ -12,12 +12,11 @@ A unit of work is a row. Its lanes are accumulated side by side, and combined wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..element_builder import type_name
@@ -25,7 +24,6 @@ from ..index_printer import c_of
 from ..loops import non_temporal_stores
 from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
 from .accumulators import Accumulators, declare
-from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
@@ -131,10 +129,18 @@ class RowReduction(UnitEmitter):
 
         def emit_chunks(chunk: Index, count: int) -> None:
             prefetch(self.body, step, {**at, inner: chunk * lanes}, count * lanes)
+
+            def position(k: int) -> Callable[[Index], Position]:
+                return lambda lane: {**at, inner: (chunk + k) * lanes + lane}
+
+            if self.has_fast_paths(step, position(0), lanes):
+                for k in range(count):
+                    bounds = "int", "0", str(lanes)
+                    self.accumulate_pieces(step, totals, bounds, lanes, position(k), c_of, is_first=s.single_chunk)
+                return
             with self.body.lanes(lanes, step.vector) as lane:
                 for k in range(count):
-                    position = {**at, inner: (chunk + k) * lanes + lane}
-                    self.accumulate_element(step, totals, position, lane, is_first=s.single_chunk)
+                    self.accumulate_element(step, totals, position(k)(lane), lane, is_first=s.single_chunk)
 
         if self.order.partials > 1:
             self.unrolled_loop(self.partial_range(inner, chunks, partial), chunks, emit_chunks)
@@ -159,17 +165,8 @@ class RowReduction(UnitEmitter):
         lane = variable("lane", 0, self.order.lanes - 1)
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
-            pattern = AccessPattern(flow.fusion)
-            for reduce in (r for level in flow.reduces[: step.number] for r in level):
-                pattern.bind(reduce, s.result_indices(at))
             chunk = variable("g0", *ranges[0])  # the name that `cut` asks for
-            indices = s.operand_indices({**at, s.inner: chunk * self.order.lanes + lane})
-            for reduce in step.reduces:
-                for operand in inputs_and_initial_values(reduce)[0]:
-                    pattern.value(operand, indices)
-            for output in step.outputs:
-                pattern.value(output, indices)
-            return pattern.tests
+            return self.operand_pattern(step, {**at, s.inner: chunk * self.order.lanes + lane}).tests
 
         whole = (0, chunks - 1)
         if chunks < 2 or len(flow.fusion.instructions) > MAX_MEMBERS:

@@ -8,9 +8,10 @@ from contextlib import nullcontext
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Store
+from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..index_printer import c_of
+from ..loops import fast_path_math
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
@@ -82,6 +83,66 @@ class UnitEmitter(ABC):
                 for own, new in zip(places, results, strict=True):
                     for place, result in zip(own, new, strict=True):
                         block.line(f"{place} = {result};")
+
+    # Functions with a fast path.
+
+    def has_fast_paths(self, step: Pass, position: Callable[[Index], Position], size: int) -> bool:
+        """Whether the elements at `position(k)`, for k in 0..`size` - 1, need functions that are cheap where all
+        operands are moderate (fast_path_math.py)."""
+        if size < fast_path_math.FROM or not any(map(fast_path_math.applies, self.dataflow.fusion.instructions)):
+            return False
+        return bool(self._function_calls(step, position(variable("k", 0, size - 1)), "k"))
+
+    def accumulate_pieces(
+        self,
+        step: Pass,
+        totals: Sequence[Accumulators],
+        bounds: tuple[str, str, str],
+        size: int,
+        position: Callable[[Index], Position],
+        accumulator: Callable[[Index], str],
+        *,
+        is_first: bool = False,
+    ) -> None:
+        """The elements at `position(k)` enter the accumulators `accumulator(k)`, for k from the first to the last of
+        `bounds`, (C type, first, last), which lie in 0..`size` - 1: in pieces, where these `has_fast_paths`."""
+
+        def index(name: str) -> Index:
+            return variable(name, 0, size - 1)
+
+        def calls(k: Index) -> list[FunctionCall]:
+            return self._function_calls(step, position(k), c_of(k))
+
+        def body(k: Index) -> None:
+            self.accumulate_element(step, totals, position(k), accumulator(k), is_first=is_first)
+
+        functions = [call.instruction for call in calls(index("k"))]
+        hint = "#pragma clang loop unroll(disable)" if self.schedule.target.clang else ""
+        with self.block.scope():
+            fast_path_math.emit_pieces(self.elements, self.block, bounds, index, functions, calls, body, hint)
+
+    def _function_calls(self, step: Pass, at: Position, name: str) -> list[FunctionCall]:
+        """The functions with a fast path that an element of the operand needs, at a position made of the variable
+        `name`."""
+        pattern = self.operand_pattern(step, at, fast_path_math.applies)
+        return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, name)]
+
+    def operand_pattern(
+        self, step: Pass, at: Position, notes: Callable[[Instruction], bool] = lambda i: False
+    ) -> AccessPattern:
+        """What a pass reads and stores of the element of the operand at a position; `notes` as of an AccessPattern."""
+        pattern, indices = AccessPattern(self.dataflow.fusion, notes), self.schedule.operand_indices(at)
+        for reduce in (r for level in self.dataflow.reduces[: step.number] for r in level):
+            pattern.bind(reduce, self.schedule.result_indices(at))
+        for c in self.schedule.cached:
+            if c.computed_in < step.number:
+                pattern.bind(c.instruction, indices)
+        for reduce in step.reduces:
+            for operand in inputs_and_initial_values(reduce)[0]:
+                pattern.value(operand, indices)
+        for output in step.outputs:
+            pattern.value(output, indices)
+        return pattern
 
     def store_epilogue_element(self, at: Position) -> None:
         """One element of each output on the operand's space that depends on results."""
