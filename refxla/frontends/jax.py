@@ -57,6 +57,11 @@ def compile_jax(
         if arguments:
             raise InputError(f"{stage.name} says its own shapes: compile it alone, then call the result")
         return JaxProgram(stage, options)
+    if not callable(function):
+        raise InputError(
+            f"cannot compile a value of type {type(function).__name__}: of JAX give a function, jax.jit of one, what "
+            "its `trace`, `lower` or `compile` made, a jax.export.Exported, or StableHLO as text"
+        )
     jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function, **static)
     jax_function = JaxFunction(jitted, options)
     if arguments:

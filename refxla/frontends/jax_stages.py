@@ -24,6 +24,7 @@ from ..compiler.options import Options
 from ..ir.fingerprint import Source
 from ..ir.proto import from_proto
 from ..ir.trees import ArrayLeaf, CallingConvention, EmptyLeaf, Fixed, Nested, Tree
+from . import jax_lowerings
 from .stablehlo import from_stablehlo
 from .traced import Lowered
 
@@ -59,7 +60,10 @@ class Stage:
         from jax import export
 
         if isinstance(stage, jax.stages.Lowered):
-            return lowered_stage(stage)
+            made = lowered_stage(stage)
+            arguments = stage._lowering.compile_args
+            _refuse_callbacks(made.name, arguments.get("host_callbacks"), arguments.get("backend"))
+            return made
         if isinstance(stage, jax.stages.Compiled):
             return _compiled_stage(stage)
         return _exported_stage(stage) if isinstance(stage, export.Exported) else None
@@ -93,17 +97,29 @@ def _compiled_stage(compiled: Any) -> Stage:
     if len(modules) != 1:
         raise UnsupportedError(f"JAX compiled {plural(len(modules), 'program')} of one function: compile its lowering")
     module = from_proto(modules[0].as_serialized_hlo_module_proto())
-    executable = compiled._executable
+    executable, name = compiled._executable, _name(module.name)
+    call = executable.unsafe_call
+    _refuse_callbacks(name, getattr(call, "has_host_callbacks", False), getattr(call, "backend", None))
     return Stage(
-        _name(module.name),
+        name,
         Source.of(module),
         compiled.args_info,
         compiled.out_info,
         sorted(executable._kept_var_idx),
         list(getattr(compiled._params, "const_args", ())),
-        sorted(map(str, getattr(executable.unsafe_call, "ordered_effects", ()))),
+        sorted(map(str, getattr(call, "ordered_effects", ()))),
         compiled,
     )
+
+
+def _refuse_callbacks(name: str, has_callbacks: Any, backend: Any) -> None:
+    """Raises UnsupportedError for a program that calls functions of this process by another platform's means."""
+    platform = getattr(backend, "platform", "its own platform")
+    if has_callbacks and platform != jax_lowerings.PLATFORM:
+        raise UnsupportedError(
+            f"{name} calls functions of Python, and JAX lowered these calls for {platform}: compile what was traced, "
+            f"jax.jit({name}).trace(...), in the place of .lower(...)"
+        )
 
 
 def _exported_stage(exported: Any) -> Stage:
@@ -299,8 +315,26 @@ class JaxProgram:
 
         leaves, structure = jax.tree.flatten((args, kwargs))
         if structure != self._structure:
-            raise InputError(f"{self.name} takes {self._structure}, and was given {structure}")
+            raise InputError(f"{self.name} {self._difference(args, kwargs)}")
         return self._lowered(leaves)
+
+    def _difference(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """In which way arguments are others than those that the program was lowered for."""
+        import jax
+
+        positional, keywords = (dict(part) for part in self._lowered.arguments)
+        static = "; static ones are part of the program, and are left out" if self._lowered.arguments[0] else ""
+        if len(args) != len(positional):
+            wanted = plural(len(positional), "positional argument")
+            return f"was lowered for {wanted}, and was given {len(args)}{static}"
+        if missing := [k for k in keywords if k not in kwargs]:
+            return f"was lowered with the keyword argument {missing[0]!r}, which is missing"
+        if extra := [k for k in kwargs if k not in keywords]:
+            return f"was lowered without the keyword argument {extra[0]!r}{static}"
+        given = {**dict(zip(positional, args, strict=True)), **kwargs}
+        wanted = {**positional, **keywords}
+        other = next(k for k in given if jax.tree.structure(given[k]) != wanted[k])
+        return f"takes {wanted[other]} as {other}, and was given {jax.tree.structure(given[other])}"
 
     def save(self, path: str | Path) -> None:
         """Write it to a file; see `TracedFunction.save`."""
@@ -318,12 +352,21 @@ class JaxProgram:
 
 
 def _raw(leaf: Any, dtype: Any) -> Any:
-    """A leaf as the program takes it: of a random key its words, of NumPy's wide numbers the type that JAX makes it."""
+    """A leaf as the program takes it: of a random key its words, of NumPy's wide numbers the type that JAX makes it.
+
+    Raises InputError where one of the two is a random key and the other is none, or a key of another kind.
+    """
     if type(leaf) is np.ndarray and leaf.dtype == dtype:
         return leaf
     import jax
 
-    if getattr(leaf, "dtype", dtype) != dtype:
+    given = getattr(leaf, "dtype", dtype)
+    if given != dtype:
+        if any(jax.dtypes.issubdtype(t, jax.dtypes.extended) for t in (given, dtype)):
+            raise InputError(
+                f"an argument is of the type {given}, and the program takes {dtype} there: jax.random.key makes keys, "
+                "jax.random.key_data gives their words, jax.random.wrap_key_data makes keys of words"
+            )
         return np.asarray(leaf).astype(dtype)
     if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
         return jax.random.key_data(leaf)

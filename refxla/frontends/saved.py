@@ -91,6 +91,8 @@ class SavedFunction:
         if not isinstance(source, int):
             return source
         leaf = leaves[source]
+        if str(getattr(leaf, "dtype", "")).startswith("key<"):
+            raise InputError(f"{self.calling.name} takes a random key by its words: jax.random.key_data(key)")
         target = shape.element_type.dtype
         if self.calling.narrowed and hasattr(leaf, "dtype") and _NARROW.get(leaf.dtype) == target:
             return np.asarray(leaf).astype(target)

@@ -37,8 +37,14 @@ def test_trees_keywords_and_arguments_that_are_not_used(staged):
     assert jax.tree.structure(got) == jax.tree.structure(wanted)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
-    with pytest.raises(InputError, match="f takes PyTreeDef"):
-        made(*arguments)
+    for args, kwargs, words in (
+        (arguments[:1], {"y": X[0]}, "for 2 positional arguments, and was given 1"),
+        (arguments, {}, "keyword argument 'y', which is missing"),
+        (arguments, {"y": X[0], "z": 1}, "without the keyword argument 'z'"),
+        (({"z": X}, 1.0), {"y": X[0]}, r"takes PyTreeDef\({'x': \*}\) as argument 0, and was given"),
+    ):
+        with pytest.raises(InputError, match=words):
+            made(*args, **kwargs)
     assert made.name == "f" and "f32[3,4]" in str(made.hlo)
 
 
@@ -89,8 +95,9 @@ def test_example_arguments_and_static_ones_are_refused(staged):
 def test_callbacks():
     f = jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(a) * 2, jax.ShapeDtypeStruct((3, 4), np.float32), x))
     np.testing.assert_array_equal(refxla.compile(f.trace(X))(X), X * 2)
-    with pytest.raises(UnsupportedError, match="callback"):
-        refxla.compile(f.lower(X))
+    for stage in (f.lower(X), f.lower(X).compile()):
+        with pytest.raises(UnsupportedError, match=r"compile what was traced, .*\.trace\("):
+            refxla.compile(stage)
 
 
 def test_a_lowering_for_a_device_by_name_and_the_reference():
@@ -98,3 +105,22 @@ def test_a_lowering_for_a_device_by_name_and_the_reference():
     np.testing.assert_allclose(refxla.compile(lowered, device="reference")(X), X @ X.T)
     with pytest.raises(InputError, match="the reference has no kernels"):
         refxla.compile(lowered, device="reference").save("nowhere")
+
+
+def test_keys_and_words_of_keys_are_not_mistaken_for_each_other(tmp_path):
+    f = jax.jit(lambda k: jax.random.bits(k, (2,)))
+    key, words = jax.random.key(0), jax.random.PRNGKey(0)
+    for lowered_for, given in ((key, words), (words, key), (key, jax.random.key(0, impl="rbg"))):
+        with pytest.raises(InputError, match="jax.random.key_data gives their words"):
+            refxla.compile(f.lower(lowered_for))(given)
+    made = refxla.compile(f, key)
+    made.save(tmp_path / "f.refxla")
+    with pytest.raises(InputError, match=r"by its words: jax.random.key_data\("):
+        refxla.load(tmp_path / "f.refxla")(key)
+    np.testing.assert_array_equal(refxla.load(tmp_path / "f.refxla")(jax.random.key_data(key)), made(key))
+
+
+def test_what_is_no_stage_and_no_function():
+    for value in (jax.make_jaxpr(jnp.sin)(X), jax.jit(jnp.sin).lower(X).compiler_ir()):
+        with pytest.raises(InputError, match="of JAX give a function"):
+            refxla.compile(value)
