@@ -323,18 +323,18 @@ class JaxProgram:
         import jax
 
         positional, keywords = (dict(part) for part in self._lowered.arguments)
-        static = "; static ones are part of the program, and are left out" if self._lowered.arguments[0] else ""
+        static = "; static ones are part of the program, and are left out"
         if len(args) != len(positional):
-            wanted = plural(len(positional), "positional argument")
-            return f"was lowered for {wanted}, and was given {len(args)}{static}"
+            count = plural(len(positional), "positional argument")
+            return f"was lowered for {count}, and was given {len(args)}{static}"
         if missing := [k for k in keywords if k not in kwargs]:
             return f"was lowered with the keyword argument {missing[0]!r}, which is missing"
         if extra := [k for k in kwargs if k not in keywords]:
             return f"was lowered without the keyword argument {extra[0]!r}{static}"
-        given = {**dict(zip(positional, args, strict=True)), **kwargs}
-        wanted = {**positional, **keywords}
-        other = next(k for k in given if jax.tree.structure(given[k]) != wanted[k])
-        return f"takes {wanted[other]} as {other}, and was given {jax.tree.structure(given[other])}"
+        structures = positional | keywords
+        given = {k: jax.tree.structure(v) for k, v in (*zip(positional, args, strict=True), *kwargs.items())}
+        other = next(k for k in given if given[k] != structures[k])
+        return f"takes {structures[other]} as {other}, and was given {given[other]}"
 
     def save(self, path: str | Path) -> None:
         """Write it to a file; see `TracedFunction.save`."""
