@@ -384,6 +384,15 @@ def test_less_common_operations():
     check(f, torch.randn(3, 4) * 9, torch.randn(3, 4))
 
 
+def test_training_warns_of_nothing_and_eager_operations_warn_at_the_users_line(recwarn):
+    compiled(torch.nn.Linear(3, 3))(torch.randn(2, 3)).sum().backward()
+    assert not [w for w in recwarn if issubclass(w.category, UserWarning)]
+    frontend.clear()
+    compiled(lambda x: x.cummax(0).values)(torch.ones(3))
+    (warning,) = [w for w in recwarn if issubclass(w.category, frontend.EagerWarning)]
+    assert warning.filename == __file__
+
+
 def test_views_and_in_place_operations():
     def f(x, y):
         x = x.clone()
@@ -395,6 +404,30 @@ def test_views_and_in_place_operations():
         return torch.stack((a, b.flip(0)), -1).permute(2, 0, 1), x.t(), x.unflatten(1, (2, 3)).roll(1, 2)
 
     check(f, torch.randn(4, 6, requires_grad=True), torch.randn(4, 6, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: ((y := x * 2), y.view(-1)),
+        lambda x: ((y := x.sin()), y[1:], y.T, x.t()),
+        lambda x: (x * 2).chunk(2, -1),
+        lambda x: (x + 1).unbind(0),
+        lambda x: ((x + 1)[:, 1],),
+        lambda x: ((x + 1)[:, ::2],),
+        lambda x: (x.sum(0, keepdim=True).expand(3, 4),),
+        lambda x: ((x + 1).as_strided((2, 2), (1, 3)),),
+        lambda x: (torch.diagonal(x * 3),),
+    ],
+)
+def test_results_are_views_of_one_another_as_in_eager(f):
+    x = torch.rand(4, 4)
+    got, wanted = compiled(f)(x), f(x)
+    assert [t.stride() for t in got] == [t.stride() for t in wanted]
+    for results in (got, wanted):
+        if results[0].stride()[0]:  # an element of expanded ones is many
+            results[0].add_(1)
+    close(got, wanted)
 
 
 def test_arguments_are_changed_in_place():

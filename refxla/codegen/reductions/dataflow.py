@@ -7,6 +7,7 @@ for outputs as large as the operand that depend on a reduce.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -19,6 +20,7 @@ from ...ir.plan import Fusion
 
 EXPENSIVE_FLOPS = 6  # of an element, from which on an operation counts as expensive
 LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed side by side
+VECTORS_FLOPS = 200  # up to which several vectors of lanes are
 _ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE)
 _EXPENSIVE = frozenset(o for o in _ELEMENTWISE if ROWS[o].flops >= EXPENSIVE_FLOPS)
 _EXPENSIVE |= {o for o, row in ROWS.items() if row.costly}
@@ -70,10 +72,19 @@ class Dataflow:
 
     def fits_registers(self, i: Instruction) -> bool:
         """Whether an element takes so few operations that those of all lanes can be computed in registers at once."""
+        return not self.is_expensive(i) or self._flops_of_functions(i) <= LANES_FLOPS
+
+    def is_function(self, i: Instruction) -> bool:
+        """Whether an element takes so few elementwise operations that those of several vectors can be computed
+        alternately."""
+        return self._flops_of_functions(i) <= VECTORS_FLOPS
+
+    def _flops_of_functions(self, i: Instruction) -> float:
+        """The flops of an element, infinite where it takes more expensive operations than elementwise ones."""
         members = self._computed_by(i)
-        expensive = {m.opcode for m in members} & _EXPENSIVE
-        few = sum(ROWS[m.opcode].flops for m in members if m.opcode in _ELEMENTWISE) <= LANES_FLOPS
-        return not expensive or expensive <= _ELEMENTWISE and few
+        if not {m.opcode for m in members} & _EXPENSIVE <= _ELEMENTWISE:
+            return math.inf
+        return sum(ROWS[m.opcode].flops for m in members if m.opcode in _ELEMENTWISE)
 
     def _computed_by(self, i: Instruction) -> set[Instruction]:
         """The members on the operand's space that one element of the instruction is computed by."""

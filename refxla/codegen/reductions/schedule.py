@@ -73,6 +73,7 @@ class Vector:
 
 
 UNSPECIFIED = Vector(0, 0)  # clang chooses
+VECTORS = 4  # of lanes, whose functions are computed alternately
 
 
 @dataclass(frozen=True)
@@ -441,15 +442,17 @@ def _vector_columns(
 def _vector(
     flow: Dataflow, order: ReductionOrder, target: Target, reduces: Sequence[Instruction], vector_columns: int
 ) -> Vector:
-    """Of all accumulators; unspecified where operands take more than a few operations, or the vectors more than half
-    the registers."""
+    """Of all accumulators; of some, where operands take more than a few operations, which wait for each other as
+    functions do; unspecified where they take many, or the vectors more than half the registers."""
     types = _types(reduces)
     width = min(target.vector_bytes // _widest(types), order.lanes) if order.is_row else vector_columns
     if not target.clang or width < 2:
         return UNSPECIFIED
     count = _accumulators(order, vector_columns) // width
-    cheap = all(flow.fits_registers(o) for r in reduces for o in r.operands)
-    return Vector(width, count) if cheap and count * len(types) <= target.registers // 2 else UNSPECIFIED
+    operands = [o for r in reduces for o in r.operands]
+    if not all(map(flow.fits_registers, operands)):
+        count = min(count, VECTORS) if order.is_row and all(map(flow.is_function, operands)) else 0
+    return Vector(width, count) if 0 < count * len(types) <= target.registers // 2 else UNSPECIFIED
 
 
 # Values that several passes need.

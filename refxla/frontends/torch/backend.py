@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...compiler.options import Options
 from .decompositions import decompositions
-from .partition import compile_graph
+from .partition import INFERENCE, compile_graph
 
 
 def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
@@ -45,15 +45,26 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     backend = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
+        inference_compiler=compiler(INFERENCE),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
     # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
     trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
-    with torch.backends.mkldnn.flags(enabled=False) if trains else contextlib.nullcontext():
+    with _without_mkldnn() if trains else contextlib.nullcontext():
         compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled
+
+
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """(torch.backends.mkldnn.flags sets more than that, and warns of it.)"""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 def _options(settings: dict[str, Any]) -> Options:

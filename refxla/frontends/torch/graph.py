@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,8 @@ _VIEWS = {
     f"aten.{name}"
     for name in ("view.default", "_unsafe_view.default", "permute.default", "t.default", "transpose.int",
                  "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims", "slice.Tensor", "select.int",
-                 "alias.default", "detach.default")
+                 "alias.default", "detach.default", "as_strided.default", "diagonal.default", "split.Tensor",
+                 "split_with_sizes.default", "unbind.int")
 }  # fmt: skip
 
 
@@ -80,18 +82,22 @@ class _Result:
 
 @dataclass(frozen=True)
 class _View:
-    """An argument, or views of it, that PyTorch makes: no element is copied."""
+    """An argument with this number, a result of the program, or views of one, that PyTorch makes: no element is
+    copied."""
 
-    argument: int
+    base: int | _Result
     steps: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
 
 
 class LoweredGraph:
     """The HLO of a graph. `unsupported` has the nodes that have none, each with the reason; if there are any, there is
-    no program. So is it with `mutating`, the nodes that write in place: values in HLO are no views of each other."""
+    no program. So is it with `mutating`, the nodes that write in place: values in HLO are no views of each other.
 
-    def __init__(self, graph_module: Any, name: str) -> None:
-        self.name, self.graph_module = name, graph_module
+    With `aliases`, results that are views of one another in PyTorch are so here, and have the strides that views have.
+    (Where something is to be derived, AOTAutograd sees to the former.)"""
+
+    def __init__(self, graph_module: Any, name: str, *, aliases: bool = False) -> None:
+        self.name, self.graph_module, self._aliases = name, graph_module, aliases
         self.unsupported: dict[Any, str] = {}
         self.constants: list[Any] = []  # tensors of the graph's own that are parameters, after the arguments
         self._b = Lowering(name)
@@ -229,36 +235,44 @@ class LoweredGraph:
         if self.unsupported or self.mutating:
             return
         b, returned, numbers = self._b, list[I](), dict[Any, _Result]()
-        for value in node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]:
-            if not isinstance(value, torch.fx.Node):
-                self.results.append(value)
-                continue
-            view = self._view(value)
-            if view is not None:
-                self.results.append(view)
-                continue
+        values = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        origins = {v: self._origin(v) for v in values if isinstance(v, torch.fx.Node)}
+        shared = Counter(base for base, _ in origins.values())
+
+        def result(value: Any) -> _Result:
             if value not in numbers:
                 instruction, fake = self._values[value], value.meta.get("val")
                 order = memory_order(fake) if is_tensor(fake) else None
                 moved = order is not None and order != tuple(range(len(order)))
                 numbers[value] = _Result(len(returned), order if moved else None)
                 returned.append(b.permute(instruction, order) if moved and order is not None else instruction)
-            self.results.append(numbers[value])
+            return numbers[value]
+
+        for value in values:
+            if value not in origins:
+                self.results.append(value)
+                continue
+            base, steps = origins[value]
+            if base in self._arguments:
+                self.results.append(_View(self._arguments[base], steps))
+            elif steps and self._aliases and (shared[base] > 1 or not _is_dense(value.meta.get("val"))):
+                self.results.append(_View(result(base), steps))
+            else:
+                self.results.append(result(value))
         self.messages = [message for _, message in b.checks]
         self.returned = len(returned)
         returned += [condition for condition, _ in b.checks]
         if returned:
             self.module = self._module(returned)
 
-    def _view(self, node: Any) -> _View | None:
-        """The node as views of an argument, if it is that."""
+    def _origin(self, node: Any) -> tuple[Any, tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]]:
+        """The node whose memory a node shows, and the views by which it does: (function, further arguments, keywords),
+        the first of all first."""
         steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
-        while node not in self._arguments:
-            if node.op != "call_function" or str(node.target) not in _VIEWS:
-                return None
+        while _is_view(node):
             steps.append((node.target, node.args[1:], node.kwargs))
             node = node.args[0]
-        return _View(self._arguments[node], tuple(reversed(steps)))
+        return node, tuple(reversed(steps))
 
     def _module(self, returned: list[I]) -> Module:
         root = self._b.tuple(*returned)
@@ -280,6 +294,17 @@ class LoweredGraph:
         """What runs it."""
         program = None if self.module is None else compile_module(self.module, options)
         return CompiledGraph(self, program, list(zip(self._sources, self._orders, strict=True)))
+
+
+def _is_view(node: Any) -> bool:
+    """Whether a node is a view of its first operand, or an element of a list of such."""
+    if node.op != "call_function":
+        return False
+    return str(node.target) in _VIEWS or node.target is operator.getitem and _is_view(node.args[0])
+
+
+def _is_dense(fake: Any) -> bool:
+    return not is_tensor(fake) or memory_order(fake) is not None
 
 
 def _mutates(node: Any) -> bool:
@@ -330,7 +355,8 @@ class CompiledGraph:
             if type(r) is _Result:
                 results.append(to_tensor(arrays[r.number], r.order))
             elif type(r) is _View:
-                value = arguments[r.argument]
+                own = r.base if isinstance(r.base, int) else None
+                value = to_tensor(arrays[r.base.number], r.base.order) if own is None else arguments[own]
                 for target, args, kwargs in r.steps:
                     value = target(value, *args, **kwargs)
                 results.append(value)

@@ -28,6 +28,7 @@ _OF_SHAPE = {  # by how many arguments that give the shape alone
 }  # fmt: skip
 
 
+INFERENCE = "inference"  # the name of graphs of which nothing is derived
 # What a program calls; the rest of what runs in PyTorch are sums and comparisons of sizes, and what bounds these.
 _OPERATIONS = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
 _OF_SIZES = {overload_of(n) for n in ("_assert_scalar", "sym_size.int", "sym_stride.int", "sym_numel")}
@@ -36,7 +37,7 @@ _OF_SIZES = {overload_of(n) for n in ("_assert_scalar", "sym_size.int", "sym_str
 def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
     report.note_graph()
-    lowered = LoweredGraph(graph_module, name)
+    lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
     if lowered.mutating:  # what it writes to may be seen through any view: the graph is PyTorch's as a whole
         why = "its graph writes in place, and runs in PyTorch as a whole"
         entries = [report.enter(str(n.target), why, source_of(n)) for n in lowered.mutating]
@@ -124,7 +125,8 @@ class _PartitionedGraph:
         last: dict[Any, Any] = {}
         for node in self._nodes:
             if node.op == "call_module":
-                piece = LoweredGraph(getattr(graph_module, node.target), f"{name}.{len(self._pieces)}")
+                module, aliases = getattr(graph_module, node.target), name == INFERENCE
+                piece = LoweredGraph(module, f"{name}.{len(self._pieces)}", aliases=aliases)
                 assert not piece.unsupported, piece.unsupported
                 single = not isinstance(_returned(piece.graph_module), (list, tuple))
                 self._pieces[node] = piece.compile(options), single

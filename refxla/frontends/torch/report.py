@@ -58,11 +58,12 @@ def enter(operation: str, reason: str, source: str, expected: bool = False) -> E
         _warned.add(operation)
     if first and not expected:
         at = f" ({source})" if source else ""
-        warnings.warn(
-            f"{operation} runs in PyTorch, not compiled: {reason}{at}; refxla.frontends.torch.report() lists all",
-            EagerWarning,
-            stacklevel=2,
-        )
+        message = f"{operation} runs in PyTorch, not compiled: {reason}{at}; refxla.frontends.torch.report() lists all"
+        file, _, line = source.rpartition(":")
+        if file and line.isdigit():  # the user's line; this one is deep in a compiler
+            warnings.warn_explicit(message, EagerWarning, file, int(line))
+        else:
+            warnings.warn(message, EagerWarning, stacklevel=2)
     return entry
 
 
