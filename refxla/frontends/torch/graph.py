@@ -355,8 +355,8 @@ class CompiledGraph:
             if type(r) is _Result:
                 results.append(to_tensor(arrays[r.number], r.order))
             elif type(r) is _View:
-                own = r.base if isinstance(r.base, int) else None
-                value = to_tensor(arrays[r.base.number], r.base.order) if own is None else arguments[own]
+                base = r.base
+                value = to_tensor(arrays[base.number], base.order) if isinstance(base, _Result) else arguments[base]
                 for target, args, kwargs in r.steps:
                     value = target(value, *args, **kwargs)
                 results.append(value)
