@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from refxla_spec.elementwise import is_elementwise
-from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.module import Computation, Instruction, Module, SliceDimension
 from refxla_spec.types import Shape
 
 from .._core.shapes import make
@@ -20,6 +20,7 @@ from ..ir.op_table import ELEMENTWISE, ROWS
 from .call_inliner import mapped
 from .dce import settle
 
+_LOOKED_AT = 100  # instructions
 Rule = Callable[[Instruction], "Instruction | None"]
 RULES: dict[str, list[Rule]] = {}
 
@@ -441,6 +442,50 @@ def _reduce_ones(i: Instruction) -> Instruction | None:
     thin = make("reshape", x, name=f"{i.name}.thin", shape=i.shape)
     wide = start if not i.shape.rank else make("broadcast", start, name=f"{i.name}.start", shape=i.shape, dimensions=())
     return make(root.opcode, wide, thin, name=i.name)
+
+
+@rule("reduce")
+def _reduce_alike(i: Instruction) -> Instruction | None:
+    """The largest, the smallest, and, or of elements that are alike along a dimension -> that of one of them"""
+    reducer, x = i.to_apply, i.operands[0]
+    if reducer.root.opcode not in ("maximum", "minimum", "and", "or") or x.shape.is_dynamic:
+        return None
+    if len(i.operands) != 2 or set(reducer.root.operands) != set(reducer.parameters):
+        return None
+    alike = {d for d in i.dimensions if x.shape.dimensions[d] > 1}
+    alike &= _alike_dimensions(x) if alike else set()
+    if not alike:
+        return None
+    sizes = [1 if d in alike else n for d, n in enumerate(x.shape.dimensions)]
+    one = make("slice", x, name=f"{i.name}.one", slice=tuple(SliceDimension(0, n, 1) for n in sizes))
+    return make("reduce", one, i.operands[1], name=i.name, dimensions=i.dimensions, to_apply=reducer)
+
+
+def _alike_dimensions(x: Instruction) -> set[int]:
+    """The dimensions along which all elements of an array are seen to be the same: those that nothing it is computed
+    from has, elementwise, through broadcasts, slices, and reshapes that take dimensions of 1 away or add them."""
+    alike = set(range(x.shape.rank))
+    waiting = [(x, tuple(range(x.shape.rank)))]  # with the dimension of x that each of its own is
+    seen = set(waiting)
+    while waiting and alike and len(seen) <= _LOOKED_AT:
+        i, places = waiting.pop()
+        dimensions, operands = i.shape.dimensions, list[tuple[Instruction, tuple[int, ...]]]()
+        if i.opcode == "broadcast":
+            operands = [(i.operands[0], tuple(places[d] for d in i.dimensions))]
+        elif i.opcode == "slice":
+            operands = [(i.operands[0], places)]
+        elif i.opcode == "reshape" and without_ones(dimensions) == without_ones(i.operands[0].shape.dimensions):
+            long = iter([p for p, n in zip(places, dimensions, strict=True) if n != 1])
+            operands = [(i.operands[0], tuple(-1 if n == 1 else next(long) for n in i.operands[0].shape.dimensions))]
+        elif i.operands and is_elementwise(i.opcode) and all(o.shape.dimensions == dimensions for o in i.operands):
+            operands = [(o, places) for o in i.operands]
+        elif i.opcode == "iota":
+            alike.discard(places[i.iota_dimension])
+        elif i.opcode != "constant" or not is_splat(i.literal):
+            alike -= {p for p, n in zip(places, dimensions, strict=True) if n != 1}
+        waiting += [o for o in operands if o not in seen]
+        seen.update(operands)
+    return alike if len(seen) <= _LOOKED_AT else set()
 
 
 @rule("get-tuple-element")

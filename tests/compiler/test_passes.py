@@ -287,6 +287,25 @@ RULES = {
             "c = f32[1,3] add(b, a)\nROOT r = f32[3] reshape(c)",
         )
     ],
+    "_reduce_alike": [
+        (
+            "a = f32[3,5] broadcast(v), dimensions={0}\nb = f32[3,5] negate(a)\n"
+            "ROOT r = f32[3] reduce(b, s), dimensions={1}, to_apply=max",
+            "a = f32[3,5] broadcast(v), dimensions={0}\nb = f32[3,5] negate(a)\n"
+            "c = f32[3,1] slice(b), slice={[0:3],[0:1]}\nd = f32[3] broadcast(s), dimensions={}\n"
+            "e = f32[3] reshape(c)\nROOT r = f32[3] maximum(d, e)",
+        ),
+        (
+            "a = f32[4,2,3] broadcast(x), dimensions={1,2}\nb = f32[3,2,3] slice(a), slice={[1:4],[0:2],[0:3]}\n"
+            "ROOT r = f32[3] reduce(b, s), dimensions={0,1}, to_apply=max",
+            "a = f32[4,2,3] broadcast(x), dimensions={1,2}\nb = f32[3,2,3] slice(a), slice={[1:4],[0:2],[0:3]}\n"
+            "c = f32[1,2,3] slice(b), slice={[0:1],[0:2],[0:3]}\n"
+            "ROOT r = f32[3] reduce(c, s), dimensions={0,1}, to_apply=max",
+        ),
+        *unchanged(
+            "a = f32[3,5] broadcast(v), dimensions={0}\nROOT r = f32[3] reduce(a, s), dimensions={1}, to_apply=add"
+        ),
+    ],
     "_reduce_ones_of_several": [
         (
             "a = f32[1,3] slice(x), slice={[0:1],[0:3]}\nq = (f32[3], f32[3]) reduce(a, a, s, s), dimensions={0}, "
