@@ -292,8 +292,8 @@ RULES = {
             "a = f32[3,5] broadcast(v), dimensions={0}\nb = f32[3,5] negate(a)\n"
             "ROOT r = f32[3] reduce(b, s), dimensions={1}, to_apply=max",
             "a = f32[3,5] broadcast(v), dimensions={0}\nb = f32[3,5] negate(a)\n"
-            "c = f32[3,1] slice(b), slice={[0:3],[0:1]}\nd = f32[3] broadcast(s), dimensions={}\n"
-            "e = f32[3] reshape(c)\nROOT r = f32[3] maximum(d, e)",
+            "c = f32[3,1] slice(b), slice={[0:3],[0:1]}\nd = f32[3,1] broadcast(s), dimensions={}\n"
+            "e = f32[3,1] maximum(d, c)\nROOT r = f32[3] reshape(e)",
         ),
         (
             "a = f32[4,2,3] broadcast(x), dimensions={1,2}\nb = f32[3,2,3] slice(a), slice={[1:4],[0:2],[0:3]}\n"
