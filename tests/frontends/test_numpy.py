@@ -174,6 +174,58 @@ def test_arrays_that_the_function_makes_can_be_written_into():
         np.testing.assert_array_equal(a, b)
 
 
+def elements_of_what_it_makes(i):
+    table, count, grid, rows = np.arange(10) * 10, np.zeros(4, int), np.arange(12).reshape(3, 4), np.zeros((3, 4))
+    count[i] += 1
+    whole = np.zeros((3, 4))
+    copy = whole.copy()
+    row, column = whole[i], copy.T[i]
+    row[1] = 5  # the array follows
+    whole[0] = 7
+    column[[0, 1]] += 5
+    rows[i].reshape(2, 2)[0] = 3
+    return (
+        table[i], count, grid[i], grid[i, ...], grid[i, 1], grid[0, i], grid[0][i], grid[:, i], grid[None, i, None],
+        grid[i, [0, 1]], np.eye(3)[i], rows, whole, copy, row, column, grid[i][i], grid[i].sum(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("i", [1, -1, np.int64(1), np.array(1)])
+def test_elements_of_known_arrays_by_an_index_that_is_not_known(i):
+    got, wanted = refxla.compile(elements_of_what_it_makes)(i), elements_of_what_it_makes(i)
+    for a, b in zip(got, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_array_equal(a, b)
+
+
+def test_computed_indices_choose_elements_of_known_arrays():
+    def choose(x, order):
+        table = np.arange(10) * 10
+        return table[x.argmax()], table[x.astype(int).sum()], table[np.searchsorted(x, 2.5)], table[order[1]]
+
+    x, order = np.array([1.0, 2.0, 3.0]), np.array([0, 2])
+    assert refxla.compile(choose)(x, order) == choose(x, order)
+
+    def body(i, s):
+        return s + (np.arange(10) * 10.0)[i]
+
+    assert refxla.compile(lambda x: refxla.fori_loop(0, 5, body, x))(0.0) == 100
+    assert refxla.compile(lambda i: refxla.vmap(lambda n: np.eye(3)[n])(i))(order).tolist() == np.eye(3)[order].tolist()
+
+
+def test_an_index_that_is_an_array_without_dimensions_makes_a_copy():
+    def change(x, i):
+        row, view = x[i], x[1]
+        row[0] = 5
+        view[1] = 7
+        return row
+
+    i = np.array(1)
+    x, own = np.zeros((2, 3)), np.zeros((2, 3))
+    np.testing.assert_array_equal(refxla.compile(change)(x, i), change(own, i))
+    np.testing.assert_array_equal(x, own)
+
+
 def test_unsigned_and_signed_integers_compare_by_their_values():
     u, s = np.array([0, 5, 2**64 - 1, 2**63], np.uint64), np.array([-1, 5, -1, 2**62], np.int64)
 

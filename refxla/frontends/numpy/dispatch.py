@@ -123,9 +123,11 @@ def all_known(*operands: Any) -> bool:
 
 
 def values_of(value: Any) -> Any:
-    """The operands of a call, with arrays of NumPy's in the place of symbols whose values are known."""
+    """The operands of a call, with arrays of NumPy's in the place of the symbols, whose values are all known."""
     if isinstance(value, Symbol):
-        return value.known_value
+        known = value.known_value
+        assert known is not None, value  # NumPy would take None for an index, an axis, a default
+        return known
     if isinstance(value, dict):
         return {k: values_of(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):

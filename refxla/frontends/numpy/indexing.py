@@ -211,15 +211,25 @@ class _Key:
     block: _Block
     indices: dict[int, I]
     position: int
-    numpys: Any  # the key as NumPy takes it, if all of it is known
+    numpys: Any  # the block's key as NumPy takes it, with 0 in the place of what is not known
+    is_known: bool  # whether all of the block's key is known
     is_element: bool  # whether it chooses one element, which is a scalar
 
     def of(self, a: Traced) -> tuple[Traced, Places | None]:
         b, block = a.build, self.block
         view = a.viewed(
-            lambda x: x[self.numpys], lambda whole: block.read(b, whole), lambda whole, part: block.put(b, whole, part)
-        )
+            lambda x: x[self.numpys], lambda whole: block.read(b, whole), lambda whole, part: block.put(b, whole, part),
+            self.is_known,
+        )  # fmt: skip
         return view, Places(b, tuple(block.shape), self.indices, self.position) if self.indices else None
+
+
+def _has_array(key: Any) -> bool:
+    """Whether an array is among a key, for which NumPy makes a copy, even if it has no dimensions."""
+    return any(
+        not k.is_scalar if isinstance(k, Traced) else type(k) is np.ndarray
+        for k in (key if isinstance(key, tuple) else (key,))
+    )
 
 
 def _is_array(k: Any) -> bool:
@@ -280,6 +290,7 @@ def parse(a: Traced, key: Any) -> _Key:
                 if isinstance(place, Instruction):
                     block.starts[d], is_known = place, False
                     block.slices.append(SliceDimension(0, n, 1))
+                    numpys.append(0)
                 else:
                     block.slices.append(SliceDimension(place, place + 1, 1))
                     numpys.append(place)
@@ -290,7 +301,7 @@ def parse(a: Traced, key: Any) -> _Key:
     else:
         position -= sum(1 for r in indices if r < position)
     is_element = not advanced and not block.shape and all(k is not _GAP for k in keys)
-    return _Key(block, indices, position, (*numpys, Ellipsis) if is_known else None, is_element)
+    return _Key(block, indices, position, (*numpys, Ellipsis), is_known, is_element)
 
 
 def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
@@ -364,7 +375,7 @@ def index(a: Traced, key: Any) -> Any:
         value = view.known_value
         return wrap(a.build, view.instruction) if value is None else value[()]
     if places is None:
-        return view
+        return view.copy() if _has_array(key) else view
     if a.known_value is not None and all_known(key):
         return adopted(a.known_value[values_of(key)], a.build)
     return wrap(a.build, places.read(a.build, view.instruction))
