@@ -226,6 +226,52 @@ def test_an_index_that_is_an_array_without_dimensions_makes_a_copy():
     np.testing.assert_array_equal(x, own)
 
 
+def softmax_gradient(p, y):
+    p[range(len(y)), y] -= 1
+    p[range(0)] = 3
+    np.add.at(p, range(1), 2)
+    return p, p[range(2)], p[:, range(0, 3, 2)], np.arange(5)[range(2)], np.arange(5)[y[0]], p[memoryview(b"\1\0")]
+
+
+def test_sequences_are_indices_as_in_numpy():
+    p, y = normal(2, 3), np.array([1, 2])
+    got, wanted = refxla.compile(softmax_gradient)(p.copy(), y), softmax_gradient(p.copy(), y)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+MASKED = [
+    (lambda s: s.__isub__(0.5), "subtract"),
+    (lambda s: s.__itruediv__(2), "divide"),
+    (lambda s: np.power(s, 0.5, out=s), "power"),
+]
+
+
+@pytest.mark.parametrize("change, name", MASKED)
+def test_what_a_mask_chooses_does_not_change_its_type_in_place(change, name):
+    def function(a):
+        a[a > 2] = change(a[a > 2])
+        return a
+
+    for called in (function, refxla.compile(function)):
+        with pytest.raises(TypeError, match=f"Cannot cast ufunc '{name}' output from .*float64.* to .*int64"):
+            called(np.arange(5))
+    x = normal(5)
+    np.testing.assert_allclose(refxla.compile(function)(x + 3), function(x + 3), 1e-6)
+
+
+def test_what_a_mask_chooses_is_changed_under_all_its_names():
+    def function(x):
+        chosen = x[x > 0]
+        other = chosen
+        chosen += np.float64(1)
+        return chosen.sum(), other.sum(), x
+
+    for a, b in zip(refxla.compile(function)(normal(5)), function(normal(5)), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, 1e-6)
+
+
 def test_unsigned_and_signed_integers_compare_by_their_values():
     u, s = np.array([0, 5, 2**64 - 1, 2**63], np.uint64), np.array([-1, 5, -1, 2**62], np.int64)
 

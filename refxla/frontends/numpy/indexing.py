@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import index as index_of
 from typing import Any
 
 import numpy
@@ -21,7 +22,7 @@ from refxla_spec.types import PRED, S64, Shape
 from ...ir.builder import Build, reducer
 from ...ir.trees import index_from_start
 from .array import Traced
-from .dispatch import adopted, all_known, implements, symbols, values_of
+from .dispatch import Symbol, adopted, all_known, implements, symbols, values_of
 from .number import Number, applied
 from .selection import Selection
 from .tracing import Tracing
@@ -151,10 +152,7 @@ def _normal(a: Traced, key: Any) -> list[Any]:
     is plain Python or NumPy. Masks that are known become arrays of integers."""
     keys: list[Any] = []
     for k in key if isinstance(key, tuple) else (key,):
-        if isinstance(k, (list, tuple)):
-            build = builder_of(k)
-            k = np.asarray(k) if build is None else array_of(build, k)
-            k = k.astype(np.int64) if isinstance(k, np.ndarray) and not k.size else k
+        k = _as_array(k)
         if isinstance(k, Traced) and k.known_value is not None:
             k = k.known_value
         if type(k) is np.ndarray and not k.ndim:
@@ -185,6 +183,20 @@ def _normal(a: Traced, key: Any) -> list[Any]:
         else:
             parts.append(k)
     return parts
+
+
+def _as_array(k: Any) -> Any:
+    """An element of a key, of which sequences (a list, a range, an array of another library) are arrays, as NumPy takes
+    them."""
+    if k is None or k is Ellipsis or isinstance(k, (Symbol, slice, int, numpy.ndarray, numpy.generic)):
+        return k
+    build = builder_of(k)
+    if build is not None:
+        return array_of(build, k)
+    array = np.asarray(k)
+    if array.dtype == object:  # an object with an __index__
+        return k
+    return array if array.size else array.astype(np.int64)
 
 
 class _KnownMask:
@@ -318,7 +330,7 @@ def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
             "valid indices"
         )
-    return index_from_start(size, dimension, int(k))
+    return index_from_start(size, dimension, index_of(k))
 
 
 def _must_be_integers(k: Any) -> None:
@@ -334,6 +346,11 @@ def _known_places(k: numpy.ndarray, size: int, dimension: int) -> numpy.ndarray:
     return np.where(k < 0, k + size, k)
 
 
+def _is_whole(k: Any) -> bool:
+    """Whether an element of a key takes all of the dimensions that it stands for."""
+    return k is Ellipsis or (isinstance(k, slice) and all(v is None for v in (k.start, k.stop, k.step)))
+
+
 def _selection(a: Traced, key: Any) -> Selection | None:
     """What a key with a mask whose values are not known selects; None if there is no such mask."""
     keys = key if isinstance(key, tuple) else (key,)
@@ -344,7 +361,7 @@ def _selection(a: Traced, key: Any) -> Selection | None:
     others = [k for k in keys if k is not mask]
     if (
         len(masks) > 1
-        or any(not (k is Ellipsis or k == slice(None)) for k in others)
+        or not all(map(_is_whole, others))
         or any(k is Ellipsis for k in keys[:at])
     ):
         mask.ask()
