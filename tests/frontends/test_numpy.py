@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import refxla
-from refxla.frontends.numpy import leaves
+from refxla.frontends.numpy.trees import leaves, structure
 
 
 def normal(*shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -352,6 +352,81 @@ def test_dataclasses_are_arguments_and_results():
     assert len(compiled._compiled) == 1
     with pytest.raises(refxla.UnsupportedError, match=r"assigns the attribute w of a State.*replace"):
         refxla.compile(lambda s: object.__setattr__(s, "w", s.w + 1))(state)
+
+
+def appended(values, x):
+    values.append(x)
+    values.append(x * 2)
+    return values.pop(0)
+
+
+def descended(state, gradient):
+    state["w"] = state["w"] - 0.5 * gradient
+    state["steps"] += 1
+    state["b"] += 1
+
+
+def exchanged(layers, x):
+    for n in range(len(layers)):
+        layers[n]["w"], layers[n]["before"] = layers[n]["w"] - x, layers[n]["w"]
+    layers.append({"w": x, "name": "new"})
+    layers.reverse()
+    return layers, layers[0]
+
+
+def removed(state, x):
+    state["v"] = state.pop("w") + x, [x]
+    return state
+
+
+def moved(state, x):
+    state["old"], state["rows"] = state["rows"], [x]
+
+
+@pytest.mark.parametrize(
+    "function, make",
+    [
+        (appended, lambda: [normal(3), normal(4)]),
+        (descended, lambda: {"w": normal(3), "steps": 0, "b": normal(2)}),
+        (exchanged, lambda: [{"w": normal(3)}, {"w": normal(1)}]),
+        (removed, lambda: {"w": normal(3), "text": "text"}),
+        (moved, lambda: {"rows": [normal(3), 1.5]}),
+    ],
+)
+def test_lists_and_dicts_that_a_function_changes_are_changed(function, make):
+    compiled, own, given = refxla.compile(function), make(), make()
+    for _ in range(2):
+        wanted, got = function(own, normal(3)), compiled(given, normal(3))
+        for a, b in ((got, wanted), (given, own)):
+            assert structure(a) == structure(b)
+            for x, y in zip(leaves(a), leaves(b), strict=True):
+                np.testing.assert_array_equal(x, y)
+        if wanted is own:
+            assert got is given
+        if function is removed:
+            return
+
+
+def test_lists_and_dicts_are_not_changed_by_an_error():
+    def change(state, x, i):
+        state["w"] = x
+        return x[i]
+
+    state = {}
+    with pytest.raises(IndexError, match="out of bounds"):
+        refxla.compile(change)(state, normal(3), np.array(7))
+    assert state == {}
+
+
+def test_a_list_that_is_changed_and_there_twice_is_refused():
+    def change(a, b, x):
+        a[0] = x + b[0]
+
+    compiled = refxla.compile(change)
+    compiled([normal(3)], [normal(3)], normal(3))
+    twice = [normal(3)]
+    with pytest.raises(refxla.InputError, match="changes argument a, which is the same list as argument b"):
+        compiled(twice, twice, normal(3))
 
 
 def test_a_function_of_jax_is_told_apart():

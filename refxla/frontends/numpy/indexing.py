@@ -359,11 +359,7 @@ def _selection(a: Traced, key: Any) -> Selection | None:
         return None
     mask, at = masks[0], next(n for n, k in enumerate(keys) if k is masks[0])
     others = [k for k in keys if k is not mask]
-    if (
-        len(masks) > 1
-        or not all(map(_is_whole, others))
-        or any(k is Ellipsis for k in keys[:at])
-    ):
+    if len(masks) > 1 or not all(map(_is_whole, others)) or any(k is Ellipsis for k in keys[:at]):
         mask.ask()
         raise UnsupportedError(
             "a mask beside other indices has no compiled form, since the size of its result is a value: index by the "
