@@ -283,6 +283,18 @@ def test_unsigned_and_signed_integers_compare_by_their_values():
             np.testing.assert_array_equal(a, b)
 
 
+def test_a_scalar_and_an_array_without_dimensions_are_two_kinds():
+    def change(x):
+        x += 1
+        return x
+
+    compiled = refxla.compile(change)
+    assert compiled(np.float32(1)) == 2
+    x = np.array(1, np.float32)
+    assert compiled(x) is x and x == 2
+    assert compiled(np.float32(1)) == 2
+
+
 def test_a_write_is_undone_by_an_error():
     def change(x, i):
         x[0] = 7
@@ -433,3 +445,37 @@ def test_a_function_of_jax_is_told_apart():
     jnp = pytest.importorskip("jax.numpy")
     with pytest.raises(refxla.InputError, match=r"compile jax.jit\(f\)"):
         refxla.compile(lambda x: jnp.sin(x))(normal(3))
+
+
+def test_arrays_of_jax_are_arrays():
+    jax = pytest.importorskip("jax")
+    compiled = refxla.compile(lambda x, more: np.maximum(x, 0) * 2 + more["y"])
+    for n in range(3):
+        x, y = normal(3) + n, np.float32(n)
+        wanted = np.maximum(x, 0) * 2 + y
+        for arguments in ((jax.numpy.asarray(x), {"y": y}), (x, {"y": jax.numpy.asarray(y)})):
+            got = compiled(*arguments)
+            assert type(got) is np.ndarray and got.dtype == wanted.dtype
+            np.testing.assert_array_equal(got, wanted)
+    assert len(compiled._compiled) == 2  # a scalar of NumPy's is no array without dimensions
+    with pytest.raises(ValueError, match="read-only"):
+        refxla.compile(lambda x: x.fill(3))(jax.numpy.ones(3))
+    with pytest.raises(refxla.InputError, match=r"compile jax.jit\(f\)"):
+        refxla.compile(lambda x: jax.numpy.sin(x))(jax.numpy.ones(3))
+
+
+def test_a_compiled_function_is_no_operation_of_jax():
+    jax = pytest.importorskip("jax")
+    compiled = refxla.compile(lambda x: np.sin(x) * 2)
+    for change in (jax.jit, jax.vmap, jax.grad):
+        with pytest.raises(refxla.InputError, match="is not an operation of JAX: inside of jax.jit.* outermost"):
+            change(compiled)(1.0 if change is jax.grad else jax.numpy.ones(3))
+
+
+def test_tensors_of_torch_are_arrays():
+    torch = pytest.importorskip("torch")
+    compiled = refxla.compile(lambda x: np.maximum(x, 0) * 2)
+    for n in range(3):
+        np.testing.assert_array_equal(compiled(torch.arange(4.0) - n), np.maximum(np.arange(4.0) - n, 0) * 2)
+    with pytest.raises(refxla.InputError, match="is a function of PyTorch"):
+        refxla.compile(lambda x: torch.sin(x))(np.ones(3))

@@ -387,9 +387,9 @@ class _Inputs:
             return (type(value), tuple(self._kind(v, f"{name}[{n}]", False) for n, v in enumerate(value)))
         if is_array(value):
             require_plain(value, f"argument {name}")
-            array = value if isinstance(value, (np.ndarray, np.generic, Array)) else np.asarray(value)
-            self._leaf(value, name)
-            return ("array", array.shape, array.dtype)
+            array = value if isinstance(value, (np.ndarray, np.generic, Array)) else _as_numpy(value)
+            self._leaf(array, name)
+            return ("array", array.shape, array.dtype, isinstance(array, np.generic))
         if _is_number(value):
             self.open.add(len(self.leaves))
             self._leaf(value, name)
@@ -610,10 +610,30 @@ def _content(value: Any) -> Hashable:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether an argument is an array (or a NumPy scalar): a parameter of the program."""
+    """Whether an argument is an array (or a NumPy scalar), also one of another library: a parameter of the program."""
     if isinstance(leaf, (np.ndarray, np.generic, Array)):
         return True
-    return not isinstance(leaf, type) and hasattr(leaf, "__array_interface__")
+    kind = type(leaf)
+    return (hasattr(leaf, "__array_interface__") and not isinstance(leaf, type)) or (
+        hasattr(kind, "__array__") and hasattr(kind, "__dlpack__")
+    )
+
+
+def _as_numpy(value: Any) -> np.ndarray:
+    """An array of another library as one of NumPy's, which the function may not write into: perhaps it is a copy.
+
+    Raises InputError for one that stands for a value while JAX traces.
+    """
+    try:
+        array = np.asarray(value).view()
+    except Exception as problem:
+        if type(problem).__name__ != "TracerArrayConversionError":
+            raise
+        from ..jax_stages import WITHIN_TRACE
+
+        raise InputError(WITHIN_TRACE) from None
+    array.flags.writeable = False
+    return array
 
 
 def _key(tree: Any) -> Any:
@@ -643,4 +663,6 @@ def _framework_of(problem: Exception) -> tuple[str, str] | None:
         frame = frame.tb_next
     if packages & {"jax", "jaxlib"} or "JAX type" in str(problem):  # JAX hides its frames
         return "JAX", "jax.jit(f)"
+    if "torch" in packages or "must be Tensor" in str(problem):
+        return "PyTorch", "a torch.nn.Module, or f with example arguments,"
     return ("TensorFlow", "tf.function(f)") if "tensorflow" in packages else None

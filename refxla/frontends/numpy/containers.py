@@ -28,9 +28,9 @@ class GivenContainers:
     """The lists and dicts that a traced function is given."""
 
     def __init__(self, arguments: Any) -> None:
-        self._given = list(containers(arguments))
-        self._before = [_items(c) for c in self._given]
-        self._places = {id(c): n for n, c in enumerate(self._given)}
+        self._containers = list(containers(arguments))
+        self._before = [_items(c) for c in self._containers]
+        self._places = {id(c): n for n, c in enumerate(self._containers)}
 
     def place(self, value: Any) -> int | None:
         """Which one of them a value is."""
@@ -49,9 +49,9 @@ class GivenContainers:
     def contents(self, convert: Callable[[Any], Any]) -> dict[int, Any]:
         """What is in those that the function has changed, with `convert(leaf)` for each leaf that was not there."""
         changed: dict[int, Any] = {}
-        for n, container in enumerate(self._given):
+        for n, container in enumerate(self._containers):
             if self.is_changed(container):
-                old = {id(v): _Kept(k) for k, v in self._before[n]}
+                old = {id(v): _OldElement(k) for k, v in self._before[n]}
                 new = {
                     k: old[id(v)] if id(v) in old else rebuild(v, convert, lambda x: self.place(x) is not None)
                     for k, v in _items(container)
@@ -63,11 +63,11 @@ class GivenContainers:
 def put(container: Any, content: Any) -> None:
     """Let a list or dict of the caller's hold what `GivenContainers.contents` says."""
     if isinstance(container, dict):
-        new = {k: container[v.key] if isinstance(v, _Kept) else v for k, v in content.items()}
+        new = {k: container[v.key] if isinstance(v, _OldElement) else v for k, v in content.items()}
         container.clear()
         container.update(new)
     else:
-        container[:] = [container[v.key] if isinstance(v, _Kept) else v for v in content]
+        container[:] = [container[v.key] if isinstance(v, _OldElement) else v for v in content]
 
 
 def require_apart(own: Sequence[Any], changed: Sequence[int], names: Sequence[str]) -> None:
@@ -81,7 +81,7 @@ def require_apart(own: Sequence[Any], changed: Sequence[int], names: Sequence[st
                 )
 
 
-class _Kept:
+class _OldElement:
     """In the content of a container: what was in it before, at this place."""
 
     def __init__(self, key: Any) -> None:
