@@ -272,6 +272,59 @@ def test_what_a_mask_chooses_is_changed_under_all_its_names():
         np.testing.assert_allclose(a, b, 1e-6)
 
 
+VIEWS = [
+    lambda a: np.einsum("ii->i", a),
+    lambda a: np.einsum("ij->ji", a),
+    lambda a: np.einsum(a, [0, 1]),
+    lambda a: np.einsum("iij->ji", a[:, :, None]),
+    lambda a: np.einsum("...ii->...i", a[None], optimize=True),
+]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_what_einsum_only_arranges_is_a_view(view):
+    def change(a, known):
+        part, other = view(a), view(known)
+        a[0] = 3
+        kept = part.copy()
+        part[0] = 9
+        other[...] = part * 2
+        return a, known, kept, part, other
+
+    def change_known(x):
+        known = np.zeros((3, 3))
+        view(known)[0] += 5
+        return change(x, known)
+
+    x = normal(3, 3, dtype=np.float64)
+    got = [*refxla.compile(change)(x.copy(), x + 1), *refxla.compile(change_known)(x.copy())]
+    for a, b in zip(got, [*change(x.copy(), x + 1), *change_known(x.copy())], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_windows_and_diagonals_are_views_that_are_not_written():
+    windows = np.lib.stride_tricks.sliding_window_view
+
+    def follow(a):
+        known = np.zeros((3, 3))
+        parts = [
+            f(x) for x in (a, known) for f in (np.diagonal, lambda x: windows(x, 2, 0), lambda x: windows(x, (2, 2)))
+        ]
+        known[1], a[0] = a[2], 3
+        return parts
+
+    x = normal(3, 3)
+    for a, b in zip(refxla.compile(follow)(x.copy()), follow(x.copy()), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for write, message in (
+        (lambda a: np.diagonal(a).fill(3), "read-only"),
+        (lambda a: windows(a, 2, 0).fill(3), "read-only"),
+        (lambda a: windows(a, 2, 0, writeable=True).fill(3), "windows, which share elements, .* assign to the array"),
+    ):
+        with pytest.raises(refxla.UnsupportedError, match=message):
+            refxla.compile(write)(x)
+
+
 def test_unsigned_and_signed_integers_compare_by_their_values():
     u, s = np.array([0, 5, 2**64 - 1, 2**63], np.uint64), np.array([-1, 5, -1, 2**62], np.int64)
 
