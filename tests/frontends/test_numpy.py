@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import refxla
-from refxla.frontends.numpy import leaves
+from refxla.frontends.numpy.trees import leaves, structure
 
 
 def normal(*shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -174,6 +174,157 @@ def test_arrays_that_the_function_makes_can_be_written_into():
         np.testing.assert_array_equal(a, b)
 
 
+def elements_of_what_it_makes(i):
+    table, count, grid, rows = np.arange(10) * 10, np.zeros(4, int), np.arange(12).reshape(3, 4), np.zeros((3, 4))
+    count[i] += 1
+    whole = np.zeros((3, 4))
+    copy = whole.copy()
+    row, column = whole[i], copy.T[i]
+    row[1] = 5  # the array follows
+    whole[0] = 7
+    column[[0, 1]] += 5
+    rows[i].reshape(2, 2)[0] = 3
+    return (
+        table[i], count, grid[i], grid[i, ...], grid[i, 1], grid[0, i], grid[0][i], grid[:, i], grid[None, i, None],
+        grid[i, [0, 1]], np.eye(3)[i], rows, whole, copy, row, column, grid[i][i], grid[i].sum(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("i", [1, -1, np.int64(1), np.array(1)])
+def test_elements_of_known_arrays_by_an_index_that_is_not_known(i):
+    got, wanted = refxla.compile(elements_of_what_it_makes)(i), elements_of_what_it_makes(i)
+    for a, b in zip(got, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_array_equal(a, b)
+
+
+def test_computed_indices_choose_elements_of_known_arrays():
+    def choose(x, order):
+        table = np.arange(10) * 10
+        return table[x.argmax()], table[x.astype(int).sum()], table[np.searchsorted(x, 2.5)], table[order[1]]
+
+    x, order = np.array([1.0, 2.0, 3.0]), np.array([0, 2])
+    assert refxla.compile(choose)(x, order) == choose(x, order)
+
+    def body(i, s):
+        return s + (np.arange(10) * 10.0)[i]
+
+    assert refxla.compile(lambda x: refxla.fori_loop(0, 5, body, x))(0.0) == 100
+    assert refxla.compile(lambda i: refxla.vmap(lambda n: np.eye(3)[n])(i))(order).tolist() == np.eye(3)[order].tolist()
+
+
+def test_an_index_that_is_an_array_without_dimensions_makes_a_copy():
+    def change(x, i):
+        row, view = x[i], x[1]
+        row[0] = 5
+        view[1] = 7
+        return row
+
+    i = np.array(1)
+    x, own = np.zeros((2, 3)), np.zeros((2, 3))
+    np.testing.assert_array_equal(refxla.compile(change)(x, i), change(own, i))
+    np.testing.assert_array_equal(x, own)
+
+
+def softmax_gradient(p, y):
+    p[range(len(y)), y] -= 1
+    p[range(0)] = 3
+    np.add.at(p, range(1), 2)
+    return p, p[range(2)], p[:, range(0, 3, 2)], np.arange(5)[range(2)], np.arange(5)[y[0]], p[memoryview(b"\1\0")]
+
+
+def test_sequences_are_indices_as_in_numpy():
+    p, y = normal(2, 3), np.array([1, 2])
+    got, wanted = refxla.compile(softmax_gradient)(p.copy(), y), softmax_gradient(p.copy(), y)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+MASKED = [
+    (lambda s: s.__isub__(0.5), "subtract"),
+    (lambda s: s.__itruediv__(2), "divide"),
+    (lambda s: np.power(s, 0.5, out=s), "power"),
+]
+
+
+@pytest.mark.parametrize("change, name", MASKED)
+def test_what_a_mask_chooses_does_not_change_its_type_in_place(change, name):
+    def function(a):
+        a[a > 2] = change(a[a > 2])
+        return a
+
+    for called in (function, refxla.compile(function)):
+        with pytest.raises(TypeError, match=f"Cannot cast ufunc '{name}' output from .*float64.* to .*int64"):
+            called(np.arange(5))
+    x = normal(5)
+    np.testing.assert_allclose(refxla.compile(function)(x + 3), function(x + 3), 1e-6)
+
+
+def test_what_a_mask_chooses_is_changed_under_all_its_names():
+    def function(x):
+        chosen = x[x > 0]
+        other = chosen
+        chosen += np.float64(1)
+        return chosen.sum(), other.sum(), x
+
+    for a, b in zip(refxla.compile(function)(normal(5)), function(normal(5)), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, 1e-6)
+
+
+VIEWS = [
+    lambda a: np.einsum("ii->i", a),
+    lambda a: np.einsum("ij->ji", a),
+    lambda a: np.einsum(a, [0, 1]),
+    lambda a: np.einsum("iij->ji", a[:, :, None]),
+    lambda a: np.einsum("...ii->...i", a[None], optimize=True),
+]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_what_einsum_only_arranges_is_a_view(view):
+    def change(a, known):
+        part, other = view(a), view(known)
+        a[0] = 3
+        kept = part.copy()
+        part[0] = 9
+        other[...] = part * 2
+        return a, known, kept, part, other
+
+    def change_known(x):
+        known = np.zeros((3, 3))
+        view(known)[0] += 5
+        return change(x, known)
+
+    x = normal(3, 3, dtype=np.float64)
+    got = [*refxla.compile(change)(x.copy(), x + 1), *refxla.compile(change_known)(x.copy())]
+    for a, b in zip(got, [*change(x.copy(), x + 1), *change_known(x.copy())], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_windows_and_diagonals_are_views_that_are_not_written():
+    windows = np.lib.stride_tricks.sliding_window_view
+
+    def follow(a):
+        known = np.zeros((3, 3))
+        parts = [
+            f(x) for x in (a, known) for f in (np.diagonal, lambda x: windows(x, 2, 0), lambda x: windows(x, (2, 2)))
+        ]
+        known[1], a[0] = a[2], 3
+        return parts
+
+    x = normal(3, 3)
+    for a, b in zip(refxla.compile(follow)(x.copy()), follow(x.copy()), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for write, message in (
+        (lambda a: np.diagonal(a).fill(3), "read-only"),
+        (lambda a: windows(a, 2, 0).fill(3), "read-only"),
+        (lambda a: windows(a, 2, 0, writeable=True).fill(3), "windows, which share elements, .* assign to the array"),
+    ):
+        with pytest.raises(refxla.UnsupportedError, match=message):
+            refxla.compile(write)(x)
+
+
 def test_unsigned_and_signed_integers_compare_by_their_values():
     u, s = np.array([0, 5, 2**64 - 1, 2**63], np.uint64), np.array([-1, 5, -1, 2**62], np.int64)
 
@@ -183,6 +334,18 @@ def test_unsigned_and_signed_integers_compare_by_their_values():
     for pair in ((u, s), (s, u)):
         for a, b in zip(refxla.compile(compare)(*pair), compare(*pair), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_a_scalar_and_an_array_without_dimensions_are_two_kinds():
+    def change(x):
+        x += 1
+        return x
+
+    compiled = refxla.compile(change)
+    assert compiled(np.float32(1)) == 2
+    x = np.array(1, np.float32)
+    assert compiled(x) is x and x == 2
+    assert compiled(np.float32(1)) == 2
 
 
 def test_a_write_is_undone_by_an_error():
@@ -256,7 +419,116 @@ def test_dataclasses_are_arguments_and_results():
         refxla.compile(lambda s: object.__setattr__(s, "w", s.w + 1))(state)
 
 
+def appended(values, x):
+    values.append(x)
+    values.append(x * 2)
+    return values.pop(0)
+
+
+def descended(state, gradient):
+    state["w"] = state["w"] - 0.5 * gradient
+    state["steps"] += 1
+    state["b"] += 1
+
+
+def exchanged(layers, x):
+    for n in range(len(layers)):
+        layers[n]["w"], layers[n]["before"] = layers[n]["w"] - x, layers[n]["w"]
+    layers.append({"w": x, "name": "new"})
+    layers.reverse()
+    return layers, layers[0]
+
+
+def removed(state, x):
+    state["v"] = state.pop("w") + x, [x]
+    return state
+
+
+def moved(state, x):
+    state["old"], state["rows"] = state["rows"], [x]
+
+
+@pytest.mark.parametrize(
+    "function, make",
+    [
+        (appended, lambda: [normal(3), normal(4)]),
+        (descended, lambda: {"w": normal(3), "steps": 0, "b": normal(2)}),
+        (exchanged, lambda: [{"w": normal(3)}, {"w": normal(1)}]),
+        (removed, lambda: {"w": normal(3), "text": "text"}),
+        (moved, lambda: {"rows": [normal(3), 1.5]}),
+    ],
+)
+def test_lists_and_dicts_that_a_function_changes_are_changed(function, make):
+    compiled, own, given = refxla.compile(function), make(), make()
+    for _ in range(2):
+        wanted, got = function(own, normal(3)), compiled(given, normal(3))
+        for a, b in ((got, wanted), (given, own)):
+            assert structure(a) == structure(b)
+            for x, y in zip(leaves(a), leaves(b), strict=True):
+                np.testing.assert_array_equal(x, y)
+        if wanted is own:
+            assert got is given
+        if function is removed:
+            return
+
+
+def test_lists_and_dicts_are_not_changed_by_an_error():
+    def change(state, x, i):
+        state["w"] = x
+        return x[i]
+
+    state = {}
+    with pytest.raises(IndexError, match="out of bounds"):
+        refxla.compile(change)(state, normal(3), np.array(7))
+    assert state == {}
+
+
+def test_a_list_that_is_changed_and_there_twice_is_refused():
+    def change(a, b, x):
+        a[0] = x + b[0]
+
+    compiled = refxla.compile(change)
+    compiled([normal(3)], [normal(3)], normal(3))
+    twice = [normal(3)]
+    with pytest.raises(refxla.InputError, match="changes argument a, which is the same list as argument b"):
+        compiled(twice, twice, normal(3))
+
+
 def test_a_function_of_jax_is_told_apart():
     jnp = pytest.importorskip("jax.numpy")
     with pytest.raises(refxla.InputError, match=r"compile jax.jit\(f\)"):
         refxla.compile(lambda x: jnp.sin(x))(normal(3))
+
+
+def test_arrays_of_jax_are_arrays():
+    jax = pytest.importorskip("jax")
+    compiled = refxla.compile(lambda x, more: np.maximum(x, 0) * 2 + more["y"])
+    for n in range(3):
+        x, y = normal(3) + n, np.float32(n)
+        wanted = np.maximum(x, 0) * 2 + y
+        for arguments in ((jax.numpy.asarray(x), {"y": y}), (x, {"y": jax.numpy.asarray(y)})):
+            got = compiled(*arguments)
+            assert type(got) is np.ndarray and got.dtype == wanted.dtype
+            np.testing.assert_array_equal(got, wanted)
+    assert len(compiled._compiled) == 2  # a scalar of NumPy's is no array without dimensions
+    with pytest.raises(ValueError, match="read-only"):
+        refxla.compile(lambda x: x.fill(3))(jax.numpy.ones(3))
+    with pytest.raises(refxla.InputError, match=r"compile jax.jit\(f\)"):
+        refxla.compile(lambda x: jax.numpy.sin(x))(jax.numpy.ones(3))
+
+
+def test_a_compiled_function_is_no_operation_of_jax():
+    jax = pytest.importorskip("jax")
+    compiled = refxla.compile(lambda x: np.sin(x) * 2)
+    for change in (jax.jit, jax.vmap, jax.grad):
+        with pytest.raises(refxla.InputError, match="is not an operation of JAX: inside of jax.jit.* outermost"):
+            change(compiled)(1.0 if change is jax.grad else jax.numpy.ones(3))
+
+
+def test_tensors_of_torch_are_arrays():
+    torch = pytest.importorskip("torch")
+    compiled = refxla.compile(lambda x: np.maximum(x, 0) * 2)
+    for n in range(3):
+        np.testing.assert_array_equal(compiled(torch.arange(4.0) - n), np.maximum(np.arange(4.0) - n, 0) * 2)
+    with pytest.raises(refxla.InputError, match="is a function of PyTorch"):
+        refxla.compile(lambda x: torch.sin(x))(np.ones(3))

@@ -133,6 +133,8 @@ CASES = [
     (a_list, r"tolist\(\)"),
     (sliced, r"x\[i \+ np.arange\(size\)\]"),
     (of_a_list, r"np.stack\(a_list\)\[i\]"),
+    (lambda x: x.reshape(1, -1)[x[:1] > 0, np.argsort(x)], "mask beside other indices.*y = x"),
+    (lambda x: x.reshape(1, -1)[x[:1] > 0, x.argmax() :], "mask beside other indices.*y = x"),
     (global_sum, "assigns TABLE.*return the new value"),
     (of_a_library, r"begin with a = np.array\(a\).*of_a_library: a\[1\] = x\[0\]"),
     (remembered, "assigns HISTORY.*return the new value"),

@@ -184,6 +184,22 @@ K = RANDOM.integers(0, 4, 3)
 SQUARES = RANDOM.standard_normal((3, 4, 4))
 
 
+WEIGHTS = np.ones(5, np.float32)
+
+
+def test_vmap_finds_what_its_function_reads(monkeypatch):
+    def weighted(row):
+        scale = np.ones(5, np.float32)
+        scale[row.argmax()] = 2
+        return row * WEIGHTS * scale
+
+    many = refxla.vmap(weighted)
+    for weights in (np.float32([1, 2, 3, 4, 5]), np.zeros(5, np.float32)):
+        monkeypatch.setitem(globals(), "WEIGHTS", weights)
+        for compiled in (many, refxla.compile(many)):
+            np.testing.assert_array_equal(compiled(V), np.stack([weighted(row) for row in V]))
+
+
 def written(a, i):
     y = a.copy()
     y[i] = 0.0

@@ -3,6 +3,7 @@ one gives what the function gives now, or says that it cannot."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import gc
@@ -338,6 +339,47 @@ def test_nothing_of_a_trace_is_kept():
         with pytest.raises(refxla.UnsupportedError, match="assigns"):
             refxla.compile(function)(X)
         assert not log and not memo
+
+
+def test_containers_that_a_function_changes_are_refused_and_stay():
+    """They would change when the function is traced, and at no other call."""
+    log, table, seen, queue = [], {"a": 1, "w": np.ones(6, np.float32)}, {1, 2}, collections.deque((1, 2))
+
+    def default(x, kept=[]):  # noqa: B006 - it is what is tested
+        kept.append(1)
+        return x * len(kept)
+
+    changes = [
+        (default, r"default.__defaults__\[0\]"),
+        (lambda x: log.append(1), "log"),
+        (lambda x: table.pop("a"), r"table\['a'\]"),
+        (lambda x: table.clear(), r"table\['w'\]"),
+        (lambda x: seen.discard(1), "the set seen"),
+        (lambda x: queue.rotate(), "queue"),
+        (lambda x: queue.append(x), "queue"),
+    ]
+    for function, name in changes:
+        with pytest.raises(refxla.UnsupportedError, match=f"assigns {name}.*return the new value"):
+            refxla.compile(function)(X)
+    with pytest.raises(refxla.UnsupportedError, match="assigns the set s,"):
+        refxla.compile(lambda x, s: s.add(3))(X, seen)
+    assert (log, table.keys(), seen, list(queue)) == ([], {"a", "w"}, {1, 2}, [1, 2])
+    assert default.__defaults__ == ([],)
+
+
+def test_constants_that_a_function_keeps_are_no_error():
+    known, seen, w = {"w": np.ones(6, np.float32)}, set(), np.ones(6, np.float32)
+
+    def remember(x, n):
+        if n not in known:
+            known[n] = len(n) * 2
+        seen.add(n)
+        return x * known[n] * known["w"] * w
+
+    compiled = refxla.compile(remember)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(X, "text"), X * 8)
+    assert known["text"] == 8 and seen == {"text"}
 
 
 def test_long_lists_of_numbers():

@@ -34,6 +34,7 @@ from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
 from .array import Storage, Traced
 from .captures import SOURCES, CapturedVariable, Captures, PatchedVariables
+from .containers import GivenContainers, put, require_apart
 from .creation import NumpyModule, replacement
 from .impure import Watch
 from .location import line_of
@@ -196,7 +197,7 @@ class NumpyFunction(TracedFunction):
                 by_value = self._by_value.get(inputs.kind, frozenset())
                 tracing = Tracing(self._title, inputs.leaves, inputs.open)
                 try:
-                    module, structure = _traced(self.function, tracing, inputs, by_value)
+                    module, structure, contents = _traced(self.function, tracing, inputs, by_value)
                 except Exception as problem:  # for want of a value, perhaps: with it, the trace begins anew
                     if tracing.asked <= by_value:
                         raise with_python_location(problem) from problem.__cause__
@@ -204,7 +205,7 @@ class NumpyFunction(TracedFunction):
                     if tracing.asked <= by_value:
                         break
                 self._by_value[inputs.kind] = by_value | tracing.asked
-        numpy_lowered = _NumpyLowered(self._build(module), structure, tracing, inputs)
+        numpy_lowered = _NumpyLowered(self._build(module), structure, contents, tracing, inputs)
         if inputs.objects:  # such a function is not saved, and the objects may end
             kinds = (v if isinstance(v, type) else type(v) for _, v in inputs.objects)
             numpy_lowered.objects = [kind.__name__ for kind in kinds]
@@ -226,8 +227,9 @@ class _NumpyLowered(Lowered):
     those from number `of_arguments` on are the captured arrays, or what is computed of leaves. `arguments` are the
     positional ones and the others, each with its name and its tree.
 
-    The program's results are the arrays that the function returns, then the new values of the arguments that it writes
-    into (`writes`, their leaves), then whether what must hold does (`checks`, each of which makes an error).
+    The program's results are the arrays that the function returns or puts into lists and dicts that it is given
+    (`contents`, by leaf what is in them), then the new values of the arguments that it writes into (`writes`, their
+    leaves), then whether what must hold does (`checks`, each of which makes an error).
     """
 
     arguments: tuple[list[tuple[str, Tree]], list[tuple[str, Tree]]] = ([], [])
@@ -238,11 +240,14 @@ class _NumpyLowered(Lowered):
         self,
         program: Compiled | Reference,
         structure: Any,
+        contents: dict[int, Any],
         tracing: Tracing,
         inputs: _Inputs,
     ) -> None:
         self.captures, self.of_arguments = weakref.ref(inputs.captures), inputs.of_arguments
         self.names = [f"argument {name}" for name in inputs.names] + [p.name for p in inputs.captures.arrays]
+        self.contents, self.first_container = contents, len(self.names)
+        self.names += [f"argument {name}" for name in inputs.container_names]
         self.program, self.structure, self.sources = program, structure, tracing.sources
         self.writes, self.checks = tuple(tracing.written), [error for _, error in tracing.top.checks]
         self.numbers = [leaf for leaf in leaves(structure) if isinstance(leaf, Number)]
@@ -250,6 +255,9 @@ class _NumpyLowered(Lowered):
     def __call__(self, leaves: Sequence[Any]) -> Any:
         if self.writes:
             check_written(leaves, self.writes, self.names)
+        if self.contents:
+            first = self.first_container
+            require_apart(leaves[first:], [n - first for n in self.contents], self.names[first:])
         results = self.program(*self.parameters(leaves))
         return self.finish(results if isinstance(results, tuple) else (results,), leaves)
 
@@ -269,6 +277,10 @@ class _NumpyLowered(Lowered):
         if changed:
             raise UnsupportedError(
                 f"{name} changes {changed[0]} in place, which is not saved with it: make it an argument"
+            )
+        if self.contents:
+            raise UnsupportedError(
+                f"{name} changes {self.names[next(iter(self.contents))]}, which is not saved with it: return a new one"
             )
         captured = [np.asarray(place.get()) for place in captures.arrays]
         sources = [
@@ -304,11 +316,14 @@ class _NumpyLowered(Lowered):
                 return values[leaf.leaf]
             return leaf.evaluate(values) if isinstance(leaf, Number) else leaf
 
-        return rebuild(self.structure, value_of)
+        result = rebuild(self.structure, value_of)
+        for leaf, content in {n: rebuild(content, value_of) for n, content in self.contents.items()}.items():
+            put(values[leaf], content)
+        return result
 
 
 class _Written:
-    """In the structure of a result: an argument that the function has written into, and returns."""
+    """In the structure of a result: an argument that the function has written into or changed, and returns."""
 
     def __init__(self, leaf: int) -> None:
         self.leaf = leaf
@@ -331,8 +346,9 @@ _tracing = threading.RLock()  # held while places have other values than the use
 
 
 class _Inputs:
-    """What a call takes: `leaves` (see tracing.py), those of the arguments first, `of_arguments` of them, with `names`;
-    `kind`, which decides about the program as far as the values of leaves do not; `open` are the leaves whose values
+    """What a call takes: `leaves` (see tracing.py), those of the arguments first, `of_arguments` of them, with `names`,
+    and at last the lists and dicts among the arguments, which the function may change, with `container_names`; `kind`,
+    which decides about the program as far as the values of leaves do not; `open` are the leaves whose values
     may be asked for; `objects` are arguments whose attributes are to be looked at."""
 
     captures: Captures
@@ -340,6 +356,8 @@ class _Inputs:
     def __init__(self, function: NumpyFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.leaves: list[Any] = []
         self.names: list[str] = []
+        self.containers: list[Any] = []
+        self.container_names: list[str] = []
         self.open: set[int] = set()
         self.objects: list[tuple[str, Any]] = []
         self.arguments, self.static = (args, kwargs), function._static
@@ -355,19 +373,23 @@ class _Inputs:
         for place in captures.arrays:
             self.open.add(len(self.leaves))
             self.leaves.append(place.value)
+        self.leaves += self.containers
 
     def _kind(self, value: Any, name: str, static: bool) -> Hashable:
         if static:
             return ("static", _key(value))
+        if isinstance(value, (list, dict)):
+            self.containers.append(value)
+            self.container_names.append(name)
         if isinstance(value, dict):
             return ("dict", tuple((k, self._kind(v, f"{name}[{k!r}]", False)) for k, v in value.items()))
         if isinstance(value, (tuple, list)):
             return (type(value), tuple(self._kind(v, f"{name}[{n}]", False) for n, v in enumerate(value)))
         if is_array(value):
             require_plain(value, f"argument {name}")
-            array = value if isinstance(value, (np.ndarray, np.generic, Array)) else np.asarray(value)
-            self._leaf(value, name)
-            return ("array", array.shape, array.dtype)
+            array = value if isinstance(value, (np.ndarray, np.generic, Array)) else _as_numpy(value)
+            self._leaf(array, name)
+            return ("array", array.shape, array.dtype, isinstance(array, np.generic))
         if _is_number(value):
             self.open.add(len(self.leaves))
             self._leaf(value, name)
@@ -402,9 +424,9 @@ def _parameter_name(inputs: _Inputs, source: object, number: int, names: Contain
 
 def _traced(
     function: Callable[..., Any], tracing: Tracing, inputs: _Inputs, by_value: frozenset[int]
-) -> tuple[Module, Any]:
-    """The module that a function computes of such inputs, those in `by_value` by their values, and the structure of its
-    result.
+) -> tuple[Module, Any, dict[int, Any]]:
+    """The module that a function computes of such inputs, those in `by_value` by their values, the structure of its
+    result, and by leaf what it leaves in lists and dicts that it is given.
 
     Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
     """
@@ -432,6 +454,9 @@ def _traced(
     args = tuple(rebuild(v, partial(argument, static=n in static)) for n, v in enumerate(args))
     kwargs = {k: rebuild(v, partial(argument, static=k in static)) for k, v in kwargs.items()}
     before = [(o, fields_of(o)) for o in _dataclasses((args, kwargs))]
+    given = GivenContainers(
+        (*(v for n, v in enumerate(args) if n not in static), *(v for k, v in kwargs.items() if k not in static))
+    )
     captures, first = inputs.captures, inputs.of_arguments
     swaps: list[tuple[CapturedVariable, Any]] = []
     for n, place in enumerate(captures.arrays):
@@ -450,7 +475,8 @@ def _traced(
         stack.enter_context(refused(tracing.name))
         stack.enter_context(watch.patched())
         namespaces = [("", content, len(content)) for content in captures.namespaces.values()]
-        stack.enter_context(PatchedVariables(swaps, [*captures.sizes, *namespaces], _is_symbol))
+        objects = [value for _, value in inputs.objects]
+        stack.enter_context(PatchedVariables(swaps, [*captures.sizes, *namespaces], _is_symbol, objects))
         stack.enter_context(tracing.runs())
         try:
             result = function(*args, **kwargs)
@@ -470,8 +496,12 @@ def _traced(
                 "which a compiled one cannot: return dataclasses.replace(x, field=value)"
             )
     returned: list[Instruction] = []
+    first_container = len(inputs.leaves) - len(inputs.containers)
 
     def collect(leaf: Any) -> Any:
+        place = given.place(leaf)
+        if place is not None:
+            return _Written(first_container + place)
         if isinstance(leaf, Selection):
             raise leaf.unknown_size("returned")
         if isinstance(leaf, (Iterator, AsyncIterator, Coroutine)):
@@ -490,7 +520,8 @@ def _traced(
         returned.append(leaf.instruction)
         return _RESULT
 
-    structure = rebuild(result, collect)
+    structure = rebuild(result, collect, given.is_changed)
+    contents = {first_container + n: content for n, content in given.contents(collect).items()}
     returned += [s.value for s in tracing.written.values()] + [condition for condition, _ in tracing.top.checks]
     root = returned[0] if len(returned) == 1 else tracing.tuple(*returned)
     order = post_order(root)
@@ -512,7 +543,7 @@ def _traced(
     _add_called(order, called)
     for number, computation in enumerate(called):
         computation.name = f"{computation.name}.{number}"
-    return Module(tracing.name, [*called, entry], entry), structure
+    return Module(tracing.name, [*called, entry], entry), structure, contents
 
 
 def _add_called(instructions: Iterable[Instruction], computations: dict[Computation, None]) -> None:
@@ -579,10 +610,30 @@ def _content(value: Any) -> Hashable:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether an argument is an array (or a NumPy scalar): a parameter of the program."""
+    """Whether an argument is an array (or a NumPy scalar), also one of another library: a parameter of the program."""
     if isinstance(leaf, (np.ndarray, np.generic, Array)):
         return True
-    return not isinstance(leaf, type) and hasattr(leaf, "__array_interface__")
+    kind = type(leaf)
+    return (hasattr(leaf, "__array_interface__") and not isinstance(leaf, type)) or (
+        hasattr(kind, "__array__") and hasattr(kind, "__dlpack__")
+    )
+
+
+def _as_numpy(value: Any) -> np.ndarray:
+    """An array of another library as one of NumPy's, which the function may not write into: perhaps it is a copy.
+
+    Raises InputError for one that stands for a value while JAX traces.
+    """
+    try:
+        array = np.asarray(value).view()
+    except Exception as problem:
+        if type(problem).__name__ != "TracerArrayConversionError":
+            raise
+        from ..jax_stages import WITHIN_TRACE
+
+        raise InputError(WITHIN_TRACE) from None
+    array.flags.writeable = False
+    return array
 
 
 def _key(tree: Any) -> Any:
@@ -612,4 +663,6 @@ def _framework_of(problem: Exception) -> tuple[str, str] | None:
         frame = frame.tb_next
     if packages & {"jax", "jaxlib"} or "JAX type" in str(problem):  # JAX hides its frames
         return "JAX", "jax.jit(f)"
+    if "torch" in packages or "must be Tensor" in str(problem):
+        return "PyTorch", "a torch.nn.Module, or f with example arguments,"
     return ("TensorFlow", "tf.function(f)") if "tensorflow" in packages else None

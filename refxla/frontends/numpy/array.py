@@ -40,15 +40,17 @@ class Storage:
 
 class View:
     """How an array shows a part of another one, `of`: what it is of an array of NumPy's and of an instruction, and what
-    the other one becomes, of its instruction and the part's new one (None: it is read-only)."""
+    the other one becomes, of its instruction and the part's new one (None: it is read-only). Unless it `is_known` when
+    the function is traced where the part lies, `of_array` gives one that lies elsewhere, with the same strides."""
 
-    __slots__ = ("of", "of_array", "of_instruction", "put")
+    __slots__ = ("of", "of_array", "of_instruction", "put", "is_known")
 
     def __init__(
         self, of: Traced, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
-        put: Callable[[I, I], I] | None,
+        put: Callable[[I, I], I] | None, is_known: bool,
     ) -> None:  # fmt: skip
         self.of, self.of_array, self.of_instruction, self.put = of, of_array, of_instruction, put
+        self.is_known = is_known
 
 
 class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
@@ -75,19 +77,18 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     def viewed(
         self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
-        put: Callable[[I, I], I] | None,
+        put: Callable[[I, I], I] | None, is_known: bool = True,
     ) -> Traced:  # fmt: skip
         """An array that shares memory with this one (see View)."""
         traced = object.__new__(Traced)
         traced.build, traced.storage = self.build, self.storage
-        traced.alias = View(self, of_array, of_instruction, put)
+        traced.alias = View(self, of_array, of_instruction, put, is_known)
         traced._seen = None
-        value = self.known_value
-        if value is None:
+        part = traced.known_value
+        if part is None:
             instruction = of_instruction(self.instruction)
             traced._shape, traced._seen = instruction.shape, (self.storage.version, instruction)
         else:
-            part = of_array(value)
             traced._shape = Shape(BY_DTYPE[part.dtype], part.shape)
         traced.is_scalar = False
         return traced
@@ -100,7 +101,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             return None
         if self.alias is None:
             return self.storage.value
-        whole = self.alias.of.known_value
+        whole = self.alias.of.known_value if self.alias.is_known else None
         return None if whole is None else self.alias.of_array(whole)
 
     @property
@@ -108,10 +109,10 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         """What computes its value as it is now."""
         version = self.storage.version
         if self._seen is None or self._seen[0] != version or not self.build.sees(self._seen[1]):
-            if self.alias is not None and not isinstance(self.storage.value, np.ndarray):
-                instruction = self.alias.of_instruction(self.alias.of.instruction)
-            elif (value := self.known_value) is not None:
+            if (value := self.known_value) is not None:
                 instruction = constant(self.build, value)
+            elif self.alias is not None:
+                instruction = self.alias.of_instruction(self.alias.of.instruction)
             else:
                 assert isinstance(self.storage.value, Instruction)
                 instruction = self.storage.value

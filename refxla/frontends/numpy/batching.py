@@ -49,6 +49,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
 
     compiled = NumpyFunction(call, Options())
     call.__name__, call.__doc__ = f"vmap_of_{getattr(fun, '__name__', 'function')}", fun.__doc__
+    call.__module__ = getattr(fun, "__module__", __name__)  # so that what `fun` reads is found (captures.py)
     return call
 
 

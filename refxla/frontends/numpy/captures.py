@@ -16,8 +16,8 @@ import functools
 import hashlib
 import random
 import types
-from collections.abc import Callable, Hashable, Iterator
-from operator import getitem, setitem
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from operator import getitem, is_, setitem
 from typing import Any
 
 import numpy as np
@@ -332,15 +332,20 @@ class _Uncached:
 
 class PatchedVariables:
     """While it is entered, variables have other values. What a function itself wrote into one of them is an error, and
-    so are elements for which `is_symbol` holds that it put into one of the `containers`, which are taken out again."""
+    so is what it changed in one of the `containers`, which get their elements back.
+
+    Sets and dicts may get further elements for which `is_symbol` does not hold, unless they are among the `arguments`:
+    so a function keeps what it knows, and it is the same at each call.
+    """
 
     def __init__(
         self,
         values: list[tuple[CapturedVariable, Any]],
         containers: list[tuple[str, Any, int]],
         is_symbol: Callable[[Any], bool],
+        arguments: Sequence[Any],
     ) -> None:
-        self.values, self.containers, self.is_symbol = values, containers, is_symbol
+        self.values, self.containers, self.is_symbol, self.arguments = values, containers, is_symbol, arguments
 
     def __enter__(self) -> None:
         self.originals = [(root, root.get()) for root in {id(p.root): p.root for p, _ in self.values}.values()]
@@ -350,25 +355,41 @@ class PatchedVariables:
         except BaseException:
             self._restore()
             raise
+        self.before = [(name, c, c.copy()) for name, c, _ in self.containers if not isinstance(c, frozenset)]
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         changed = [variable.name for variable, value in self.values if not _holds(variable, value)]
-        for name, container, size in self.containers:
-            if len(container) > size and not isinstance(container, (set, frozenset)):
-                changed += self._take_out(name, container)
+        for name, container, before in self.before:
+            put_back = self._put_back_keys if isinstance(container, dict) else self._put_back_elements
+            changed += put_back(name, container, before)
         self._restore()
         if changed and kind is None:
             raise _assigned(changed[0])
 
-    def _take_out(self, name: str, container: Any) -> list[str]:
-        """Remove what a trace left in a container. Gives its names."""
-        keys = list(container) if isinstance(container, dict) else range(len(container))
-        symbols = [key for key in keys if self.is_symbol(container[key])]
-        for key in reversed(symbols):
+    def _put_back_keys(self, name: str, container: dict[Any, Any], before: dict[Any, Any]) -> list[str]:
+        """Undo what a trace changed in a dict, but for new constants. Gives the names of the elements."""
+        new = [key for key, value in container.items() if key not in before and self.is_symbol(value)]
+        for key in new:
             del container[key]
+        lost = {key: value for key, value in before.items() if key not in container}
+        container.update(lost)
         if not name or name.endswith("."):  # globals, and attributes of an object
-            return [f"{name}{key}" for key in symbols]
-        return [f"{name}[{key!r}]" for key in symbols]
+            return [f"{name}{key}" for key in (*new, *lost)]
+        return [f"{name}[{key!r}]" for key in (*new, *lost)]
+
+    def _put_back_elements(self, name: str, container: Any, before: Any) -> list[str]:
+        """Undo what a trace changed in a list, a deque or a set. Gives its name, if that was something."""
+        if isinstance(container, set):
+            if container == before or (container > before and all(v is not container for v in self.arguments)):
+                return []
+            container.clear()
+            container.update(before)
+            return [f"the set {name}"]
+        if len(container) == len(before) and all(map(is_, container, before)):
+            return []
+        container.clear()
+        container.extend(before)
+        return [f"{name}[...]"]
 
     def _restore(self) -> None:
         for root, value in self.originals:

@@ -123,9 +123,11 @@ def all_known(*operands: Any) -> bool:
 
 
 def values_of(value: Any) -> Any:
-    """The operands of a call, with arrays of NumPy's in the place of symbols whose values are known."""
+    """The operands of a call, with arrays of NumPy's in the place of the symbols, whose values are all known."""
     if isinstance(value, Symbol):
-        return value.known_value
+        known = value.known_value
+        assert known is not None, value  # NumPy would take None for an index, an axis, a default
+        return known
     if isinstance(value, dict):
         return {k: values_of(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
@@ -156,8 +158,14 @@ def into(target: Any, result: Any, what: str) -> Any:
         )
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
-    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-        error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
-        raise error(np.add, "same_kind", result.dtype, target.dtype, 0)
+    ufunc = getattr(np, what, None)
+    require_same_kind(ufunc if isinstance(ufunc, np.ufunc) else np.add, result.dtype, target.dtype)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target
+
+
+def require_same_kind(ufunc: np.ufunc, given: np.dtype, wanted: np.dtype) -> None:
+    """Raise NumPy's error for a result that is put into an array of a type of a lesser kind."""
+    if not np.can_cast(given, wanted, "same_kind"):
+        error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
+        raise error(ufunc, "same_kind", given, wanted, 0)

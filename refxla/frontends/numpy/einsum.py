@@ -8,20 +8,24 @@ from typing import Any
 from refxla_spec.errors import plural
 
 from .array import Traced
-from .dispatch import implements
+from .dispatch import adopted, all_known, implements, values_of
 from .functions import dot_general
+from .shape_functions import writable_diagonal
 from .untyped import np
 from .values import array_of, builder_of, promoted, wrap
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@implements(np.einsum)
+@implements(np.einsum, aliasing=True)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **_: Any) -> Traced:
     b = builder_of(operands)
     terms, result, arrays = _parsed(b, operands)
-    kind = promoted(*arrays) if dtype is None else np.dtype(dtype)
-    is_bool = kind.kind == "b"
+    is_view = len(arrays) == 1 and set(terms[0]) == set(result)  # of whatever dtype=, as in NumPy
+    if not is_view and all_known(operands):
+        return adopted(np.einsum(*values_of(operands), optimize=optimize, dtype=dtype), b)
+    kind = promoted(*arrays) if dtype is None or is_view else np.dtype(dtype)
+    is_bool = kind.kind == "b" and not is_view
     values = [array_of(b, a, np.int32 if is_bool else kind) for a in arrays]
     sizes: dict[str, int] = {}
     for labels, a in zip(terms, values, strict=True):
@@ -40,7 +44,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
     a = _summed(labels, a, set(result))
     labels = [label for label in labels if label in result]
     a = np.transpose(a, [labels.index(label) for label in result]) if labels else a
-    a = wrap(b, a.instruction)
+    a = a if is_view else wrap(b, a.instruction)
     return a != 0 if is_bool else a
 
 
@@ -102,7 +106,7 @@ def _without_repeats(labels: list[str], a: Traced, sizes: dict[str, int]) -> _Pa
             second = labels.index(label, first + 1)
             if a.shape[first] != a.shape[second]:
                 raise ValueError(f"dimensions in operand for collapsing index {label!r} don't match")
-            a = np.diagonal(a, 0, first, second)
+            a = writable_diagonal(a, first, second)
             labels = [c for n, c in enumerate(labels) if n not in (first, second)] + [label]
     narrow = tuple(n for n, label in enumerate(labels) if a.shape[n] == 1 and sizes[label] != 1)
     if narrow:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import index as index_of
 from typing import Any
 
 import numpy
@@ -21,7 +22,7 @@ from refxla_spec.types import PRED, S64, Shape
 from ...ir.builder import Build, reducer
 from ...ir.trees import index_from_start
 from .array import Traced
-from .dispatch import adopted, all_known, implements, symbols, values_of
+from .dispatch import Symbol, adopted, all_known, implements, symbols, values_of
 from .number import Number, applied
 from .selection import Selection
 from .tracing import Tracing
@@ -151,10 +152,7 @@ def _normal(a: Traced, key: Any) -> list[Any]:
     is plain Python or NumPy. Masks that are known become arrays of integers."""
     keys: list[Any] = []
     for k in key if isinstance(key, tuple) else (key,):
-        if isinstance(k, (list, tuple)):
-            build = builder_of(k)
-            k = np.asarray(k) if build is None else array_of(build, k)
-            k = k.astype(np.int64) if isinstance(k, np.ndarray) and not k.size else k
+        k = _as_array(k)
         if isinstance(k, Traced) and k.known_value is not None:
             k = k.known_value
         if type(k) is np.ndarray and not k.ndim:
@@ -187,6 +185,20 @@ def _normal(a: Traced, key: Any) -> list[Any]:
     return parts
 
 
+def _as_array(k: Any) -> Any:
+    """An element of a key, of which sequences (a list, a range, an array of another library) are arrays, as NumPy takes
+    them."""
+    if k is None or k is Ellipsis or isinstance(k, (Symbol, slice, int, numpy.ndarray, numpy.generic)):
+        return k
+    build = builder_of(k)
+    if build is not None:
+        return array_of(build, k)
+    array = np.asarray(k)
+    if array.dtype == object:  # an object with an __index__
+        return k
+    return array if array.size else array.astype(np.int64)
+
+
 class _KnownMask:
     def __init__(self, mask: numpy.ndarray) -> None:
         self.mask = mask
@@ -211,15 +223,25 @@ class _Key:
     block: _Block
     indices: dict[int, I]
     position: int
-    numpys: Any  # the key as NumPy takes it, if all of it is known
+    numpys: Any  # the block's key as NumPy takes it, with 0 in the place of what is not known
+    is_known: bool  # whether all of the block's key is known
     is_element: bool  # whether it chooses one element, which is a scalar
 
     def of(self, a: Traced) -> tuple[Traced, Places | None]:
         b, block = a.build, self.block
         view = a.viewed(
-            lambda x: x[self.numpys], lambda whole: block.read(b, whole), lambda whole, part: block.put(b, whole, part)
-        )
+            lambda x: x[self.numpys], lambda whole: block.read(b, whole), lambda whole, part: block.put(b, whole, part),
+            self.is_known,
+        )  # fmt: skip
         return view, Places(b, tuple(block.shape), self.indices, self.position) if self.indices else None
+
+
+def _has_array(key: Any) -> bool:
+    """Whether an array is among a key, for which NumPy makes a copy, even if it has no dimensions."""
+    return any(
+        not k.is_scalar if isinstance(k, Traced) else type(k) is np.ndarray
+        for k in (key if isinstance(key, tuple) else (key,))
+    )
 
 
 def _is_array(k: Any) -> bool:
@@ -280,6 +302,7 @@ def parse(a: Traced, key: Any) -> _Key:
                 if isinstance(place, Instruction):
                     block.starts[d], is_known = place, False
                     block.slices.append(SliceDimension(0, n, 1))
+                    numpys.append(0)
                 else:
                     block.slices.append(SliceDimension(place, place + 1, 1))
                     numpys.append(place)
@@ -290,7 +313,7 @@ def parse(a: Traced, key: Any) -> _Key:
     else:
         position -= sum(1 for r in indices if r < position)
     is_element = not advanced and not block.shape and all(k is not _GAP for k in keys)
-    return _Key(block, indices, position, (*numpys, Ellipsis) if is_known else None, is_element)
+    return _Key(block, indices, position, (*numpys, Ellipsis), is_known, is_element)
 
 
 def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
@@ -307,7 +330,7 @@ def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
             "valid indices"
         )
-    return index_from_start(size, dimension, int(k))
+    return index_from_start(size, dimension, index_of(k))
 
 
 def _must_be_integers(k: Any) -> None:
@@ -323,6 +346,11 @@ def _known_places(k: numpy.ndarray, size: int, dimension: int) -> numpy.ndarray:
     return np.where(k < 0, k + size, k)
 
 
+def _is_whole(k: Any) -> bool:
+    """Whether an element of a key takes all of the dimensions that it stands for."""
+    return k is Ellipsis or (isinstance(k, slice) and all(v is None for v in (k.start, k.stop, k.step)))
+
+
 def _selection(a: Traced, key: Any) -> Selection | None:
     """What a key with a mask whose values are not known selects; None if there is no such mask."""
     keys = key if isinstance(key, tuple) else (key,)
@@ -331,11 +359,7 @@ def _selection(a: Traced, key: Any) -> Selection | None:
         return None
     mask, at = masks[0], next(n for n, k in enumerate(keys) if k is masks[0])
     others = [k for k in keys if k is not mask]
-    if (
-        len(masks) > 1
-        or any(not (k is Ellipsis or k == slice(None)) for k in others)
-        or any(k is Ellipsis for k in keys[:at])
-    ):
+    if len(masks) > 1 or not all(map(_is_whole, others)) or any(k is Ellipsis for k in keys[:at]):
         mask.ask()
         raise UnsupportedError(
             "a mask beside other indices has no compiled form, since the size of its result is a value: index by the "
@@ -364,7 +388,7 @@ def index(a: Traced, key: Any) -> Any:
         value = view.known_value
         return wrap(a.build, view.instruction) if value is None else value[()]
     if places is None:
-        return view
+        return view.copy() if _has_array(key) else view
     if a.known_value is not None and all_known(key):
         return adopted(a.known_value[values_of(key)], a.build)
     return wrap(a.build, places.read(a.build, view.instruction))

@@ -14,7 +14,7 @@ import numpy
 from refxla_spec.errors import UnsupportedError
 
 from .array import Traced
-from .dispatch import Symbol
+from .dispatch import Symbol, require_same_kind
 from .tracing import Tracing
 from .untyped import np
 from .values import I, array_of, lift, spread
@@ -67,34 +67,23 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
             return self._reduced(ufunc, *inputs[1:], **options)
         if method != "__call__" or options:
             raise self.unknown_size(f"an operand of np.{ufunc.__name__}.{method}")
-        own = [x for x in inputs if isinstance(x, Selection)]
-        for x in inputs:
+        for x in (*inputs, *(out or ())):
             if isinstance(x, Selection):
                 if x.ndim != self.ndim or not same(x.mask.instruction, self.mask.instruction):
                     raise self.unknown_size("combined with a selection by another mask")
             elif np.ndim(x) >= self.ndim:
                 raise self.unknown_size(f"combined with an array of shape {np.shape(x)} by np.{ufunc.__name__}")
-        del own
         where = {"where": self._wide_mask()} if ufunc is numpy.power else {}  # which raises for some exponents
         array = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs), **where)
         result = Selection(array, self.mask)
         if out is None:
             return result
-        if not isinstance(out[0], Selection):
+        target = out[0]
+        if not isinstance(target, Selection):
             raise self.unknown_size("added to an array in place")
-        return result
-
-    def __iadd__(self, other: Any) -> Any:
-        return self + other
-
-    def __isub__(self, other: Any) -> Any:
-        return self - other
-
-    def __imul__(self, other: Any) -> Any:
-        return self * other
-
-    def __itruediv__(self, other: Any) -> Any:
-        return self / other
+        require_same_kind(ufunc, result.dtype, target.dtype)
+        target.array = result.astype(target.dtype).array
+        return target
 
     def astype(self, dtype: Any, **_: Any) -> Selection:
         return Selection(self.array.astype(dtype), self.mask)

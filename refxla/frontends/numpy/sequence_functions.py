@@ -9,9 +9,9 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import ConvolutionDimensions, WindowDimension
 
 from .array import Traced
-from .dispatch import implements
+from .dispatch import WriteRefused, implements
 from .untyped import np
-from .values import array_of, builder_of, inexact, known_value, lift, normal_axes, normal_axis, promoted, wrap
+from .values import I, array_of, builder_of, inexact, known_value, lift, normal_axes, normal_axis, promoted, wrap
 
 # -- differences and integrals
 
@@ -220,7 +220,7 @@ def _convolved(a: Any, v: Any, mode: str, is_convolution: bool) -> Traced:
     return np.flip(result) if swapped else result
 
 
-@implements(np.lib.stride_tricks.sliding_window_view)
+@implements(np.lib.stride_tricks.sliding_window_view, aliasing=True)
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Traced:
@@ -228,13 +228,25 @@ def sliding_window_view(
     axes = normal_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), x.ndim)
     if len(axes) != len(shape):
         raise ValueError("Must provide matching length window_shape and axis")
-    for d, size in zip(axes, shape, strict=True):
-        n = x.shape[d] - size + 1
-        if n < 1:
-            raise ValueError("window shape cannot be larger than input array shape")
-        places = np.arange(n)[:, None] + np.arange(size)
-        x = np.moveaxis(np.take(x, places, axis=d), d + 1, -1)
-    return x
+    b = x.build
+
+    def windows(whole: I) -> I:
+        value = wrap(b, whole)
+        for d, size in zip(axes, shape, strict=True):
+            n = value.shape[d] - size + 1
+            if n < 1:
+                raise ValueError("window shape cannot be larger than input array shape")
+            places = np.arange(n)[:, None] + np.arange(size)
+            value = np.moveaxis(np.take(value, places, axis=d), d + 1, -1)
+        return value.instruction
+
+    def refuse(whole: I, part: I) -> I:
+        raise WriteRefused("to assign to windows, which share elements, has no compiled form: assign to the array")
+
+    return x.viewed(
+        lambda a: np.lib.stride_tricks.sliding_window_view(a, shape, axes, writeable=writeable), windows,
+        refuse if writeable else None,
+    )  # fmt: skip
 
 
 # -- polynomials

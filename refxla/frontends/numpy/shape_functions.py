@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError, indefinite
-from refxla_spec.types import BY_DTYPE, Shape
+from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from .array import Traced
 from .dispatch import FUNCTIONS, implements, xp
@@ -230,8 +230,37 @@ implements(np.real, aliasing=True)(_part("real"))
 implements(np.imag, aliasing=True)(_part("imag"))
 
 
-@implements(np.diagonal, np.linalg.diagonal, "diagonal")
+@implements(np.diagonal, np.linalg.diagonal, "diagonal", aliasing=True)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
+    """A view that is read-only, as in NumPy."""
+    b = a.build
+    return a.viewed(
+        lambda x: np.diagonal(x, offset, axis1, axis2),
+        lambda whole: _diagonal_value(wrap(b, whole), offset, axis1, axis2).instruction, None,
+    )  # fmt: skip
+
+
+def writable_diagonal(a: Traced, axis1: int, axis2: int) -> Traced:
+    """The view of a diagonal, along the last dimension, that np.einsum gives."""
+    b, n = a.build, a.shape[axis1]
+    labels = [chr(ord("a") + d) for d in range(a.ndim)]
+    labels[axis2] = labels[axis1]
+    rest = [c for d, c in enumerate(labels) if d not in (axis1, axis2)]
+    terms = f"{''.join(labels)}->{''.join(rest)}{labels[axis1]}"
+    others = tuple(d for d in range(a.ndim) if d not in (axis1, axis2))
+
+    def put(whole: I, part: I) -> I:
+        row, column = (b.iota(S64, whole.shape.dimensions, d) for d in (axis1, axis2))
+        on_it = b.compare(row, column, direction="EQ")
+        return b.select(on_it, b.spread(part, whole.shape, (*others, axis1)), whole)
+
+    return a.viewed(
+        lambda x: np.einsum(terms, x), lambda whole: _diagonal_value(wrap(b, whole), 0, axis1, axis2).instruction,
+        put if n else None,
+    )  # fmt: skip
+
+
+def _diagonal_value(a: Traced, offset: int, axis1: int, axis2: int) -> Traced:
     first, second = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
     if first == second:
         raise ValueError("axis1 and axis2 cannot be the same")

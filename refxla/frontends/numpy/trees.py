@@ -27,19 +27,22 @@ def leaves(tree: Any) -> list[Any]:
     return [leaf for e in tree for leaf in leaves(e)] if isinstance(tree, (tuple, list)) else [tree]
 
 
-def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The same nesting with `change(leaf)` for each leaf; named tuples and dataclasses stay what they are."""
+def rebuild(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """The same nesting with `change(leaf)` for each leaf, which `is_leaf` may say that a part is; named tuples and
+    dataclasses stay what they are."""
+    if is_leaf is not None and is_leaf(tree):
+        return change(tree)
     if isinstance(tree, dict):
-        return {k: rebuild(v, change) for k, v in tree.items()}
+        return {k: rebuild(v, change, is_leaf) for k, v in tree.items()}
     if isinstance(tree, (tuple, list)):
-        values = [rebuild(v, change) for v in tree]
+        values = [rebuild(v, change, is_leaf) for v in tree]
         return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
     if is_dataclass(tree):
         copy = object.__new__(type(tree))  # not by its class, whose __init__ may compute
         for name, value in {**getattr(tree, "__dict__", {}), **fields_of(tree)}.items():
             object.__setattr__(copy, name, value)
         for name, value in fields_of(tree).items():
-            object.__setattr__(copy, name, rebuild(value, change))
+            object.__setattr__(copy, name, rebuild(value, change, is_leaf))
         return copy
     return change(tree)
 

@@ -1,0 +1,92 @@
+"""Lists and dicts among the arguments, which a function may change: the caller's are changed when the program has run.
+
+A traced function is given lists and dicts of its own, in the place of the caller's. What it puts into them, and takes
+out, is found by looking at them before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from refxla_spec.errors import InputError
+
+from .trees import fields_of, is_dataclass, rebuild
+
+
+def containers(tree: Any) -> Iterator[Any]:
+    """The lists and dicts in a nesting, each before those in it."""
+    if isinstance(tree, (list, dict)):
+        yield tree
+    if is_dataclass(tree):
+        tree = fields_of(tree)
+    for element in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ():
+        yield from containers(element)
+
+
+class GivenContainers:
+    """The lists and dicts that a traced function is given."""
+
+    def __init__(self, arguments: Any) -> None:
+        self._containers = list(containers(arguments))
+        self._before = [_items(c) for c in self._containers]
+        self._places = {id(c): n for n, c in enumerate(self._containers)}
+
+    def place(self, value: Any) -> int | None:
+        """Which one of them a value is."""
+        return self._places.get(id(value))
+
+    def is_changed(self, value: Any) -> bool:
+        """Whether a value is one of them, with other elements than at the beginning."""
+        place = self.place(value)
+        if place is None:
+            return False
+        before, after = self._before[place], _items(value)
+        return len(before) != len(after) or any(
+            k != q or v is not w for (k, v), (q, w) in zip(before, after, strict=True)
+        )
+
+    def contents(self, convert: Callable[[Any], Any]) -> dict[int, Any]:
+        """What is in those that the function has changed, with `convert(leaf)` for each leaf that was not there."""
+        changed: dict[int, Any] = {}
+        for n, container in enumerate(self._containers):
+            if self.is_changed(container):
+                old = {id(v): _OldElement(k) for k, v in self._before[n]}
+                new = {
+                    k: old[id(v)] if id(v) in old else rebuild(v, convert, lambda x: self.place(x) is not None)
+                    for k, v in _items(container)
+                }
+                changed[n] = new if isinstance(container, dict) else list(new.values())
+        return changed
+
+
+def put(container: Any, content: Any) -> None:
+    """Let a list or dict of the caller's hold what `GivenContainers.contents` says."""
+    if isinstance(container, dict):
+        new = {k: container[v.key] if isinstance(v, _OldElement) else v for k, v in content.items()}
+        container.clear()
+        container.update(new)
+    else:
+        container[:] = [container[v.key] if isinstance(v, _OldElement) else v for v in content]
+
+
+def require_apart(own: Sequence[Any], changed: Sequence[int], names: Sequence[str]) -> None:
+    """Refuse lists and dicts that are changed, and are there twice: the function was given two of them."""
+    for n in changed:
+        for k, other in enumerate(own):
+            if k != n and other is own[n]:
+                raise InputError(
+                    f"the function changes {names[n]}, which is the same {type(other).__name__} as {names[k]}: one of "
+                    "them must be a copy"
+                )
+
+
+class _OldElement:
+    """In the content of a container: what was in it before, at this place."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
+def _items(container: Any) -> list[tuple[Any, Any]]:
+    return list(container.items() if isinstance(container, dict) else enumerate(container))
