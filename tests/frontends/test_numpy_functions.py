@@ -857,3 +857,88 @@ def test_values_at_the_edges():
         assert (refxla.compile(np.gcd)(least[:, None], least) == np.gcd(least[:, None], least)).all()
     exponents = np.array([2**40, -(2**40), 3])
     assert (refxla.compile(np.ldexp)(1.5, exponents) == np.ldexp(1.5, exponents)).all()
+
+
+def outcome(function: Callable, *arguments: Any) -> Any:
+    """What a call gives, as one of NumPy's values, or the error that it raises."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
+    except Exception as problem:
+        return type(problem), str(problem).partition("\n")[0]
+
+
+def does_as_numpy(function: Callable, *arguments: Any) -> None:
+    """The value, its type and shape, or the error are NumPy's."""
+    wanted = outcome(function, *arguments)
+    got = outcome(refxla.compile(function, device="reference"), *arguments)
+    if isinstance(wanted, tuple) and isinstance(wanted[0], type):
+        assert got == wanted
+    else:
+        agrees(got, wanted)
+
+
+def into_integers(function: Callable, **options: Any) -> Callable:
+    """A function of an array whose result goes to an array of integers."""
+
+    def apply(x: Any) -> Any:
+        out = np.zeros(x.shape, int)
+        function(x, out=out, **options)
+        return out
+
+    return apply
+
+
+BYTES, INTEGERS, FLOATS = np.array([200, 250, 3], "u1"), np.arange(4, dtype="i4"), np.array([1.5, -2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda x: np.multiply(x, x, dtype="u4"), BYTES),
+        (lambda x: np.square(x, dtype="f8"), BYTES),
+        (lambda x: np.abs(x, dtype="f4"), FLOATS),
+        (lambda x: np.add(x, x, dtype="u1"), INTEGERS),
+        (lambda x: np.add(x, x, signature="ff->f"), INTEGERS),
+        (lambda x: np.add(x, x, sig=("f4", "f4", "f4"), casting="unsafe"), INTEGERS),
+        (lambda x: np.add(x, x, dtype="f4", casting="safe"), INTEGERS),
+        (lambda x: np.subtract(x, 1.5, dtype="i4", casting="unsafe"), INTEGERS),
+        (lambda x: np.add(x, 1.5, casting="no"), INTEGERS),
+        (lambda x: np.add(x, x, order="F", subok=False), INTEGERS),
+        (lambda x: np.divmod(x, 3, dtype="f8"), INTEGERS),
+        (lambda x: np.less(x, x, dtype="f4"), INTEGERS),
+        (lambda x: np.isnan(x, dtype="f4"), FLOATS),
+        (lambda x: np.ldexp(x, 1, dtype="f8"), FLOATS.astype("f4")),
+        (lambda x: np.matmul(x, x, dtype="f8"), INTEGERS),
+        (lambda x: np.clip(x, 0, 2, dtype="f4"), INTEGERS),
+        (lambda x: np.multiply.outer(x, x, dtype="u4"), BYTES),
+        (lambda x: np.add.reduce(x, dtype="f4"), INTEGERS),
+        (lambda x: np.add.reduce(x, dtype=bool), INTEGERS),
+        (lambda x: np.add.accumulate(x, dtype="f4"), INTEGERS),
+        (lambda x: np.add.reduceat(x, [0, 2], dtype="f4"), INTEGERS),
+        (lambda x: np.bitwise_or.reduce(x), FLOATS),
+        (lambda x: np.bitwise_xor.accumulate(x), FLOATS),
+        (lambda x: np.logaddexp.reduce(x), np.array([1, 2, 3], "u1")),
+        (lambda x: np.logaddexp.reduce(x), np.array([1, 2, 3], "u4")),
+        (lambda x: np.logaddexp.reduce(x), np.array([False, False])),
+        (lambda x: np.logaddexp.reduce(x, initial=1.0, dtype="f8"), FLOATS.astype("f4")),
+        (lambda x: np.logaddexp.reduce(x, where=x > 0), FLOATS),
+        (lambda x: np.logaddexp2.reduce(x, keepdims=True), FLOATS),
+        (into_integers(np.positive), FLOATS),
+        (into_integers(np.positive, casting="unsafe"), FLOATS),
+        (into_integers(np.sqrt), INTEGERS),
+        (into_integers(lambda x, out: x.cumsum(out=out)), INTEGERS),
+        (into_integers(lambda x, out: np.cumsum(np.arange(4), out=out)), INTEGERS),
+        *((into_integers(f), INTEGERS) for f in (
+            lambda x, out: out.__imul__(1.5), lambda x, out: out.__itruediv__(2), lambda x, out: out.__isub__(1.5),
+            lambda x, out: out.__ipow__(1.5), lambda x, out: out.__imod__(1.5),
+        )),
+    ],
+)  # fmt: skip
+def test_ufuncs_take_the_types_they_are_told(function, x):
+    does_as_numpy(function, x)
+
+
+def test_what_a_ufunc_cannot_be_told_is_refused():
+    with pytest.raises(refxla.UnsupportedError, match="np.matmul with axes has no compiled form"):
+        refxla.compile(lambda x: np.matmul(x, x, axes=[(0,), (0,), ()]))(np.ones(3))

@@ -18,7 +18,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
 from .advice import ADVICE
-from .dispatch import ALIASING, METHODS, Asking, Symbol, WriteRefused, adopted, all_known, values_of
+from .dispatch import ALIASING, METHODS, Asking, Symbol, WriteRefused, adopted, all_known, into, values_of
 from .location import called_function, is_library
 from .tracing import Region, Tracing
 
@@ -268,13 +268,15 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
                 raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
 
-        def method(*args: Any, **kwargs: Any) -> Any:
+        def method(*args: Any, out: Any = None, **kwargs: Any) -> Any:
             with Asking(self, args, kwargs):
                 if value is not None and all_known(args, kwargs):
-                    return adopted(member(*values_of(args), **values_of(kwargs)), self.build)
-                if name not in METHODS:
+                    result = adopted(member(*values_of(args), **values_of(kwargs)), self.build)
+                elif name in METHODS:
+                    result = METHODS[name](self, *args, **kwargs)
+                else:
                     raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
-                return METHODS[name](self, *args, **kwargs)
+                return result if out is None else into(out, result, getattr(np.ndarray, name))
 
         return method
 

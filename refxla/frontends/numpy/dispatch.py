@@ -69,23 +69,24 @@ class Symbol:
         if out is None:
             return result
         results = result if isinstance(result, tuple) else (result,)
-        outputs = tuple(r if o is None else into(o, r, ufunc.__name__) for o, r in zip(out, results, strict=True))
+        casting = options.get("casting", "same_kind")
+        outputs = tuple(r if o is None else into(o, r, ufunc, casting) for o, r in zip(out, results, strict=True))
         return outputs if isinstance(result, tuple) else outputs[0]
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        out, kwargs = kwargs.get("out"), {k: v for k, v in kwargs.items() if k != "out"}
         with Asking(args, kwargs):
             if function not in ALIASING and all_known(args, kwargs):
-                return adopted(function(*values_of(args), **values_of(kwargs)), self.build)
-            implementation = FUNCTIONS.get(function)
-            if implementation is None:
+                result = adopted(function(*values_of(args), **values_of(kwargs)), self.build)
+            elif (implementation := FUNCTIONS.get(function)) is not None:
+                result = implementation(*args, **kwargs)
+            else:
                 raise unsupported(function)
-            out = kwargs.get("out")
             if out is None:
-                return implementation(*args, **kwargs)
-            result = implementation(*args, **{k: v for k, v in kwargs.items() if k != "out"})
-            return into(out[0] if isinstance(out, tuple) else out, result, function.__name__)
+                return result
+            return into(out[0] if isinstance(out, tuple) else out, result, function, kwargs.get("casting", "same_kind"))
 
 
 class Asking:
@@ -146,18 +147,18 @@ def adopted(value: Any, build: Tracing) -> Any:
     return value
 
 
-def into(target: Any, result: Any, what: str) -> Any:
+def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind") -> Any:
     """What a function gives in place: the target, which has another value from now on."""
     is_traced = isinstance(target, Symbol)
     if not is_traced:
         raise WriteRefused(
-            f"{what} would change an array of NumPy's, which the function did not make itself, in place: write "
+            f"{function.__name__} would change an array of NumPy's, which the function did not make itself, in place: write "
             "y = x + z in the place of x += z, or begin with x = np.array(x)"
         )
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
-    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+    if not np.can_cast(result.dtype, target.dtype, casting):
         error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
-        raise error(np.add, "same_kind", result.dtype, target.dtype, 0)
+        raise error(function, casting, result.dtype, target.dtype, 0)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target

@@ -55,6 +55,16 @@ def is_given(value: Any) -> bool:
     return value is not None and value is not np._NoValue
 
 
+def _converted(ufunc: np.ufunc, value: I, b: Tracing, dtype: Any) -> I:
+    """What a reduction takes, as the type it computes with; an error where there is none."""
+    value = value if dtype is None else lift(b, wrap(b, value), dtype)
+    own = value.shape.element_type.array_dtype
+    if own.kind == "c" and ufunc in (np.maximum, np.minimum):
+        raise unsupported(np.max if ufunc is np.maximum else np.min, " of complex numbers")
+    ufunc.resolve_dtypes((None, own, None), reduction=True)  # NumPy's TypeError where the ufunc has no such type
+    return value
+
+
 def reduce_by(
     ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
     where: Any = True, out: Any = None,
@@ -65,12 +75,11 @@ def reduce_by(
     logical = ufunc in (np.logical_and, np.logical_or)
     value = truth(b, x.instruction) if logical else x.instruction
     own = value.shape.element_type.array_dtype
-    if own.kind == "c" and opcode in ("maximum", "minimum"):
-        raise unsupported(np.max if opcode == "maximum" else np.min, " of complex numbers")
     if dtype is None and ufunc in (np.add, np.multiply) and own.kind in "biu":
         dtype = (np.uint64 if own.kind == "u" else np.int64) if own.itemsize < 8 else own
-    if dtype is not None and not logical:
-        value = b.convert(value, BY_DTYPE[np.dtype(dtype)])
+    if logical:
+        dtype = None
+    value = _converted(ufunc, value, b, dtype)
     has_initial = is_given(initial)
     if opcode in ("maximum", "minimum") and not has_initial:
         if where is not True and is_given(where):
@@ -100,8 +109,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     value = truth(b, x.instruction) if ufunc in (np.logical_and, np.logical_or) else x.instruction
     if dtype is None and ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
-    if dtype is not None:
-        value = b.convert(value, BY_DTYPE[np.dtype(dtype)])
+    value = _converted(ufunc, value, b, dtype)
     if axis is None:
         value, axis = b.reshape(value, (x.size,)), 0
     axis = normal_axis(axis, value.shape.rank)
