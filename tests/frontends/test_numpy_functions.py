@@ -942,3 +942,87 @@ def test_ufuncs_take_the_types_they_are_told(function, x):
 def test_what_a_ufunc_cannot_be_told_is_refused():
     with pytest.raises(refxla.UnsupportedError, match="np.matmul with axes has no compiled form"):
         refxla.compile(lambda x: np.matmul(x, x, axes=[(0,), (0,), ()]))(np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        *((lambda x, n=n: np.r_[x, n], np.array([1, 2], t)) for t in ("f2", "f4", "u1") for n in (0, 0.5, np.int64(3))),
+        (lambda x: np.c_[x, x], BYTES),
+        (lambda x: np.r_[x, 0:3, [1]], BYTES),
+        (lambda x: np.r_[x, 300], BYTES),
+        *((lambda x, n=n: x**n, np.array([True, False])) for n in (2, 3, True)),
+        (lambda x: x[0] ** 2, np.array([True, False])),
+        (lambda x: np.correlate(x, x, "full"), np.array([True, False, True])),
+        (lambda x: np.convolve(x, x), np.array([True, False, True])),
+        (lambda x: np.unwrap(x), np.array([0, 3, 6.5, 9], "f2")),
+        (lambda x: np.unwrap(x, period=6), np.array([0, 3, 7, 9], "i2")),
+        (lambda x: np.unwrap(x), np.array([0, 3, 7, 9], "i2")),
+        (lambda x: np.polymul(x, [0, 1, 2]), FLOATS),
+        *((lambda x, n=n: np.round(x, n), np.array([True, False])) for n in (0, 1, -1)),
+        (lambda x: np.gradient(x), np.array([True, False, True])),
+        (lambda x: np.ediff1d(x), np.array([True, False, True])),
+        (lambda x: np.ediff1d(x, to_end=[1]), BYTES),
+        (lambda x: np.ediff1d(x, to_begin=[1.5]), FLOATS),
+        *((lambda x, f=f: f(x), BYTES) for f in (
+            lambda x: x == 256, lambda x: x != 256, lambda x: x > -1, lambda x: x < -1, lambda x: 300 >= x,
+            lambda x: x <= 2**70, lambda x: np.where(x != -1, 1, 0), lambda x: np.less(x, 300),
+            lambda x: x[0] == 256, lambda x: np.clip(x, 0, 300), lambda x: np.clip(x, -1, 20),
+            lambda x: x.clip(-1, 300), lambda x: np.clip(x, 300, 400), lambda x: x + 300,
+        )),
+        (lambda x: x < 2**40, INTEGERS),
+        (lambda x: np.take([5, 6, 7, 8], x), INTEGERS),
+        (lambda x: np.take([[5, 6, 7, 8]], x, axis=1), INTEGERS),
+        *((lambda x, other=other: (x == other, x != other, other == x), FLOATS) for other in (None, "x", b"x")),
+        (lambda x: np.where(x[0] == None, 1, x), FLOATS),  # noqa: E711 - what is tested
+        *((lambda x, f=f: f([x, x[:, :1]]), np.ones((2, 3))) for f in (np.concatenate, np.vstack, np.dstack)),
+        (lambda x: np.concatenate([x, x[0]]), np.ones((2, 3))),
+        (lambda x: np.hstack([x, x[:1]]), np.ones((2, 3))),
+    ],
+)  # fmt: skip
+def test_values_types_and_errors_are_numpys(function, x):
+    does_as_numpy(function, x)
+
+
+def test_complex_numbers_have_an_order():
+    """By real parts, then by imaginary ones; the first NaN is the extreme."""
+    parts = np.random.default_rng(0).choice([-np.inf, np.inf, np.nan, 0.0, -0.0, 1.0], (2, 300, 3))
+    x = np.empty(parts.shape[1:], complex)
+    x.real, x.imag = parts
+    for function in (np.argmax, np.argmin):
+        for options in ({}, {"axis": 1}, {"axis": 0, "keepdims": True}):
+            does_as_numpy(lambda x, f=function, o=options: f(x, **o), x)
+
+
+@pytest.mark.parametrize(
+    "ufunc", [np.arctan, np.arcsin, np.arccos, np.arctanh, np.arcsinh, np.arccosh, np.sqrt, np.log]
+)
+def test_complex_inverse_functions_at_poles_cuts_and_infinity(ufunc):
+    parts = (-np.inf, -2.0, -1.0, -0.0, 0.0, 0.5, 1.0, np.inf)
+    x = np.array([complex(re, im) for re in parts for im in parts])
+    with np.errstate(all="ignore"):
+        wanted, got = ufunc(x), refxla.compile(ufunc)(x)
+    for part in (np.real, np.imag):
+        np.testing.assert_allclose(part(got), part(wanted), rtol=1e-12, atol=1e-12)
+
+
+def test_scalars_are_told_from_arrays():
+    def kinds(x):
+        total = x.sum()
+        answers = (
+            np.isscalar(x[0]),
+            isinstance(total, np.floating),
+            isinstance(total, float),
+            isinstance(total, np.ndarray),
+        )
+        return np.array([*answers, isinstance(x, np.ndarray), isinstance(x[:1], np.generic)])
+
+    does_as_numpy(kinds, FLOATS)
+    does_as_numpy(kinds, FLOATS.astype("f4"))
+
+
+def test_a_product_of_polynomials_whose_size_depends_on_values_is_refused():
+    product = refxla.compile(lambda x, y: np.polymul(x, y))
+    agrees(product(FLOATS, FLOATS), np.polymul(FLOATS, FLOATS))
+    with pytest.raises(refxla.InputError, match="np.polymul: a polynomial begins with a zero.*np.convolve keeps it"):
+        product(FLOATS, np.array([0.0, 1.0]))

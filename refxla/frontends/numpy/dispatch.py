@@ -147,18 +147,23 @@ def adopted(value: Any, build: Tracing) -> Any:
     return value
 
 
+def casting_error(function: Callable[..., Any], own: np.dtype, to: np.dtype, casting: Any = "same_kind") -> Exception:
+    """NumPy's error for a result that is not cast to the type of the array that it goes to."""
+    error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
+    return error(function, casting, own, to, 0)
+
+
 def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind") -> Any:
     """What a function gives in place: the target, which has another value from now on."""
     is_traced = isinstance(target, Symbol)
     if not is_traced:
         raise WriteRefused(
-            f"{function.__name__} would change an array of NumPy's, which the function did not make itself, in place: write "
-            "y = x + z in the place of x += z, or begin with x = np.array(x)"
+            f"{function.__name__} would change an array of NumPy's, which the function did not make itself, in place: "
+            "write y = x + z in the place of x += z, or begin with x = np.array(x)"
         )
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
     if not np.can_cast(result.dtype, target.dtype, casting):
-        error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
-        raise error(function, casting, result.dtype, target.dtype, 0)
+        raise casting_error(function, result.dtype, target.dtype, casting)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, post_order
-from refxla_spec.types import BY_DTYPE, S64, Shape
+from refxla_spec.types import S64, Shape
 
 from ...ir.builder import Build
 from .advice import unsupported
 from .array import Traced
-from .dispatch import FUNCTIONS, implements, xp
+from .dispatch import FUNCTIONS, casting_error, implements, xp
 from .indexing import places_of
 from .number import Number
 from .shape_functions import broadcast_to
@@ -379,6 +379,8 @@ def astype(x: Traced, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 @implements(np.round, np.around, "round")
 def round_(a: Traced, decimals: int = 0, out: Any = None) -> Traced:
     if a.dtype.kind in "iub":
+        if a.dtype == bool and decimals:
+            raise casting_error(np.multiply if decimals > 0 else np.divide, np.dtype(np.float64), a.dtype)
         if decimals >= 0:
             return a.copy() if a.dtype != bool else a.astype(np.float16)
         power = 10**-decimals

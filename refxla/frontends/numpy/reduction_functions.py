@@ -245,7 +245,7 @@ def var(
     d = np.real(d * np.conjugate(d)) if d.dtype.kind == "c" else d * d
     total = reduce_by(np.add, d, axis, None, keepdims is True, None, where)
     rest = max(count - ddof, 0) if isinstance(count, int) else np.maximum(count - ddof, 0)
-    if isinstance(rest, (int, float)):
+    if not isinstance(rest, Traced):
         return (total / np.asarray(rest, total.dtype)).astype(np.zeros((), own).real.dtype)
     return (total / rest.astype(total.dtype)).astype(np.zeros((), own).real.dtype)
 
@@ -279,14 +279,29 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (result, np.broadcast_to(scale, result.shape)) if returned else result
 
 
+def _is_extreme(a: Traced, opcode: str, axis: Any) -> Traced:
+    """Where the extremes of complex numbers along an axis are: where NaNs are, if there are any."""
+    identity, extreme = identity_of(opcode, a.real.dtype), getattr(xp, opcode[:3])
+    nan, real, imag = xp.isnan(a), xp.real(a), xp.imag(a)
+    chosen = ~nan
+    for part in (real, imag):
+        chosen = chosen & (part == extreme(xp.where(chosen, part, identity), axis=axis, keepdims=True))
+    return xp.where(xp.any(nan, axis=axis, keepdims=True), nan, chosen)
+
+
 def arg_extreme(opcode: str) -> Callable[..., Any]:
-    """The first place of the extreme value; a NaN is the extreme."""
+    """The first place of the extreme value; a NaN is the extreme. Complex numbers are in order by their real parts,
+    then by their imaginary ones."""
     direction = "GT" if opcode == "maximum" else "LT"
 
     def apply(a: Traced, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Traced:
         b, x = a.build, a
         if a.dtype == bool:
             a = a.astype(np.uint8)
+        if a.dtype.kind == "c":
+            if not a.size:
+                return apply(a.real, axis, keepdims=keepdims)
+            return xp.argmax(_is_extreme(a, opcode, axis), axis=axis, keepdims=keepdims)
         if axis is None:
             a = a.reshape(a.size)
         d = normal_axis(0 if axis is None else axis, a.ndim)

@@ -304,10 +304,25 @@ def concatenate(
     if any(not p.shape.rank for p in parts):
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     axis = normal_axis(axis, parts[0].shape.rank)
-    for p in parts:
-        if p.shape.rank != parts[0].shape.rank:
-            raise ValueError("all the input array dimensions except for the concatenation axis must match exactly")
+    _require_joinable([p.shape.dimensions for p in parts], axis)
     return wrap(b, parts[0] if len(parts) == 1 else b.make("concatenate", *parts, dimensions=(axis,)))
+
+
+def _require_joinable(shapes: Sequence[tuple[int, ...]], axis: int) -> None:
+    """Raise NumPy's ValueError for arrays that differ in another dimension than the one along which they are joined."""
+    first = shapes[0]
+    for n, shape in enumerate(shapes):
+        if len(shape) != len(first):
+            raise ValueError(
+                "all the input arrays must have same number of dimensions, but the array at index 0 has "
+                f"{len(first)} dimension(s) and the array at index {n} has {len(shape)} dimension(s)"
+            )
+        for d, (size, other) in enumerate(zip(first, shape, strict=True)):
+            if size != other and d != axis:
+                raise ValueError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along "
+                    f"dimension {d}, the array at index 0 has size {size} and the array at index {n} has size {other}"
+                )
 
 
 @implements(np.stack)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED
+from refxla_spec.types import ELEMENT_TYPES, PRED
 
 from ...ir.builder import Build, reducer
 from ...ir.literals import is_splat
@@ -393,6 +393,14 @@ def _scaled(factor: float) -> Callable[..., Any]:
     return lambda b, x: b.multiply(x, factor)
 
 
+def _arctan(b: Build, x: I) -> I:
+    """Of a complex number z it is -i arctanh(i z), which has the values at infinity and around the poles."""
+    if not x.shape.element_type.is_complex:
+        return b.atan2(x, 1)
+    turned = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
+    return b.complex(b.imag(turned), b.negate(b.real(turned)))
+
+
 def _divmod(b: Build, x: I, y: I) -> tuple[I, I]:
     return _floor_divide(b, x, y), _modulo(b, x, y)
 
@@ -407,7 +415,7 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.sqrt: "sqrt", np.cbrt: "cbrt", np.square: lambda b, x: b.multiply(x, x),
     np.reciprocal: _reciprocal,
     np.sin: "sine", np.cos: "cosine", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos",
-    np.arctan: lambda b, x: b.atan2(x, 1), np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
+    np.arctan: _arctan, np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
     np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh",
     np.hypot: _hypot, np.logaddexp: _logaddexp, np.logaddexp2: _logaddexp2,
     np.maximum: _extreme("GT", "maximum"), np.minimum: _extreme("LT", "minimum"),
@@ -448,7 +456,8 @@ def apply_ufunc(
         keywords.pop("axis", None)
         return reduce_by(ufunc, array_of(b, inputs[0]), axis, dtype, **keywords)
     if method == "reduce" and ufunc in (np.logaddexp, np.logaddexp2):
-        return _log_of_sums(ufunc, array_of(b, inputs[0]), *inputs[1:], dtype=dtype, **options)
+        options = {**dict(zip(("axis",), inputs[1:], strict=False)), **options, "dtype": dtype}
+        return _log_of_sums(ufunc, array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
         return accumulate_by(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
     if method == "reduceat" and ufunc in REDUCERS:
@@ -467,6 +476,11 @@ def apply_ufunc(
         inputs = tuple(array_of(b, x, np.int64) if isinstance(x, Number) and x.kind is int else x for x in inputs)
     kinds = tuple(weak(x) for x in inputs)
     types = _types(ufunc, kinds, options)
+    if ufunc in _COMPARISONS and any(_is_beyond(x, t) for x, t in zip(inputs, types, strict=False)):
+        # It is on one side of all values that the other has, as 1 or -1 is of 0.
+        inputs = [np.sign(x) if _is_beyond(x, t) else np.zeros(np.shape(x), np.int8)
+                  for x, t in zip(inputs, types, strict=False)]  # fmt: skip
+        types = _types(ufunc, [weak(x) for x in inputs], {})
     operands = [lift(b, x, t) for x, t in zip(inputs, types, strict=False)]
     dimensions = np.broadcast_shapes(*(o.shape.dimensions for o in operands))
     operands = [spread(b, o, dimensions) for o in operands]
@@ -502,6 +516,11 @@ def _types(ufunc: np.ufunc, kinds: Sequence[Any], options: dict[str, Any]) -> An
         signature = (*(None for _ in kinds), *(None if dtype is None else np.dtype(dtype) for _ in outputs))
     casting = options.get("casting", "same_kind")
     return ufunc.resolve_dtypes((*kinds, *outputs), signature=signature, casting=casting)
+
+
+def _is_beyond(x: Any, dtype: np.dtype) -> bool:
+    """Whether a Python integer is none of an integer type's."""
+    return type(x) is int and dtype.kind in "iu" and not np.iinfo(dtype).min <= x <= np.iinfo(dtype).max
 
 
 def _product(b: Tracing, ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -559,11 +578,11 @@ def _reduced_rows(ufunc: np.ufunc, x: Traced, starts: np.ndarray, lengths: np.nd
 
 
 def _log_of_sums(
-    ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
+    ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
     initial: Any = None, where: Any = True,
 ) -> Any:  # fmt: skip
     """The logarithm of the sum of powers of e or 2, less the largest of them, so that none overflows."""
-    own = _types(ufunc, (x.dtype, x.dtype), {} if dtype is None else {"dtype": dtype})[-1]
+    own = _types(ufunc, (x.dtype, x.dtype), {"dtype": dtype})[-1]
     x = x.astype(own)
     if where is not True and is_given(where):
         x = np.where(where, x, own.type(-np.inf))

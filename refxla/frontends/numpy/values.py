@@ -156,6 +156,6 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 
 __all__ = [
-    "I", "adopted", "array_of", "arrays", "builder_of", "element_type_of", "inexact", "is_nan", "known_array", "known_value", "lift",
-    "normal_axes", "normal_axis", "promoted", "spread", "truth", "weak", "wrap",
+    "I", "adopted", "array_of", "arrays", "builder_of", "element_type_of", "inexact", "is_nan", "known_array",
+    "known_value", "lift", "normal_axes", "normal_axis", "promoted", "spread", "truth", "weak", "wrap",
 ]  # fmt: skip
