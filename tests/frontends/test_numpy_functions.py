@@ -1026,3 +1026,24 @@ def test_a_product_of_polynomials_whose_size_depends_on_values_is_refused():
     agrees(product(FLOATS, FLOATS), np.polymul(FLOATS, FLOATS))
     with pytest.raises(refxla.InputError, match="np.polymul: a polynomial begins with a zero.*np.convolve keeps it"):
         product(FLOATS, np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: np.dot(np.outer(x, x), x, out), lambda x, out: np.cumsum(x, 0, None, out),
+        lambda x, out: np.clip(x, 0, 1, out), lambda x, out: np.round(x, 1, out),
+        lambda x, out: np.take(x, [0, 1, 0], 0, out), lambda x, out: np.std(np.outer(x, x), 0, None, out),
+        lambda x, out: np.median(np.outer(x, x), 0, out), lambda x, out: np.concatenate([x[:1], x[1:]], 0, out),
+        lambda x, out: np.outer(x, x).sum(0, None, out), lambda x, out: np.outer(x, x).dot(x, out),
+        lambda x, out: x.clip(0, 1, out), lambda x, out: np.outer(x, x).std(0, None, out),
+        lambda x, out: x.clip(0, 1, out=out), lambda x, out: np.arange(3.0).cumsum(0, None, out),
+    ],
+)  # fmt: skip
+def test_results_go_where_the_place_of_out_says(function):
+    def into_floats(x):
+        out = np.zeros(3)
+        function(x, out)
+        return out
+
+    does_as_numpy(into_floats, FLOATS)

@@ -18,7 +18,19 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
 from .advice import advice_for
-from .dispatch import ALIASING, ARRAYS, METHODS, Asking, Symbol, WriteRefused, adopted, all_known, into, values_of
+from .dispatch import (
+    ALIASING,
+    ARRAYS,
+    METHODS,
+    Asking,
+    Symbol,
+    WriteRefused,
+    adopted,
+    all_known,
+    into,
+    values_of,
+    without_out,
+)
 from .location import called_function, is_library
 from .tracing import Region, Tracing
 
@@ -268,7 +280,10 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
                 raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
 
-        def method(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        def method(*args: Any, **kwargs: Any) -> Any:
+            functions = [f for f in (METHODS.get(name), getattr(np, name, None)) if f is not None]
+            out, given, kwargs = without_out((self, *args), kwargs, *functions)
+            args = given[1:]
             with Asking(self, args, kwargs):
                 if value is not None and all_known(args, kwargs):
                     result = adopted(member(*values_of(args), **values_of(kwargs)), self.build)

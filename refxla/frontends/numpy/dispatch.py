@@ -6,7 +6,9 @@ modules that implement functions and ufuncs, when the package is imported, so th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -76,7 +78,7 @@ class Symbol:
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        out, kwargs = kwargs.get("out"), {k: v for k, v in kwargs.items() if k != "out"}
+        out, args, kwargs = without_out(args, kwargs, FUNCTIONS.get(function, function), function)
         with Asking(args, kwargs):
             if function not in ALIASING and all_known(args, kwargs):
                 result = adopted(function(*values_of(args), **values_of(kwargs)), self.build)
@@ -87,6 +89,27 @@ class Symbol:
             if out is None:
                 return result
             return into(out[0] if isinstance(out, tuple) else out, result, function, kwargs.get("casting", "same_kind"))
+
+
+def without_out(
+    args: tuple[Any, ...], kwargs: dict[str, Any], *functions: Callable[..., Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The argument `out` of a call, by its name or place, and the others; `functions` say where the place is."""
+    place = next((p for p in map(_place_of_out, functions) if p is not None), len(args))
+    if len(args) > place:
+        return args[place], (*args[:place], None, *args[place + 1 :]), kwargs
+    return kwargs.get("out"), args, {k: v for k, v in kwargs.items() if k != "out"}
+
+
+@cache
+def _place_of_out(function: Callable[..., Any]) -> int | None:
+    """The place of `out` among a function's arguments; None if there is none, or that is not known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # as C's functions may have it
+        return None
+    places = (n for n, p in enumerate(parameters) if p.name == "out" and p.kind is p.POSITIONAL_OR_KEYWORD)
+    return next(places, None)
 
 
 class Asking:
