@@ -57,7 +57,11 @@ def is_given(value: Any) -> bool:
 
 def _converted(ufunc: np.ufunc, value: I, b: Tracing, dtype: Any) -> I:
     """What a reduction takes, as the type it computes with; an error where there is none."""
-    value = value if dtype is None else lift(b, wrap(b, value), dtype)
+    if dtype is not None and ufunc in (np.logical_and, np.logical_or):
+        kind = np.dtype(bool)
+        ufunc.resolve_dtypes((kind, kind, None), signature=(None, None, np.dtype(dtype)))
+    elif dtype is not None:
+        value = lift(b, wrap(b, value), dtype)
     own = value.shape.element_type.array_dtype
     if own.kind == "c" and ufunc in (np.maximum, np.minimum):
         raise unsupported(np.max if ufunc is np.maximum else np.min, " of complex numbers")
@@ -77,8 +81,6 @@ def reduce_by(
     own = value.shape.element_type.array_dtype
     if dtype is None and ufunc in (np.add, np.multiply) and own.kind in "biu":
         dtype = (np.uint64 if own.kind == "u" else np.int64) if own.itemsize < 8 else own
-    if logical:
-        dtype = None
     value = _converted(ufunc, value, b, dtype)
     has_initial = is_given(initial)
     if opcode in ("maximum", "minimum") and not has_initial:

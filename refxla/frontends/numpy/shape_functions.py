@@ -293,11 +293,14 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
 
 @implements(np.concatenate, np.concat)
 def concatenate(
-    arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+    arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
 ) -> Traced:
     b = builder_of(arrays)
     arrays = list(arrays)
     own = promoted(*arrays) if dtype is None else np.dtype(dtype)
+    for x in arrays if dtype is not None else ():
+        if not np.can_cast(promoted(x), own, casting):
+            raise TypeError(f"Cannot cast array data from {promoted(x)!r} to {own!r} according to the rule {casting!r}")
     parts = [lift(b, x, own) for x in arrays]
     if axis is None:
         parts, axis = [b.reshape(p, (p.shape.size,)) for p in parts], 0
@@ -327,13 +330,13 @@ def _require_joinable(shapes: Sequence[tuple[int, ...]], axis: int) -> None:
 
 @implements(np.stack)
 def stack(
-    arrays: Sequence[Any], axis: int = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+    arrays: Sequence[Any], axis: int = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
 ) -> Traced:
     b = builder_of(arrays)
     wrapped = [array_of(b, x) for x in arrays]
     if len({x.shape for x in wrapped}) > 1:
         raise ValueError("all input arrays must have the same shape")
-    return concatenate([expand_dims(x, axis) for x in wrapped], axis, dtype=dtype)
+    return concatenate([expand_dims(x, axis) for x in wrapped], axis, dtype=dtype, casting=casting)
 
 
 def _at_least(rank: int) -> Callable[..., Any]:
