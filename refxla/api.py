@@ -50,7 +50,7 @@ class Exported(Protocol):
     def mlir_module_serialized(self) -> bytes: ...
 
 
-class Lowered(Protocol):
+class JaxLowered(Protocol):
     """A jax.stages.Lowered."""
 
     def compiler_ir(self, dialect: str | None = None) -> object: ...
@@ -109,7 +109,7 @@ def compile(
 
 @overload
 def compile(
-    source: Exported | Lowered,
+    source: Exported | JaxLowered,
     *,
     device: str | Device | None = None,
     without: Collection[str] = (),

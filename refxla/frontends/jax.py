@@ -21,7 +21,7 @@ from .._core.calls import Shortcut
 from ..compiler.driver import Compiled, uses_library
 from ..compiler.options import Options
 from ..ir.trees import Fixed
-from .jax_stages import WITHIN_TRACE, Arguments, JaxProgram, LoweredStage, Stage, lowered_stage
+from .jax_stages import WITHIN_TRACE, Arguments, JaxProgram, LoweredStage, JaxStage, lowered_stage
 from .randomness import refused
 from .traced import TracedFunction
 
@@ -50,7 +50,7 @@ def compile_jax(
             "compiling a Python function needs JAX to trace it: pip install 'refxla[jax]'; HLO itself needs nothing"
         ) from None
     traced = isinstance(function, jax.stages.Traced)
-    stage = Stage.of(neutral_lowering(function, uses_library(options)) if traced else function)
+    stage = JaxStage.of(neutral_lowering(function, uses_library(options)) if traced else function)
     if static and (stage is not None or isinstance(function, jax.stages.Wrapped)):
         raise InputError(f"say {' and '.join(static)} to jax.jit, of which this function is: jax.jit(f, static_...)")
     if stage is not None:

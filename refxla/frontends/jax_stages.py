@@ -35,7 +35,7 @@ WITHIN_TRACE = (
 
 
 @dataclass(frozen=True)
-class Stage:
+class JaxStage:
     """A program that JAX wrote down.
 
     `inputs` and `results` are trees of what has a shape and a dtype: of (args, kwargs), and of what the function gives.
@@ -54,7 +54,7 @@ class Stage:
     keepalive: Any = field(default=None, repr=False)
 
     @staticmethod
-    def of(stage: Any) -> Stage | None:
+    def of(stage: Any) -> JaxStage | None:
         """That of a jax.stages.Lowered or Compiled or a jax.export.Exported; None for anything else."""
         import jax
         from jax import export
@@ -69,7 +69,7 @@ class Stage:
         return _exported_stage(stage) if isinstance(stage, export.Exported) else None
 
 
-def lowered_stage(lowered: Any, name: str = "", on_device: Sequence[bool] = ()) -> Stage:
+def lowered_stage(lowered: Any, name: str = "", on_device: Sequence[bool] = ()) -> JaxStage:
     """That of a jax.stages.Lowered. Arguments that JAX was told to donate are donated where `on_device` says that the
     leaf will be a refxla.Array."""
     import jax
@@ -79,7 +79,7 @@ def lowered_stage(lowered: Any, name: str = "", on_device: Sequence[bool] = ()) 
     flags = [info.donated for info in jax.tree.leaves(lowered.args_info)]
     flags = [False] * len(constants) + [a and b for a, b in zip(flags, on_device, strict=False)]
     donated = [k for k, n in enumerate(used) if n < len(flags) and flags[n]]
-    return Stage(
+    return JaxStage(
         name or _name(lowered.compiler_ir("stablehlo").operation.attributes["sym_name"].value),
         _source(lowered, donated),
         lowered.args_info,
@@ -91,7 +91,7 @@ def lowered_stage(lowered: Any, name: str = "", on_device: Sequence[bool] = ()) 
     )
 
 
-def _compiled_stage(compiled: Any) -> Stage:
+def _compiled_stage(compiled: Any) -> JaxStage:
     """That of a jax.stages.Compiled: the program as the compiler that JAX uses has optimised it."""
     modules = compiled.runtime_executable().hlo_modules()
     if len(modules) != 1:
@@ -100,7 +100,7 @@ def _compiled_stage(compiled: Any) -> Stage:
     executable, name = compiled._executable, _name(module.name)
     call = executable.unsafe_call
     _refuse_callbacks(name, getattr(call, "has_host_callbacks", False), getattr(call, "backend", None))
-    return Stage(
+    return JaxStage(
         name,
         Source.of(module),
         compiled.args_info,
@@ -122,7 +122,7 @@ def _refuse_callbacks(name: str, has_callbacks: Any, backend: Any) -> None:
         )
 
 
-def _exported_stage(exported: Any) -> Stage:
+def _exported_stage(exported: Any) -> JaxStage:
     """That of a jax.export.Exported. Raises UnsupportedError for one whose shapes are not all known, or that was
     exported for several platforms."""
     import jax
@@ -135,7 +135,7 @@ def _exported_stage(exported: Any) -> Stage:
             raise UnsupportedError(
                 f"{name} was exported with the shape {aval.str_short()}: export it for shapes that are known"
             )
-    return Stage(
+    return JaxStage(
         name,
         Source.of(from_stablehlo(exported.mlir_module_serialized)),
         jax.tree.unflatten(exported.in_tree, exported.in_avals),
@@ -171,9 +171,9 @@ Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]  # positional an
 
 
 class LoweredStage(Lowered):
-    """A Stage, compiled: called with the leaves of the arguments. `arguments` are the arguments' structures."""
+    """A JaxStage, compiled: called with the leaves of the arguments. `arguments` are the arguments' structures."""
 
-    def __init__(self, stage: Stage, build: Callable[[Source], Compiled | Reference], arguments: Arguments) -> None:
+    def __init__(self, stage: JaxStage, build: Callable[[Source], Compiled | Reference], arguments: Arguments) -> None:
         import jax
 
         self.arguments = arguments
@@ -296,7 +296,7 @@ class JaxProgram:
     What an executable has (`hlo`, `plan`, `explain`, ...) this has, too. Nothing is donated.
     """
 
-    def __init__(self, stage: Stage, options: Options) -> None:
+    def __init__(self, stage: JaxStage, options: Options) -> None:
         import jax
 
         self.name = stage.name

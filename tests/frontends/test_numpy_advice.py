@@ -155,9 +155,19 @@ CASES = [
     (lambda x: np.roots(x), "find the roots outside"),
     (lambda x: np.vectorize(lambda v: v + 1)(x), "use functions of NumPy|refxla.vmap"),
     (lambda x: np.apply_along_axis(np.sum, 0, x), "refxla.vmap"),
-    (lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)), r"np.as_strided asks.*sliding_window_view"),
+    (
+        lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)),
+        r"np.lib.stride_tricks.as_strided asks.*sliding_window_view",
+    ),
     (lambda x: np.random.normal(size=3) + x, r"refxla.random.normal\(key, shape\)"),
-    (lambda x: x * np.float64(x[0]), "use functions of NumPy|astype"),
+    (lambda x: x * np.float64(x[0]), r"np.float64 asks.*x.astype\(np.float64\) converts"),
+    (lambda x: x * np.int64(x.sum()), r"np.int64 asks.*x.astype\(np.int64\) converts"),
+    (lambda x: np.arange(x.argmax()), r"np.arange asks.*a size must be known.*i = np.arange\(largest\)"),
+    (lambda x: [y for y in np.nditer(x)], "np.nditer asks.*refxla.fori_loop"),
+    (lambda x: np.random.default_rng(0).permutation(x), r"default_rng\(0\).permutation asks.*refxla.random.permut"),
+    (lambda x: np.polynomial.polynomial.polyfit(x, x, 1), "np.polynomial.polynomial.polyfit asks.*np.polyfit has one"),
+    (lambda x: np.poly1d(x)(1.0), "np.poly1d calls np.trim_zeros, which has no compiled form: np.polyval"),
+    (lambda x: np.ma.array(x, mask=x > 1), "np.ma.array asks.*keep the mask as an array of its own"),
     (lambda x: np.divide.at(x, [0], 2.0), r"x\[i\] = np.divide\(x\[i\], v\)"),
     (lambda x: np.save("x.npy", x), "return the array, and save it outside"),
     (lambda x: np.array2string(x), "print it outside"),
@@ -191,6 +201,21 @@ def test_says_what_to_write_instead_and_where(n):
     if isinstance(caught.value, refxla.Error) and not any(w in str(caught.value) for w in ("assigns", "is returned")):
         assert "test_numpy_advice.py:" in str(caught.value)
     assert (TABLE == before).all() and kept == HISTORY
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.astype(np.longdouble), lambda x: np.sum(x, dtype=np.longdouble), lambda x: x.astype(str),
+        lambda x: x.astype("M8[s]"), lambda x: np.array(x, dtype=object),
+        lambda x: np.zeros_like(x, dtype=np.longdouble),
+        lambda x: np.cumsum(x, dtype=np.longdouble), lambda x: x + np.longdouble(1), lambda x: x + None,
+    ],
+)  # fmt: skip
+def test_types_that_hlo_does_not_have_are_refused_where_they_appear(function):
+    with pytest.raises(refxla.InputError, match=r"(?s)of the type .*, which HLO does not have: there are bool, int8 to"
+                       ".*test_numpy_advice.py:.*in <lambda>: lambda x"):  # fmt: skip
+        refxla.compile(function)(X)
 
 
 def test_a_function_that_asks_for_values_is_named():

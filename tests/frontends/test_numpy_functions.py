@@ -857,3 +857,197 @@ def test_values_at_the_edges():
         assert (refxla.compile(np.gcd)(least[:, None], least) == np.gcd(least[:, None], least)).all()
     exponents = np.array([2**40, -(2**40), 3])
     assert (refxla.compile(np.ldexp)(1.5, exponents) == np.ldexp(1.5, exponents)).all()
+
+
+def outcome(function: Callable, *arguments: Any) -> Any:
+    """What a call gives, as one of NumPy's values, or the error that it raises."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
+    except Exception as problem:
+        return type(problem), str(problem).partition("\n")[0]
+
+
+def does_as_numpy(function: Callable, *arguments: Any) -> None:
+    """The value, its type and shape, or the error are NumPy's."""
+    wanted = outcome(function, *arguments)
+    got = outcome(refxla.compile(function, device="reference"), *arguments)
+    if isinstance(wanted, tuple) and isinstance(wanted[0], type):
+        assert got == wanted
+    else:
+        agrees(got, wanted)
+
+
+def into_integers(function: Callable, **options: Any) -> Callable:
+    """A function of an array whose result goes to an array of integers."""
+
+    def apply(x: Any) -> Any:
+        out = np.zeros(x.shape, int)
+        function(x, out=out, **options)
+        return out
+
+    return apply
+
+
+BYTES, INTEGERS, FLOATS = np.array([200, 250, 3], "u1"), np.arange(4, dtype="i4"), np.array([1.5, -2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda x: np.multiply(x, x, dtype="u4"), BYTES),
+        (lambda x: np.square(x, dtype="f8"), BYTES),
+        (lambda x: np.abs(x, dtype="f4"), FLOATS),
+        (lambda x: np.add(x, x, dtype="u1"), INTEGERS),
+        (lambda x: np.add(x, x, signature="ff->f"), INTEGERS),
+        (lambda x: np.add(x, x, sig=("f4", "f4", "f4"), casting="unsafe"), INTEGERS),
+        (lambda x: np.add(x, x, dtype="f4", casting="safe"), INTEGERS),
+        (lambda x: np.subtract(x, 1.5, dtype="i4", casting="unsafe"), INTEGERS),
+        (lambda x: np.add(x, 1.5, casting="no"), INTEGERS),
+        (lambda x: np.add(x, x, order="F", subok=False), INTEGERS),
+        (lambda x: np.divmod(x, 3, dtype="f8"), INTEGERS),
+        (lambda x: np.less(x, x, dtype="f4"), INTEGERS),
+        (lambda x: np.isnan(x, dtype="f4"), FLOATS),
+        (lambda x: np.ldexp(x, 1, dtype="f8"), FLOATS.astype("f4")),
+        (lambda x: np.matmul(x, x, dtype="f8"), INTEGERS),
+        (lambda x: np.clip(x, 0, 2, dtype="f4"), INTEGERS),
+        (lambda x: np.multiply.outer(x, x, dtype="u4"), BYTES),
+        (lambda x: np.add.reduce(x, dtype="f4"), INTEGERS),
+        (lambda x: np.add.reduce(x, dtype=bool), INTEGERS),
+        (lambda x: np.add.accumulate(x, dtype="f4"), INTEGERS),
+        (lambda x: np.add.reduceat(x, [0, 2], dtype="f4"), INTEGERS),
+        (lambda x: np.logical_and.reduce(x, dtype="f4"), FLOATS),
+        (lambda x: np.logical_or.accumulate(x, dtype=bool), FLOATS),
+        (lambda x: np.concatenate([x, x], dtype="i4"), FLOATS),
+        (lambda x: np.stack([x, x], dtype="i4", casting="unsafe"), FLOATS),
+        (lambda x: np.bitwise_or.reduce(x), FLOATS),
+        (lambda x: np.bitwise_xor.accumulate(x), FLOATS),
+        (lambda x: np.logaddexp.reduce(x), np.array([1, 2, 3], "u1")),
+        (lambda x: np.logaddexp.reduce(x), np.array([1, 2, 3], "u4")),
+        (lambda x: np.logaddexp.reduce(x), np.array([False, False])),
+        (lambda x: np.logaddexp.reduce(x, initial=1.0, dtype="f8"), FLOATS.astype("f4")),
+        (lambda x: np.logaddexp.reduce(x, where=x > 0), FLOATS),
+        (lambda x: np.logaddexp2.reduce(x, keepdims=True), FLOATS),
+        (into_integers(np.positive), FLOATS),
+        (into_integers(np.positive, casting="unsafe"), FLOATS),
+        (into_integers(np.sqrt), INTEGERS),
+        (into_integers(lambda x, out: x.cumsum(out=out)), INTEGERS),
+        (into_integers(lambda x, out: np.cumsum(np.arange(4), out=out)), INTEGERS),
+        *((into_integers(f), INTEGERS) for f in (
+            lambda x, out: out.__imul__(1.5), lambda x, out: out.__itruediv__(2), lambda x, out: out.__isub__(1.5),
+            lambda x, out: out.__ipow__(1.5), lambda x, out: out.__imod__(1.5),
+        )),
+    ],
+)  # fmt: skip
+def test_ufuncs_take_the_types_they_are_told(function, x):
+    does_as_numpy(function, x)
+
+
+def test_what_a_ufunc_cannot_be_told_is_refused():
+    with pytest.raises(refxla.UnsupportedError, match="np.matmul with axes has no compiled form"):
+        refxla.compile(lambda x: np.matmul(x, x, axes=[(0,), (0,), ()]))(np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        *((lambda x, n=n: np.r_[x, n], np.array([1, 2], t)) for t in ("f2", "f4", "u1") for n in (0, 0.5, np.int64(3))),
+        (lambda x: np.c_[x, x], BYTES),
+        (lambda x: np.r_[x, 0:3, [1]], BYTES),
+        (lambda x: np.r_[x, 300], BYTES),
+        *((lambda x, n=n: x**n, np.array([True, False])) for n in (2, 3, True)),
+        (lambda x: x[0] ** 2, np.array([True, False])),
+        (lambda x: np.correlate(x, x, "full"), np.array([True, False, True])),
+        (lambda x: np.convolve(x, x), np.array([True, False, True])),
+        (lambda x: np.unwrap(x), np.array([0, 3, 6.5, 9], "f2")),
+        (lambda x: np.unwrap(x, period=6), np.array([0, 3, 7, 9], "i2")),
+        (lambda x: np.unwrap(x), np.array([0, 3, 7, 9], "i2")),
+        (lambda x: np.polymul(x, [0, 1, 2]), FLOATS),
+        *((lambda x, n=n: np.round(x, n), np.array([True, False])) for n in (0, 1, -1)),
+        (lambda x: np.gradient(x), np.array([True, False, True])),
+        (lambda x: np.ediff1d(x), np.array([True, False, True])),
+        (lambda x: np.ediff1d(x, to_end=[1]), BYTES),
+        (lambda x: np.ediff1d(x, to_begin=[1.5]), FLOATS),
+        *((lambda x, f=f: f(x), BYTES) for f in (
+            lambda x: x == 256, lambda x: x != 256, lambda x: x > -1, lambda x: x < -1, lambda x: 300 >= x,
+            lambda x: x <= 2**70, lambda x: np.where(x != -1, 1, 0), lambda x: np.less(x, 300),
+            lambda x: x[0] == 256, lambda x: np.clip(x, 0, 300), lambda x: np.clip(x, -1, 20),
+            lambda x: x.clip(-1, 300), lambda x: np.clip(x, 300, 400), lambda x: x + 300,
+        )),
+        (lambda x: x < 2**40, INTEGERS),
+        (lambda x: np.take([5, 6, 7, 8], x), INTEGERS),
+        (lambda x: np.take([[5, 6, 7, 8]], x, axis=1), INTEGERS),
+        *((lambda x, other=other: (x == other, x != other, other == x), FLOATS) for other in (None, "x", b"x")),
+        (lambda x: np.where(x[0] == None, 1, x), FLOATS),  # noqa: E711 - what is tested
+        *((lambda x, f=f: f([x, x[:, :1]]), np.ones((2, 3))) for f in (np.concatenate, np.vstack, np.dstack)),
+        (lambda x: np.concatenate([x, x[0]]), np.ones((2, 3))),
+        (lambda x: np.hstack([x, x[:1]]), np.ones((2, 3))),
+    ],
+)  # fmt: skip
+def test_values_types_and_errors_are_numpys(function, x):
+    does_as_numpy(function, x)
+
+
+def test_complex_numbers_have_an_order():
+    """By real parts, then by imaginary ones; the first NaN is the extreme."""
+    parts = np.random.default_rng(0).choice([-np.inf, np.inf, np.nan, 0.0, -0.0, 1.0], (2, 300, 3))
+    x = np.empty(parts.shape[1:], complex)
+    x.real, x.imag = parts
+    for function in (np.argmax, np.argmin):
+        for options in ({}, {"axis": 1}, {"axis": 0, "keepdims": True}):
+            does_as_numpy(lambda x, f=function, o=options: f(x, **o), x)
+
+
+@pytest.mark.parametrize(
+    "ufunc", [np.arctan, np.arcsin, np.arccos, np.arctanh, np.arcsinh, np.arccosh, np.sqrt, np.log]
+)
+def test_complex_inverse_functions_at_poles_cuts_and_infinity(ufunc):
+    parts = (-np.inf, -2.0, -1.0, -0.0, 0.0, 0.5, 1.0, np.inf)
+    x = np.array([complex(re, im) for re in parts for im in parts])
+    with np.errstate(all="ignore"):
+        wanted, got = ufunc(x), refxla.compile(ufunc)(x)
+    for part in (np.real, np.imag):
+        np.testing.assert_allclose(part(got), part(wanted), rtol=1e-12, atol=1e-12)
+
+
+def test_scalars_are_told_from_arrays():
+    def kinds(x):
+        total = x.sum()
+        answers = (
+            np.isscalar(x[0]),
+            isinstance(total, np.floating),
+            isinstance(total, float),
+            isinstance(total, np.ndarray),
+        )
+        return np.array([*answers, isinstance(x, np.ndarray), isinstance(x[:1], np.generic)])
+
+    does_as_numpy(kinds, FLOATS)
+    does_as_numpy(kinds, FLOATS.astype("f4"))
+
+
+def test_a_product_of_polynomials_whose_size_depends_on_values_is_refused():
+    product = refxla.compile(lambda x, y: np.polymul(x, y))
+    agrees(product(FLOATS, FLOATS), np.polymul(FLOATS, FLOATS))
+    with pytest.raises(refxla.InputError, match="np.polymul: a polynomial begins with a zero.*np.convolve keeps it"):
+        product(FLOATS, np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: np.dot(np.outer(x, x), x, out), lambda x, out: np.cumsum(x, 0, None, out),
+        lambda x, out: np.clip(x, 0, 1, out), lambda x, out: np.round(x, 1, out),
+        lambda x, out: np.take(x, [0, 1, 0], 0, out), lambda x, out: np.std(np.outer(x, x), 0, None, out),
+        lambda x, out: np.median(np.outer(x, x), 0, out), lambda x, out: np.concatenate([x[:1], x[1:]], 0, out),
+        lambda x, out: np.outer(x, x).sum(0, None, out), lambda x, out: np.outer(x, x).dot(x, out),
+        lambda x, out: x.clip(0, 1, out), lambda x, out: np.outer(x, x).std(0, None, out),
+        lambda x, out: x.clip(0, 1, out=out), lambda x, out: np.arange(3.0).cumsum(0, None, out),
+    ],
+)  # fmt: skip
+def test_results_go_where_the_place_of_out_says(function):
+    def into_floats(x):
+        out = np.zeros(3)
+        function(x, out)
+        return out
+
+    does_as_numpy(into_floats, FLOATS)

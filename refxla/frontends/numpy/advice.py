@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import UnsupportedError
 
+from .location import called_library
+
 _SIZE_IS_A_VALUE = "the size of its result depends on values"
 # A function's name, as it is written after `np.`, and why it has no compiled form or what has one in its place.
 ADVICE = {
@@ -44,8 +46,28 @@ ADVICE = {
     "histogram_bin_edges": "np.histogram with a number of bins has one",
     "poly": "np.convolve multiplies polynomials",
     "spacing": "np.nextafter has one",
+    "arange": f"{_SIZE_IS_A_VALUE}: a size must be known, as shapes and numbers in static_argnames are; where values "
+    "decide about it, let i = np.arange(largest) have the largest one, and i < n be a mask",
+    "nditer": "functions and operators of NumPy take all elements at once, and refxla.fori_loop is a loop",
+    "ndenumerate": "functions and operators of NumPy take all elements at once, and refxla.fori_loop is a loop",
+    "ma.array": "keep the mask as an array of its own: np.where(mask, y, x), np.mean(x, where=~mask)",
+    "ma.masked_array": "keep the mask as an array of its own: np.where(mask, y, x), np.mean(x, where=~mask)",
+    "ma.masked_where": "keep the mask as an array of its own: np.where(mask, y, x), np.mean(x, where=~mask)",
+    "poly1d": "np.polyval evaluates a polynomial, np.polyadd, np.convolve and np.polyder compute with coefficients",
+    "polynomial.polynomial.polyfit": "np.polyfit has one, which gives the coefficients the other way round: [::-1]",
+    "permutation": "refxla.random.permutation(key, x) has one",
     "partition": "np.sort has one, and gives such an order",
 }
+
+
+def advice_for(called: str) -> str:
+    """What to write in the place of a call, by its name as the user has it; "" where nothing is known."""
+    name = called.removeprefix("np.").removeprefix("numpy.")
+    last = name.rpartition(".")[-1]
+    kind = getattr(np, last, None)
+    if isinstance(kind, type) and issubclass(kind, np.generic):
+        return f"x.astype({called}) converts"
+    return ADVICE.get(name) or ADVICE.get(last, "")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -60,7 +82,11 @@ def unsupported(function: Callable[..., Any], detail: str = "") -> UnsupportedEr
     name = name_of(function)
     prefix = "np." if not isinstance(function, np.ufunc) or hasattr(np, name) else ""  # others have ufuncs, too
     kind = " (its arguments are arrays of the compiled function)" if not hasattr(np, name.partition(".")[0]) else ""
-    advice = ADVICE.get(name) or (
-        "docs/numpy.md lists those that have; jax.numpy may have it, too: compile jax.jit(f), written with it"
+    caller = called_library()  # which calls it in its turn
+    subject = f"{caller} calls {prefix}{name}{detail}, which" if caller else f"{prefix}{name}{detail}"
+    advice = (
+        advice_for(caller)
+        or ADVICE.get(name)
+        or ("docs/numpy.md lists those that have; jax.numpy may have it, too: compile jax.jit(f), written with it")
     )
-    return UnsupportedError(f"{prefix}{name}{detail} has no compiled form{kind}: {advice}")
+    return UnsupportedError(f"{subject} has no compiled form{kind}: {advice}")

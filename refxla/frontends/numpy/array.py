@@ -17,8 +17,20 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
-from .advice import ADVICE
-from .dispatch import ALIASING, METHODS, Asking, Symbol, WriteRefused, adopted, all_known, values_of
+from .advice import advice_for
+from .dispatch import (
+    ALIASING,
+    ARRAYS,
+    METHODS,
+    Asking,
+    Symbol,
+    WriteRefused,
+    adopted,
+    all_known,
+    into,
+    values_of,
+    without_out,
+)
 from .location import called_function, is_library
 from .tracing import Region, Tracing
 
@@ -270,14 +282,35 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
 
         def method(*args: Any, **kwargs: Any) -> Any:
+            functions = [f for f in (METHODS.get(name), getattr(np, name, None)) if f is not None]
+            out, given, kwargs = without_out((self, *args), kwargs, *functions)
+            args = given[1:]
             with Asking(self, args, kwargs):
                 if value is not None and all_known(args, kwargs):
-                    return adopted(member(*values_of(args), **values_of(kwargs)), self.build)
-                if name not in METHODS:
+                    result = adopted(member(*values_of(args), **values_of(kwargs)), self.build)
+                elif name in METHODS:
+                    result = METHODS[name](self, *args, **kwargs)
+                else:
                     raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
-                return METHODS[name](self, *args, **kwargs)
+                return result if out is None else into(out, result, getattr(np.ndarray, name))
 
         return method
+
+    # -- operators that NumPy's arrays have in their own way, beside ufuncs
+    def __eq__(self, other: Any) -> Any:
+        return self._differs(False) if _is_no_number(other) else super().__eq__(other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._differs(True) if _is_no_number(other) else super().__ne__(other)
+
+    def _differs(self, answer: bool) -> Any:
+        """The answer for all elements, of a comparison with what is no number."""
+        return answer if self.is_scalar else ARRAYS["of"](np.full(self.shape, answer), self.build)
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int and other == 2 and self.dtype == bool and not self.is_scalar:
+            return np.square(self)  # which is int8
+        return super().__pow__(other)
 
     # -- what needs its values
     def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
@@ -345,19 +378,24 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         culprit = called_function()
         what = culprit or "a function that has no compiled form, or `a[i] = x` with an array of another library,"
         return self._value(
-            converted, what, ADVICE.get(culprit.removeprefix("np."))
+            converted, what, advice_for(culprit)
             or "use functions of NumPy (docs/numpy.md lists them), and begin with a = np.array(a) where you assign",
         )  # fmt: skip
 
     @property  # type: ignore[misc]  # only read
-    def __class__(self) -> type:  # isinstance(x, np.ndarray) is what it would be
-        return np.ndarray
+    def __class__(self) -> type:  # isinstance(x, np.ndarray) and isinstance(x, np.floating) are what they would be
+        return self.dtype.type if self.is_scalar else np.ndarray
 
 
 _IF = (
     "np.where(condition, x, y) chooses element by element, refxla.cond(condition, f, g, x) between functions, "
     "refxla.while_loop repeats while a condition holds, np.minimum and np.maximum compare, & and | and ~ combine"
 )
+
+
+def _is_no_number(value: Any) -> bool:
+    return value is None or isinstance(value, (str, bytes))
+
 
 _METHOD_ADVICE = {
     "nonzero": "the shape of its result is a value; refxla.nonzero(x, size=n) has a size",

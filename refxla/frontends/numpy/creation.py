@@ -21,11 +21,11 @@ from refxla_spec.types import BY_DTYPE
 from .array import Traced
 from .dispatch import Asking, adopted, all_known, values_of
 from .functions import filled
-from .number import Number
+from .number import KINDS, Number
 from .selection import Selection
 from .tracing import Tracing
 from .untyped import np
-from .values import array_of, builder_of, known_array, lift
+from .values import array_of, builder_of, known_array, lift, promoted
 
 _PLAIN = (
     "zeros", "ones", "empty", "eye", "identity", "arange", "tri", "indices", "linspace", "logspace", "geomspace",
@@ -117,19 +117,27 @@ _OF_ONE = (
     "sum", "prod", "mean", "average", "median", "std", "var", "max", "min", "amax", "amin", "ptp", "argmax",
     "argmin", "any", "all", "cumsum", "cumprod", "sort", "argsort", "diff", "ravel", "reshape", "transpose",
     "percentile", "quantile", "nansum", "nanmean", "nanmax", "nanmin", "count_nonzero", "squeeze", "flip", "roll",
-    "repeat", "tile", "clip", "round", "dot", "matmul", "outer", "cross",
+    "repeat", "take", "tile", "clip", "round", "dot", "matmul", "outer", "cross",
 )  # fmt: skip
 
 
 def _of_one(function: Callable[..., Any], b: Tracing) -> Callable[..., Any]:
-    """A function whose list of arrays becomes an array first."""
+    """A function whose list of arrays becomes an array first; so does what it is a function of, where it is asked about
+    another argument that is traced, of which NumPy would make an array."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         arrays = [_array(b, a) if isinstance(a, (list, tuple)) and builder_of(a) is not None else a for a in args]
+        if args and builder_of(args[0]) is None and builder_of(args, kwargs) is not None:
+            arrays[0] = _array(b, args[0]) if isinstance(args[0], (list, tuple, numpy.ndarray)) else args[0]
         return function(*arrays, **kwargs)
 
     return call
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is one of Python's numbers, whose type gives way to those of arrays."""
+    return type(value) in (Number, *KINDS)
 
 
 class _Joined:
@@ -144,13 +152,17 @@ class _Joined:
             return adopted(self.original[key], self.b)
         if any(isinstance(p, str) for p in parts):
             raise UnsupportedError("np.r_ with a text has no compiled form: use np.concatenate with axis=")
-        arrays = [self._one(p) for p in parts]
-        return np.concatenate(arrays, axis=-1 if self.is_columns else 0)
+        values = [p if _is_number(p) else self._array(p) for p in parts]
+        own = promoted(*values)
+        return np.concatenate([self._one(v, own) for v in values], axis=-1 if self.is_columns else 0)
 
-    def _one(self, part: Any) -> Any:
+    def _array(self, part: Any) -> Any:
         if isinstance(part, slice):
             part = self.original[part] if self.is_columns else np.r_[part]
-        array = np.atleast_1d(array_of(self.b, _array(self.b, part)))
+        return array_of(self.b, _array(self.b, part))
+
+    def _one(self, part: Any, dtype: np.dtype) -> Any:
+        array = np.atleast_1d(array_of(self.b, part, dtype))
         return array[:, None] if self.is_columns and array.ndim == 1 else array
 
 

@@ -6,7 +6,9 @@ modules that implement functions and ufuncs, when the package is imported, so th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,23 +71,45 @@ class Symbol:
         if out is None:
             return result
         results = result if isinstance(result, tuple) else (result,)
-        outputs = tuple(r if o is None else into(o, r, ufunc.__name__) for o, r in zip(out, results, strict=True))
+        casting = options.get("casting", "same_kind")
+        outputs = tuple(r if o is None else into(o, r, ufunc, casting) for o, r in zip(out, results, strict=True))
         return outputs if isinstance(result, tuple) else outputs[0]
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        out, args, kwargs = without_out(args, kwargs, FUNCTIONS.get(function, function), function)
         with Asking(args, kwargs):
             if function not in ALIASING and all_known(args, kwargs):
-                return adopted(function(*values_of(args), **values_of(kwargs)), self.build)
-            implementation = FUNCTIONS.get(function)
-            if implementation is None:
+                result = adopted(function(*values_of(args), **values_of(kwargs)), self.build)
+            elif (implementation := FUNCTIONS.get(function)) is not None:
+                result = implementation(*args, **kwargs)
+            else:
                 raise unsupported(function)
-            out = kwargs.get("out")
             if out is None:
-                return implementation(*args, **kwargs)
-            result = implementation(*args, **{k: v for k, v in kwargs.items() if k != "out"})
-            return into(out[0] if isinstance(out, tuple) else out, result, function.__name__)
+                return result
+            return into(out[0] if isinstance(out, tuple) else out, result, function, kwargs.get("casting", "same_kind"))
+
+
+def without_out(
+    args: tuple[Any, ...], kwargs: dict[str, Any], *functions: Callable[..., Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The argument `out` of a call, by its name or place, and the others; `functions` say where the place is."""
+    place = next((p for p in map(_place_of_out, functions) if p is not None), len(args))
+    if len(args) > place:
+        return args[place], (*args[:place], None, *args[place + 1 :]), kwargs
+    return kwargs.get("out"), args, {k: v for k, v in kwargs.items() if k != "out"}
+
+
+@cache
+def _place_of_out(function: Callable[..., Any]) -> int | None:
+    """The place of `out` among a function's arguments; None if there is none, or that is not known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # as C's functions may have it
+        return None
+    places = (n for n, p in enumerate(parameters) if p.name == "out" and p.kind is p.POSITIONAL_OR_KEYWORD)
+    return next(places, None)
 
 
 class Asking:
@@ -148,24 +172,23 @@ def adopted(value: Any, build: Tracing) -> Any:
     return value
 
 
-def into(target: Any, result: Any, what: str) -> Any:
+def casting_error(function: Callable[..., Any], own: np.dtype, to: np.dtype, casting: Any = "same_kind") -> Exception:
+    """NumPy's error for a result that is not cast to the type of the array that it goes to."""
+    error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
+    return error(function, casting, own, to, 0)
+
+
+def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind") -> Any:
     """What a function gives in place: the target, which has another value from now on."""
     is_traced = isinstance(target, Symbol)
     if not is_traced:
         raise WriteRefused(
-            f"{what} would change an array of NumPy's, which the function did not make itself, in place: write "
-            "y = x + z in the place of x += z, or begin with x = np.array(x)"
+            f"{function.__name__} would change an array of NumPy's, which the function did not make itself, in place: "
+            "write y = x + z in the place of x += z, or begin with x = np.array(x)"
         )
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
-    ufunc = getattr(np, what, None)
-    require_same_kind(ufunc if isinstance(ufunc, np.ufunc) else np.add, result.dtype, target.dtype)
+    if not np.can_cast(result.dtype, target.dtype, casting):
+        raise casting_error(function, result.dtype, target.dtype, casting)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target
-
-
-def require_same_kind(ufunc: np.ufunc, given: np.dtype, wanted: np.dtype) -> None:
-    """Raise NumPy's error for a result that is put into an array of a type of a lesser kind."""
-    if not np.can_cast(given, wanted, "same_kind"):
-        error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
-        raise error(ufunc, "same_kind", given, wanted, 0)

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, post_order
-from refxla_spec.types import BY_DTYPE, S64, Shape
+from refxla_spec.types import S64, Shape
 
 from ...ir.builder import Build
 from .advice import unsupported
 from .array import Traced
-from .dispatch import FUNCTIONS, implements, xp
+from .dispatch import FUNCTIONS, casting_error, implements, xp
 from .indexing import places_of
 from .number import Number
 from .shape_functions import broadcast_to
@@ -21,6 +21,7 @@ from .values import (  # fmt: skip
     I,
     array_of,
     builder_of,
+    element_type_of,
     is_nan,
     known_array,
     lift,
@@ -48,7 +49,7 @@ def dot_general(b: Build, x: I, y: I, batch: Sequence[tuple[int, int]], contract
 
 
 @implements(np.matmul, np.linalg.matmul)
-def matmul(a: Any, c: Any, **_: Any) -> Traced:
+def matmul(a: Any, c: Any) -> Traced:
     b = builder_of(a, c)
     dtype = promoted(a, c)
     if dtype.kind == "b":
@@ -213,10 +214,14 @@ def clip(
     low = a_min if a_min is not None and a_min is not np._NoValue else min
     high = a_max if a_max is not None and a_max is not np._NoValue else max
     low, high = (None if v is np._NoValue else v for v in (low, high))
-    dtype = options.get("dtype")
-    a = a if low is None else np.maximum(a, low, dtype=dtype)
-    a = a if high is None else np.minimum(a, high, dtype=dtype)
-    return a.copy() if low is None and high is None else a
+    if a.dtype.kind in "iu":  # as in NumPy: a Python number below or above all that the type has is no bound
+        low = None if type(low) is int and low <= np.iinfo(a.dtype).min else low
+        high = None if type(high) is int and high >= np.iinfo(a.dtype).max else high
+    options = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
+    if low is None and high is None:
+        return np.positive(a, **options)
+    a = a if low is None else np.maximum(a, low, **options)
+    return a if high is None else np.minimum(a, high, **options)
 
 
 # -- order
@@ -363,7 +368,7 @@ def astype_method(
         return Traced(truth(b, i), b, is_scalar=a.is_scalar)
     if a.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         i = b.real(i)
-    return Traced(b.convert(i, BY_DTYPE[np.dtype(dtype)]), b, is_scalar=a.is_scalar)
+    return Traced(b.convert(i, element_type_of(dtype)), b, is_scalar=a.is_scalar)
 
 
 @implements(np.astype)
@@ -374,6 +379,8 @@ def astype(x: Traced, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 @implements(np.round, np.around, "round")
 def round_(a: Traced, decimals: int = 0, out: Any = None) -> Traced:
     if a.dtype.kind in "iub":
+        if a.dtype == bool and decimals:
+            raise casting_error(np.multiply if decimals > 0 else np.divide, np.dtype(np.float64), a.dtype)
         if decimals >= 0:
             return a.copy() if a.dtype != bool else a.astype(np.float16)
         power = 10**-decimals

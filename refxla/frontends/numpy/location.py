@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import linecache
 import sys
 import types
@@ -28,8 +30,17 @@ def users_line() -> str:
 
 
 def called_function() -> str:
-    """The function of a library that the user's line called, and that led here: "np.vectorize"; "" if there is none, as
-    where the line's own code, or compiled code that it called, did."""
+    """The function that the user's line called, and that led here, as the line has it: "np.vectorize"; "" if there is
+    none, as where an operator did."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame):
+        frame = frame.f_back
+    return ("" if frame is None else _call_at(frame)) or called_library()
+
+
+def called_library() -> str:
+    """The function of another library that the user's line called, and that led here, by its own name; "" if there is
+    none, as where the line's own code, or compiled code that it called, did."""
     frame: types.FrameType | None = sys._getframe(1)
     called = None
     while frame is not None and is_library(frame):
@@ -41,6 +52,26 @@ def called_function() -> str:
     if name.startswith("__"):  # an object that is called
         name = type(called.f_locals.get("self")).__name__
     return f"{'np' if package == 'numpy' else package}.{name}"
+
+
+def _call_at(frame: types.FrameType) -> str:
+    """The name of the function that a frame calls now, as its source has it; "" if it has no name, or is not known."""
+    positions = getattr(frame.f_code, "co_positions", None)  # since Python 3.11
+    if positions is None or frame.f_lasti < 0:
+        return ""
+    first, last, start, end = next(itertools.islice(positions(), frame.f_lasti // 2, None))
+    if None in (first, last, start, end):
+        return ""
+    lines = [linecache.getline(frame.f_code.co_filename, n, frame.f_globals).encode() for n in range(first, last + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        call = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except (SyntaxError, ValueError):
+        return ""
+    if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute)):
+        return ast.unparse(call.func)
+    return ""
 
 
 def line_of(problem: BaseException) -> str:

@@ -129,7 +129,7 @@ def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
 def uniform(key: Any, shape: Shape = (), dtype: Any = np.float64, low: Any = 0.0, high: Any = 1.0) -> Any:
     """Numbers from `low` to below `high`, equally likely everywhere."""
     numbers = _unit(key, shape, dtype)
-    if isinstance(low, float) and isinstance(high, float) and (low, high) == (0.0, 1.0):
+    if type(low) is type(high) is float and (low, high) == (0.0, 1.0):
         return numbers
     return (numbers * (high - low) + low).astype(np.dtype(dtype))
 

@@ -55,6 +55,20 @@ def is_given(value: Any) -> bool:
     return value is not None and value is not np._NoValue
 
 
+def _converted(ufunc: np.ufunc, value: I, b: Tracing, dtype: Any) -> I:
+    """What a reduction takes, as the type it computes with; an error where there is none."""
+    if dtype is not None and ufunc in (np.logical_and, np.logical_or):
+        kind = np.dtype(bool)
+        ufunc.resolve_dtypes((kind, kind, None), signature=(None, None, np.dtype(dtype)))
+    elif dtype is not None:
+        value = lift(b, wrap(b, value), dtype)
+    own = value.shape.element_type.array_dtype
+    if own.kind == "c" and ufunc in (np.maximum, np.minimum):
+        raise unsupported(np.max if ufunc is np.maximum else np.min, " of complex numbers")
+    ufunc.resolve_dtypes((None, own, None), reduction=True)  # NumPy's TypeError where the ufunc has no such type
+    return value
+
+
 def reduce_by(
     ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
     where: Any = True, out: Any = None,
@@ -65,12 +79,9 @@ def reduce_by(
     logical = ufunc in (np.logical_and, np.logical_or)
     value = truth(b, x.instruction) if logical else x.instruction
     own = value.shape.element_type.array_dtype
-    if own.kind == "c" and opcode in ("maximum", "minimum"):
-        raise unsupported(np.max if opcode == "maximum" else np.min, " of complex numbers")
     if dtype is None and ufunc in (np.add, np.multiply) and own.kind in "biu":
         dtype = (np.uint64 if own.kind == "u" else np.int64) if own.itemsize < 8 else own
-    if dtype is not None and not logical:
-        value = b.convert(value, BY_DTYPE[np.dtype(dtype)])
+    value = _converted(ufunc, value, b, dtype)
     has_initial = is_given(initial)
     if opcode in ("maximum", "minimum") and not has_initial:
         if where is not True and is_given(where):
@@ -100,8 +111,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     value = truth(b, x.instruction) if ufunc in (np.logical_and, np.logical_or) else x.instruction
     if dtype is None and ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
-    if dtype is not None:
-        value = b.convert(value, BY_DTYPE[np.dtype(dtype)])
+    value = _converted(ufunc, value, b, dtype)
     if axis is None:
         value, axis = b.reshape(value, (x.size,)), 0
     axis = normal_axis(axis, value.shape.rank)
@@ -237,7 +247,7 @@ def var(
     d = np.real(d * np.conjugate(d)) if d.dtype.kind == "c" else d * d
     total = reduce_by(np.add, d, axis, None, keepdims is True, None, where)
     rest = max(count - ddof, 0) if isinstance(count, int) else np.maximum(count - ddof, 0)
-    if isinstance(rest, (int, float)):
+    if not isinstance(rest, Traced):
         return (total / np.asarray(rest, total.dtype)).astype(np.zeros((), own).real.dtype)
     return (total / rest.astype(total.dtype)).astype(np.zeros((), own).real.dtype)
 
@@ -271,14 +281,29 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (result, np.broadcast_to(scale, result.shape)) if returned else result
 
 
+def _is_extreme(a: Traced, opcode: str, axis: Any) -> Traced:
+    """Where the extremes of complex numbers along an axis are: where NaNs are, if there are any."""
+    identity, extreme = identity_of(opcode, a.real.dtype), getattr(xp, opcode[:3])
+    nan, real, imag = xp.isnan(a), xp.real(a), xp.imag(a)
+    chosen = ~nan
+    for part in (real, imag):
+        chosen = chosen & (part == extreme(xp.where(chosen, part, identity), axis=axis, keepdims=True))
+    return xp.where(xp.any(nan, axis=axis, keepdims=True), nan, chosen)
+
+
 def arg_extreme(opcode: str) -> Callable[..., Any]:
-    """The first place of the extreme value; a NaN is the extreme."""
+    """The first place of the extreme value; a NaN is the extreme. Complex numbers are in order by their real parts,
+    then by their imaginary ones."""
     direction = "GT" if opcode == "maximum" else "LT"
 
     def apply(a: Traced, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Traced:
         b, x = a.build, a
         if a.dtype == bool:
             a = a.astype(np.uint8)
+        if a.dtype.kind == "c":
+            if not a.size:
+                return apply(a.real, axis, keepdims=keepdims)
+            return xp.argmax(_is_extreme(a, opcode, axis), axis=axis, keepdims=keepdims)
         if axis is None:
             a = a.reshape(a.size)
         d = normal_axis(0 if axis is None else axis, a.ndim)

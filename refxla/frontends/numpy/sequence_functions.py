@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import ConvolutionDimensions, WindowDimension
 
 from .array import Traced
@@ -44,7 +44,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
 
 @implements(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Traced:
-    differences = np.diff(np.ravel(ary))
+    flat = np.ravel(array_of(builder_of(ary, to_end, to_begin), ary))
+    differences = flat[1:] - flat[:-1]
+    for name, ends in (("to_begin", to_begin), ("to_end", to_end)):
+        if ends is not None and not np.can_cast(promoted(np.ravel(ends)), flat.dtype, "same_kind"):
+            raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
     parts = [*([np.ravel(to_begin)] if to_begin is not None else []), differences,
              *([np.ravel(to_end)] if to_end is not None else [])]  # fmt: skip
     return np.concatenate(parts).astype(differences.dtype) if len(parts) > 1 else differences
@@ -74,7 +78,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise TypeError("invalid number of arguments")
     spacing: Sequence[Any] = varargs or (1.0,)
     spacing = list(spacing) * len(axes) if len(spacing) == 1 and len(axes) > 1 else list(spacing)
-    if f.dtype.kind in "iub":
+    if f.dtype.kind in "iu":
         f = f.astype(np.float64)
     gradients = [_gradient_along(b, f, h, d, edge_order) for h, d in zip(spacing, axes, strict=True)]
     return gradients[0] if len(axes) == 1 else tuple(gradients)
@@ -186,7 +190,7 @@ def _correlated(x: Traced, w: Traced, low: int, high: int) -> Traced:
 
 @implements(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Traced:
-    return _convolved(a, np.conjugate(v), mode, False)
+    return _convolved(a, np.conjugate(v) if promoted(v).kind == "c" else v, mode, False)
 
 
 @implements(np.convolve)
@@ -277,7 +281,18 @@ def polysub(a1: Any, a2: Any) -> Traced:
 
 @implements(np.polymul)
 def polymul(a1: Any, a2: Any) -> Traced:
-    return np.convolve(a1, a2)
+    b = builder_of(a1, a2)
+    factors = []
+    for factor in (a1, a2):
+        known = known_value(factor)
+        polynomial = array_of(b, factor) if known is None else np.poly1d(known).coeffs
+        if known is None and np.size(polynomial) > 1:
+            b.check(
+                (polynomial[0] != 0).instruction, InputError, "np.polymul: a polynomial begins with a zero, which "
+                "NumPy drops, and the size of the result would depend on values: np.convolve keeps it",
+            )  # fmt: skip
+        factors.append(polynomial)
+    return np.convolve(*factors)
 
 
 @implements(np.polyder)
@@ -525,12 +540,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     high, rest = divmod(period, 2) if integral else (period / 2, 1)
     low = -high
     wrapped = (step - low) % period + low
-    if rest != 0 or not integral:
+    if rest == 0 or not integral:
         wrapped = np.where((wrapped == low) & (step > 0), high, wrapped)
     correct = np.where(np.abs(step) < discont, 0, wrapped - step)
-    up = p if integral else p.astype(np.result_type(p.dtype, np.float32) if p.dtype.kind == "f" else np.float64)
-    first = up[_at(axis, slice(0, 1))]
-    return np.concatenate([first, up[_at(axis, slice(1, None))] + np.cumsum(correct, axis=axis)], axis=axis)
+    up = p.astype(promoted(step, period))
+    rest = up[_at(axis, slice(1, None))] + np.cumsum(correct, axis=axis)
+    return np.concatenate([up[_at(axis, slice(0, 1))], rest.astype(up.dtype)], axis=axis)
 
 
 @implements(np.sinc)
@@ -549,7 +564,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return x if not copy else x.copy()
     limits = np.finfo(x.dtype)
     kind = x.dtype.type
-    traced = np.where(np.isnan(x), kind(nan) if isinstance(nan, (int, float)) else nan, x)
+    traced = np.where(np.isnan(x), nan if isinstance(nan, Traced) else kind(nan), x)
     traced = np.where(traced == np.inf, limits.max if posinf is None else kind(posinf), traced)
     traced = np.where(traced == -np.inf, limits.min if neginf is None else kind(neginf), traced)
     if copy:

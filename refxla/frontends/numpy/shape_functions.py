@@ -322,32 +322,50 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
 
 @implements(np.concatenate, np.concat)
 def concatenate(
-    arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+    arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
 ) -> Traced:
     b = builder_of(arrays)
     arrays = list(arrays)
     own = promoted(*arrays) if dtype is None else np.dtype(dtype)
+    for x in arrays if dtype is not None else ():
+        if not np.can_cast(promoted(x), own, casting):
+            raise TypeError(f"Cannot cast array data from {promoted(x)!r} to {own!r} according to the rule {casting!r}")
     parts = [lift(b, x, own) for x in arrays]
     if axis is None:
         parts, axis = [b.reshape(p, (p.shape.size,)) for p in parts], 0
     if any(not p.shape.rank for p in parts):
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     axis = normal_axis(axis, parts[0].shape.rank)
-    for p in parts:
-        if p.shape.rank != parts[0].shape.rank:
-            raise ValueError("all the input array dimensions except for the concatenation axis must match exactly")
+    _require_joinable([p.shape.dimensions for p in parts], axis)
     return wrap(b, parts[0] if len(parts) == 1 else b.make("concatenate", *parts, dimensions=(axis,)))
+
+
+def _require_joinable(shapes: Sequence[tuple[int, ...]], axis: int) -> None:
+    """Raise NumPy's ValueError for arrays that differ in another dimension than the one along which they are joined."""
+    first = shapes[0]
+    for n, shape in enumerate(shapes):
+        if len(shape) != len(first):
+            raise ValueError(
+                "all the input arrays must have same number of dimensions, but the array at index 0 has "
+                f"{len(first)} dimension(s) and the array at index {n} has {len(shape)} dimension(s)"
+            )
+        for d, (size, other) in enumerate(zip(first, shape, strict=True)):
+            if size != other and d != axis:
+                raise ValueError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along "
+                    f"dimension {d}, the array at index 0 has size {size} and the array at index {n} has size {other}"
+                )
 
 
 @implements(np.stack)
 def stack(
-    arrays: Sequence[Any], axis: int = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+    arrays: Sequence[Any], axis: int = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
 ) -> Traced:
     b = builder_of(arrays)
     wrapped = [array_of(b, x) for x in arrays]
     if len({x.shape for x in wrapped}) > 1:
         raise ValueError("all input arrays must have the same shape")
-    return concatenate([expand_dims(x, axis) for x in wrapped], axis, dtype=dtype)
+    return concatenate([expand_dims(x, axis) for x in wrapped], axis, dtype=dtype, casting=casting)
 
 
 def _at_least(rank: int) -> Callable[..., Any]:

@@ -89,6 +89,7 @@ def _quantile(
     if a.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     numbers = known_value(q)
+    is_number = isinstance(q, (int, float)) and not isinstance(q, Traced)
     kind = np.dtype(np.float64)
     if a.dtype.kind == "f":
         kind = a.dtype
@@ -101,7 +102,7 @@ def _quantile(
         )
         if numbers.size and not ((quantiles >= 0).all() and (quantiles <= 1).all()):
             raise ValueError(f"{'Percentiles' if scale != 1 else 'Quantiles'} must be in the range [0, {int(scale)}]")
-        if isinstance(q, (int, float)) and a.dtype.kind == "f":
+        if is_number and a.dtype.kind == "f":
             quantiles = np.asarray(quantiles, a.dtype)
     else:
         quantiles = array_of(b, q) / (a.dtype.type(scale) if a.dtype.kind == "f" else scale)
@@ -134,7 +135,7 @@ def _quantile(
         value = np.where(missing, np.asarray(np.nan, value.dtype), value)
     zero: Any = (
         (0.0 if isinstance(q, float) else 0)
-        if isinstance(q, (int, float))
+        if is_number
         else np.zeros_like(numbers)
         if numbers is not None
         else np.zeros((), q.dtype)
@@ -296,7 +297,7 @@ def cov(
             factor = total - ddof
         else:
             factor = total - ddof * np.sum(w * aweights) / total
-    if isinstance(factor, (int, float)):
+    if not isinstance(factor, Traced):
         factor = max(factor, 0.0)
     centred = x - average[:, None]
     right = (centred if w is None else centred * w).T

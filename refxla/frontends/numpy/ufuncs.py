@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED
+from refxla_spec.types import ELEMENT_TYPES, PRED
 
 from ...ir.builder import Build, reducer
 from ...ir.literals import is_splat
@@ -22,7 +22,20 @@ from .dispatch import xp
 from .number import Number
 from .reduction_functions import REDUCERS, accumulate_by, identity_of, is_given, reduce_by
 from .tracing import Tracing
-from .values import I, array_of, is_nan, known_value, lift, normal_axes, normal_axis, spread, truth, weak, wrap
+from .values import (
+    I,
+    array_of,
+    element_type_of,
+    is_nan,
+    known_value,
+    lift,
+    normal_axes,
+    normal_axis,
+    spread,
+    truth,
+    weak,
+    wrap,
+)
 
 
 def _compare(direction: str) -> Callable[..., Any]:
@@ -380,6 +393,14 @@ def _scaled(factor: float) -> Callable[..., Any]:
     return lambda b, x: b.multiply(x, factor)
 
 
+def _arctan(b: Build, x: I) -> I:
+    """Of a complex number z it is -i arctanh(i z), which has the values at infinity and around the poles."""
+    if not x.shape.element_type.is_complex:
+        return b.atan2(x, 1)
+    turned = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
+    return b.complex(b.imag(turned), b.negate(b.real(turned)))
+
+
 def _divmod(b: Build, x: I, y: I) -> tuple[I, I]:
     return _floor_divide(b, x, y), _modulo(b, x, y)
 
@@ -394,7 +415,7 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.sqrt: "sqrt", np.cbrt: "cbrt", np.square: lambda b, x: b.multiply(x, x),
     np.reciprocal: _reciprocal,
     np.sin: "sine", np.cos: "cosine", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos",
-    np.arctan: lambda b, x: b.atan2(x, 1), np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
+    np.arctan: _arctan, np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
     np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh",
     np.hypot: _hypot, np.logaddexp: _logaddexp, np.logaddexp2: _logaddexp2,
     np.maximum: _extreme("GT", "maximum"), np.minimum: _extreme("LT", "minimum"),
@@ -423,34 +444,43 @@ def apply_ufunc(
     b: Tracing, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any = None
 ) -> Any:
     """A ufunc called, reduced, accumulated or applied to all pairs."""
-    dtype = options.pop("dtype", None)
+    dtype = options.get("dtype")
+    if method == "outer":
+        x, y = (array_of(b, v) for v in inputs)
+        return ufunc(x.reshape(x.shape + (1,) * y.ndim), y, **options)
+    if method != "__call__":
+        options = {k: v for k, v in options.items() if k != "dtype"}
     if method == "reduce" and ufunc in REDUCERS:
         keywords = {k: v for k, v in options.items() if is_given(v)}
         axis = keywords.pop("axis", inputs[1] if len(inputs) > 1 else 0) if options.get("axis", 0) is not None else None
         keywords.pop("axis", None)
         return reduce_by(ufunc, array_of(b, inputs[0]), axis, dtype, **keywords)
-    if method == "reduce" and ufunc is np.logaddexp:
-        return _log_sum_exp(array_of(b, inputs[0]), **options)
+    if method == "reduce" and ufunc in (np.logaddexp, np.logaddexp2):
+        options = {**dict(zip(("axis",), inputs[1:], strict=False)), **options, "dtype": dtype}
+        return _log_of_sums(ufunc, array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
         return accumulate_by(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
     if method == "reduceat" and ufunc in REDUCERS:
         return _reduce_at(ufunc, array_of(b, inputs[0]), inputs[1], dtype=dtype, **options)
-    if method == "outer":
-        x, y = (array_of(b, v) for v in inputs)
-        return ufunc(x.reshape(x.shape + (1,) * y.ndim), y)
-    where = options.pop("where", True)
-    if method != "__call__" or any(k not in ("casting", "order", "subok", "axes", "axis") for k in options):
-        raise unsupported(ufunc, f".{method}" if method != "__call__" else f" with {', '.join(options)}")
+    where = options.get("where", True)
+    refused = [k for k in options if k not in (_HONOURED if ufunc.signature is None else _HONOURED_OF_PRODUCTS)]
+    if method != "__call__" or refused:
+        raise unsupported(ufunc, f".{method}" if method != "__call__" else f" with {', '.join(refused)}")
     if ufunc in dispatch.FUNCTIONS:
-        return dispatch.FUNCTIONS[ufunc](*inputs, **{k: v for k, v in options.items() if k in ("axes", "axis")})
+        return _product(b, ufunc, inputs, options)
     implementation = UFUNCS.get(ufunc)
     if implementation is None:
         raise unsupported(ufunc)
     if ufunc in _COMPARISONS and any(getattr(weak(x), "kind", "") in ("i", "u") for x in inputs):
         # A Python integer of each call may be no number of the type that it is compared with.
         inputs = tuple(array_of(b, x, np.int64) if isinstance(x, Number) and x.kind is int else x for x in inputs)
-    signature = (*(weak(x) for x in inputs), *(dtype and np.dtype(dtype) for _ in range(ufunc.nout)))
-    types = ufunc.resolve_dtypes(signature, casting=options.get("casting", "same_kind"))
+    kinds = tuple(weak(x) for x in inputs)
+    types = _types(ufunc, kinds, options)
+    if ufunc in _COMPARISONS and any(_is_beyond(x, t) for x, t in zip(inputs, types, strict=False)):
+        # It is on one side of all values that the other has, as 1 or -1 is of 0.
+        inputs = [np.sign(x) if _is_beyond(x, t) else np.zeros(np.shape(x), np.int8)
+                  for x, t in zip(inputs, types, strict=False)]  # fmt: skip
+        types = _types(ufunc, [weak(x) for x in inputs], {})
     operands = [lift(b, x, t) for x, t in zip(inputs, types, strict=False)]
     dimensions = np.broadcast_shapes(*(o.shape.dimensions for o in operands))
     operands = [spread(b, o, dimensions) for o in operands]
@@ -460,8 +490,8 @@ def apply_ufunc(
     apply = getattr(b, implementation) if isinstance(implementation, str) else lambda *o: implementation(b, *o)
     result = apply(*operands)
     results = result if isinstance(result, tuple) else (result,)
-    arrays = [wrap(b, b.convert(r, BY_DTYPE[t])) for r, t in zip(results, types[ufunc.nin :], strict=True)]
-    if ufunc in _OPERATORS and all(isinstance(k, type) for k in signature[: ufunc.nin]):  # as Python's numbers do
+    arrays = [wrap(b, b.convert(r, element_type_of(t))) for r, t in zip(results, types[ufunc.nin :], strict=True)]
+    if ufunc in _OPERATORS and all(isinstance(k, type) for k in kinds):  # as Python's numbers do
         for a in arrays:
             a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
     if where is not True:
@@ -471,6 +501,37 @@ def apply_ufunc(
             for a, o in zip(arrays, defaults, strict=True)
         ]
     return tuple(arrays) if isinstance(result, tuple) else arrays[0]
+
+
+# How a ufunc may be called; the order of elements in memory and subclasses of arrays are no part of a value.
+_HONOURED = ("dtype", "signature", "casting", "where", "order", "subok")
+_HONOURED_OF_PRODUCTS = ("dtype", "signature", "casting", "axis", "order", "subok")
+
+
+def _types(ufunc: np.ufunc, kinds: Sequence[Any], options: dict[str, Any]) -> Any:
+    """The types of operands and results with which a ufunc computes, of what `weak` says of its inputs."""
+    outputs = (None,) * ufunc.nout
+    signature, dtype = options.get("signature"), options.get("dtype")
+    if signature is None:
+        signature = (*(None for _ in kinds), *(None if dtype is None else np.dtype(dtype) for _ in outputs))
+    casting = options.get("casting", "same_kind")
+    return ufunc.resolve_dtypes((*kinds, *outputs), signature=signature, casting=casting)
+
+
+def _is_beyond(x: Any, dtype: np.dtype) -> bool:
+    """Whether a Python integer is none of an integer type's."""
+    return type(x) is int and dtype.kind in "iu" and not np.iinfo(dtype).min <= x <= np.iinfo(dtype).max
+
+
+def _product(b: Tracing, ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+    """np.matmul and its like, which other functions compute."""
+    places = {k: v for k, v in options.items() if k == "axis"}
+    if not options.keys() & {"dtype", "signature", "casting"}:
+        return dispatch.FUNCTIONS[ufunc](*inputs, **places)
+    *types, own = _types(ufunc, [weak(x) for x in inputs], options)
+    return dispatch.FUNCTIONS[ufunc](*(array_of(b, x, t) for x, t in zip(inputs, types, strict=True)), **places).astype(
+        own
+    )
 
 
 _COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
@@ -516,10 +577,21 @@ def _reduced_rows(ufunc: np.ufunc, x: Traced, starts: np.ndarray, lengths: np.nd
     return reduce_by(ufunc, rows, axis + 1, dtype, initial=identity_of(REDUCERS[ufunc], own), where=inside)
 
 
-def _log_sum_exp(x: Traced, axis: Any = 0, keepdims: bool = False, **_: Any) -> Traced:
-    high = np.max(x, axis=axis, keepdims=True)
-    high = np.where(np.isfinite(high), high, 0).astype(x.dtype)
-    total = np.log(np.sum(np.exp(x - high), axis=axis, keepdims=True)) + high
+def _log_of_sums(
+    ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
+    initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The logarithm of the sum of powers of e or 2, less the largest of them, so that none overflows."""
+    own = _types(ufunc, (x.dtype, x.dtype), {"dtype": dtype})[-1]
+    x = x.astype(own)
+    if where is not True and is_given(where):
+        x = np.where(where, x, own.type(-np.inf))
+    power, logarithm = (np.exp, np.log) if ufunc is np.logaddexp else (np.exp2, np.log2)
+    high = xp.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    high = np.where(np.isfinite(high), high, 0).astype(own)
+    total = logarithm(xp.sum(power(x - high), axis=axis, keepdims=True)) + high
+    if is_given(initial):
+        total = ufunc(total, initial).astype(own)
     return total if keepdims else np.squeeze(total, axis=normal_axes(axis, x.ndim))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import InputError, a_type
 from refxla_spec.module import Instruction
-from refxla_spec.types import BY_DTYPE, Shape
+from refxla_spec.types import BY_DTYPE, ElementType, Shape
 
 from ...ir.builder import Build
 from .array import Traced, constant
@@ -27,8 +27,7 @@ def builder_of(*values: Any) -> Any:
 
 def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
     """The instruction of a value, which may be a constant, converted to a type."""
-    if dtype is not None and np.dtype(dtype) not in BY_DTYPE:
-        raise InputError(f"a value takes part, of the type {np.dtype(dtype)}, which HLO does not have")
+    kind = None if dtype is None else element_type_of(dtype)
     if isinstance(x, Traced):
         value = x.instruction
     elif isinstance(x, Number):
@@ -39,14 +38,22 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
     else:
         require_plain(x, "an operand")
         array = np.asarray(x, dtype)
-        if array.dtype not in BY_DTYPE:
-            raise InputError(
-                f"{a_type(x)} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of numbers"
-            )
+        element_type_of(array.dtype, a_type(x))
         value = constant(b, array)
-    if dtype is None:
+    if kind is None:
         return value
-    return truth(b, value) if np.dtype(dtype) == bool else b.convert(value, BY_DTYPE[np.dtype(dtype)])
+    return truth(b, value) if kind.kind == "pred" else b.convert(value, kind)
+
+
+def element_type_of(dtype: Any, what: str = "a value") -> ElementType:
+    """HLO's type for one of NumPy's; an InputError where HLO has none."""
+    dtype = np.dtype(dtype)
+    if dtype not in BY_DTYPE:
+        raise InputError(
+            f"{what} takes part, of the type {dtype}, which HLO does not have: there are bool, int8 to int64, uint8 to "
+            "uint64, float16 to float64, complex64, complex128 and the types of ml_dtypes"
+        )
+    return BY_DTYPE[dtype]
 
 
 def wrap(b: Tracing, value: I) -> Traced:
@@ -70,6 +77,7 @@ def arrays(*values: Any) -> list[Traced]:
 
 def known_array(array: np.ndarray, b: Tracing) -> Traced:
     """An array whose value is known, and which the function may assign to."""
+    element_type_of(array.dtype)
     if array.base is not None or not array.flags.owndata or not array.flags.writeable:
         array = array.copy()  # so that what shares its memory is a view of it
     return Traced(array, b, is_scalar=False)
@@ -148,6 +156,6 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 
 __all__ = [
-    "I", "adopted", "array_of", "arrays", "builder_of", "inexact", "is_nan", "known_array", "known_value", "lift",
-    "normal_axes", "normal_axis", "promoted", "spread", "truth", "weak", "wrap",
+    "I", "adopted", "array_of", "arrays", "builder_of", "element_type_of", "inexact", "is_nan", "known_array",
+    "known_value", "lift", "normal_axes", "normal_axis", "promoted", "spread", "truth", "weak", "wrap",
 ]  # fmt: skip
