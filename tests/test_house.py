@@ -21,7 +21,10 @@ MAY_IMPORT = {
 # Packages that only these files or folders need: frameworks, LAPACK, and what fits the prelude's polynomials.
 ONLY_IN = {
     "jax": (
-        "refxla/frontends/jax.py", "refxla/frontends/jax_lowerings.py", "refxla/frontends/jax_stages.py", "refxla/pjrt/",
+        "refxla/frontends/jax.py",
+        "refxla/frontends/jax_lowerings.py",
+        "refxla/frontends/jax_stages.py",
+        "refxla/pjrt/",
     ),
     "jaxlib": ("refxla/frontends/stablehlo_child.py", "refxla/pjrt/"),
     "scipy": ("refxla/_core/lapack.pyx", "refxla/frontends/host_linalg.py"),
