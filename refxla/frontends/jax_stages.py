@@ -24,7 +24,6 @@ from ..compiler.options import Options
 from ..ir.fingerprint import Source
 from ..ir.proto import from_proto
 from ..ir.trees import ArrayLeaf, CallingConvention, EmptyLeaf, Fixed, Nested, Tree
-from . import jax_lowerings
 from .stablehlo import from_stablehlo
 from .traced import Lowered
 
@@ -114,8 +113,12 @@ def _compiled_stage(compiled: Any) -> JaxStage:
 
 def _refuse_callbacks(name: str, has_callbacks: Any, backend: Any) -> None:
     """Raises UnsupportedError for a program that calls functions of this process by another platform's means."""
+    if not has_callbacks:
+        return
+    from .jax_lowerings import PLATFORM  # which takes what only JAX itself knows
+
     platform = getattr(backend, "platform", "its own platform")
-    if has_callbacks and platform != jax_lowerings.PLATFORM:
+    if platform != PLATFORM:
         raise UnsupportedError(
             f"{name} calls functions of Python, and JAX lowered these calls for {platform}: compile what was traced, "
             f"jax.jit({name}).trace(...), in the place of .lower(...)"
