@@ -516,6 +516,11 @@ def test_an_index_out_of_range_raises_as_in_eager(f, bad):
         f(x, torch.tensor(bad))
 
 
+def test_an_index_out_of_range_names_the_operation_that_was_called():
+    with pytest.raises(IndexError, match="nll_loss_forward: gather: an index is out of range of a dimension of size 4"):
+        compiled(F.cross_entropy)(torch.randn(3, 4), torch.tensor([0, 9, 1]))
+
+
 def test_an_index_from_the_end_where_pytorch_takes_one():
     def f(x, i):
         return x[i], x.index_fill(1, i, 7.0), x.index_put((i,), x[0]), x.take(i), torch.take_along_dim(x, i[:, None], 1)

@@ -111,7 +111,7 @@ class LoweredGraph:
         self.messages: list[str] = []
         self.mutating = [n for n in graph_module.graph.nodes if _mutates(n)]
         for node in graph_module.graph.nodes:
-            self._b.metadata = _metadata(node)
+            self._b.metadata, self._b.origin = _metadata(node), _origin_of(node)
             getattr(self, f"_{node.op}")(node)
 
     # -- nodes
@@ -414,6 +414,12 @@ def source_of(node: Any) -> str:
     path, kind = modules[-1]
     path = re.sub(r"^(L.*?[]]|called\b)[.]?", "", path)  # the compiled module itself has no name
     return f"module {path or 'itself'} ({getattr(kind, '__name__', kind)})"
+
+
+def _origin_of(node: Any) -> str:
+    """The name of the operation that PyTorch was called for, of which a decomposition made the node; "" if it does not
+    say."""
+    return str(node.meta.get("original_aten") or "").removeprefix("aten.").partition(".")[0]
 
 
 def _metadata(node: Any) -> Metadata | None:

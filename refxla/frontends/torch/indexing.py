@@ -20,7 +20,8 @@ def places(b: Lowering, index: I, size: int, what: str, wraps: bool = False) -> 
     if index.shape.size:
         low = b.compare(index, -size if wraps else 0, direction="GE")
         inside = b.and_(low, b.compare(index, size, direction="LT"))
-        b.check(inside, f"{what}: {INDEX} of a dimension of size {size}")
+        whole = f"{b.origin}: " if b.origin not in ("", what) else ""
+        b.check(inside, f"{whole}{what}: {INDEX} of a dimension of size {size}")
     return b.select(b.compare(index, 0, direction="LT"), b.add(index, size), index) if wraps else index
 
 

@@ -84,6 +84,7 @@ class Lowering(Build):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.metadata: Metadata | None = None
+        self.origin = ""  # the operation that the node at hand is, or is a part of
         self.checks: list[tuple[I, str]] = []
 
     def make(self, opcode: str, *operands: I, shape: Shape | None = None, **attributes: Any) -> I:
