@@ -74,6 +74,13 @@ static inline T rx_exp_bounded_T(T x) {
     return rx_exp_unscale_T(power * scale, negative ? K(exp_scale_negative) : K(exp_scale_positive), least);
 }
 
+// The same, for an x from 0 on.
+static inline T rx_exp_above_T(T x) {
+    T scale;
+    T power = rx_exp_power_T(x, K(exp_round_positive), &scale);
+    return power * scale * K(exp_scale_positive);
+}
+
 static inline T rx_exponential_T(T x) {
     T bounded = x < K(exp_zero) ? K(exp_zero) : x;
     bounded = bounded > K(exp_overflow) ? K(exp_overflow) : bounded;

@@ -8,7 +8,7 @@ static inline T rx_tanh_T(T x) {
     T square = a * a;
     T small = RX_FMA_T(a * square, POLY(tanh, square), a);
     T bounded = a > K(tanh_one) ? K(tanh_one) : a;
-    T large = 1.0 - 2.0 / (1.0 + rx_exp_bounded_T(2.0 * bounded));
+    T large = 1.0 - 2.0 / (1.0 + rx_exp_above_T(2.0 * bounded));
     return RX_COPYSIGN_T(a >= 1.0 ? large : small, x);
 }
 
