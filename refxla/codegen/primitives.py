@@ -23,11 +23,8 @@ _FLOAT_PRIMITIVES = {
     "COPYSIGN": (2, "__builtin_copysign", "copysign"),
 }
 
-# What a program can do without. clang reads its header of OpenCL's functions, of which generated code needs one, unless
-# its guard is defined; and it optimises the program, which PoCL then does again for each kernel: a fifth of the time
-# that compilation takes. PoCL refuses options that it does not know, and takes what lies between two blanks as one;
-# clang takes what lies between blanks or tabs.
-BARE = "-D_OPENCL_H_\t-disable-llvm-passes"
+# clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
+BARE = "-D_OPENCL_H_"
 GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
 
 
