@@ -108,7 +108,7 @@ class Target:
     safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
     the words of clang's attribute `target`; "" where there are none. `tile_configurations` says how
     matrix products are cut, by their signatures (tile_configurations.py), where that was found by measuring.
-    `bare` says that programs compile with the options BARE (codegen/primitives.py), which save time.
+    `bare` says that programs compile with the option BARE (codegen/primitives.py), which saves time.
     `slow_subnormals` says that products which are subnormal take far longer than others. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
     in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,

@@ -45,7 +45,7 @@ class Properties:
     reach host memory through its own pointers, else "buffer": the device's memory is its own. `clang`: clang's builtins
     compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the time of OpenCL's
     fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is inlined).
-    `bare`: programs compile with the options BARE (codegen/primitives.py). `rounded`: f32 divide and square root
+    `bare`: programs compile with the option BARE (codegen/primitives.py). `rounded`: f32 divide and square root
     are correctly rounded. `vector_bytes`: the width of a register. `slow_subnormals`: products that are subnormal take
     several times as long as others. `persistent`: items can go through phases together (persistent_kernel.py).
     `handover`: items of a work-group see after a barrier what others have written (Target.handover).

@@ -237,10 +237,12 @@ class ColumnReduction(UnitEmitter):
                 for place in places:  # what is broadcast along the columns, once for a strip
                     self.evaluate_broadcasts(0, place)
                 self._prefetch(step, [{**p, inner: self._strip.first_index} for p in places])
-                if s.column_row == 1 and self.has_fast_paths(step, at_column(places[0]), strip.size):
+                functions = self.fast_path_functions(step, at_column(places[0]), strip.size)
+                if functions and s.column_row == 1:
+                    bounds = "int", strip.first, strip.end
                     for place in places:
-                        bounds = "int", strip.first, strip.end
-                        self.accumulate_pieces(step, totals, bounds, strip.size, at_column(place), strip.offset)
+                        at, offset = at_column(place), strip.offset
+                        self.accumulate_pieces(step, totals, functions, bounds, strip.size, at, offset)
                     return
                 if s.vector_columns > 1:
                     with self._each_padded_column(step.vector) as (lane, column, mask):

@@ -133,10 +133,10 @@ class RowReduction(UnitEmitter):
             def position(k: int) -> Callable[[Index], Position]:
                 return lambda lane: {**at, inner: (chunk + k) * lanes + lane}
 
-            if self.has_fast_paths(step, position(0), lanes):
+            if functions := self.fast_path_functions(step, position(0), lanes):
+                bounds, first = ("int", "0", str(lanes)), s.single_chunk
                 for k in range(count):
-                    bounds = "int", "0", str(lanes)
-                    self.accumulate_pieces(step, totals, bounds, lanes, position(k), c_of, is_first=s.single_chunk)
+                    self.accumulate_pieces(step, totals, functions, bounds, lanes, position(k), c_of, is_first=first)
                 return
             with self.body.lanes(lanes, step.vector) as lane:
                 for k in range(count):

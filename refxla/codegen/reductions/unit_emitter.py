@@ -86,17 +86,19 @@ class UnitEmitter(ABC):
 
     # Functions with a fast path.
 
-    def has_fast_paths(self, step: Pass, position: Callable[[Index], Position], size: int) -> bool:
-        """Whether the elements at `position(k)`, for k in 0..`size` - 1, need functions that are cheap where all
-        operands are moderate (fast_path_math.py)."""
+    def fast_path_functions(self, step: Pass, position: Callable[[Index], Position], size: int) -> list[Instruction]:
+        """The functions that are cheap where all operands are moderate (fast_path_math.py), which the elements at
+        `position(k)` need, for k in 0..`size` - 1; none where that is not worth it."""
         if size < fast_path_math.FROM or not any(map(fast_path_math.applies, self.dataflow.fusion.instructions)):
-            return False
-        return bool(self._function_calls(step, position(variable("k", 0, size - 1)), "k"))
+            return []
+        pattern = self.operand_pattern(step, position(variable("k", 0, size - 1)), fast_path_math.applies)
+        return [call.instruction for call in fast_path_math.pieces(pattern.calls, "k")]
 
     def accumulate_pieces(
         self,
         step: Pass,
         totals: Sequence[Accumulators],
+        functions: Sequence[Instruction],
         bounds: tuple[str, str, str],
         size: int,
         position: Callable[[Index], Position],
@@ -104,28 +106,23 @@ class UnitEmitter(ABC):
         *,
         is_first: bool = False,
     ) -> None:
-        """The elements at `position(k)` enter the accumulators `accumulator(k)`, for k from the first to the last of
-        `bounds`, (C type, first, last), which lie in 0..`size` - 1: in pieces, where these `has_fast_paths`."""
+        """The elements at `position(k)`, which need these `fast_path_functions`, enter the accumulators
+        `accumulator(k)`, for k from the first to the last of `bounds`, (C type, first, last), which lie in
+        0..`size` - 1."""
 
         def index(name: str) -> Index:
             return variable(name, 0, size - 1)
 
         def calls(k: Index) -> list[FunctionCall]:
-            return self._function_calls(step, position(k), c_of(k))
+            pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
+            return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, c_of(k))]
 
         def body(k: Index) -> None:
             self.accumulate_element(step, totals, position(k), accumulator(k), is_first=is_first)
 
-        functions = [call.instruction for call in calls(index("k"))]
         hint = "#pragma clang loop unroll(disable)" if self.schedule.target.clang else ""
         with self.block.scope():
             fast_path_math.emit_pieces(self.elements, self.block, bounds, index, functions, calls, body, hint)
-
-    def _function_calls(self, step: Pass, at: Position, name: str) -> list[FunctionCall]:
-        """The functions with a fast path that an element of the operand needs, at a position made of the variable
-        `name`."""
-        pattern = self.operand_pattern(step, at, fast_path_math.applies)
-        return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, name)]
 
     def operand_pattern(
         self, step: Pass, at: Position, notes: Callable[[Instruction], bool] = lambda i: False
