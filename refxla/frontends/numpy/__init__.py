@@ -626,7 +626,7 @@ def _as_numpy(value: Any) -> np.ndarray:
     """
     try:
         array = np.asarray(value).view()
-    except Exception as problem:
+    except Exception as problem:  # JAX's class has a name alone here, where nothing of JAX is imported
         if type(problem).__name__ != "TracerArrayConversionError":
             raise
         from ..jax_stages import WITHIN_TRACE

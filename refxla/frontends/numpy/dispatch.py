@@ -178,6 +178,12 @@ def casting_error(function: Callable[..., Any], own: np.dtype, to: np.dtype, cas
     return error(function, casting, own, to, 0)
 
 
+def require_cast(function: Callable[..., Any], own: np.dtype, to: np.dtype, casting: Any = "same_kind") -> None:
+    """Raise that error where NumPy would."""
+    if not np.can_cast(own, to, casting):
+        raise casting_error(function, own, to, casting)
+
+
 def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind") -> Any:
     """What a function gives in place: the target, which has another value from now on."""
     is_traced = isinstance(target, Symbol)
@@ -188,7 +194,6 @@ def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = 
         )
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
-    if not np.can_cast(result.dtype, target.dtype, casting):
-        raise casting_error(function, result.dtype, target.dtype, casting)
+    require_cast(function, result.dtype, target.dtype, casting)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target

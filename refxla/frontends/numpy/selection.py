@@ -14,7 +14,7 @@ import numpy
 from refxla_spec.errors import UnsupportedError
 
 from .array import Traced
-from .dispatch import Symbol, casting_error
+from .dispatch import Symbol, require_cast
 from .tracing import Tracing
 from .untyped import np
 from .values import I, array_of, lift, spread
@@ -81,8 +81,7 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
         target = out[0]
         if not isinstance(target, Selection):
             raise self.unknown_size("added to an array in place")
-        if not numpy.can_cast(result.dtype, target.dtype, "same_kind"):
-            raise casting_error(ufunc, result.dtype, target.dtype)
+        require_cast(ufunc, result.dtype, target.dtype)
         target.array = result.astype(target.dtype).array
         return target
 
