@@ -2,7 +2,9 @@
 
 import os
 import signal
+import zlib
 
+import pytest
 from hypothesis import HealthCheck, settings
 from search import USUAL
 
@@ -21,3 +23,30 @@ _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, max_examples=USUAL, **_SLOW)
 settings.register_profile("search", max_examples=16 * USUAL, print_blob=True, **_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+FEW = 4  # cases of a test that a sample has all of
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        action="store_true",
+        help=f"of a test with more than {FEW} cases, run {FEW} or a quarter of them: the same ones at every run",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --sample, leaves out what `tox` leaves to `tox -e cases`."""
+    if not config.getoption("sample"):
+        return
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    # By a hash of the name, so that the products of several parameters are crossed, not walked along one of them.
+    chosen = {
+        item
+        for cases in tests.values()
+        for item in sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[: max(FEW, -(-len(cases) // 4))]
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
