@@ -25,11 +25,12 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.groups import device_pairs, member_groups
 from refxla_spec.module import Computation, Instruction, Module, clone_computation
 from refxla_spec.names import make_unique
-from refxla_spec.types import F32, U32, Shape
+from refxla_spec.types import F32, PRED, U32, Shape
 
 from .._core.shapes import make
 from ..ir.builder import Build
 from .dce import called_first
+from .value_numbering import ValueNumbers
 
 TO_TILES = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
 TO_WHOLE = ("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape")
@@ -70,7 +71,9 @@ def result_shardings(module: Module) -> list[str | None]:
 def _even(sharding: str | None, shape: Shape, root: Instruction) -> str | None:
     """A result's sharding, less the cuts into unequal parts."""
     cut = WHOLE if shape.element_type.kind == "token" else tiling(sharding, shape.rank, root, 1)
-    if cut is WHOLE or not any(size % n for size, n in zip(shape.dimensions, cut.counts, strict=True)):
+    if cut is WHOLE:
+        return None
+    if not any(size % n for size, n in zip(shape.dimensions, cut.counts, strict=True)):
         return sharding
     counts = tuple(1 if size % n else n for size, n in zip(shape.dimensions, cut.counts, strict=True))
     tiles = {d: tuple(k if n > 1 else 0 for k, n in zip(tile, counts, strict=True)) for d, tile in cut.tiles.items()}
@@ -96,9 +99,12 @@ def _text(cut: Tiling | None) -> str | None:
 class _Rewrite:
     def __init__(self, module: Module, count: int) -> None:
         self.source, self.count = module, count
-        self.special = _special(module)
+        self.special = _callers(module, _is_special)
+        self.meetings = _callers(module, _is_meeting)
+        self.numbers = ValueNumbers()
         self.order: dict[Instruction, None] = {}  # of the computation that is being made
         self.depth = 0  # of the manual region that is walked
+        self.device: int | None = None  # whose own computation is walked: to it all values are whole
         self.computations: dict[Computation, Computation] = {}  # those that are taken over as they are
 
     def module(self) -> Module:
@@ -178,37 +184,118 @@ class _Rewrite:
             return self.add(self.copy(i, whole))
         return self.each(lambda d: self.copy(i, [self.part(o, d) for o in operands]))
 
-    def loop(self, i: Instruction, state: Value) -> Value:
-        """A loop in which devices meet: all of them turn together, as often as the first one does."""
+    def loop(self, i: Instruction, state: Value, until_all_are_done: bool = False) -> Value:
+        """A loop in which devices meet or differ.
+
+        All of them turn together where their conditions are seen to be one: computed alike from parts of the state that
+        begin alike and change alike. Otherwise each device has a loop of its own, unless they meet in it. If they do,
+        they turn until all are done, and one that is done keeps its state.
+        """
         parts, per_device = self.parts(state)
         shape = Shape.tuple_of(*(p.shape for p in parts))
+        turns: list[Instruction] = []
 
-        def computation(source: Computation) -> Computation:
-            def body(whole: Instruction) -> Instruction:
-                inside = [self.add(make("get-tuple-element", whole, index=k)) for k in range(len(parts))]
-                result = self.walk(source, [self.value_of(inside, per_device)])
-                if source is i.condition:
-                    return self.part(result, 0)
-                results, became = self.parts(result, per_device)
-                if became != per_device:
-                    raise _Differs
-                return self.add(make("tuple", *results))
+        def inside(whole: Instruction) -> Value:
+            self.numbers.set(whole, self._state(whole, parts, alike))
+            return self.value_of(
+                [self.add(make("get-tuple-element", whole, index=k)) for k in range(len(parts))], per_device
+            )
 
-            return self.computation(source.name, shape, body)
+        def condition(whole: Instruction) -> Instruction:
+            result = self.walk(i.condition, [inside(whole)])
+            if isinstance(result, PerDevice) and not per_device:
+                raise _Differs
+            turns[:], _ = self.parts(result)
+            return self.add(_folded(Build(i.name), "or", turns)) if until_all_are_done else turns[0]
 
-        try:
-            called: dict[str, Any] = {"condition": computation(i.condition), "body": computation(i.body)}
-        except _Differs:  # what was whole before it is each device's own after an iteration
-            return self.loop(i, self.each(lambda d: self.part(state, d)))
+        def body(whole: Instruction) -> Instruction:
+            before = inside(whole)
+            results, became = self.parts(self.walk(i.body, [before]), per_device)
+            if became != per_device:
+                raise _Differs
+            if until_all_are_done:
+                goes_on, _ = self.parts(self.walk(i.condition, [before]), True)
+                olds, _ = self.parts(before)
+                results = [self._chosen(*x) for x in zip(goes_on, results, olds, strict=True)]
+            return self.add(make("tuple", *results))
+
+        alike = self._alike(parts)
+        while True:
+            try:
+                called: dict[str, Any] = {
+                    "condition": self.computation(i.condition.name, shape, condition),
+                    "body": self.computation(i.body.name, shape, body),
+                }
+            except _Differs:  # what was whole before it is each device's own after an iteration
+                return self.loop(i, self.each(lambda d: self.part(state, d)))
+            remains = alike & self._alike(called["body"].root.operands)
+            if remains == alike:
+                break
+            alike = remains
+        together = len({self.numbers.of(t) for t in turns}) == 1
+        if not together and not until_all_are_done:
+            if any(c in self.meetings for c in i.called):
+                _check_repeatable(i)
+                return self.loop(i, state, until_all_are_done=True)
+            return self.alone(i, [state])
         loop = self.add(make("while", self.add(make("tuple", *parts)), name=i.name, **called))
+        self.numbers.set(loop, self._state(loop, parts, alike))
         return self.value_of(
             [self.add(make("get-tuple-element", loop, index=k)) for k in range(len(parts))], per_device
         )
 
+    def _alike(self, parts: Sequence[Instruction]) -> set[int]:
+        """Which elements of the state, tuples of all devices, are the same on all of them."""
+        numbers = [self.numbers.elements(p) if p.shape.is_tuple else (self.numbers.of(p),) for p in parts]
+        return {k for k, of_devices in enumerate(zip(*numbers, strict=True)) if len(set(of_devices)) == 1}
+
+    def _state(self, whole: Instruction, parts: Sequence[Instruction], alike: set[int]) -> int:
+        """The number of the state of all devices, whose elements `alike` are the same on all of them."""
+
+        def element(device: int, k: int) -> int:
+            return self.numbers.key(("state", whole, k, None if k in alike else device))
+
+        return self.numbers.tuple_of(
+            [
+                self.numbers.tuple_of([element(d, k) for k in range(len(p.shape.elements))])
+                if p.shape.is_tuple
+                else element(d, 0)
+                for d, p in enumerate(parts)
+            ]
+        )
+
+    def _chosen(self, choice: Instruction, new: Instruction, old: Instruction) -> Instruction:
+        """The new value where the choice is true, else the old one; both may be tuples."""
+        b = Build(new.name)
+        if new.shape.is_tuple:
+            pairs = [
+                [self.add(make("get-tuple-element", x, index=k)) for x in (new, old)]
+                for k in range(len(new.shape.elements))
+            ]
+            return self.add(b.make("tuple", *(self._chosen(choice, *pair) for pair in pairs)))
+        if new.shape.element_type.kind == "token":
+            return new
+        wide = b.spread(choice, Shape(PRED, new.shape.dimensions), ()) if new.shape.rank else choice
+        return self.add(b.make("select", wide, new, old))
+
     def branch(self, i: Instruction, operands: list[Value]) -> Value:
-        """A conditional in whose branches devices meet: all of them take the branch of the first one."""
+        """A conditional in whose branches devices meet or differ.
+
+        All of them take one branch together where the choice is seen to be computed alike. Otherwise each device has a
+        conditional of its own, unless they meet in it. If they do, all take all branches, and each has the results of
+        its own.
+        """
         index, *arguments = operands
+        together = len({self.numbers.of(x) for x in self.parts(index)[0]}) == 1
         flat = [self.parts(o) for o in arguments]
+        binary = "true_computation" in i.attributes
+        branches = (i.true_computation, i.false_computation) if binary else i.branch_computations
+        if not together and not any(c in self.meetings for c in branches):
+            return self.alone(i, operands)
+        if not together:
+            _check_repeatable(i)
+            results = [self.parts(self.walk(c, [o]), True)[0] for c, o in zip(branches, arguments, strict=True)]
+            return self.each(lambda d: self._choice(i, self.part(index, d), [r[d] for r in results]))
 
         def computation(source: Computation, n: int) -> Computation:
             parts, per_device = flat[n]
@@ -220,17 +307,47 @@ class _Rewrite:
 
             return self.computation(source.name, Shape.tuple_of(*(p.shape for p in parts)), body)
 
+        computations = [computation(c, n) for n, c in enumerate(branches)]
         called: dict[str, Any]
-        if "true_computation" in i.attributes:
-            called = {
-                "true_computation": computation(i.true_computation, 0),
-                "false_computation": computation(i.false_computation, 1),
-            }
+        if binary:
+            called = dict(zip(("true_computation", "false_computation"), computations, strict=True))
         else:
-            called = {"branch_computations": tuple(computation(c, n) for n, c in enumerate(i.branch_computations))}
+            called = {"branch_computations": tuple(computations)}
         packed = [self.add(make("tuple", *parts)) for parts, _ in flat]
         conditional = self.add(make("conditional", self.part(index, 0), *packed, name=i.name, **called))
         return self.each(lambda d: make("get-tuple-element", conditional, index=d))
+
+    def _choice(self, i: Instruction, index: Instruction, results: Sequence[Instruction]) -> Instruction:
+        """Of the results of all branches, that of the branch which `index` says."""
+        b = Build(i.name)
+        if index.shape.element_type.kind == "pred":
+            return self._chosen(index, *results)
+        *others, chosen = results  # the last one for what is out of range, too
+        for n, result in enumerate(others):
+            here = self.add(b.make("compare", index, b.scalar(n, index.shape.element_type), direction="EQ"))
+            chosen = self._chosen(here, result, chosen)
+        return chosen
+
+    def alone(self, i: Instruction, operands: Sequence[Value]) -> Value:
+        """A loop or a conditional in which devices differ but do not meet: each has one of its own."""
+
+        def own(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(own, value))
+            if not isinstance(value, Computation):
+                return value
+            (parameter,) = value.parameters
+            return self.computation(value.name, parameter.shape, lambda whole: self.part(self.walk(value, [whole]), 0))
+
+        def of_device(d: int) -> Instruction:
+            self.device = d
+            try:
+                attributes = {k: own(v) for k, v in i.attributes.items()}
+            finally:
+                self.device = None
+            return Instruction(i.name, i.opcode, i.shape, [self.part(o, d) for o in operands], attributes, i.metadata)
+
+        return self.each(of_device)
 
     def computation(self, name: str, shape: Shape, body: Callable[[Instruction], Instruction]) -> Computation:
         """A computation of one parameter, made apart from the one that is being made."""
@@ -283,7 +400,9 @@ class _Rewrite:
             self.order[top] = None
         return i
 
-    def each(self, value: Callable[[int], Instruction]) -> PerDevice:
+    def each(self, value: Callable[[int], Instruction]) -> Value:
+        if self.device is not None:
+            return self.add(value(self.device))
         return PerDevice(tuple(self.add(value(d)) for d in range(self.count)))
 
     def part(self, value: Value, device: int) -> Instruction:
@@ -354,17 +473,37 @@ class _Differs(Exception):
     """A loop's state is whole before an iteration and each device's own after it."""
 
 
-def _special(module: Module) -> set[Computation]:
-    """The computations in which devices meet or differ, or that call such a one; callees stand first."""
+def _is_meeting(i: Instruction) -> bool:
+    """Whether devices give each other values in it."""
+    return i.opcode in _COLLECTIVES or i.attributes.get("custom_call_target") in TO_TILES + TO_WHOLE
+
+
+def _is_special(i: Instruction) -> bool:
+    """Whether devices meet or differ in it."""
+    return _is_meeting(i) or i.opcode in ("partition-id", "replica-id")
+
+
+def _callers(module: Module, test: Callable[[Instruction], bool]) -> set[Computation]:
+    """The computations of such instructions, and those that call such a one; callees stand first."""
     computations: set[Computation] = set()
     for c in called_first(module.entry):
-        for i in c.instructions:
-            target = i.attributes.get("custom_call_target")
-            if i.opcode in _COLLECTIVES or i.opcode in ("partition-id", "replica-id") or target in TO_TILES + TO_WHOLE:
-                computations.add(c)
-            if any(called in computations for called in i.called):
-                computations.add(c)
+        if any(test(i) or any(called in computations for called in i.called) for i in c.instructions):
+            computations.add(c)
     return computations
+
+
+def _check_repeatable(i: Instruction) -> None:
+    """UnsupportedError where devices that meet in a loop or a conditional take different ways through it, and something
+    is done there that is more than a value."""
+    for c in (c for outer in i.called for c in called_first(outer)):
+        for inner in c.instructions:
+            if inner.opcode in ("infeed", "outfeed", "send", "recv") or inner.attributes.get(
+                "custom_call_has_side_effect"
+            ):
+                raise UnsupportedError(
+                    f"{inner.name}: {inner.opcode} has no equivalent on one device that stands for several, in "
+                    f"{i.name}, through which they go on different ways though they meet there"
+                )
 
 
 def _split(sharding: str | None, count: int) -> list[str | None]:

@@ -165,7 +165,9 @@ _TILES = re.compile(
 def tiling(sharding: str | None, rank: int, instruction: Instruction, partitions: int) -> Tiling | None:
     """The tiling that a text such as {devices=[2,1]<=[2]} stands for. UnsupportedError for others."""
     text = re.sub(r"\s|/\*.*?\*/|metadata=\{.*\}(?=\}\s*$)", "", sharding or "{replicated}", flags=re.S)
-    if text in ("{replicated}", "{manual}"):
+    if text in ("{replicated}", "{manual}") or re.fullmatch(
+        r"\{maximaldevice=\d+\}", text
+    ):  # which says where, not how
         return WHOLE
     if "unreduced" in text:
         check_summed(instruction, sharding or "")

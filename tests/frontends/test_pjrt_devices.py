@@ -83,6 +83,40 @@ def test_shard_map():
     )
 
 
+def test_devices_that_go_different_ways():
+    """Conditions and choices that are each device's own: without collectives, and with those of a group of devices."""
+    run(
+        MESH
+        + """
+    tiles = P("a", "b")
+    def check(f, wanted):
+        mapped = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=tiles, out_specs=tiles, check_vma=False))
+        same(mapped(jnp.ones((2, 2))).ravel(), wanted)
+    a = lambda: lax.axis_index("a")
+    b = lambda: lax.axis_index("b")
+    add = lambda x: lax.psum(x, "a")
+    check(lambda x: lax.while_loop(lambda c: c.sum() < 3 * a() + b(), lambda c: c + 1, x), [1, 1, 3, 4])
+    check(lambda x: lax.switch(a() + b(), [lambda x: x + a(), lambda x: x * 5 + b(), lambda x: -x], x), [1, 6, 5, -1])
+    count = lambda until: lambda x: lax.while_loop(
+        lambda c: c[1] < until(), lambda c: (add(c[0]) + a(), c[1] + 1), (x, jnp.int32(0)))[0]
+    check(count(lambda: 1 + b()), [2, 5, 3, 6])
+    check(count(lambda: 2), [5, 5, 6, 6])
+    check(lambda x: lax.cond(b() == 1, lambda x: add(x), lambda x: x + lax.pmax(x, "a"), x + a()), [3, 3, 4, 3])
+    each = lambda k, x: lax.while_loop(lambda c: c[1] < k + b(), lambda c: (add(c[0]), c[1] + 1), (x, b() * 0))[0]
+    check(lambda x: lax.fori_loop(0, 2, each, x), [2, 8, 2, 8])
+    def printed(x):
+        body = lambda c: (jax.debug.print("{}", c[0]), (add(c[0]), c[1] + 1))[1]
+        return lax.while_loop(lambda c: c[1] < b(), body, (x, 0))[0]
+    try:
+        check(printed, [])
+        raise AssertionError
+    except jax.errors.JaxRuntimeError as problem:
+        assert "has no equivalent on one device that stands for several" in str(problem), problem
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
 def test_regions_within_regions():
     """A shard_map within another one, over another axis: collectives of both, a loop, values of each device."""
     run(
@@ -140,6 +174,8 @@ def test_effects_and_functions_that_partition_themselves():
     jax.jit(f, in_shardings=NamedSharding(mesh, P("a")), out_shardings=whole)(n)
     jax.effects_barrier()
     assert seen == [n.sum()]
+    pure = jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x))(x)
+    same(pure, np.sin(n))  # which XLA wants on one device
     seen.clear()
     each = lambda x: (io_callback(lambda x: seen.append(float(x.sum())), None, x, ordered=False), x)[1]
     jax.jit(jax.shard_map(each, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"), check_vma=False))(x)
