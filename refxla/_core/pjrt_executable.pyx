@@ -205,7 +205,9 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
         if call.arguments[n] == NULL:
             end_call(call)
             return plain_error(INVALID_ARGUMENT, "an argument of the call was deleted or donated")
-    error = obtain_results(e, args, call)
+    error = check_donations(e, args)
+    if error == NULL:
+        error = obtain_results(e, args, call)
     if error != NULL:
         end_call(call)
         return error
@@ -232,6 +234,31 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
             args.events[n] = READY
     end_call(call)
     return error
+
+
+cdef Error* check_donations(Executable* e, ExecuteArgs* args) noexcept nogil:
+    """An error where an array is given away and passed again in the same call."""
+    cdef int n, d
+    cdef bint again = False
+    cdef Buffer* buffer
+    for d in range(e.device_count):
+        for n in range(e.parameter_count):
+            buffer = <Buffer*> args.arguments[d][n]
+            if is_donated(e, args, n):
+                if buffer.donated:
+                    again = True
+                buffer.donated = 1
+        for n in range(e.parameter_count):
+            buffer = <Buffer*> args.arguments[d][n]
+            if buffer.donated and not is_donated(e, args, n):
+                again = True
+        for n in range(e.parameter_count):
+            (<Buffer*> args.arguments[d][n]).donated = 0
+    if again:
+        return plain_error(
+            INVALID_ARGUMENT, "an array that is donated is passed twice in one call: pass a copy of it, or do not donate it"
+        )
+    return NULL
 
 
 cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcept nogil:

@@ -29,6 +29,7 @@ cdef struct Buffer:
     int64_t references  # one of the handle, one of all that read its memory from outside
     int64_t outside  # who read its memory from outside
     uint8_t lock
+    uint8_t donated  # to the call that is being made
     Storage* storage  # NULL once the buffer is deleted or donated
     Storage* kept  # what is read from outside, which outlives a deletion
     Device* device

@@ -110,7 +110,7 @@ cdef Buffer* new_buffer(
     cdef Buffer* buffer = <Buffer*> malloc(sizeof(Buffer) + 2 * rank * sizeof(int64_t))
     if buffer == NULL:
         return NULL
-    buffer.references, buffer.outside, buffer.lock = 1, 0, 0
+    buffer.references, buffer.outside, buffer.lock, buffer.donated = 1, 0, 0, 0
     buffer.storage, buffer.kept, buffer.device = storage, NULL, device
     buffer.element_type, buffer.rank = element_type, rank
     buffer.dimensions = <int64_t*> (buffer + 1)
