@@ -203,8 +203,21 @@ def fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
     return text
 
 
+def has_far_path(opcode: str, name: str) -> bool:
+    """Whether a function that has a fast path has another one for operands that are not far beyond."""
+    return _call(_fast(f"{opcode}-far"), _computed_as(name), ()) is not None
+
+
+def far_path(opcode: str, name: str, args: Sequence[str]) -> str:
+    """The C expression of a function of operands that are moderate or not far beyond; `args` are register values."""
+    text = _arithmetic(_fast(f"{opcode}-far"), name, args)
+    assert text is not None, f"{opcode} of {name} has no far path: see has_far_path"
+    return text
+
+
 def beyond_fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
-    """The C condition under which some operand is no moderate one, so that the function has no fast path."""
+    """The C expression that is 0 where all operands are moderate, and 1 where some are not but none is far beyond;
+    where the function has no far path it is a condition."""
     text = _call(f"{opcode}-beyond-fast", _computed_as(name), args)
     assert text is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
     return text
@@ -219,7 +232,8 @@ def function_in_doubles(opcode: str, operand_types: Sequence[str], result_type: 
     """The prelude's function that computes an operation in doubles, of which a compiler makes vectors; "" if it has
     none."""
     of_float = result_type in ("f16", "bf16") and opcode in _KEEPS_FORMAT
-    types = [operand_types[0]] if opcode == "convert" else []
+    source = operand_types[0] if operand_types else ""
+    types = [_computed_as(source) if source in _FLOAT else source] if opcode == "convert" else []
     name = "_".join(["rx", opcode, "in_f64", *types, "f32" if of_float else result_type])
     return name if name in prelude.names() else ""
 

@@ -575,11 +575,16 @@ def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
     (kernel,) = compiled.kernels
     assert kernel.body.count(f"fast_{opcode}_{name}(") == 2 and len(kernel.helpers) == 1
     moderate = compiled(x, y)
-    x[1, 5], x[2, 650] = 1e30, np.inf
+    x[0, 300], x[0, 301] = 1040, 65000  # in f32 there is a way for those, too
+    far = compiled(x, y)
+    x[0, 302], x[1, 5], x[2, 650] = 70000, 1e30, np.inf
     large = compiled(x, y)
     same = np.ones((3, 700), bool)
-    same[1, 5] = same[2, 650] = False
-    for a, b in zip(moderate, large, strict=True):
+    same[0, 302] = same[1, 5] = same[2, 650] = False
+    for a, b in zip(far, large, strict=True):
+        assert a[same].tobytes() == b[same].tobytes()
+    same[0, 300:302] = False
+    for a, b in zip(moderate, far, strict=True):
         assert a[same].tobytes() == b[same].tobytes()
     assert np.isnan(large[1][2, 650].astype(np.float64)) and np.isfinite(large[1][1, 5].astype(np.float64))
 
@@ -798,6 +803,22 @@ def test_wide_integers_become_floats_with_one_rounding(name, result):
     check(text, np.array(numbers, info.dtype))
     if name in ("s64", "u64") and result != "f16":
         assert "in_f64" in Compiled(fusion_of(parse(text))).kernels[0].body
+
+
+@pytest.mark.parametrize("result", ["s64", "u64"])
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_floats_become_integers_of_64_bits_in_vectors(name, result):
+    """Powers of two, halves beside them, sums of two that fill the mantissa, and what no integer is."""
+    dtype = {"f32": np.float32, "f64": np.float64}[name]
+    powers = np.ldexp(dtype(1), np.arange(-3, 67))
+    sums = (powers[:, None] + powers[None, :] * np.array([1, -1], dtype)[:, None, None]).ravel()
+    odd = np.random.default_rng(0).uniform(1, 2, 4000) * np.ldexp(1.0, np.random.default_rng(1).integers(-2, 66, 4000))
+    x = np.concatenate([powers, sums, odd.astype(dtype), np.nextafter(powers, dtype(0)), powers + dtype(0.5)])
+    info = np.finfo(dtype)
+    x = np.concatenate([x, -x, np.array([0, np.inf, -np.inf, np.nan, info.max, info.tiny, -info.tiny], dtype)])
+    text = entry(f"a = {name}[{x.size}] parameter(0)\nROOT b = {result}[{x.size}] convert(a)")
+    check(text, x)
+    assert f"rx_convert_in_f64_{name}_{result}(" in Compiled(fusion_of(parse(text))).kernels[0].body
 
 
 def test_products_of_64_bits_ask_for_their_instruction():

@@ -735,7 +735,7 @@ def test_rows_that_a_concatenate_or_a_pad_joins_fall_into_ranges(columns, low, o
         ((40, 70), (1,)),
     ],
 )
-@pytest.mark.parametrize("scale", [1, 1e6])
+@pytest.mark.parametrize("scale", [1, 100, 1e6])
 def test_functions_with_a_fast_path_go_in_pieces(sizes, reduced, scale):
     """The bits are those of the function computed before, be some of its operands large or none."""
     size, kept = dims(sizes), dims(n for d, n in enumerate(sizes) if d not in reduced)

@@ -3,7 +3,8 @@ the absolute value and quotient of complex numbers, whose parts are scaled so th
 
 A loop over many elements is vectorised, and a vector computes both ways. So an innermost loop goes in pieces: the
 operands of such a function are computed into arrays, with whether one of them is not moderate; then the function of all
-of them, the cheap way if all are; then what reads it. Both ways have the same bits for moderate operands.
+of them, the cheap way if all are; then what reads it. Both ways have the same bits for moderate operands. (Sine, cosine
+and tangent in f32 have a third way, for angles that are larger but not very large.)
 
     for (int i ...) { x[i - b] = <the operand>; others |= rx_sine_beyond_fast_f32(x[i - b]); }
     fast_sine_f32(x, y, count, others);
@@ -70,8 +71,12 @@ def helper(instruction: Instruction) -> str:
             block.line(_to_array(result, "y[i]", "v"))
 
     with block.scope(f"void {_head(instruction)}{', '.join(arguments)})"):
-        with block.scope("if (others)"):
+        far = scalar.has_far_path(instruction.opcode, name)
+        with block.scope("if (others > 1)" if far else "if (others)"):
             loop(scalar.expression(instruction.opcode, [name] * len(arrays), result, values))
+        if far:
+            with block.scope("else if (others)"):
+                loop(scalar.far_path(instruction.opcode, name, values))
         with block.scope("else"):
             loop(scalar.fast_path(instruction.opcode, name, values))
     return block.text()

@@ -177,6 +177,28 @@ static inline float rx_convert_in_f64_I_bf16(I a) {
     return rx_round_bf16((float)as_double((bits | ((bits & 0x1ffffffful) + 0x1ffffffful)) & ~0x1ffffffful));
 }
 
+//! T = f64
+
+// And back: the two halves of a number without its fraction are exact in doubles, and the sum of such a half and 1.5 2^52
+// has it in the low bits of its mantissa.
+static inline ulong rx_low_bits_T(T x) {
+    T upper = RX_TRUNC_T(x * 0x1p-32);
+    T lower = RX_TRUNC_T(x - upper * 0x1p32);
+    return (as_ulong(upper + 0x1.8p52) << 32) + as_ulong(lower + 0x1.8p52) - 0x4338000000000000ul;
+}
+
+//! T = f32 f64; I = s64
+
+static inline I rx_convert_in_f64_T_I(T x) {
+    return x >= LIMIT_I ? MAX_I : x < -LIMIT_I ? MIN_I : x == x ? (I)rx_low_bits_f64(x) : (I)0;
+}
+
+//! T = f32 f64; I = u64
+
+static inline I rx_convert_in_f64_T_I(T x) {
+    return x >= LIMIT_I ? MAX_I : x > 0.0 ? rx_low_bits_f64(x) : (I)0;
+}
+
 //! F = f8e5m2 f8e4m3 f8e3m4 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2fnuz
 
 // The nearest value of the format, as an f32; below LEAST_F, its least normal number, values are a quantum apart. What is

@@ -1,6 +1,8 @@
 // Trigonometric functions. x = n pi/2 + r, by three parts of pi/2 where n is moderate and by the bits of 2/pi that
 // matter where it is not; the low part of r is kept. A loop asks once for many x whether any is beyond trig_limit
-// (fast_path_math.py): if none is, it calls the functions named fast.
+// (fast_path_math.py): if none is, it calls the functions named fast. In f32 angles are often larger, as seconds of a
+// sound or places in a text are. Up to far_limit they are reduced by three parts, too, with the error of each product and
+// difference: so all x of a loop are where none is beyond that.
 
 //! T = f32
 
@@ -49,6 +51,34 @@ static inline int rx_trig_reduce_large_f32(float x, float* r, float* low) {
     return negative ? -(int)quadrant : (int)quadrant;
 }
 
+// The reduction for trig_limit < |x| <= far_limit. The first difference is exact, as are the sums of the product and its
+// error, and of the second difference and its own.
+static inline int rx_trig_reduce_far_f32(float x, float* r, float* low) {
+    float shifted = RX_FMA_F32(x, K(two_over_pi), ROUND_T);
+    float n = shifted - ROUND_T;
+    float first = RX_FMA_F32(-n, K(pi_2_high), x);
+    float product = n * K(pi_2_middle);
+    float product_error = RX_FMA_F32(n, K(pi_2_middle), -product);
+    float second = first - product;
+    float taken = first - second;
+    float error = (first - (second + taken)) + (taken - product);
+    *r = second;
+    *low = RX_FMA_F32(-n, K(pi_2_low), error - product_error);
+    return (int)as_uint(shifted);
+}
+
+// The reduction for |x| > trig_limit.
+static inline int rx_trig_reduce_beyond_f32(float x, float* r, float* low) {
+    int quadrant = rx_trig_reduce_far_f32(x, r, low);
+    if (RX_FABS_F32(x) > K(far_limit)) quadrant = rx_trig_reduce_large_f32(x, r, low);
+    return quadrant;
+}
+
+// 0 up to trig_limit, 1 up to far_limit.
+static inline int rx_trig_range_f32(float x) {
+    return (RX_FABS_F32(x) > K(trig_limit)) | (RX_FABS_F32(x) > K(far_limit)) << 1;
+}
+
 //! T = f64
 
 // As for f32, with 192 bits. A zero word stands before the bits of 2/pi.
@@ -90,11 +120,15 @@ static inline int rx_trig_reduce_large_f64(double x, double* r, double* low) {
     return negative ? -(int)quadrant : (int)quadrant;
 }
 
-//! T = f32 f64
-
-static inline int rx_is_large_angle_T(T x) {
-    return RX_FABS_T(x) > K(trig_limit);
+static inline int rx_trig_reduce_beyond_f64(double x, double* r, double* low) {
+    return rx_trig_reduce_large_f64(x, r, low);
 }
+
+static inline int rx_trig_range_f64(double x) {
+    return RX_FABS_F64(x) > K(trig_limit);
+}
+
+//! T = f32 f64
 
 // n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4, for |x| <= trig_limit. The middle part of pi/2 is so short that its
 // product with n is exact: then so is the difference of the first line, and what the second one's rounding drops.
@@ -111,8 +145,8 @@ static inline int rx_trig_reduce_fast_T(T x, T* r, T* low) {
 // The same for any x; NaN for an infinite one.
 static inline int rx_trig_reduce_T(T x, T* r, T* low) {
     int quadrant = rx_trig_reduce_fast_T(x, r, low);
-    if (rx_is_large_angle_T(x)) {
-        quadrant = rx_trig_reduce_large_T(x, r, low);
+    if (rx_trig_range_T(x)) {
+        quadrant = rx_trig_reduce_beyond_T(x, r, low);
         *r = rx_is_finite_T(x) ? *r : NAN_T;
     }
     return quadrant;
@@ -129,7 +163,7 @@ static inline T rx_trig_value_T(T r, T low, int odd) {
 }
 
 static inline int rx_sine_beyond_fast_T(T x) {
-    return rx_is_large_angle_T(x);
+    return rx_trig_range_T(x);
 }
 
 static inline T rx_sine_fast_T(T x) {
@@ -147,7 +181,7 @@ static inline T rx_sine_T(T x) {
 }
 
 static inline int rx_cosine_beyond_fast_T(T x) {
-    return rx_is_large_angle_T(x);
+    return rx_trig_range_T(x);
 }
 
 static inline T rx_cosine_fast_T(T x) {
@@ -181,7 +215,7 @@ static inline T rx_tan_of_T(T x, int n, T r, T low) {
 }
 
 static inline int rx_tan_beyond_fast_T(T x) {
-    return rx_is_large_angle_T(x);
+    return rx_trig_range_T(x);
 }
 
 static inline T rx_tan_fast_T(T x) {
@@ -195,6 +229,41 @@ static inline T rx_tan_T(T x) {
     int n = rx_trig_reduce_T(x, &r, &low);
     return rx_tan_of_T(x, n, r, low);
 }
+
+//! T = f32
+
+// The functions up to far_limit.
+
+static inline int rx_trig_reduce_far_fast_T(T x, T* r, T* low) {
+    T far_r, far_low;
+    int n = rx_trig_reduce_fast_T(x, r, low), far_n = rx_trig_reduce_far_T(x, &far_r, &far_low);
+    int far = RX_FABS_T(x) > K(trig_limit);
+    *r = far ? far_r : *r;
+    *low = far ? far_low : *low;
+    return far ? far_n : n;
+}
+
+static inline T rx_sine_far_fast_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_far_fast_T(x, &r, &low);
+    T value = rx_trig_value_T(r, low, n & 1);
+    return x == 0.0 ? x : (n & 2) ? -value : value;
+}
+
+static inline T rx_cosine_far_fast_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_far_fast_T(x, &r, &low) + 1;
+    T value = rx_trig_value_T(r, low, n & 1);
+    return (n & 2) ? -value : value;
+}
+
+static inline T rx_tan_far_fast_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_far_fast_T(x, &r, &low);
+    return rx_tan_of_T(x, n, r, low);
+}
+
+//! T = f32 f64
 
 // The smaller of |x| and |y| over the greater, so that the polynomial sees [0, 1]; then the octant.
 static inline T rx_atan2_T(T y, T x) {
