@@ -66,6 +66,7 @@ cdef class Scheduler:
     cdef spread(self, groups, others)
     cdef bint closes_cycle(self, int host, users)
     cdef place_elemental(self, int p, dict users, bint in_memory)
+    cdef double chain_of(self, int p)
     cdef double launch_of(self, int p, double count)
     cdef bint is_slight(self, int p, double read_bytes)
     cdef bint can_output(self, Group group, int p, int tag)

@@ -46,6 +46,7 @@ cdef double SLIGHT = 64  # bytes that may be read again
 cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase,
 cdef double ROOT = 6  # operations of a division or a square root
 cdef double OFTEN = 8  # where it is computed so many times as often
+cdef int LONGEST_CHAIN = 100  # values that are looked at: more are not computed again often
 cdef long long LANES = 8  # as many times as long takes an operation that is not computed in vectors
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
@@ -240,7 +241,7 @@ cdef class Scheduler:
         """How often p would be evaluated in a group."""
         cdef double most = 0, now
         cdef int e, u
-        if tag > 0 and (group.kind == K_REDUCTION or self.g.leading[tag]):
+        if tag > 0 and (self.g.leading[tag] or group.kind == K_REDUCTION and self.g.kept[tag] <= self.g.kept[group.signature]):
             # Once for a row, along which it does not change. A function of a short row is not computed in vectors; where
             # the row may end with what was reduced from it, less is gained by computing that apart.
             costly = self.g.flops[p] >= (ROOT if group.kind == K_REDUCTION else COSTLY)
@@ -323,6 +324,7 @@ cdef class Scheduler:
         cdef Group group
         cdef double unfused_ns, fused_ns = 0, work, read_bytes = 0, count, launch_ns
         cdef int e, tag, why
+        cdef bint again
         fits = {}
         for number, edges in users.items():
             group = self.groups[number]
@@ -333,7 +335,8 @@ cdef class Scheduler:
             tag = self.tag_of(group, p, edges)
             fits[number] = (tag, self.evaluations_of(group, p, edges, tag))
         if not in_memory and len(fits) == len(users):
-            work = g.flops[p] * self.operation_ns
+            again = g.group[p] == N_ELEMENTWISE and any(t[1] >= OFTEN * g.elements[p] for t in fits.values())
+            work = (self.chain_of(p) if again else g.flops[p]) * self.operation_ns
             for e in range(g.first[p], g.first[p + 1]):
                 read_bytes += g.read[g.operand[e]]
             if len(fits) > 1 and not (self.shared and self.is_slight(p, read_bytes)):
@@ -359,6 +362,26 @@ cdef class Scheduler:
                 self.write(group, p)
                 return
         self.new_group(p, K_LOOP)
+
+    cdef double chain_of(self, int p):
+        """The operations of p and of what it is computed from, element by element, as far as that is not in memory.
+
+        Each of them is cheap to compute again, so that a kernel which repeats p would take in one after the other.
+        """
+        cdef Graph g = self.g
+        cdef double total = 0
+        cdef int n, o, e
+        cdef set visited = {p}
+        cdef list waiting = [p]
+        while waiting and len(visited) <= LONGEST_CHAIN:
+            n = waiting.pop()
+            total += g.flops[n]
+            for e in range(g.first[n], g.first[n + 1]):
+                o = g.operand[e]
+                if g.relation[e] == R_SAME and g.group[o] == N_ELEMENTWISE and o not in visited and o not in g.roots:
+                    visited.add(o)
+                    waiting.append(o)
+        return total
 
     cdef double launch_of(self, int p, double count):
         """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of a few

@@ -20,7 +20,6 @@ from ..ir.op_table import ELEMENTWISE, ROWS
 from .call_inliner import mapped
 from .dce import settle
 
-_LOOKED_AT = 100  # instructions
 Rule = Callable[[Instruction], "Instruction | None"]
 RULES: dict[str, list[Rule]] = {}
 
@@ -238,6 +237,19 @@ def _broadcast_ones(i: Instruction) -> Instruction | None:
     return make("reshape", x, name=i.name, shape=i.shape)
 
 
+@rule("slice")
+def _slice_of_broadcast(i: Instruction) -> Instruction | None:
+    """slice(broadcast(x)) -> broadcast(slice(x))"""
+    inner = i.operands[0]
+    if inner.opcode != "broadcast" or 0 in i.shape.dimensions:
+        return None
+    x = inner.operands[0]
+    places = tuple(i.slice[d] for d in inner.dimensions)
+    if places != tuple(SliceDimension(0, n, 1) for n in x.shape.dimensions):
+        x = make("slice", x, name=f"{i.name}.thin", slice=places)
+    return make("broadcast", x, name=i.name, shape=i.shape, dimensions=inner.dimensions)
+
+
 @rule("transpose")
 def _transpose_transpose(i: Instruction) -> Instruction | None:
     """transpose(transpose(x)) -> transpose(x)"""
@@ -309,9 +321,43 @@ def _elementwise_reshape(i: Instruction) -> Instruction | None:
     return make("reshape", thin, name=f"{i.name}.shaped", shape=i.shape)
 
 
+def _elementwise_broadcast(i: Instruction) -> Instruction | None:
+    """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), where some dimension is in neither x nor y"""
+    shape = i.shape
+    if shape.is_dynamic or 0 in shape.dimensions:
+        return None
+    kept = set[int]()
+    for o in i.operands:
+        if o.opcode == "broadcast":
+            kept.update(o.dimensions)
+        elif o.opcode == "iota":
+            kept.add(o.iota_dimension)
+        elif o.shape.rank:
+            return None
+    if all(d in kept for d, n in enumerate(shape.dimensions) if n != 1):
+        return None
+    order = sorted(kept)
+    sizes = tuple(shape.dimensions[d] for d in order)
+    operands = []
+    for o in i.operands:
+        if o.shape.rank:
+            dimensions = tuple(order.index(d) for d in ((o.iota_dimension,) if o.opcode == "iota" else o.dimensions))
+            thin = o.shape.with_dimensions(sizes)
+            if o.opcode == "iota":
+                o = make("iota", name=o.name, shape=thin, iota_dimension=dimensions[0])
+            elif o.operands[0].shape.dimensions == sizes and list(dimensions) == sorted(dimensions):
+                o = o.operands[0]
+            else:
+                o = make("broadcast", o.operands[0], name=o.name, shape=thin, dimensions=dimensions)
+        operands.append(o)
+    one = Instruction(i.name, i.opcode, shape.with_dimensions(sizes), operands, i.attributes, i.metadata)
+    return make("broadcast", one, name=f"{i.name}.wide", shape=shape, dimensions=tuple(order))
+
+
 for _row in ROWS.values():
     if _row.op_class == ELEMENTWISE and _row.opcode not in ("copy", "bitcast-convert"):
         rule(_row.opcode)(_elementwise_reshape)
+        rule(_row.opcode)(_elementwise_broadcast)
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
@@ -445,47 +491,35 @@ def _reduce_ones(i: Instruction) -> Instruction | None:
 
 
 @rule("reduce")
+def _reduce_all_of_reshape(i: Instruction) -> Instruction | None:
+    """All elements of reshape(x) reduced, by an integer operation without an order -> all elements of x reduced"""
+    x, reducer = i.operands[0], i.to_apply
+    if x.opcode != "reshape" or i.shape.is_tuple or i.shape.rank or x.operands[0].shape.is_dynamic:
+        return None
+    ordered = reducer.root.opcode not in ("and", "or", "xor", "add", "multiply", "maximum", "minimum")
+    if ordered or set(reducer.root.operands) != set(reducer.parameters) or i.shape.element_type.is_float:
+        return None
+    if i.shape.element_type.is_complex:
+        return None
+    whole = x.operands[0]
+    every = tuple(range(whole.shape.rank))
+    return make("reduce", whole, i.operands[1], name=i.name, dimensions=every, to_apply=reducer)
+
+
+@rule("reduce")
 def _reduce_alike(i: Instruction) -> Instruction | None:
-    """The largest, the smallest, and, or of elements that are alike along a dimension -> that of one of them"""
+    """The largest, the smallest, and, or of a broadcast along a dimension that it adds -> that of one element"""
     reducer, x = i.to_apply, i.operands[0]
-    if reducer.root.opcode not in ("maximum", "minimum", "and", "or") or x.shape.is_dynamic:
+    if reducer.root.opcode not in ("maximum", "minimum", "and", "or") or x.opcode != "broadcast" or x.shape.is_dynamic:
         return None
     if len(i.operands) != 2 or set(reducer.root.operands) != set(reducer.parameters):
         return None
-    alike = {d for d in i.dimensions if x.shape.dimensions[d] > 1}
-    alike &= _alike_dimensions(x) if alike else set()
+    alike = {d for d in i.dimensions if x.shape.dimensions[d] > 1} - set(x.dimensions)
     if not alike:
         return None
-    sizes = [1 if d in alike else n for d, n in enumerate(x.shape.dimensions)]
-    one = make("slice", x, name=f"{i.name}.one", slice=tuple(SliceDimension(0, n, 1) for n in sizes))
+    shape = x.shape.with_dimensions(tuple(1 if d in alike else n for d, n in enumerate(x.shape.dimensions)))
+    one = make("broadcast", x.operands[0], name=f"{i.name}.one", shape=shape, dimensions=x.dimensions)
     return make("reduce", one, i.operands[1], name=i.name, dimensions=i.dimensions, to_apply=reducer)
-
-
-def _alike_dimensions(x: Instruction) -> set[int]:
-    """The dimensions along which all elements of an array are seen to be the same: those that nothing it is computed
-    from has, elementwise, through broadcasts, slices, and reshapes that take dimensions of 1 away or add them."""
-    alike = set(range(x.shape.rank))
-    waiting = [(x, tuple(range(x.shape.rank)))]  # with the dimension of x that each of its own is
-    seen = set(waiting)
-    while waiting and alike and len(seen) <= _LOOKED_AT:
-        i, places = waiting.pop()
-        dimensions, operands = i.shape.dimensions, list[tuple[Instruction, tuple[int, ...]]]()
-        if i.opcode == "broadcast":
-            operands = [(i.operands[0], tuple(places[d] for d in i.dimensions))]
-        elif i.opcode == "slice":
-            operands = [(i.operands[0], places)]
-        elif i.opcode == "reshape" and without_ones(dimensions) == without_ones(i.operands[0].shape.dimensions):
-            long = iter([p for p, n in zip(places, dimensions, strict=True) if n != 1])
-            operands = [(i.operands[0], tuple(-1 if n == 1 else next(long) for n in i.operands[0].shape.dimensions))]
-        elif i.operands and is_elementwise(i.opcode) and all(o.shape.dimensions == dimensions for o in i.operands):
-            operands = [(o, places) for o in i.operands]
-        elif i.opcode == "iota":
-            alike.discard(places[i.iota_dimension])
-        elif i.opcode != "constant" or not is_splat(i.literal):
-            alike -= {p for p, n in zip(places, dimensions, strict=True) if n != 1}
-        waiting += [o for o in operands if o not in seen]
-        seen.update(operands)
-    return alike if len(seen) <= _LOOKED_AT else set()
 
 
 @rule("get-tuple-element")

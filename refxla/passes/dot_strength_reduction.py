@@ -4,6 +4,7 @@ multiplication and a reduction; an outer product by a multiplication.
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
     dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]
     dot(x[m, k], y[n, k]) -> reduce(multiply(x, y), 0, add) over k in [m, n, k], for small m n and large k
+    dot(x[b.., k..], y[b.., k.., n..]) -> reduce(multiply(x, y), 0, add) over k in [k.., b.., n..], for small k
 
 The 0 is where a sum begins: a sum of -0 alone is 0.
 
@@ -26,6 +27,8 @@ from .dce import settle
 
 FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
 LONG_ROWS = 1024  # elements of a row then, at least
+_SIDES = ("lhs", "rhs")
+FEW_TERMS = 16  # of a sum that each batch of a product of a matrix and a vector has
 
 
 def run(module: Module) -> int:
@@ -37,7 +40,7 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        replacement = (_reduced(i) or _outer(i) or _of_few_rows(i)) if i.opcode == "dot" else None
+        replacement = (_reduced(i) or _outer(i) or _of_few_rows(i) or _of_few_terms(i)) if i.opcode == "dot" else None
         if replacement is not None:
             replaced[i] = replacement
     if replaced:
@@ -102,6 +105,36 @@ def _of_few_rows(dot: Instruction) -> Instruction | None:
     pairs = Shape(element_type, (m, n, k))
     x, y = (b.spread(b.convert(o, element_type), pairs, (d, 2)) for d, o in enumerate(dot.operands))
     return b.convert(b.sum(b.multiply(x, y), (2,)), dot.shape.element_type)
+
+
+def _of_few_terms(dot: Instruction) -> Instruction | None:
+    """The reduction that many small products of a matrix and a vector are; None for any other dot."""
+    element_type, shape = _computed_in(dot.shape.element_type), dot.shape
+    if element_type is None or len(dot.operands) != 2 or not shape.size:
+        return None
+    dims = [
+        tuple(tuple(dot.attributes.get(f"{side}_{n}_dims", ())) for n in ("batch", "contracting")) for side in _SIDES
+    ]
+    sizes = [dot.operands[0].shape.dimensions[d] for d in dims[0][1]]
+    free = [
+        [d for d in range(o.shape.rank) if d not in batch + contracted]
+        for o, (batch, contracted) in zip(dot.operands, dims, strict=True)
+    ]
+    batches = prod(shape.dimensions[: len(dims[0][0])])
+    if prod(sizes) > FEW_TERMS or batches < FEW_TERMS or all(free):
+        return None
+    minor = [(contracted, o.shape.rank - 1) for o, (_, contracted) in zip(dot.operands, dims, strict=True)]
+    if any(own and last in contracted for own, (contracted, last) in zip(free, minor, strict=True)):
+        return None
+    b, terms = Build(dot.name), len(sizes)
+    wide = Shape(element_type, (*sizes, *shape.dimensions))
+    sides, at = [], terms + len(dims[0][0])
+    for o, (batch, contracted), own in zip(dot.operands, dims, free, strict=True):
+        places = {**{d: n for n, d in enumerate(contracted)}, **{d: terms + n for n, d in enumerate(batch)}}
+        places |= {d: at + n for n, d in enumerate(own)}
+        at += len(own)
+        sides.append(b.spread(b.convert(o, element_type), wide, tuple(places[d] for d in range(o.shape.rank))))
+    return b.convert(b.sum(b.multiply(*sides), tuple(range(terms))), shape.element_type)
 
 
 def _of_one_term(b: Build, product: Instruction) -> Instruction:

@@ -256,6 +256,49 @@ def test_a_function_that_a_short_row_repeats_is_computed_in_vectors(length, wher
     assert [any(i.opcode == "power" for i in f.instructions) for f in plan.fusions] == [n == where for n in range(2)]
 
 
+def test_a_function_that_several_rows_repeat_is_computed_once():
+    """What is broadcast to a reduction's rows, but not along them, is computed for each element of each row."""
+    plan = planned("""x = f32[200,30] parameter(0)
+        y = f32[40,30] parameter(1)
+        zero = f32[] constant(0)
+        s = f32[200,30] sine(x)
+        w = f32[200,40,30] broadcast(s), dimensions={0,2}
+        v = f32[200,40,30] broadcast(y), dimensions={1,2}
+        m = f32[200,40,30] multiply(w, v)
+        ROOT r = f32[200,40] reduce(m, zero), dimensions={2}, to_apply=add""")
+    assert kinds(plan) == ["loop", "reduction"]
+
+
+def test_a_chain_of_cheap_operations_that_is_repeated_is_computed_once():
+    """Each of them is cheaper to compute again than to store; together they are not, and one array is stored."""
+    lines = [f"a{n + 1} = f32[64,64] {'floor' if n % 2 else 'negate'}(a{n})" for n in range(12)]
+    plan = planned(
+        "\n".join(
+            [
+                "a0 = f32[64,64] parameter(0)",
+                "x = f32[64,64,64] parameter(1)",
+                *lines,
+                "w = f32[64,64,64] broadcast(a12), dimensions={1,2}",
+                "ROOT r = f32[64,64,64] multiply(x, w)",
+            ]
+        )
+    )
+    assert kinds(plan) == ["loop", "loop"]
+    assert [[i.name for i in f.outputs] for f in plan.fusions] == [["a12"], ["r"]]
+
+
+@pytest.mark.parametrize("dims, order", [("64,3,50", "2"), ("64,50,3", "1")])
+def test_small_products_of_many_matrices_and_vectors_are_sums(dims, order):
+    """They fuse with what makes the matrices, unless a row of memory is what is contracted."""
+    contracted = {"2": 1, "1": 2}[order]
+    plan = planned(f"""x = f32[64,3] parameter(0)
+        m = f32[{dims}] parameter(1)
+        t = f32[{dims}] negate(m)
+        ROOT d = f32[64,50] dot(x, t), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{1}},
+            rhs_contracting_dims={{{contracted}}}""")
+    assert kinds(plan) == (["reduction"] if contracted == 1 else ["loop", "dot"])
+
+
 def test_two_heroes_of_different_kinds_are_two_kernels():
     plan = planned("""x = f32[32,64] parameter(0)
         w = f32[64,64] parameter(1)

@@ -29,6 +29,9 @@ add { a = f32[] parameter(0)
 max { a = f32[] parameter(0)
       b = f32[] parameter(1)
       ROOT c = f32[] maximum(a, b) }
+all { a = pred[] parameter(0)
+      b = pred[] parameter(1)
+      ROOT c = pred[] and(a, b) }
 """
 # What every entry below begins with.
 PARAMETERS = """x = f32[2,3] parameter(0)
@@ -198,6 +201,16 @@ RULES = {
             "ROOT r = f32[3,2] broadcast(v), dimensions={0}",
         )
     ],
+    "_slice_of_broadcast": [
+        (
+            "a = f32[4,2,3] broadcast(x), dimensions={1,2}\nROOT r = f32[2,2,2] slice(a), slice={[0:4:2],[0:2],[1:3]}",
+            "a = f32[2,2] slice(x), slice={[0:2],[1:3]}\nROOT r = f32[2,2,2] broadcast(a), dimensions={1,2}",
+        ),
+        (
+            "a = f32[4,3] broadcast(v), dimensions={1}\nROOT r = f32[2,3] slice(a), slice={[1:3],[0:3]}",
+            "ROOT r = f32[2,3] broadcast(v), dimensions={1}",
+        ),
+    ],
     "_transpose_ones": [
         (
             "a = f32[2,1,3] broadcast(x), dimensions={0,2}\nROOT r = f32[1,2,3] transpose(a), dimensions={1,0,2}",
@@ -224,6 +237,29 @@ RULES = {
             "a = f32[6] reshape(x)\nb = f32[6] broadcast(s), dimensions={}\nROOT r = f32[6] multiply(a, b)",
             "b = f32[2,3] broadcast(s), dimensions={}\na = f32[2,3] multiply(x, b)\nROOT r = f32[6] reshape(a)",
         ),
+    ],
+    "_elementwise_broadcast": [
+        (
+            "a = f32[2,3] broadcast(v), dimensions={1}\nb = f32[2,3] broadcast(s), dimensions={}\n"
+            "ROOT r = f32[2,3] multiply(a, b)",
+            "b = f32[3] broadcast(s), dimensions={}\na = f32[3] multiply(v, b)\n"
+            "ROOT r = f32[2,3] broadcast(a), dimensions={1}",
+        ),
+        (
+            "a = f32[3,5,2] broadcast(x), dimensions={2,0}\nROOT r = f32[3,5,2] negate(a)",
+            "b = f32[3,2] broadcast(x), dimensions={1,0}\na = f32[3,2] negate(b)\n"
+            "ROOT r = f32[3,5,2] broadcast(a), dimensions={0,2}",
+        ),
+        (
+            "a = s32[2,4] iota(), iota_dimension=1\nb = s32[2,4] broadcast(n), dimensions={1}\n"
+            "ROOT r = s32[2,4] add(a, b)",
+            "a = s32[4] iota(), iota_dimension=0\nc = s32[4] add(a, n)\nROOT r = s32[2,4] broadcast(c), dimensions={1}",
+        ),
+        *unchanged(
+            "a = f32[2,3] broadcast(v), dimensions={1}\nb = f32[2,3] iota(), iota_dimension=0\n"
+            "ROOT r = f32[2,3] multiply(a, b)"
+        ),
+        *unchanged("a = f32[2,3] broadcast(v), dimensions={1}\nROOT r = f32[2,3] multiply(a, x)"),
     ],
     "_times_one": [
         (ONE + "ROOT r = f32[2,3] multiply(x, ones)", SAME_X),
@@ -287,20 +323,30 @@ RULES = {
             "c = f32[1,3] add(b, a)\nROOT r = f32[3] reshape(c)",
         )
     ],
+    "_reduce_all_of_reshape": [
+        (
+            "t = pred[] constant(true)\nb = pred[3,4] broadcast(p), dimensions={1}\na = pred[12] reshape(b)\n"
+            "ROOT r = pred[] reduce(a, t), dimensions={0}, to_apply=all",
+            "t = pred[] constant(true)\nb = pred[1,4] broadcast(p), dimensions={1}\n"
+            "ROOT r = pred[] reduce(b, t), dimensions={0,1}, to_apply=all",
+        ),
+        *unchanged(
+            "a = f32[6] reshape(x)\nROOT r = f32[] reduce(a, s), dimensions={0}, to_apply=max",
+        ),
+    ],
     "_reduce_alike": [
         (
             "a = f32[3,5] broadcast(v), dimensions={0}\nb = f32[3,5] negate(a)\n"
             "ROOT r = f32[3] reduce(b, s), dimensions={1}, to_apply=max",
-            "a = f32[3,5] broadcast(v), dimensions={0}\nb = f32[3,5] negate(a)\n"
-            "c = f32[3,1] slice(b), slice={[0:3],[0:1]}\nd = f32[3,1] broadcast(s), dimensions={}\n"
+            "b = f32[3] negate(v)\nc = f32[3,1] broadcast(b), dimensions={0}\n"
+            "d = f32[3,1] broadcast(s), dimensions={}\n"
             "e = f32[3,1] maximum(d, c)\nROOT r = f32[3] reshape(e)",
         ),
         (
-            "a = f32[4,2,3] broadcast(x), dimensions={1,2}\nb = f32[3,2,3] slice(a), slice={[1:4],[0:2],[0:3]}\n"
-            "ROOT r = f32[3] reduce(b, s), dimensions={0,1}, to_apply=max",
-            "a = f32[4,2,3] broadcast(x), dimensions={1,2}\nb = f32[3,2,3] slice(a), slice={[1:4],[0:2],[0:3]}\n"
-            "c = f32[1,2,3] slice(b), slice={[0:1],[0:2],[0:3]}\n"
-            "ROOT r = f32[3] reduce(c, s), dimensions={0,1}, to_apply=max",
+            "a = f32[4,2,3] broadcast(x), dimensions={1,2}\n"
+            "ROOT r = f32[3] reduce(a, s), dimensions={0,1}, to_apply=max",
+            "a = f32[1,2,3] broadcast(x), dimensions={1,2}\n"
+            "ROOT r = f32[3] reduce(a, s), dimensions={0,1}, to_apply=max",
         ),
         *unchanged(
             "a = f32[3,5] broadcast(v), dimensions={0}\nROOT r = f32[3] reduce(a, s), dimensions={1}, to_apply=add"
@@ -457,7 +503,7 @@ def test_a_splat_is_folded_as_one_element():
 
 def test_dead_code_goes_away_and_parameters_stay():
     module = module_of("a = f32[2,3] add(x, y)\nb = f32[2,3] tanh(a)\nROOT r = f32[2,3] negate(x)")
-    assert dce.run(module) == 2 + 14  # and the three computations that nobody calls
+    assert dce.run(module) == 2 + 17  # and the four computations that nobody calls
     assert [i.opcode for i in module.entry.instructions] == ["parameter"] * 8 + ["negate"]
     assert [c.name for c in module.computations] == ["main"]
 
