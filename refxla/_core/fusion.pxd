@@ -33,6 +33,7 @@ cdef class Group:
     cdef public dict maps        # member -> set of the index maps at which it is evaluated; None: not known
     cdef public set outputs      # members that are written to memory
     cdef public list heroes
+    cdef public set packed       # members that a product computes while it packs its operands
     cdef public bint alive
 
 cdef class Scheduler:

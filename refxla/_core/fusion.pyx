@@ -43,7 +43,7 @@ cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again
-cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase,
+cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase, or in packing,
 cdef double ROOT = 6  # operations of a division or a square root
 cdef double OFTEN = 8  # where it is computed so many times as often
 cdef int LONGEST_CHAIN = 100  # values that are looked at: more are not computed again often
@@ -73,6 +73,7 @@ cdef class Group:
         self.maps = None
         self.outputs = set()
         self.heroes = []
+        self.packed = set()
         self.alive = True
 
 
@@ -114,6 +115,12 @@ cdef class Scheduler:
         return group
 
     cdef void add(self, Group group, int p, int tag, double evaluations):
+        cdef int e
+        for e in range(self.g.first_user[p], self.g.first_user[p + 1]):
+            if self.g.user[e] in group.tags and (
+                self.g.relation[self.g.user_edge[e]] == R_PACKED or self.g.user[e] in group.packed
+            ):
+                group.packed.add(p)
         group.tags[p] = tag
         group.evaluations[p] = evaluations
         if group.maps is not None:
@@ -268,7 +275,8 @@ cdef class Scheduler:
                 return U_NEEDS_MEMORY
             if self.is_carried(p, u):
                 return U_OTHER_ITERATION
-            if self.g.relation[e] == R_PACKED and not self.g.light[p]:
+            # (Functions are not computed in vectors there.)
+            if self.g.relation[e] == R_PACKED and not self.g.light[p] or u in group.packed and self.g.flops[p] >= COSTLY:
                 return U_NOT_LIGHT
         return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
 

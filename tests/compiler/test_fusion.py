@@ -237,6 +237,16 @@ def test_an_expensive_value_is_not_computed_again_for_each_element_of_a_dot():
     assert sorted(kinds(plan)) == ["dot", "loop"]
 
 
+def test_a_function_is_not_computed_while_a_product_packs_what_is_made_of_it():
+    plan = planned("""x = f32[24000] parameter(0)
+        w = f32[1,1,65] parameter(1)
+        e = f32[24000] sine(x)
+        y = f32[24000] add(e, x)
+        s = f32[1,1,24000] reshape(y)
+        ROOT c = f32[1,1,4800] convolution(s, w), window={size=65 stride=5 pad=30_30}, dim_labels=bf0_oi0->bf0""")
+    assert kinds(plan) == ["loop", "convolution"]
+
+
 @pytest.mark.parametrize("length, where", [(3, 0), (64, 1)])
 def test_a_function_that_a_short_row_repeats_is_computed_in_vectors(length, where):
     """Forces between particles: the function of a distance is computed for each pair, and the row has 3 coordinates."""

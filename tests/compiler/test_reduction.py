@@ -678,6 +678,32 @@ def test_a_few_joined_rows_are_reduced_without_asking_which_is_which(opcode):
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("opcode", ["add", "maximum"])
+def test_a_few_joined_rows_fall_into_ranges(opcode):
+    """A row beside its neighbours, as programs that go down an image stack them: the borders are apart."""
+    text = entry(
+        """x = f32[120] parameter(0)
+        edge = f32[] constant(1e9)
+        a = f32[120] pad(x, edge), padding=1_-1
+        b = f32[120] pad(x, edge), padding=-1_1
+        p = f32[1,120] reshape(a)
+        q = f32[1,120] reshape(x)
+        r = f32[1,120] reshape(b)
+        j = f32[3,120] concatenate(p, q, r), dimensions={0}
+        zero = f32[] constant(0)
+        ROOT s = f32[120] reduce(j, zero), dimensions={0}, to_apply=of""",
+        reducer("of", opcode),
+    )
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert "if (" not in kernel.body
+    x = f32(120)
+    got = refxla.compile(text)(x)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x))
+    parts = np.stack([np.append(1e9, x[:-1]), x, np.append(x[1:], 1e9)]).astype(np.float32)
+    wanted = parts.sum(0) if opcode == "add" else np.maximum(parts.max(0), 0)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("sizes", [(3, 50, 49), (4, 2, 70, 40), (90, 3, 33), (2000, 9, 17)])
 def test_columns_of_rows_that_lie_apart_are_read_without_divisions(sizes):
     """A window of an array: its rows end where a loop over columns does, also where strips begin and end within them;

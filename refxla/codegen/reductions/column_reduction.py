@@ -20,6 +20,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import LINE
 from ..index_printer import c_of
+from ..loops.index_set_splitting import Range, Test, cut
 from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
@@ -248,15 +249,33 @@ class ColumnReduction(UnitEmitter):
                     with self._each_padded_column(step.vector) as (lane, column, mask):
                         self.accumulate_element(step, totals, {**places[0], inner: column}, lane, mask)
                     return
-                with self._each_read_column() as column:
-                    for place in places:
-                        self.accumulate_element(step, totals, {**place, inner: column}, strip.offset(column))
+                for columns in self._ranges(step, [at_column(place) for place in places]):
+                    with columns as column:
+                        for place in places:
+                            self.accumulate_element(step, totals, {**place, inner: column}, strip.offset(column))
 
             size = self.order.groups[rows].size
             if self._joins_rows(size):
                 emit_rows(constant(0), size)
             else:
                 self.unrolled_loop(self.partial_range(rows, size, partial), size, emit_rows)
+
+    def _ranges(
+        self, step: Pass, positions: Sequence[Callable[[Index], Position]]
+    ) -> list[AbstractContextManager[Index]]:
+        """Loops over the columns of the strip, for what reads the operands: where rows are written out, one for each
+        range in which pads and concatenates are decided."""
+        found = None
+        if len(positions) > 1 and self._strip.first == "0" and self.schedule.column_row == 1:
+
+            def tests(ranges: Sequence[Range]) -> Sequence[Test]:
+                column = variable("g0", *ranges[0])
+                return [test for at in positions for test in self.operand_pattern(step, at(column)).tests]
+
+            found = cut([(0, self._strip.size - 1)], tests)
+        if found is None:
+            return [self._each_read_column()]
+        return [self.body.vector_loop(str(low), str(high + 1), high + 1, low=low) for low, high, _ in found.parts]
 
     def _joins_rows(self, size: int) -> bool:
         """Whether so few rows are written out in one loop over the columns that it is known of each which operand of a

@@ -49,9 +49,9 @@ class KernelBody:
 
     @contextmanager
     def vector_loop(
-        self, first: str, end: str, size: int, vector: Vector = UNSPECIFIED, c_type: str = "int"
+        self, first: str, end: str, size: int, vector: Vector = UNSPECIFIED, c_type: str = "int", low: int = 0
     ) -> Iterator[Index]:
-        """A loop over first..end-1, which lies in 0..size-1, that clang is to vectorize; gives the index.
+        """A loop over first..end-1, which lies in low..size-1, that clang is to vectorize; gives the index.
 
         Clang is asked not to unroll the loop before it vectorizes it. A `c_type` of long spares clang the question
         whether what it computes for indices that a mask leaves out overflows.
@@ -62,7 +62,7 @@ class KernelBody:
             hints = f"vectorize_width({vector.width}) interleave_count({vector.count})" if vector.width else ""
             self.block.line(f"#pragma clang loop unroll(disable) {hints}".rstrip())
         with self.block.scope(head):
-            yield variable(name, 0, size - 1) if head else constant(0)
+            yield variable(name, low, size - 1) if head else constant(0)
 
     def lanes(self, count: int, vector: Vector = UNSPECIFIED) -> AbstractContextManager[Index]:
         """A vector loop over so many accumulators."""
