@@ -56,6 +56,7 @@ def register() -> None:
         mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
     mlir.register_lowering(linalg.triangular_solve_p, _flags_rule(linalg.triangular_solve_p), platform=PLATFORM)
     mlir.register_lowering(custom_partitioning.custom_partitioning_p, _as_one, platform=PLATFORM)
+    mlir.register_lowering(debugging.inspect_sharding_p, _no_shardings_within, platform=PLATFORM)
     callback.emit_python_callback = public_mlir.emit_python_callback = _emitter(callback.emit_python_callback)
 
 
@@ -97,6 +98,13 @@ def _flags_rule(primitive: Any) -> Callable[..., Any]:
         return results
 
     return rule
+
+
+def _no_shardings_within(ctx: Any, *operands: Any, **params: Any) -> Any:
+    raise NotImplementedError(
+        "jax.debug.inspect_array_sharding: one device stands for all of refxla's, so values within a program are not "
+        "divided; x.sharding says how an argument or a result is"
+    )
 
 
 def _as_one(ctx: Any, *operands: Any, call: Any, **parameters: Any) -> Sequence[Any]:

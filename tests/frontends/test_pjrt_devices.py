@@ -174,6 +174,11 @@ def test_effects_and_functions_that_partition_themselves():
     jax.jit(f, in_shardings=NamedSharding(mesh, P("a")), out_shardings=whole)(n)
     jax.effects_barrier()
     assert seen == [n.sum()]
+    try:
+        jax.jit(lambda x: (jax.debug.inspect_array_sharding(x, callback=print), x)[1])(x)
+        raise AssertionError
+    except NotImplementedError as problem:
+        assert "x.sharding says" in str(problem)
     pure = jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x))(x)
     same(pure, np.sin(n))  # which XLA wants on one device
     seen.clear()
