@@ -22,6 +22,8 @@ from refxla_spec.module import Instruction, Module
 from ...ir.proto import from_proto
 from ..randomness import refused
 from .arguments import read_variable
+from .dynamic_sizes import refused_for_size
+from .graph import read
 from .support import definitions, grows
 
 
@@ -86,6 +88,7 @@ class Lowering:
         self.traced, self.name, self.tensors, self.captures = traced, traced.name, traced.tensors, traced.captures
         _refuse_texts(self.name, self.tensors, traced.concrete.outputs)
         _refuse_what_differs(self.name, traced.concrete.graph)
+        _refuse_wrong_sizes(self.name, traced.concrete.graph, self.tensors)
         self.module = self.lower(traced.jitted, self.tensors)
         self.outputs = len(traced.concrete.outputs)
         count = len(self.module.entry.parameters)
@@ -201,6 +204,14 @@ def _refuse_what_differs(name: str, graph: Any) -> None:
                 "make it with the size that it comes to, and without dynamic_size=True; refxla.tensorflow.cluster "
                 "compiles all but what has to do with it"
             )
+
+
+def _refuse_wrong_sizes(name: str, graph: Any, tensors: Sequence[Any]) -> None:
+    """Raise NotLowered for operations that TensorFlow may lower wrong, since a size is known only at run time."""
+    refused = refused_for_size(read(graph), tensors)
+    for node, reason in refused.items():
+        line = f" ({node.source})" if node.source else ""
+        raise NotLowered(name, f"{node.operation}{line}: {reason}", [n.name for n in refused])
 
 
 # -- HLO
