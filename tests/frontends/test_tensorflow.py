@@ -456,7 +456,12 @@ def of_a_bound():
     return v, lambda x: x[: tf.minimum(v, 3)], 2
 
 
-@pytest.mark.parametrize("make", [of_vector, of_mask, of_many_integers, of_a_bound])
+def of_a_branch():
+    v = tf.Variable(1)
+    return v, lambda x: tf.cond(v > 2, lambda: tf.reduce_sum(x[: tf.minimum(v, 5)]), lambda: 0.0), 4
+
+
+@pytest.mark.parametrize("make", [of_vector, of_mask, of_many_integers, of_a_bound, of_a_branch])
 def test_a_variable_that_decides_a_size_is_looked_at_in_each_call(make):
     variable, function, value = make()
     compiled = refxla.compile(tf.function(function))

@@ -148,11 +148,11 @@ class Lowering:
         return {n for n, value in zip(numbers, shown, strict=True) if not _is_parameter(value)}
 
     def variables_by_value(self) -> list[VariableByValue]:
-        """The variables whose values are in the program. Their parameters have no use in it; so have those of variables
-        that are assigned only."""
+        """The variables whose values are in the program. Their parameters have no use in it, but that a branch or loop
+        gets them in a tuple; so have those of variables that are assigned only."""
         import tensorflow as tf
 
-        used = {id(operand) for i in self.module.instructions() for operand in i.operands}
+        used = {id(operand) for i in self.module.instructions() if i.opcode != "tuple" for operand in i.operands}
         used.add(id(self.module.entry.root))
         types = {
             source: tf.as_dtype(parameter.shape.element_type.dtype)
