@@ -431,3 +431,64 @@ def test_functions_out_of_files(tmp_path):
     counting(tf.constant(1.0))
     with pytest.raises(UnsupportedError, match="assigns 1 variable, "):
         counting.save(tmp_path / "g.refxla")
+
+
+# Variables whose values are in the program, whatever they hold.
+
+
+def of_vector():
+    v = tf.Variable([1.0, 2.0])
+    return v, lambda x: x[: tf.cast(v[0], tf.int32)], [2.0, 0.0]
+
+
+def of_mask():
+    v = tf.Variable([True, False, False])
+    return v, lambda x: x[: tf.reduce_sum(tf.cast(v, tf.int32))], [True, True, False]
+
+
+def of_many_integers():
+    v = tf.Variable(tf.ones(100, tf.int32))
+    return v, lambda x: tf.repeat(x[:2], v[7]), tf.range(100)
+
+
+def of_a_bound():
+    v = tf.Variable(50)  # another value near it gives the same size
+    return v, lambda x: x[: tf.minimum(v, 3)], 2
+
+
+def of_a_branch():
+    v = tf.Variable(1)
+    return v, lambda x: tf.cond(v > 2, lambda: tf.reduce_sum(x[: tf.minimum(v, 5)]), lambda: 0.0), 4
+
+
+@pytest.mark.parametrize("make", [of_vector, of_mask, of_many_integers, of_a_bound, of_a_branch])
+def test_a_variable_that_decides_a_size_is_looked_at_in_each_call(make):
+    variable, function, value = make()
+    compiled = refxla.compile(tf.function(function))
+    np.testing.assert_array_equal(compiled(A), function(A))
+    np.testing.assert_array_equal(compiled(A), function(A))
+    assert kinds(compiled) == 1
+    variable.assign(value)
+    np.testing.assert_array_equal(compiled(A), function(A))
+    assert kinds(compiled) == 2
+
+
+def test_a_variable_that_decides_a_size_is_assigned_right():
+    v, weights = tf.Variable([1.0, 2.0], name="kept"), tf.Variable(tf.ones(3))
+
+    def step(x):
+        v.assign_add([1.0, 0.0])
+        weights.assign_add(weights)
+        return x[: tf.cast(v[0], tf.int32)]
+
+    compiled = refxla.compile(tf.function(step))
+    assert [compiled(A).shape[0] for _ in range(3)] == [2, 3, 4]
+    assert v.numpy().tolist() == [4, 2] and weights.numpy().tolist() == [8, 8, 8]
+    with pytest.warns(RecompilationWarning, match=r"the variable kept changed, the last time from '\[6\.0"):
+        for _ in range(4):
+            compiled(A)
+
+
+def test_results_that_cannot_be_written_are_copied():
+    compiled = refxla.compile(tf.function(lambda a: tf.reshape(a, (2, 4))), device="reference")
+    np.testing.assert_array_equal(compiled(A), tf.reshape(A, (2, 4)))

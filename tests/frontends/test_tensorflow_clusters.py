@@ -441,3 +441,25 @@ def test_results_that_are_not_aligned_are_copied():
     compiled = refxla.compile(tf.function(lambda x: x * 2), device="reference")
     for n in (1, 3, 7, 20, 50):
         np.testing.assert_array_equal(tf.concat([compiled(np.ones((n, 1), "f4"))] * 4, 0), np.full((4 * n, 1), 2.0))
+
+
+@pytest.mark.parametrize("kind", ["for", "enumerate", "reduce"])
+def test_data_sets_inside_of_the_function_stay_in_tensorflow(kind):
+    data = tf.data.Dataset.from_tensor_slices(tf.reshape(tf.range(24.0), (8, 3))).batch(2)
+    weights = tf.Variable([0.5, 0.1, 0.2])
+
+    def f(x):
+        total = dense(x) if kind != "reduce" else x
+        if kind == "reduce":
+            total += data.reduce(tf.zeros(3), lambda sums, rows: sums + tf.reduce_sum(rows, 0))
+        elif kind == "for":
+            for rows in data:
+                total += tf.reduce_sum(rows * weights)
+        else:
+            for n, rows in data.enumerate():
+                total += tf.reduce_sum(rows * weights) * tf.cast(n, tf.float32)
+        weights.assign_sub(tf.reduce_mean(dense(total), 0) * 0.1)
+        return dense(total)
+
+    report = agrees(f, X, variables=[weights])
+    assert report.clusters and any("Dataset" in o.operation for o in report.in_tensorflow)

@@ -128,11 +128,12 @@ _ALIGNED = 64  # bytes: TensorFlow ends the process when it meets a tensor that 
 
 
 def to_tensor(array: np.ndarray) -> Any:
-    """A result as a tensor, which takes over its memory where it is aligned and DLPack knows its type."""
+    """A result as a tensor, which takes over its memory where that is aligned, may be written, and DLPack knows its
+    type."""
     import tensorflow as tf
 
     aligned = array.flags.c_contiguous and array.__array_interface__["data"][0] % _ALIGNED == 0
-    if array.dtype.kind in "iufc" and aligned:
+    if array.dtype.kind in "iufc" and aligned and array.flags.writeable:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
     with tf.device("CPU"):
         return tf.convert_to_tensor(array)

@@ -61,7 +61,8 @@ def cluster(nodes: Sequence[Node], refused: Mapping[Node, str], minimum: int) ->
     reasons = dict(refused)
     while True:
         levels = min((_levels(nodes, reasons, first) for first in (0, 1)), key=lambda candidate: candidate.cost)
-        torn = [g for g in tensor_lists(levels.of) if len({levels.of[n] for n in g}) > 1]
+        groups = [[n for n in group if n in levels.of] for group in tensor_lists(levels.of)]  # without arguments
+        torn = [g for g in groups if len({levels.of[n] for n in g}) > 1]
         alone = [n for g in torn for n in g if n not in reasons]
         if alone:
             reasons.update(dict.fromkeys(alone, "its list of tensors is used elsewhere, too"))

@@ -70,7 +70,7 @@ class TensorFlowFunction(TracedFunction):
         return (kind, by_value.values(tensors) if by_value else ()), tensors
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Those tensors with their values whose values are in the program."""
+        """Those tensors with their values whose values are in the program, and such variables."""
         tensors: list[Any] = []
         parts = super()._parts(args, kwargs)
         by_value = self._by_value.get(kind_of((args, kwargs), tensors))
@@ -78,6 +78,8 @@ class TensorFlowFunction(TracedFunction):
         if by_value and len(places) == len(tensors):  # no part is made of several tensors
             for n in by_value.arguments:
                 parts[places[n]] = (parts[places[n]][0], str(np.asarray(tensors[n]).tolist()))
+        for n, variable in enumerate(by_value.variables if by_value else ()):
+            parts.append((f"the variable {variable.name or n}", str(variable.value().tolist())))
         return parts
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:

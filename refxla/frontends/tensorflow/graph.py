@@ -159,7 +159,15 @@ def _in_order(operations: Iterable[Any]) -> list[Any]:
 
 def function_of(traced: Any, name: str) -> Any:
     """The FuncGraph of a function that a graph calls."""
-    return traced._get_function(name).graph
+    from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+
+    around = traced
+    while (function := around._get_function(name)) is None:
+        around = around.outer_graph
+    if hasattr(function, "graph"):
+        return function.graph
+    with traced.as_default():  # the function came with an imported graph
+        return function_def_to_graph(function.definition)
 
 
 def called_by(operation: Any, functions: Container[str]) -> list[str]:

@@ -12,8 +12,8 @@ found when the function is lowered, and their values decide, as shapes do, which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError, plural
@@ -22,6 +22,8 @@ from refxla_spec.module import Instruction, Module
 from ...ir.proto import from_proto
 from ..randomness import refused
 from .arguments import read_variable
+from .dynamic_sizes import refused_for_size
+from .graph import read
 from .support import definitions, grows
 
 
@@ -49,10 +51,22 @@ class LoweredFunction:
         self.captures = list(self.concrete.captured_inputs)
 
 
-class ByValue:
-    """The arguments (by number) and variables (by handle) whose values are part of a program."""
+class VariableByValue(NamedTuple):
+    """A variable whose value is part of a program: how it is read, and what the user calls it, or ""."""
 
-    def __init__(self, arguments: Sequence[int], variables: Sequence[tuple[Any, Any]]) -> None:
+    handle: Any
+    dtype: Any
+    name: str
+
+    def value(self) -> np.ndarray:
+        """As it is now."""
+        return np.asarray(read_variable(self.handle, self.dtype))
+
+
+class ByValue:
+    """The arguments (by number) and variables whose values are part of a program."""
+
+    def __init__(self, arguments: Sequence[int], variables: Sequence[VariableByValue]) -> None:
         self.arguments, self.variables = tuple(arguments), tuple(variables)
 
     def __bool__(self) -> bool:
@@ -60,8 +74,7 @@ class ByValue:
 
     def values(self, tensors: Sequence[Any]) -> tuple[bytes, ...]:
         """Of these arguments, and of the variables as they are now."""
-        arrays = [np.asarray(tensors[n]) for n in self.arguments]
-        arrays += [np.asarray(read_variable(handle, dtype)) for handle, dtype in self.variables]
+        arrays = [np.asarray(tensors[n]) for n in self.arguments] + [v.value() for v in self.variables]
         return tuple(a.tobytes() for a in arrays)
 
 
@@ -75,12 +88,13 @@ class Lowering:
         self.traced, self.name, self.tensors, self.captures = traced, traced.name, traced.tensors, traced.captures
         _refuse_texts(self.name, self.tensors, traced.concrete.outputs)
         _refuse_what_differs(self.name, traced.concrete.graph)
+        _refuse_wrong_sizes(self.name, traced.concrete.graph, self.tensors)
         self.module = self.lower(traced.jitted, self.tensors)
         self.outputs = len(traced.concrete.outputs)
         count = len(self.module.entry.parameters)
         self.sources = list(range(len(self.tensors) + len(self.captures)))  # one for each parameter
         if count < len(self.sources):
-            gone = self.without_parameter()
+            gone = self.constants([n for n in self.sources if not self.is_variable(n)], {})
             self.sources = [n for n in self.sources if n not in gone]
         if count != len(self.sources):
             raise UnsupportedError(
@@ -105,61 +119,50 @@ class Lowering:
             i.frontend_attributes = tuple(sorted(i.frontend_attributes))
         return module
 
-    def without_parameter(self) -> set[int]:
-        """The arguments and captured constants that the program has as constants.
+    def is_variable(self, number: int) -> bool:
+        """Whether what has this number, of the arguments and then of what the function captures, is a variable."""
+        import tensorflow as tf
 
-        A second function gives, beside what the first one does, each of them: where the result is a constant in the
-        HLO, so was the argument.
+        n = number - len(self.tensors)
+        return n >= 0 and self.captures[n].dtype == tf.resource
+
+    def constants(self, numbers: Sequence[int], types: Mapping[int, Any]) -> set[int]:
+        """Those of these arguments and captures that the program has as constants; `types` are those of variables.
+
+        A second function gives, beside what the first one does, each of them as it is at the start: where the result is
+        a constant in the HLO, so was the argument.
         """
         import tensorflow as tf
 
-        captured = [(len(self.tensors) + n, c) for n, c in enumerate(self.captures) if c.dtype != tf.resource]
         concrete = self.traced.concrete
 
-        def with_arguments(*tensors: Any) -> Any:
-            return concrete(*tensors), [tf.identity(t) for t in (*tensors, *(c for _, c in captured))]
+        def with_values(*tensors: Any) -> Any:
+            given = [*tensors, *self.captures]
+            shown = [read_variable(given[n], types[n]) if n in types else tf.identity(given[n]) for n in numbers]
+            return concrete(*tensors), shown
 
-        jitted = tf.function(with_arguments, jit_compile=True, autograph=False)
+        jitted = tf.function(with_values, jit_compile=True, autograph=False)
         root = self.lower(jitted, self.tensors).entry.root
         values = root.operands if root.opcode == "tuple" else [root]
-        numbers = [*range(len(self.tensors)), *(n for n, _ in captured)]
         shown = values[self.outputs : self.outputs + len(numbers)]
         return {n for n, value in zip(numbers, shown, strict=True) if not _is_parameter(value)}
 
-    def variables_by_value(self) -> list[tuple[Any, Any]]:
-        """The variables whose values are in the program: those with which it becomes another when they change.
-
-        Only small ones of integers and scalars are looked at: others are no sizes. The change is tried on copies.
-        """
+    def variables_by_value(self) -> list[VariableByValue]:
+        """The variables whose values are in the program. Their parameters have no use in it, but that a branch or loop
+        gets them in a tuple; so have those of variables that are assigned only."""
         import tensorflow as tf
 
-        concrete = self.traced.concrete
-        places = {}
-        for parameter, source in zip(self.module.entry.parameters, self.sources, strict=True):
-            n = source - len(self.tensors)
-            if n >= 0 and self.captures[n].dtype == tf.resource:
-                shape = parameter.shape
-                if (shape.element_type.is_integer and shape.size <= 64) or shape.is_scalar:
-                    places[n] = tf.as_dtype(shape.element_type.dtype)
-        before = str(self.module)
-
-        def differs(among: Sequence[int]) -> bool:
-            other = list(self.captures)
-            copies = []  # kept alive while they are lowered
-            for n in among:
-                value = read_variable(self.captures[n], places[n])
-                copies.append(tf.Variable(~value if value.dtype.is_bool else value + tf.ones_like(value)))
-                other[n] = copies[-1].handle
-            concrete.set_external_captures(other)
-            try:
-                return str(self.lower(self.traced.jitted, self.tensors)) != before
-            except UnsupportedError:
-                return True  # other shapes, which do not fit
-            finally:
-                concrete.set_external_captures(self.captures)
-
-        numbers = [n for n in places if differs([n])] if places and differs(list(places)) else []
-        return [(self.captures[n], places[n]) for n in numbers]
+        used = {id(operand) for i in self.module.instructions() if i.opcode != "tuple" for operand in i.operands}
+        used.add(id(self.module.entry.root))
+        types = {
+            source: tf.as_dtype(parameter.shape.element_type.dtype)
+            for parameter, source in zip(self.module.entry.parameters, self.sources, strict=True)
+            if self.is_variable(source) and id(parameter) not in used
+        }
+        numbers = self.constants(list(types), types) if types else ()
+        names = {id(v.handle): v.name.partition(":")[0] for v in self.traced.concrete.graph.variables}
+        handles = {n: self.captures[n - len(self.tensors)] for n in numbers}
+        return [VariableByValue(h, types[n], names.get(id(h), "")) for n, h in sorted(handles.items())]
 
 
 # What makes random numbers from a state of TensorFlow's runtime, which a compiled program has not: by its operation.
@@ -201,6 +204,14 @@ def _refuse_what_differs(name: str, graph: Any) -> None:
                 "make it with the size that it comes to, and without dynamic_size=True; refxla.tensorflow.cluster "
                 "compiles all but what has to do with it"
             )
+
+
+def _refuse_wrong_sizes(name: str, graph: Any, tensors: Sequence[Any]) -> None:
+    """Raise NotLowered for operations that TensorFlow may lower wrong, since a size is known only at run time."""
+    refused = refused_for_size(read(graph), tensors)
+    for node, reason in refused.items():
+        line = f" ({node.source})" if node.source else ""
+        raise NotLowered(name, f"{node.operation}{line}: {reason}", [n.name for n in refused])
 
 
 # -- HLO

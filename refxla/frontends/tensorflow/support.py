@@ -27,7 +27,7 @@ def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, 
         if reason is not None:
             reasons[node] = reason
     for group in tensor_lists(nodes):  # they are no values that a program takes or gives
-        culprit = next((n for n in group if n in reasons), None)
+        culprit = next((n for n in group if n in reasons or n.operation == "Placeholder"), None)
         if culprit is not None:
             reasons.update(dict.fromkeys((n for n in group if n not in reasons), f"shares a list with {culprit.name}"))
     return reasons
