@@ -343,7 +343,8 @@ cdef class Scheduler:
             tag = self.tag_of(group, p, edges)
             fits[number] = (tag, self.evaluations_of(group, p, edges, tag))
         if not in_memory and len(fits) == len(users):
-            again = g.group[p] == N_ELEMENTWISE and any(t[1] >= OFTEN * g.elements[p] for t in fits.values())
+            again = g.group[p] == N_ELEMENTWISE and g.elements[p] > 1  # (a number is computed before the loop)
+            again = again and any(t[1] >= OFTEN * g.elements[p] for t in fits.values())
             work = (self.chain_of(p) if again else g.flops[p]) * self.operation_ns
             for e in range(g.first[p], g.first[p + 1]):
                 read_bytes += g.read[g.operand[e]]
