@@ -355,6 +355,8 @@ cdef class Scheduler:
             fused_ns += min(read_bytes, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
             launch_ns = self.launch_of(p, max([count for _tag, count in fits.values()], default=0.0))
             unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + launch_ns
+            if again:  # a load is an operation, too
+                unfused_ns += self.operation_ns * sum([count for _tag, count in fits.values()])
             if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
                 unfused_ns -= launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
             if fused_ns <= unfused_ns:

@@ -76,7 +76,7 @@ static inline int rx_trig_reduce_beyond_f32(float x, float* r, float* low) {
 
 // 0 up to trig_limit, 1 up to far_limit.
 static inline int rx_trig_range_f32(float x) {
-    return (RX_FABS_F32(x) > K(trig_limit)) | (RX_FABS_F32(x) > K(far_limit)) << 1;
+    return rx_is_large_angle_f32(x) | (RX_FABS_F32(x) > K(far_limit)) << 1;
 }
 
 //! T = f64
@@ -125,10 +125,14 @@ static inline int rx_trig_reduce_beyond_f64(double x, double* r, double* low) {
 }
 
 static inline int rx_trig_range_f64(double x) {
-    return RX_FABS_F64(x) > K(trig_limit);
+    return rx_is_large_angle_f64(x);
 }
 
 //! T = f32 f64
+
+static inline int rx_is_large_angle_T(T x) {
+    return RX_FABS_T(x) > K(trig_limit);
+}
 
 // n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4, for |x| <= trig_limit. The middle part of pi/2 is so short that its
 // product with n is exact: then so is the difference of the first line, and what the second one's rounding drops.
@@ -237,7 +241,7 @@ static inline T rx_tan_T(T x) {
 static inline int rx_trig_reduce_far_fast_T(T x, T* r, T* low) {
     T far_r, far_low;
     int n = rx_trig_reduce_fast_T(x, r, low), far_n = rx_trig_reduce_far_T(x, &far_r, &far_low);
-    int far = RX_FABS_T(x) > K(trig_limit);
+    int far = rx_is_large_angle_T(x);
     *r = far ? far_r : *r;
     *low = far ? far_low : *low;
     return far ? far_n : n;
