@@ -38,9 +38,9 @@ def refused_for_size(graph: FunctionGraph, values: Sequence[Any]) -> dict[Node, 
     """
     if not any(d.op in _SOURCES for d in definitions(graph.content)):
         return {}
-    known = dict(zip(graph.inputs, values, strict=False))
+    constants = dict(zip(graph.inputs, values, strict=False))
     nothing = [False] * len(graph.inputs)
-    return _Analysis(graph, nothing, nothing, known).reasons
+    return _Analysis(graph, nothing, nothing, constants).reasons
 
 
 class _Analysis:
@@ -51,9 +51,9 @@ class _Analysis:
     """
 
     def __init__(
-        self, graph: FunctionGraph, dependent: Iterable[bool], varying: Iterable[bool], known: Mapping[Value, Any]
+        self, graph: FunctionGraph, dependent: Iterable[bool], varying: Iterable[bool], constants: Mapping[Value, Any]
     ) -> None:
-        self.graph, self.known = graph, known
+        self.graph, self.constants = graph, constants
         self.dependent = set(itertools.compress(graph.inputs, dependent))
         self.varying = set(itertools.compress(graph.inputs, varying))
         self.used = {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
@@ -150,8 +150,8 @@ class _Analysis:
         """The elements of a vector, or the one of a scalar; None for those that are not known when it is compiled."""
         import tensorflow as tf
 
-        if value in self.known:
-            return list(np.ravel(self.known[value]))
+        if value in self.constants:
+            return list(np.ravel(self.constants[value]))
         if value.node.operation == "Pack":
             return [self.elements(v)[0] for v in value.node.inputs]
         if value.node.operation == "FloorMod":  # as the gradient of a concatenation has it, of an axis
