@@ -496,10 +496,10 @@ def _reduce_all_of_reshape(i: Instruction) -> Instruction | None:
     x, reducer = i.operands[0], i.to_apply
     if x.opcode != "reshape" or i.shape.is_tuple or i.shape.rank or x.operands[0].shape.is_dynamic:
         return None
-    ordered = reducer.root.opcode not in ("and", "or", "xor", "add", "multiply", "maximum", "minimum")
-    if ordered or set(reducer.root.operands) != set(reducer.parameters) or i.shape.element_type.is_float:
+    if reducer.root.opcode not in ("and", "or", "xor", "add", "multiply", "maximum", "minimum"):
         return None
-    if i.shape.element_type.is_complex:
+    element_type = i.shape.element_type
+    if element_type.is_float or element_type.is_complex or set(reducer.root.operands) != set(reducer.parameters):
         return None
     whole = x.operands[0]
     every = tuple(range(whole.shape.rank))

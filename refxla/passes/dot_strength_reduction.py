@@ -27,7 +27,6 @@ from .dce import settle
 
 FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
 LONG_ROWS = 1024  # elements of a row then, at least
-_SIDES = ("lhs", "rhs")
 FEW_TERMS = 16  # of a sum that each batch of a product of a matrix and a vector has
 
 
@@ -80,9 +79,8 @@ def _outer(dot: Instruction) -> Instruction | None:
     if element_type is None or len(dot.operands) != 2 or prod(sizes) != 1 or not shape.size:
         return None
     b, sides, free = Build(dot.name), [], 0
-    for side, o in zip(("lhs", "rhs"), dot.operands, strict=True):
-        batch, contracted = (dot.attributes.get(f"{side}_{name}_dims", ()) for name in ("batch", "contracting"))
-        own = [d for d in range(o.shape.rank) if d not in batch and d not in contracted]
+    for number, o in enumerate(dot.operands):
+        batch, _, own = _dimensions(dot, number)
         first = len(batch) + free
         free += len(own)
         places = {**{d: n for n, d in enumerate(batch)}, **{d: first + n for n, d in enumerate(own)}}
@@ -112,29 +110,31 @@ def _of_few_terms(dot: Instruction) -> Instruction | None:
     element_type, shape = _computed_in(dot.shape.element_type), dot.shape
     if element_type is None or len(dot.operands) != 2 or not shape.size:
         return None
-    dims = [
-        tuple(tuple(dot.attributes.get(f"{side}_{n}_dims", ())) for n in ("batch", "contracting")) for side in _SIDES
-    ]
-    sizes = [dot.operands[0].shape.dimensions[d] for d in dims[0][1]]
-    free = [
-        [d for d in range(o.shape.rank) if d not in batch + contracted]
-        for o, (batch, contracted) in zip(dot.operands, dims, strict=True)
-    ]
-    batches = prod(shape.dimensions[: len(dims[0][0])])
-    if prod(sizes) > FEW_TERMS or batches < FEW_TERMS or all(free):
+    dims = [_dimensions(dot, number) for number in (0, 1)]
+    batch, contracted, _ = dims[0]
+    sizes = [dot.operands[0].shape.dimensions[d] for d in contracted]
+    batches = prod(shape.dimensions[: len(batch)])
+    if prod(sizes) > FEW_TERMS or batches < FEW_TERMS or all(own for *_, own in dims):
         return None
-    minor = [(contracted, o.shape.rank - 1) for o, (_, contracted) in zip(dot.operands, dims, strict=True)]
-    if any(own and last in contracted for own, (contracted, last) in zip(free, minor, strict=True)):
-        return None
+    if any(own and o.shape.rank - 1 in ks for o, (_, ks, own) in zip(dot.operands, dims, strict=True)):
+        return None  # a row of memory is what is contracted
     b, terms = Build(dot.name), len(sizes)
     wide = Shape(element_type, (*sizes, *shape.dimensions))
-    sides, at = [], terms + len(dims[0][0])
-    for o, (batch, contracted), own in zip(dot.operands, dims, free, strict=True):
+    sides, at = [], terms + len(batch)
+    for o, (batch, contracted, own) in zip(dot.operands, dims, strict=True):
         places = {**{d: n for n, d in enumerate(contracted)}, **{d: terms + n for n, d in enumerate(batch)}}
         places |= {d: at + n for n, d in enumerate(own)}
         at += len(own)
         sides.append(b.spread(b.convert(o, element_type), wide, tuple(places[d] for d in range(o.shape.rank))))
     return b.convert(b.sum(b.multiply(*sides), tuple(range(terms))), shape.element_type)
+
+
+def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
+    """The batch, the contracted and the free dimensions of an operand."""
+    side = ("lhs", "rhs")[number]
+    batch, contracted = (tuple(dot.attributes.get(f"{side}_{name}_dims", ())) for name in ("batch", "contracting"))
+    own = [d for d in range(dot.operands[number].shape.rank) if d not in batch + contracted]
+    return batch, contracted, own
 
 
 def _of_one_term(b: Build, product: Instruction) -> Instruction:
