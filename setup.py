@@ -62,16 +62,23 @@ def extensions() -> list[Extension]:
         "cdivision": False,
         "embedsignature": True,
     }
-    return cythonize(modules, build_dir=f"build/cython-{BUILD_KIND}", compiler_directives=directives, quiet=True)
+    # Cython reads NumPy's declarations, and the Pythons of one checkout may have several releases of NumPy.
+    build_dir = f"build/cython-{BUILD_KIND}-numpy-{numpy.__version__}"
+    return cythonize(
+        modules, build_dir=build_dir, compiler_directives=directives, quiet=True, nthreads=os.cpu_count() or 1
+    )
 
 
 class BuildCore(build_ext):
     """build_ext that uses every core, explains a missing Python.h, takes no release build for a checked one, and goes
-    on where it was interrupted."""
+    on where it was interrupted; what an editable installation has built serves the next one."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
+        if self.editable_mode:  # for which pip gives a folder that is gone afterwards
+            self.build_lib = str(ROOT / "build" / f"editable-{BUILD_KIND}")
+            self.build_temp = str(ROOT / "build" / f"objects-{BUILD_KIND}-{sys.implementation.cache_tag}")
 
     def run(self) -> None:
         header = Path(sysconfig.get_path("include")) / "Python.h"

@@ -20,19 +20,27 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same examples at every run, so that a failure is one for everyone; `tox -e search` looks for more, each time for
 # others. None fails because the machine is slow.
 _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("sample", derandomize=True, max_examples=USUAL // 3, **_SLOW)
 settings.register_profile("same", derandomize=True, max_examples=USUAL, **_SLOW)
 settings.register_profile("search", max_examples=16 * USUAL, print_blob=True, **_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-FEW = 4  # cases of a test that a sample has all of
+FEW = 2  # cases of a test that a sample has all of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help=f"of a test with more than {FEW} cases, run {FEW} or a quarter of them: the same ones at every run",
+        help=f"of a test with more than {FEW} cases, run {FEW} or an eighth of them, and a third of the examples of a "
+        "property: the same ones at every run",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With --sample, properties are tried on fewer examples, unless a profile is asked for."""
+    if config.getoption("sample") and "HYPOTHESIS_PROFILE" not in os.environ:
+        settings.load_profile("sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = {
         item
         for cases in tests.values()
-        for item in sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[: max(FEW, -(-len(cases) // 4))]
+        for item in sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[: max(FEW, -(-len(cases) // 8))]
     }
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]

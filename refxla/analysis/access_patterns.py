@@ -89,7 +89,7 @@ class AccessPattern:
     """
 
     def __init__(self, fusion: Fusion, notes: Callable[[Instruction], bool] = lambda i: False) -> None:
-        self._inputs = frozenset(fusion.inputs)
+        self._fusion, self._inputs = fusion, frozenset(fusion.inputs)
         self._notes = notes
         self.accesses: list[Access] = []
         self.stores: list[Store] = []
@@ -316,6 +316,9 @@ def _concatenate(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
     if len(pieces) == 1:
         return (yield pieces[0].operand, pieces[0].indices)
     (axis,) = i.attributes["dimensions"]
+    rotation = index_maps.rotation(i, indices, p._fusion)
+    if rotation is not None:
+        return (yield rotation)
     for n, piece in enumerate(pieces):
         if n < len(pieces) - 1:
             p._ask([Condition(indices[axis], "<", piece.end)])

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction, WindowDimension
 
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS
+from ..ir.plan import Fusion
 from .index_expression import Index, constant, decide, delinearize, linearize
 
 Indices = tuple[Index, ...]
 
 # Operations that pass on the elements of their first operand.
 THROUGH = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
+SHORT_RUN = 64  # elements of rows that are shorter than what a loop is cut into
 MAX_LITERALS = 16  # elements of a constant that is written into the code; larger ones are loaded from memory
 
 _WITHOUT_ELEMENTS = frozenset({"parameter", "while", "conditional", "custom-call"})
@@ -158,6 +161,37 @@ def concatenate(i: Instruction, indices: Indices) -> list[Piece]:
             pieces.append(Piece(operand, (*indices[:axis], x - offset, *indices[axis + 1 :]), offset + size))
         offset += size
     return pieces
+
+
+def rotation(i: Instruction, indices: Indices, fusion: Fusion) -> tuple[Instruction, Indices] | None:
+    """The array of which a concatenate is a rotation, and the element of it: each operand is a slice that goes on where
+    the one before it ends, with the first element after the last. None, too, where a kernel does not read the array
+    from memory, or where its loops may be cut at the ends of the operands."""
+    (axis,) = i.attributes["dimensions"]
+    if prod(i.shape.dimensions[axis:]) > SHORT_RUN:
+        return None
+    test = Condition(indices[axis], "<", i.operands[0].shape.dimensions[axis]).simplified
+    tested = indices[axis] if fusion.kind == "reduction" or isinstance(test, bool) else test[0]
+    if not tested.divisions:
+        return None
+    parts = [_part(operand, axis, fusion.inputs) for operand in i.operands]
+    array, first = parts[0]
+    size, place = array.shape.dimensions[axis], first
+    for operand, (source, start) in zip(i.operands, parts, strict=True):
+        if source is not array or source not in fusion.inputs or start != place:
+            return None
+        place = (start + operand.shape.dimensions[axis]) % size
+    return array, (*indices[:axis], (indices[axis] + first) % size, *indices[axis + 1 :])
+
+
+def _part(operand: Instruction, axis: int, inputs: Sequence[Instruction]) -> tuple[Instruction, int]:
+    """The array that a kernel reads where it reads an operand, and where the operand begins in it along the axis."""
+    if operand.opcode == "slice" and operand not in inputs:
+        array, slices = operand.operands[0], operand.attributes["slice"]
+        whole = [s.limit - s.start == n for s, n in zip(slices, array.shape.dimensions, strict=True)]
+        if slices[axis].stride == 1 and all(w or d == axis for d, w in enumerate(whole)):
+            return array, slices[axis].start
+    return operand, 0
 
 
 def _starts(instructions: Sequence[Instruction], limits: Sequence[int]) -> list[Start]:

@@ -28,7 +28,7 @@ class ElementBuilder:
     """C variables for elements of the members of a fusion. `starts` are those of indices that the program computes."""
 
     def __init__(self, fusion: Fusion) -> None:
-        self.members = frozenset(fusion.instructions)
+        self.fusion, self.members = fusion, frozenset(fusion.instructions)
         self.names = Names()
         self.starts: set[str] = set()
         self._counters: set[str] = set()  # the variables of loops inside of one element

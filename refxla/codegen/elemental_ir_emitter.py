@@ -45,7 +45,7 @@ class ElementalIrEmitter(ElementBuilder):
 
     def __init__(self, fusion: Fusion, target: Target, arguments: dict[Instruction, str]) -> None:
         super().__init__(fusion)
-        self.fusion, self.target = fusion, target
+        self.target = target
         written = self.members & set(fusion.outputs)
         self._outputs = {i: p for i, p in arguments.items() if i in written}
         self._inputs = {i: p for i, p in arguments.items() if i not in written}

@@ -119,6 +119,9 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     pieces = index_maps.concatenate(i, indices)
     if len(pieces) == 1:
         return (yield pieces[0].operand, pieces[0].indices)
+    rotation = index_maps.rotation(i, indices, e.fusion)
+    if rotation is not None:
+        return (yield rotation)
     (axis,) = i.attributes["dimensions"]
     result = e.declare(type_name(i), block)
     for n, piece in enumerate(pieces):

@@ -32,6 +32,10 @@ def _atom(atom: Atom) -> str:
         return atom.name
     unsigned, suffix = ("uint", "u") if atom.index.fits_int else ("ulong", "ul")
     own = "int" if atom.index.fits_int else "long"
+    power = atom.divisor & (atom.divisor - 1) == 0  # by which processors divide with a shift or a mask
+    if not power and 0 <= atom.index.low and atom.index.high < 2 * atom.divisor:  # a comparison tells the quotient
+        text, bound = c_of(atom.index), f"{atom.divisor}{'' if atom.index.fits_int else 'l'}"
+        return f"({text} >= {bound})" if atom.operation == "/" else f"({text} < {bound} ? {text} : {text} - {bound})"
     # No dividend is negative, and unsigned division by a constant is the cheaper one.
     return f"({own})(({unsigned})({c_of(atom.index)}) {atom.operation} {atom.divisor}{suffix})"
 

@@ -878,6 +878,57 @@ def test_short_rows_are_written_out(run):
         check(entry(program), numbers.reshape((run, 40) if "transpose" in program else (40, run)))
 
 
+def test_what_is_computed_once_does_not_keep_rows_from_being_written_out():
+    """Places of a slice that a program computes take many operations, of single numbers."""
+    text = entry(
+        """a = s32[40,6] parameter(0)
+        i = s32[] parameter(1)
+        n = s32[] constant(40)
+        wrap = s32[] remainder(i, n)
+        up = s32[] add(wrap, n)
+        zero = s32[] constant(0)
+        low = pred[] compare(wrap, zero), direction=LT
+        at = s32[] select(low, up, wrap)
+        row = s32[1,6] dynamic-slice(a, at, zero), dynamic_slice_sizes={1,6}
+        flat = s32[6] reshape(row)
+        all = s32[40,6] broadcast(flat), dimensions={1}
+        ROOT r = s32[40,6] or(a, all)"""
+    )
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert "#pragma unroll" in kernel.body and "/ 6u" not in kernel.body, kernel.body
+    a = np.random.default_rng(0).integers(0, 99, (40, 6)).astype(np.int32)
+    check(text, a, np.int32(-3))
+    np.testing.assert_array_equal(refxla.compile(text)(a, np.int32(-3)), a | a[37])
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("shift", [1, 3, -2])
+def test_a_short_rotation_is_one_load(axis, shift):
+    """Boards of a few fields, turned around: where a row ends is no question that branches."""
+    sizes = (20, 6, 7)
+    n = sizes[axis]
+    cut = -shift % n
+
+    def part(low, high):
+        return ", ".join(f"[{low}:{high}]" if d == axis else f"[0:{m}]" for d, m in enumerate(sizes))
+
+    def shape(count):
+        return "s32[" + ",".join(str(count if d == axis else m) for d, m in enumerate(sizes)) + "]"
+
+    text = entry(
+        f"""a = s32[20,6,7] parameter(0)
+        p = {shape(n - cut)} slice(a), slice={{{part(cut, n)}}}
+        q = {shape(cut)} slice(a), slice={{{part(0, cut)}}}
+        j = s32[20,6,7] concatenate(p, q), dimensions={{{axis}}}
+        s = s32[20,6,7] subtract(a, j)
+        ROOT f = s32[840] reshape(s)"""
+    )
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    a = np.random.default_rng(0).integers(0, 99, sizes).astype(np.int32)
+    check(text, a)
+    np.testing.assert_array_equal(refxla.compile(text)(a), (a - np.roll(a, shift, axis)).reshape(-1))
+
+
 def test_rows_of_functions_are_not_written_out():
     """They would be as many copies of a function's code."""
     text = entry("a = f32[7,40] parameter(0)\nt = f32[40,7] transpose(a), dimensions={1,0}\nROOT s = f32[40,7] sine(t)")

@@ -17,9 +17,28 @@ VARIABLES = {n: variable(n, *r) for n, r in RANGES.items()}
 POINTS = [dict(zip(RANGES, p, strict=True)) for p in product(*(range(a, b + 1) for a, b in RANGES.values()))]
 
 
+def in_python(text: str) -> str:
+    """C's (a ? b : c), which have parentheses of their own, as Python's (b if a else c)."""
+
+    def parenthesis(at: int, step: int) -> int:
+        """Where the parentheses around a place begin, or end."""
+        depth = step
+        while depth:
+            at += step
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+        return at
+
+    while "?" in text:
+        mark = text.rindex("?")
+        colon, begin, end = text.index(" : ", mark), parenthesis(mark, -1), parenthesis(mark, 1)
+        test, first, second = text[begin + 1 : mark], text[mark + 1 : colon], text[colon + 2 : end]
+        text = f"{text[:begin]}({first} if {test} else {second}){text[end + 1 :]}"
+    return text
+
+
 def evaluate(text: str, values: dict[str, int]) -> int:
     """C's meaning of the text; a division of a negative number would be another one than Python's, and fails."""
-    text = re.sub(r"\((int|long|uint|ulong)\)", "", text)
+    text = in_python(re.sub(r"\((int|long|uint|ulong)\)", "", text))
     text = re.sub(r"(\d)(ul|u|l)\b", r"\1", text)
 
     class Checked(int):
@@ -49,12 +68,7 @@ def evaluate(text: str, values: dict[str, int]) -> int:
 
 
 def evaluate_condition(text: str, values: dict[str, int]) -> bool:
-    for operator in (">=", "<"):
-        left, found, bound = text.rpartition(operator)
-        if found:
-            value = evaluate(left, values)
-            return value >= int(bound) if operator == ">=" else value < int(bound)
-    raise AssertionError(text)
+    return bool(evaluate(text, values))
 
 
 leaf = st.one_of(
@@ -115,6 +129,12 @@ def test_conditions_known_from_ranges():
     assert c_of_conditions([sometimes, never]) is False
     odd = Condition(i % 2, "==", 1)
     assert c_of_conditions([sometimes, always, odd, sometimes]) == "(i < 5) & (((int)((uint)(i) % 2u)) == 1)"
+
+
+def test_dividends_below_twice_the_divisor_are_compared():
+    i = variable("i", 0, 6)
+    assert c_of((i + 3) % 7) == "(i + 3 < 7 ? i + 3 : i + 3 - 7)" and c_of((i + 3) // 7) == "(i + 3 >= 7)"
+    assert "%" in c_of((i + 2) % 8) and "%" in c_of((2 * i + 2) % 7)
 
 
 def test_an_index_has_no_text_of_its_own():

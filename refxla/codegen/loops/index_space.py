@@ -130,11 +130,12 @@ def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
 def is_written_out(fusion: Fusion, run: int) -> bool:
     """Whether an innermost loop over so few elements is written out: where that takes little code. What is left is a
     loop over rows, which clang makes vectors of; one over elements would divide each element's number."""
-    if run >= NARROW or run * len(fusion.instructions) > WRITTEN_OUT:
+    each = [i for i in fusion.instructions if i.shape.is_array and i.shape.size > 1]  # others are computed once
+    if run >= NARROW or run * len(each) > WRITTEN_OUT:
         return False
-    groups = {ROWS[i.opcode].op_class for i in fusion.instructions if i.opcode in ROWS}
-    types = {i.shape.element_type.name for i in fusion.instructions if i.shape.is_array}
-    costly = any(i.opcode in FUNCTIONS for i in fusion.instructions)
+    groups = {ROWS[i.opcode].op_class for i in each if i.opcode in ROWS}
+    types = {i.shape.element_type.name for i in each}
+    costly = any(i.opcode in FUNCTIONS for i in each)
     costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
     return not costly and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
 

@@ -187,3 +187,14 @@ static inline I rx_mulhi_I(I a, I b) {
 static inline I rx_clamp_I(I low, I x, I high) {
     return x < low ? low : x > high ? high : x;
 }
+
+//! T = s32
+
+// A number that clang does not see through. It takes a load of one iteration for that of a neighbour in the one before
+// where it knows the first, and makes no vectors of a loop in which a number is handed on twice (LLVM 14).
+static inline int rx_hidden_T(int a) {
+#if defined(__clang__)
+    __asm__("" : "+r"(a));
+#endif
+    return a;
+}

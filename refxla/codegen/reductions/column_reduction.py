@@ -264,18 +264,23 @@ class ColumnReduction(UnitEmitter):
         self, step: Pass, positions: Sequence[Callable[[Index], Position]]
     ) -> list[AbstractContextManager[Index]]:
         """Loops over the columns of the strip, for what reads the operands: where rows are written out, one for each
-        range in which pads and concatenates are decided."""
-        found = None
-        if len(positions) > 1 and self._strip.first == "0" and self.schedule.column_row == 1:
-
-            def tests(ranges: Sequence[Range]) -> Sequence[Test]:
-                column = variable("g0", *ranges[0])
-                return [test for at in positions for test in self.operand_pattern(step, at(column)).tests]
-
-            found = cut([(0, self._strip.size - 1)], tests)
-        if found is None:
+        range in which pads and concatenates are decided. Such rows may be neighbours along the columns: see
+        rx_hidden_s32."""
+        if len(positions) == 1 or self._strip.first != "0" or self.schedule.column_row > 1:
             return [self._each_read_column()]
-        return [self.body.vector_loop(str(low), str(high + 1), high + 1, low=low) for low, high, _ in found.parts]
+
+        def tests(ranges: Sequence[Range]) -> Sequence[Test]:
+            column = variable("g0", *ranges[0])
+            return [test for at in positions for test in self.operand_pattern(step, at(column)).tests]
+
+        whole = (0, self._strip.size - 1)
+        found = cut([whole], tests)
+        if found is None and not self._joins_rows(len(positions)):
+            return [self._each_read_column()]
+        return [
+            self.body.vector_loop(f"rx_hidden_s32({low})", str(high + 1), high + 1, low=low)
+            for low, high, *_ in (found.parts if found else [whole])
+        ]
 
     def _joins_rows(self, size: int) -> bool:
         """Whether so few rows are written out in one loop over the columns that it is known of each which operand of a
