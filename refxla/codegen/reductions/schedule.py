@@ -56,7 +56,7 @@ INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which 
 WRITTEN_OUT = 8  # elements of a row, below which they are written out one by one
 WRITTEN_OUT_DEAR = 16  # the same for rows whose lanes take long to combine, of large operands and with
 WRITTEN_OUT_MEMBERS = 256  # elements times members of the fusion, at most
-MIN_INNER_UNITS = 16  # short rows, from which on a loop over them is worth to be one of its own
+MIN_INNER_UNITS = 8  # elements of an innermost dimension whose index is worth a loop of its own
 STRIP_ROWS_AHEAD = 16  # rows of a strip, far from each other, that are prefetched
 
 # The index in each group of the reduction order, by the group's number.
