@@ -27,8 +27,10 @@ from .dispatch import (
     WriteRefused,
     adopted,
     all_known,
+    casting_of,
     into,
     values_of,
+    with_type_of,
     without_out,
 )
 from .location import called_function, is_library
@@ -91,7 +93,10 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
         put: Callable[[I, I], I] | None, is_known: bool = True,
     ) -> Traced:  # fmt: skip
-        """An array that shares memory with this one (see View)."""
+        """An array that shares memory with this one (see View); with a copy of it, if it is one of NumPy's scalars."""
+        if self.is_scalar:
+            value = self.known_value
+            self = Traced(self.instruction if value is None else np.array(value), self.build, is_scalar=False)
         traced = object.__new__(Traced)
         traced.build, traced.storage = self.build, self.storage
         traced.alias = View(self, of_array, of_instruction, put, is_known)
@@ -284,6 +289,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         def method(*args: Any, **kwargs: Any) -> Any:
             functions = [f for f in (METHODS.get(name), getattr(np, name, None)) if f is not None]
             out, given, kwargs = without_out((self, *args), kwargs, *functions)
+            given, kwargs = with_type_of(out, functions[0], given, kwargs) if functions else (given, kwargs)
             args = given[1:]
             with Asking(self, args, kwargs):
                 if value is not None and all_known(args, kwargs):
@@ -292,7 +298,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
                     result = METHODS[name](self, *args, **kwargs)
                 else:
                     raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
-                return result if out is None else into(out, result, getattr(np.ndarray, name))
+                return result if out is None else into(out, result, getattr(np.ndarray, name), casting_of(name))
 
         return method
 

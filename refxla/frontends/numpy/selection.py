@@ -85,6 +85,11 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
         target.array = result.astype(target.dtype).array
         return target
 
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int and other == 2 and self.dtype == bool:
+            return np.square(self)  # which is int8
+        return super().__pow__(other)
+
     def astype(self, dtype: Any, **_: Any) -> Selection:
         return Selection(self.array.astype(dtype), self.mask)
 

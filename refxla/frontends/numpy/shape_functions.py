@@ -15,7 +15,19 @@ from refxla_spec.types import BY_DTYPE, S64, Shape
 from .array import Traced
 from .dispatch import FUNCTIONS, implements, xp
 from .number import Number
-from .values import I, array_of, builder_of, known_value, lift, normal_axes, normal_axis, promoted, spread, wrap
+from .values import (
+    I,
+    array_of,
+    builder_of,
+    known_value,
+    lift,
+    normal_axes,
+    normal_axis,
+    own_axis,
+    promoted,
+    spread,
+    wrap,
+)
 
 # -- views
 
@@ -160,6 +172,7 @@ def expand_dims(a: Traced, axis: Any) -> Traced:
 
 @implements(np.squeeze, "squeeze", aliasing=True)
 def squeeze(a: Traced, axis: Any = None) -> Traced:
+    axis = own_axis(axis, a.ndim)
     axes = tuple(d for d, n in enumerate(a.shape) if n == 1) if axis is None else normal_axes(axis, a.ndim)
     if any(a.shape[d] != 1 for d in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
@@ -523,6 +536,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Traced:
             "np.repeat(x, 3) has one, and so has x[places]"
         )
     a = array_of(builder_of(a, repeats), a)
+    axis = own_axis(axis, a.ndim)
     if axis is None:
         a, axis = reshape_value(a, (a.size,)), 0
     axis = normal_axis(axis, a.ndim)
@@ -617,10 +631,8 @@ def _padded_by_values(array: Traced, widths: np.ndarray, mode: Any, **options: A
             edge = xp.take(array, [0 if which == 0 else array.shape[d] - 1], axis=d)
             if mode == "linear_ramp":
                 end = _ends(options.get("end_values", 0), d, rank)[which]
-                steps = np.arange(width)[:: 1 if which == 0 else -1] / width
-                steps = steps.reshape(tuple(width if k == d else 1 for k in range(rank)))
-                ramp = end + (edge.astype(np.float64) - end) * steps
-                ends.append((xp.trunc(ramp) if array.dtype.kind in "iu" else ramp).astype(array.dtype))
+                ramp = xp.linspace(end, xp.squeeze(edge, d), width, endpoint=False, dtype=array.dtype, axis=d)
+                ends.append(ramp if which == 0 else xp.flip(ramp, d))
                 continue
             length = options.get("stat_length")
             count = array.shape[d] if length is None else int(np.broadcast_to(length, (rank, 2))[d][which])
