@@ -24,6 +24,9 @@ import refxla
 UNITS = 64  # of a type's rounding, by which an element may be off, of the largest in its array
 CALLS = 2  # of each program, each with other values
 PERTURBATIONS = 4
+# NumPy's warnings of values that are not the same on all processors.
+_OF_THE_PROCESSOR = ("invalid value encountered in cast", "divide by zero encountered in reciprocal")
+_USUAL = (TypeError, ValueError, IndexError, ArithmeticError)  # of which one is as clear as another
 _OWN = (refxla.UnsupportedError, refxla.InputError)
 
 
@@ -123,7 +126,8 @@ def compare(got: Outcome, wanted: Outcome) -> tuple[str, str] | None:
         if numpys is None:
             return "error", f"{message} (NumPy raises nothing)"
         same = isinstance(own, type(numpys)) or isinstance(numpys, type(own))
-        return None if same else ("error", f"{message} (NumPy raises {type(numpys).__name__}: {numpys})")
+        both_usual = isinstance(own, _USUAL) and isinstance(numpys, _USUAL)
+        return None if same or both_usual else ("error", f"{message} (NumPy raises {type(numpys).__name__}: {numpys})")
     if wanted.error is not None:
         if isinstance(wanted.error, MemoryError):
             return None
@@ -256,7 +260,7 @@ def examine(program: Program, device: str | None = None) -> Finding | None:
             continue
         kind, message = found
         if kind == "value" and (
-            any("invalid value encountered in cast" in w for w in wanted.warnings)
+            any(text in w for w in wanted.warnings for text in _OF_THE_PROCESSOR)
             or _converts_below_zero(program, call)
             or is_chance(program, call, got, wanted)
         ):

@@ -91,13 +91,13 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     def viewed(
         self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
-        put: Callable[[I, I], I] | None, is_known: bool = True,
+        put: Callable[[I, I], I] | None, is_known: bool = True, kind: Any = None,
     ) -> Traced:  # fmt: skip
-        """An array that shares memory with this one (see View); with a copy of it, if it is one of NumPy's scalars."""
+        """An array (a `kind` of Traced) that shares memory with this one (see View); with a copy of it, if it is one of NumPy's scalars."""
         if self.is_scalar:
             value = self.known_value
             self = Traced(self.instruction if value is None else np.array(value), self.build, is_scalar=False)
-        traced = object.__new__(Traced)
+        traced = object.__new__(kind or Traced)
         traced.build, traced.storage = self.build, self.storage
         traced.alias = View(self, of_array, of_instruction, put, is_known)
         traced._seen = None
@@ -231,7 +231,16 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def flat(self) -> Any:
-        return np.ravel(self)
+        b, own, size = self.build, self.shape, (self.size,)
+        known = self.known_value
+        return self.viewed(
+            lambda x: x.reshape(size), lambda i: b.reshape(i, size), lambda _, part: b.reshape(part, own),
+            known is None or known.flags.c_contiguous, Flat,
+        )  # fmt: skip
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = np.resize(value, self.size) if self.size else value
 
     @property
     def real(self) -> Traced:
@@ -397,6 +406,13 @@ _IF = (
     "np.where(condition, x, y) chooses element by element, refxla.cond(condition, f, g, x) between functions, "
     "refxla.while_loop repeats while a condition holds, np.minimum and np.maximum compare, & and | and ~ combine"
 )
+
+
+class Flat(Traced):
+    """x.flat: the elements of an array in a row. To assign to them changes the array; what is taken of them is a copy."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key).copy()
 
 
 def _is_no_number(value: Any) -> bool:
