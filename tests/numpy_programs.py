@@ -750,6 +750,8 @@ class Growth:
             return f"{a} {self.one(OPERATORS[:7] + OPERATORS[13:])}= {self.fits()}"
         index = self.index(writes=True)
         part = self.value_of(f"{a}[{index}]") if index else self.subject
+        if not np.size(part):
+            raise IndexError("nothing would be written")
         self.subject = part
         if way < 0.4 and isinstance(part, np.ndarray | np.generic):
             ufunc = self.one(["add", "subtract", "multiply", "maximum", "minimum", "negative", "bitwise_or"])
@@ -763,7 +765,7 @@ class Growth:
     def line(self) -> str:
         """A line, with the name that it gives a value, if it does."""
         way = self.random.random()
-        if way < 0.22:
+        if way < 0.22 or self.lines and self.chance(0.25):  # what shares memory shows it then
             return self.write()
         for bound, text in (
             (0.55, self.call), (0.67, self.ufunc), (0.72, self.ufunc_method), (0.82, self.operation), (0.9, self.item),

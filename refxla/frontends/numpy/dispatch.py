@@ -255,9 +255,9 @@ def into(
     require_cast(function, result.dtype, target.dtype, casting)
     shape = target.shape
     if result.shape != shape and not (fits and np.broadcast_shapes(result.shape, shape) == shape):
-        raise ValueError(
-            f"non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {result.shape}"
-        )
+        shapes = (str(s).replace(" ", "") for s in (shape, result.shape))
+        raise ValueError("non-broadcastable output operand with shape {} doesn't match the broadcast shape {}".format(
+            *shapes))  # fmt: skip
     if where is not True:
         chosen: Any = result if isinstance(result, Symbol) else ARRAYS["of"](np.asarray(result), target.build)
         result = xp.where(where, chosen.astype(target.dtype), target)

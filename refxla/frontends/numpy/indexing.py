@@ -415,6 +415,8 @@ def index(a: Traced, key: Any) -> Any:
 def assign(a: Traced, key: Any, value: Any) -> None:
     """a[key] = value."""
     b = a.build
+    if a.is_scalar:
+        raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
     selection = _selection(a, key)
     if selection is not None:
         selection.write(value)
@@ -565,7 +567,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     kind = type_alone(src)
     is_weak = weak(src) is int and target.dtype.kind in "iu"  # it counts whether the type has the number
     if not is_weak and not np.can_cast(kind, target.dtype, casting):
-        raise TypeError(f"Cannot cast array data from {kind!r} to {target.dtype!r} according to the rule {casting!r}")
+        what = "array data" if np.ndim(src) else "scalar"
+        raise TypeError(f"Cannot cast {what} from {kind!r} to {target.dtype!r} according to the rule {casting!r}")
     if casting == "unsafe" and isinstance(src, Number):
         src = array_of(target.build, src, type_alone(src))
     if where is True:
@@ -619,6 +622,8 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
     target, name = a, f"np.{ufunc.__name__}.at"
     if not isinstance(target, Traced):
         raise UnsupportedError(f"{name} would change an array of NumPy's in place: begin with x = np.array(x)")
+    if target.is_scalar:
+        raise TypeError("first operand must be array")
     if values is None:
         raise UnsupportedError(
             f"{name} has no compiled form: x[i] = np.{ufunc.__name__}(x[i]), if no index comes twice"

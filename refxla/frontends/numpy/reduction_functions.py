@@ -283,7 +283,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = w.reshape(tuple(a.shape[d] if d in axes else 1 for d in range(a.ndim)))
     w = xp.broadcast_to(w, a.shape)
     scale = xp.sum(w, axis=axis, dtype=dtype, **keep)
-    b.check((scale != 0).instruction, ZeroDivisionError, "Weights sum to zero, can't be normalized")
+    b.check(array_of(b, scale != 0).instruction, ZeroDivisionError, "Weights sum to zero, can't be normalized")
     result = xp.sum(xp.multiply(a.astype(dtype), w.astype(dtype)), axis=axis, **keep) / scale
     return (result, np.broadcast_to(scale, result.shape)) if returned else result
 

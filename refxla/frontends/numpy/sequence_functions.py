@@ -415,7 +415,7 @@ def diag_indices_from(arr: Any) -> Any:
     return np.diag_indices(arr.shape[0], arr.ndim)
 
 
-@implements(np.meshgrid)
+@implements(np.meshgrid, aliasing=True)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     b, rank = builder_of(xi), len(xi)
     if indexing not in ("xy", "ij"):
@@ -425,10 +425,10 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         np.reshape(array_of(b, x), tuple(-1 if d == at else 1 for d in range(rank)))
         for x, at in zip(xi, places, strict=True)
     ]
-    if sparse:
-        return tuple(grids)
-    shape = np.broadcast_shapes(*(m.shape for m in grids))
-    return tuple(np.broadcast_to(m, shape).copy() for m in grids)
+    if not sparse:
+        shape = np.broadcast_shapes(*(m.shape for m in grids))
+        grids = [np.broadcast_to(m, shape) for m in grids]
+    return tuple(m.copy() if copy else m for m in grids)
 
 
 @implements(np.ix_)

@@ -83,10 +83,17 @@ def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
     return Traced(a.build.reshape(a.instruction, shape), a.build, is_scalar=False)
 
 
-@implements(np.copy, "copy", "__copy__")
-def copied(a: Traced, order: str = "K", subok: bool = False) -> Traced:
+@implements("copy", "__copy__")
+def copied(a: Traced, order: str = "K") -> Traced:
     value = a.known_value
     return Traced(a.instruction if value is None else value.copy(), a.build, is_scalar=a.is_scalar)
+
+
+@implements(np.copy)
+def copy(a: Traced, order: str = "K", subok: bool = False) -> Traced:
+    result = copied(a)
+    result.is_scalar = False
+    return result
 
 
 implements("reshape", aliasing=True)(reshape)

@@ -179,7 +179,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Traced:
-    if a.dtype.kind != "f":
+    if a.dtype.kind not in "fc":
         return np.median(a, axis=axis, keepdims=keepdims is True)
     flat, axes = _joined_axes(a, axis)
     if not flat.shape[-1]:
@@ -220,6 +220,8 @@ def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable
         if a.dtype.kind != "f":
             return function(a, axis=axis, keepdims=keepdims is True, **_stated_options(options))
         extremes = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_stated_options(options))
+        if is_given(options.get("initial")):
+            return extremes
         every = np.all(np.isnan(a), axis=axis, keepdims=keepdims is True)
         return np.where(every, np.asarray(np.nan, a.dtype), extremes)
 
@@ -232,7 +234,7 @@ implements(np.nanmin)(_extreme_without_nan(np.min, np.inf))
 
 def _arg_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
     def apply(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        if a.dtype.kind == "f":
+        if a.dtype.kind in "fc":
             every = np.all(np.isnan(a), axis=axis)
             a.build.check((~every).instruction, ValueError, "All-NaN slice encountered")
         return function(_filled(a, value), axis=axis, keepdims=keepdims is True)
