@@ -157,6 +157,8 @@ def is_chance(program: Program, call: int, got: Outcome, wanted: Outcome) -> boo
     if any(run is None for run in runs):
         return True
     results = [*(v for _, v in parts(wanted.result)), *wanted.values]
+    coarse = max((np.finfo(v.dtype).eps for v in results if getattr(getattr(v, "dtype", None), "kind", "none") in "fc"),
+                 default=0)  # fmt: skip
     others = [*(v for _, v in parts(got.result)), *got.values]
     for n, (x, y) in enumerate(zip(others, results, strict=True)):
         if not isinstance(y, (np.ndarray, np.generic)):
@@ -173,7 +175,8 @@ def is_chance(program: Program, call: int, got: Outcome, wanted: Outcome) -> boo
                 wide = np.complex128 if y.dtype.kind == "c" else np.float64
                 y, x = y.astype(wide), x.astype(wide)
                 spread = np.max([np.abs(s.astype(wide) - y) for s in seen], axis=0)
-                allowed = (np.abs(x - y) <= 8 * spread) | ~np.isfinite(spread)
+                largest = np.abs(y[np.isfinite(y)]).max(initial=0)
+                allowed = (np.abs(x - y) <= 8 * spread + UNITS * float(coarse) * largest) | ~np.isfinite(spread)
             else:
                 allowed = np.any([s != y for s in seen], axis=0)
         if (off & ~allowed).any():

@@ -7,6 +7,7 @@ refuses is drawn anew, but for a few lines that stay as the last one, since its 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -14,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-BOOLEANS, SIGNED, UNSIGNED = ["?"], ["i1", "i2", "i4", "i8"], ["u1", "u2", "u4", "u8"]
+BOOLEANS, INTEGERS = ["?"], ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 FLOATS, COMPLEX = ["f2", "f4", "f8"], ["c8", "c16"]
-INTEGERS = SIGNED + UNSIGNED
 REAL, INEXACT = BOOLEANS + INTEGERS + FLOATS, FLOATS + COMPLEX
 ALL = REAL + COMPLEX
 
@@ -147,19 +147,49 @@ fft.rfft2 fft.rfftn: table; norm='ortho'
 fft.fftshift fft.ifftshift: array; axes=axis
 """
 
+# Lines that share memory with an array, and others that are no call of the table. What is written in capitals is an
+# operand: the same one where the word is the same.
 VIEWS = """
-array.T | array[::-1] | array[1:] | array[...] | array.reshape(-1) | array.ravel() | table[0] | table[:, 1:]
-np.transpose(array) | complex_.real | complex_.imag | np.diagonal(table) | np.swapaxes(table, 0, 1) | array.view()
-np.broadcast_to(array, wide_shape) | table[::-1, ::2] | np.squeeze(array) | np.expand_dims(array, 0) | np.real(array)
-np.split(table, 1)[0] | np.atleast_2d(array) | np.flip(array) | table.reshape(-1)[::2] | np.moveaxis(table, 0, -1)
-np.einsum('ij->ji', small) | np.rot90(table) | array[None] | np.lib.stride_tricks.sliding_window_view(vector, 2)
-np.asarray(array) | array.astype(array.dtype, copy=False) | array.swapaxes(0, -1) | table[:, None] | array.flat[:]
+ARRAY.T | ARRAY[::-1] | ARRAY[1:] | ARRAY[...] | ARRAY.reshape(-1) | ARRAY.ravel() | TABLE[0] | TABLE[:, 1:]
+np.transpose(ARRAY) | COMPLEX.real | COMPLEX.imag | np.diagonal(TABLE) | np.swapaxes(TABLE, 0, 1) | ARRAY.view()
+np.broadcast_to(ARRAY, WIDE) | TABLE[::-1, ::2] | np.squeeze(ARRAY) | np.expand_dims(ARRAY, 0) | np.real(ARRAY)
+np.split(TABLE, 1)[0] | np.atleast_2d(ARRAY) | np.flip(ARRAY) | TABLE.reshape(-1)[::2] | np.moveaxis(TABLE, 0, -1)
+np.einsum('ij->ji', SMALL) | np.rot90(TABLE) | ARRAY[None] | np.lib.stride_tricks.sliding_window_view(VECTOR, 2)
+np.asarray(ARRAY) | ARRAY.astype(ARRAY.dtype, copy=False) | ARRAY.swapaxes(0, -1) | TABLE[:, None] | ARRAY.flat[:]
+np.unstack(TABLE)[0] | np.hsplit(TABLE, 1)[0] | np.vsplit(TABLE, 1)[0] | np.ravel(ARRAY, 'F')
+np.broadcast_arrays(ARRAY)[0] | ARRAY.squeeze() | ARRAY.transpose() | np.permute_dims(ARRAY)
+np.matrix_transpose(TABLE) | np.array(ARRAY, ndmin=3) | ARRAY.conj() | np.conjugate(ARRAY) | ARRAY.copy() | +ARRAY
+ARRAY.flatten() | np.copy(ARRAY) | np.array(ARRAY) | np.array_split(VECTOR, 2)[0] | np.atleast_3d(ARRAY)
+np.ascontiguousarray(ARRAY) | TABLE.mT | np.triu(TABLE) | np.nan_to_num(ARRAY, copy=False)
+np.clip(ARRAY, None, None) | np.round(ARRAY) | np.meshgrid(VECTOR, VECTOR, copy=False)[0]
 """
+LINES = """
+len(TABLE) | ARRAY.shape | ARRAY.dtype | ARRAY.size | ARRAY.ndim | ARRAY.nbytes | sum(TABLE) | [x * 2 for x in VECTOR]
+np.array([ARRAY.sum(), NUMBER]) | np.stack(list(TABLE)) | np.r_[VECTOR, NUMBER] | np.c_[VECTOR, VECTOR]
+np.r_[VECTOR, 0:3] | np.full(ARRAY.shape, NUMBER) | np.full(2, ARRAY.sum())
+np.zeros(ARRAY.shape, ARRAY.dtype) + ARRAY | np.empty_like(ARRAY) * 0 | np.full_like(ARRAY, NUMBER)
+np.array([ARRAY, ARRAY]) | np.array(ARRAY, DTYPE) | np.asarray(ARRAY, DTYPE) | ARRAY.astype(DTYPE) | ARRAY.view(DTYPE)
+np.arange(len(TABLE)) * NUMBER | np.block([[SMALL, SMALL]]) | np.ix_(VECTOR, VECTOR) | np.add(*TABLE[:2])
+np.result_type(ARRAY, NUMBER) | np.can_cast(ARRAY, DTYPE) | np.common_type(ARRAY) | np.ndim(ARRAY) | np.size(ARRAY)
+np.logspace(0, NUMBER, 3) | np.geomspace(1, 8, 4) * ARRAY | np.polymul(VECTOR, [1, 2]) | np.shape(ARRAY)
+bool(ARRAY.ndim) | ARRAY.sort() | ARRAY.fill(NUMBER) | TABLE.sort(axis=0)
+np.put_along_axis(TABLE, np.argmax(TABLE, 0)[None], NUMBER, 0) | np.linalg.qr(SMALL)[1].shape
+np.linalg.svd(SMALL)[1] | np.linalg.eigh(SYMMETRIC)[0] | np.linalg.cholesky(SQUARE + SQUARE.T)
+np.linalg.lstsq(SQUARE, np.ones(len(SQUARE)))[0] | np.histogram2d(VECTOR, VECTOR, 2) | np.tril_indices_from(SMALL)
+np.mgrid[0:2, 0:3] * NUMBER | np.eye(3, dtype=DTYPE) + NUMBER | np.linspace(VECTOR, 2, 3)
+np.where(ARRAY > 1, ARRAY, NUMBER) | np.sum([ARRAY, ARRAY]) | np.max([ARRAY, ARRAY], axis=0) | np.concatenate(TABLE)
+np.vstack(list(TABLE)) | np.add.reduce([ARRAY, 2]) | VECTOR @ VECTOR | SMALL @ SMALL.T | SMALL.T @ SMALL
+ARRAY.dot(NUMBER) | np.multiply(ARRAY, NUMBER) - ARRAY | ARRAY * [NUMBER] | (ARRAY > 0).sum() / ARRAY.size
+ARRAY[ARRAY > 0].sum() | np.count_nonzero(ARRAY == NUMBER) | np.mean(ARRAY > NUMBER)
+"""
+WORDS = {"ARRAY": "array", "TABLE": "table", "VECTOR": "vector", "SMALL": "small", "COMPLEX": "complex_",
+         "WIDE": "wide_shape", "NUMBER": "number", "DTYPE": "dtype_", "SQUARE": "square",
+         "SYMMETRIC": "symmetric"}  # fmt: skip
 
-UNARY = [u for u in (getattr(np, n) for n in sorted(dir(np))) if isinstance(u, np.ufunc) and u.nin == 1]
-BINARY = [u for u in (getattr(np, n) for n in sorted(dir(np))) if isinstance(u, np.ufunc) and u.nin == 2]
-BINARY = [u for u in BINARY if u.signature is None and np.dtype("f8").char + "f" not in u.types]
-REDUCING = ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
+UFUNCS = [u for u in (getattr(np, n) for n in sorted(dir(np))) if isinstance(u, np.ufunc) and u.signature is None]
+OF_ONE, OF_TWO = ([u for u in UFUNCS if u.nin == n] for n in (1, 2))
+COMPARISONS = [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal]
+REDUCTIONS = ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
             "bitwise_xor", "fmax", "fmin", "logaddexp", "hypot", "gcd", "subtract", "divide", "logical_xor"]  # fmt: skip
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "&", "|", "^", "<<", ">>"]
 METHODS = ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf", "weibull",
@@ -286,7 +316,7 @@ class Growth:
     def chance(self, part: float) -> bool:
         return bool(self.random.random() < part)
 
-    def one(self, values: Sequence[Any]) -> Any:
+    def choice(self, values: Sequence[Any]) -> Any:
         return values[int(self.random.integers(len(values)))]
 
     def shape_(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
@@ -294,7 +324,7 @@ class Growth:
         return tuple(int(self.random.choice(6, p=[0.04, 0.13, 0.25, 0.33, 0.15, 0.1])) for _ in range(rank))
 
     # -- parameters and constants
-    def new(self, dtype: str, shape: tuple[int, ...], make: Callable[..., Any] | None = None) -> str:
+    def make_array(self, dtype: str, shape: tuple[int, ...], make: Callable[..., Any] | None = None) -> str:
         """A new array: a parameter, or one that the function makes."""
         style = self.style
 
@@ -327,8 +357,8 @@ class Growth:
             if isinstance(v, (np.ndarray, np.generic)) and v.dtype in kinds and v.size <= 400 and fits(v)
         ]  # fmt: skip
         if arrays and (self.chance(0.65) or len(self.parameters) > 6):
-            return str(self.one(arrays))
-        return self.new(self.one(dtypes), shape())
+            return str(self.choice(arrays))
+        return self.make_array(self.choice(dtypes), shape())
 
     # -- operands
     def array(self, dtypes: Sequence[str] = ALL) -> str:
@@ -350,37 +380,37 @@ class Growth:
         return self.pick(ALL, lambda v: v.ndim == 2, lambda: self.shape_(2, 2))
 
     def square(self) -> str:
-        def make(random: np.random.Generator, n: int = self.one([1, 2, 3, 4]), t: str = self.one(ALL[1:])) -> Any:
+        def make(random: np.random.Generator, n: int = self.choice([1, 2, 3, 4]), t: str = self.choice(ALL[1:])) -> Any:
             return (random.integers(0, 4, (n, n)) + 7 * np.eye(n)).astype(t)
 
-        return self.new("f8", (), make)
+        return self.make_array("f8", (), make)
 
     def symmetric(self) -> str:
         def make(
-            random: np.random.Generator, n: int = self.one([1, 2, 3]), t: str = self.one(["f4", "f8", "i4"])
+            random: np.random.Generator, n: int = self.choice([1, 2, 3]), t: str = self.choice(["f4", "f8", "i4"])
         ) -> Any:
             x = random.integers(0, 4, (n, n))
             return (x + x.T).astype(t)
 
-        return self.new("f8", (), make)
+        return self.make_array("f8", (), make)
 
     def right_side(self) -> str:
         n = self.subject.shape[-1]
-        return self.new(self.one(ALL[1:]), self.one([(n,), (n, 1), (n, 2)]))
+        return self.make_array(self.choice(ALL[1:]), self.choice([(n,), (n, 1), (n, 2)]))
 
     def right_of(self) -> str:
         n = self.subject.shape[-1]
-        return self.new(self.one(ALL), self.one([(n,), (n, 2), (n, 0), (n, 3)]))
+        return self.make_array(self.choice(ALL), self.choice([(n,), (n, 2), (n, 0), (n, 3)]))
 
     def like(self) -> str:
         shape = np.shape(self.subject)
         return self.pick(ALL, lambda v: v.shape == shape, lambda: shape)
 
     def triples(self) -> str:
-        return self.new(self.one(ALL[1:]), self.one([(3,), (2, 3), (1, 3)]))
+        return self.make_array(self.choice(ALL[1:]), self.choice([(3,), (2, 3), (1, 3)]))
 
     def triples_like(self) -> str:
-        return self.new(self.one(ALL[1:]), self.one([(3,), (2, 3)]))
+        return self.make_array(self.choice(ALL[1:]), self.choice([(3,), (2, 3)]))
 
     def fits(self, dtypes: Sequence[str] = ALL) -> str:
         """What broadcasts with the subject: an array, a Python number, a list."""
@@ -389,14 +419,14 @@ class Growth:
         shape = np.shape(self.subject)
         shape = tuple(1 if self.chance(0.25) else n for n in shape[int(self.random.integers(0, len(shape) + 1)) :])
         if self.chance(0.15) and np.size(self.subject):
-            shape = (self.one([1, 2]), *np.shape(self.subject))
+            shape = (self.choice([1, 2]), *np.shape(self.subject))
         return self.pick(dtypes, lambda v: v.shape in (shape, np.shape(self.subject)), lambda: shape)
 
     def mask(self) -> str:
         if self.chance(0.1):
-            return self.one(["True", "False"])
+            return self.choice(["True", "False"])
         name = self.fits(BOOLEANS)
-        return name if np.asarray(self.space.get(name)).dtype == bool else self.new("?", np.shape(self.subject))
+        return name if np.asarray(self.space.get(name)).dtype == bool else self.make_array("?", np.shape(self.subject))
 
     def mask1(self) -> str:
         return repr([self.chance(0.5) for _ in range(3)])
@@ -404,7 +434,7 @@ class Growth:
     def masks(self) -> str:
         self.subject = np.zeros(self.shape_(1))
         shape = np.shape(self.subject)
-        return f"[{self.new('?', shape)}, {self.new('?', shape)}]"
+        return f"[{self.make_array('?', shape)}, {self.make_array('?', shape)}]"
 
     def choices(self) -> str:
         return f"[{self.fits()}, {self.fits()}]"
@@ -414,11 +444,13 @@ class Growth:
         way = self.random.random()
         if way < 0.45:
             return str(
-                self.one(["2", "3", "-1", "0", "1", "0.5", "-1.5", "2.0", "True", "1j", "300", "70000", "2**40"])
+                self.choice(["2", "3", "-1", "0", "1", "0.5", "-1.5", "2.0", "True", "1j", "300", "70000", "2**40"])
             )
         if way < 0.6:
-            return f"np.{self.one(['float32(1.5)', 'int8(3)', 'float64(0.5)', 'uint8(2)', 'int64(-2)', 'float16(2)'])}"
-        kind = self.one([int, int, float, float, complex, bool])
+            return (
+                f"np.{self.choice(['float32(1.5)', 'int8(3)', 'float64(0.5)', 'uint8(2)', 'int64(-2)', 'float16(2)'])}"
+            )
+        kind = self.choice([int, int, float, float, complex, bool])
         make: Callable[[np.random.Generator], Any] = {
             int: lambda r: int(r.integers(-3, 5)),
             float: lambda r: float(r.integers(-4, 6)) / 2,
@@ -448,21 +480,21 @@ class Growth:
         return self.axis()
 
     def dtype_(self) -> str:
-        return str(self.one([*(f"'{t}'" for t in ALL), "float", "int", "bool", "complex", "np.float32", "np.int16"]))
+        return str(self.choice([*(f"'{t}'" for t in ALL), "float", "int", "bool", "complex", "np.float32", "np.int16"]))
 
     dtype = dtype_
 
     def truth(self) -> str:
-        return self.one(["True", "True", "False"])
+        return self.choice(["True", "True", "False"])
 
     def quantile(self) -> str:
-        return self.one(["0.5", "0.25", "[0.1, 0.5]", "0", "1", "1.0", "np.array([[0.5, 0.75]])", "np.float32(0.3)"])
+        return self.choice(["0.5", "0.25", "[0.1, 0.5]", "0", "1", "1.0", "np.array([[0.5, 0.75]])", "np.float32(0.3)"])
 
     def percent(self) -> str:
-        return self.one(["50", "25.0", "[10, 50]", "0", "100", "np.array([[50, 75.5]])"])
+        return self.choice(["50", "25.0", "[10, 50]", "0", "100", "np.array([[50, 75.5]])"])
 
     def method(self) -> str:
-        return repr(self.one(METHODS))
+        return repr(self.choice(METHODS))
 
     def order(self) -> str:
         return self.order_(REAL)
@@ -471,94 +503,96 @@ class Growth:
         return self.order_(FLOATS, True)
 
     def order_(self, dtypes: Sequence[str], strict: bool = False) -> str:
-        def make(random: np.random.Generator, t: str = self.one(dtypes), n: int = self.one([1, 2, 3, 4])) -> Any:
+        def make(random: np.random.Generator, t: str = self.choice(dtypes), n: int = self.choice([1, 2, 3, 4])) -> Any:
             if strict:
                 return np.cumsum(random.integers(1, 3, n)).astype(t)
             return np.sort(random.integers(0, 5, n).astype(t))
 
-        name = self.new("f8", (), make)
+        name = self.make_array("f8", (), make)
         self.order_value = self.space[name]
         return name
 
     def same_as_order(self) -> str:
-        return self.new(self.one(ALL), self.order_value.shape)
+        return self.make_array(self.choice(ALL), self.order_value.shape)
 
     def bins(self) -> str:
-        return self.one(["3", "4", "[0, 1, 2]", "np.array([-1.0, 0.5, 3])", "1"])
+        return self.choice(["3", "4", "[0, 1, 2]", "np.array([-1.0, 0.5, 3])", "1"])
 
     def counts(self) -> str:
         """Natural numbers below 4."""
 
-        def make(random: np.random.Generator, t: str = self.one(INTEGERS), n: int = self.one([1, 2, 3, 5])) -> Any:
+        def make(
+            random: np.random.Generator, t: str = self.choice(INTEGERS), n: int = self.choice([1, 2, 3, 5])
+        ) -> Any:
             return random.integers(0, 4, n).astype(t)
 
-        return self.new("i8", (), make)
+        return self.make_array("i8", (), make)
 
     def pairs_of_counts(self) -> str:
         name = self.counts()
         return f"({name}, {name})"
 
     def places_below(self, n: int, shape: tuple[int, ...]) -> str:
-        def make(random: np.random.Generator, t: str = self.one(["i8", "i8", "i4", "u1", "i2"])) -> Any:
+        def make(random: np.random.Generator, t: str = self.choice(["i8", "i8", "i4", "u1", "i2"])) -> Any:
             low = 0 if t == "u1" else -n
             return np.asarray(random.integers(low, max(n, low + 1), shape), t)
 
-        return self.new("i8", shape, make)
+        return self.make_array("i8", shape, make)
 
     def places(self) -> str:
         n = min(np.shape(self.subject), default=1)
         if self.chance(0.3):
-            return str(self.one(["0", "-1", "[0, -1]", "[0]", "[[0, 0], [-1, 0]]", "[]"])) if n else "[]"
-        return self.places_below(n, self.one([(), (2,), (2, 2), (0,), (3,)]))
+            return str(self.choice(["0", "-1", "[0, -1]", "[0]", "[[0, 0], [-1, 0]]", "[]"])) if n else "[]"
+        return self.places_below(n, self.choice([(), (2,), (2, 2), (0,), (3,)]))
 
     def places_along(self) -> str:
         shape = self.subject.shape
-        return self.places_below(shape[0], (self.one([1, 2, 3]), *shape[1:]))
+        return self.places_below(shape[0], (self.choice([1, 2, 3]), *shape[1:]))
 
     def place(self) -> str:
-        return self.one(["0", "-1"])
+        return self.choice(["0", "-1"])
 
     def shape(self) -> str:
         size = int(np.size(self.subject))
         ways: list[Any] = [-1, (size,), (1, size), (-1, 1)]
         ways += [(n, size // n) for n in range(2, size) if size % n == 0]
-        return repr(self.one(ways))
+        return repr(self.choice(ways))
 
     def wide_shape(self) -> str:
         shape = np.shape(self.subject)
-        return repr(self.one([shape, (2, *shape), tuple(3 if n == 1 else n for n in shape)]))
+        return repr(self.choice([shape, (2, *shape), tuple(3 if n == 1 else n for n in shape)]))
 
     def permutation(self) -> str:
         return repr(tuple(int(n) for n in self.random.permutation(np.ndim(self.subject))))
 
     def width(self) -> str:
-        return self.one(["1", "2", "(1, 0)", "(0, 2)", "0"])
+        return self.choice(["1", "2", "(1, 0)", "(0, 2)", "0"])
 
     def pad_mode(self) -> str:
-        return str(self.one(PADS)).replace("number", self.number())
+        return str(self.choice(PADS)).replace("number", self.number())
 
     def sequence(self) -> str:
         names = [self.array()]
         self.subject = self.space[names[0]]
-        for _ in range(self.one([0, 1, 1, 2])):
+        for _ in range(self.choice([0, 1, 1, 2])):
             names.append(self.like())
-        return self.one(["[{}]", "[{}]", "({},)"]).format(", ".join(names))
+        return self.choice(["[{}]", "[{}]", "({},)"]).format(", ".join(names))
 
     def chain(self) -> str:
         a, b = self.small(), ""
         self.subject = self.space[a]
-        b = self.new(self.one(INEXACT), (self.subject.shape[1], 2))
-        return f"[{a}, {b}, {self.new(self.one(INEXACT), (2, 2))}]"
+        b = self.make_array(self.choice(INEXACT), (self.subject.shape[1], 2))
+        return f"[{a}, {b}, {self.make_array(self.choice(INEXACT), (2, 2))}]"
 
     def subscripts_of(self) -> str:
         ways = ["'ij->ji'", "'ij->i'", "'ij->'", "'ij,ij->i'", "'ij,kj->ik'", "'ij,ij'", "'i...->...'", "'ij,j->i'"]
-        way = self.one(ways)
+        way = self.choice(ways)
         a = self.small()
         self.subject = self.space[a]
         if "," not in way:
             return f"{way}, {a}"
         if way == "'ij,j->i'":
-            return f"{way}, {a}, {self.new(self.one(ALL), self.subject.shape[1:])}"
+            return f"{way}, {a}, {self.make_array(self.choice(ALL), self.subject.shape[1:])}"
         return f"{way}, {a}, {self.like()}"
 
     # -- lines
@@ -567,7 +601,7 @@ class Growth:
         alternatives = word.split("|")
         if len(alternatives) == 1 and hasattr(self, word):
             return str(getattr(self, word)())
-        way = self.one(alternatives)
+        way = self.choice(alternatives)
         return str(getattr(self, way)()) if way in ("place",) else str(way)
 
     def value_of(self, text: str) -> Any:
@@ -581,19 +615,19 @@ class Growth:
             result = eval(text, copies)
         if not isinstance(result, (np.ndarray, np.generic)):
             return ""
-        kind = result.dtype.str[1:] if self.chance(0.7) else self.one(ALL)
+        kind = result.dtype.str[1:] if self.chance(0.7) else self.choice(ALL)
         shape = result.shape
         if self.chance(0.4):
             arrays = [n for n, v in self.space.items() if isinstance(v, np.ndarray) and v.shape == shape]
             if arrays:
-                return str(self.one(arrays))
+                return str(self.choice(arrays))
         name = f"o{len(self.space)}"
         self.pending.append(f"{name} = np.zeros({shape}, {kind!r})")
         self.space[name] = np.zeros(shape, kind)
         return name
 
     def call(self) -> str:
-        name, operands, options = self.one(TABLE)
+        name, operands, options = self.choice(TABLE)
         texts: list[str] = []
         for n, word in enumerate(operands):
             if word.endswith("?"):
@@ -625,11 +659,11 @@ class Growth:
 
     def ufunc(self) -> str:
         if self.chance(0.4):
-            ufunc = self.one(UNARY)
+            ufunc = self.choice(OF_ONE)
             a = self.array()
             self.subject, texts = self.space[a], [a]
         else:
-            ufunc = self.one(BINARY)
+            ufunc = self.choice(OF_TWO)
             a = self.array()
             self.subject = self.space[a]
             texts = [a, self.fits()]
@@ -642,20 +676,21 @@ class Growth:
         text = f"np.{ufunc.__name__}({', '.join(texts)})"
         if self.chance(0.12) and (target := self.out(text)):
             texts.append(f"out={target}")
-            if self.chance(0.4):
+            # (NumPy 2.5 itself ends where an integer is compared with one that its type does not have.)
+            if self.chance(0.4) and not (ufunc in COMPARISONS and any(t not in self.space for t in texts[:2])):
                 texts.append(f"where={self.mask()}")
             text = f"np.{ufunc.__name__}({', '.join(texts)})"
         return text
 
     def ufunc_method(self) -> str:
-        name, a = self.one(REDUCING), self.array()
+        name, a = self.choice(REDUCTIONS), self.array()
         self.subject = self.space[a]
-        way = self.one(["reduce", "accumulate", "outer", "reduceat"])
+        way = self.choice(["reduce", "accumulate", "outer", "reduceat"])
         if way == "outer":
-            return f"np.{self.one(BINARY).__name__}.outer({a}, {self.array()})"
+            return f"np.{self.choice(OF_TWO).__name__}.outer({a}, {self.array()})"
         options = []
         if way == "reduceat":
-            options.append(self.one(["[0]", "[0, 1]", "[1, 0]", "[0, 0, 1]"]))
+            options.append(self.choice(["[0]", "[0, 1]", "[1, 0]", "[0, 0, 1]"]))
         if self.chance(0.5):
             options.append(f"axis={self.axes() if way == 'reduce' else self.axis_()}")
         if self.chance(0.15):
@@ -669,13 +704,13 @@ class Growth:
 
     def operation(self) -> str:
         if self.chance(0.15):
-            return f"{self.one(['-', '+', '~', 'abs'])}({self.array()})"
+            return f"{self.choice(['-', '+', '~', 'abs'])}({self.array()})"
         a = self.array()
         self.subject = self.space[a]
         texts = [a, self.fits()]
         if self.chance(0.3):
             texts.reverse()
-        operator = self.one(OPERATORS)
+        operator = self.choice(OPERATORS)
         if self.chance(0.05):
             return f"divmod({texts[0]}, {texts[1]})"
         return f"{texts[0]} {operator} {texts[1]}"
@@ -685,9 +720,9 @@ class Growth:
         shape = np.shape(self.subject)
         if writes and self.chance(0.25):
             rank = int(self.random.integers(1, len(shape) + 1)) if shape else 0
-            return self.new("?", shape[:rank])
+            return self.make_array("?", shape[:rank])
         parts: list[str] = []
-        group = self.one([(2,), (2, 2), (1,), (3,), ()])  # the shape of index arrays
+        group = self.choice([(2,), (2, 2), (1,), (3,), ()])  # the shape of index arrays
         skipped = False
         for n in shape:
             way = self.random.random()
@@ -696,12 +731,12 @@ class Growth:
             elif way < 0.28 and n:
                 parts.append(self.parameter(lambda r, n=n: int(r.integers(-n, n)), int(self.random.integers(-n, n))))
             elif way < 0.5:
-                start, stop = (self.one(["", "", "1", "-1", "-2", "2"]) for _ in range(2))
-                parts.append(f"{start}:{stop}{self.one(['', '', ':2', ':-1', ':-2'])}")
+                start, stop = (self.choice(["", "", "1", "-1", "-2", "2"]) for _ in range(2))
+                parts.append(f"{start}:{stop}{self.choice(['', '', ':2', ':-1', ':-2'])}")
             elif way < 0.7 and n:
-                parts.append(self.places_below(n, self.one([group, group, (), (1,)])))
+                parts.append(self.places_below(n, self.choice([group, group, (), (1,)])))
             elif way < 0.76 and n:
-                parts.append(repr([int(self.random.integers(-n, n)) for _ in range(self.one([1, 2]))]))
+                parts.append(repr([int(self.random.integers(-n, n)) for _ in range(self.choice([1, 2]))]))
             elif way < 0.82 and not skipped:
                 parts.append("...")
                 skipped = True
@@ -713,7 +748,7 @@ class Growth:
             if self.chance(0.1):
                 parts.insert(int(self.random.integers(0, len(parts))), "None")
         if not parts:
-            parts = [self.one(["...", "None", "()"])]
+            parts = [self.choice(["...", "None", "()"])]
         return ", ".join(parts)
 
     def item(self) -> str:
@@ -725,21 +760,31 @@ class Growth:
         """Something of the elements that a mask chooses."""
         a = self.pick(ALL, lambda v: v.ndim > 0, lambda: self.shape_(1))
         self.subject = self.space[a]
-        m = self.new("?", self.subject.shape[: self.one([1, self.subject.ndim])])
-        way = self.one(["sum", "mean", "max", "min", "any", "all", "var", "std", "prod"])
-        middle = self.one(["", "", " * 2", " + 0.5", " ** 2"])
-        return f"({a}[{m}]{middle}).{way}({self.one(['', '', 'axis=0'])})"
+        m = self.make_array("?", self.subject.shape[: self.choice([1, self.subject.ndim])])
+        way = self.choice(["sum", "mean", "max", "min", "any", "all", "var", "std", "prod"])
+        middle = self.choice(["", "", " * 2", " + 0.5", " ** 2"])
+        return f"({a}[{m}]{middle}).{way}({self.choice(['', '', 'axis=0'])})"
+
+    def of_template(self, templates: str) -> str:
+        """One of the lines, with operands in the place of its words."""
+        template = self.choice([t.strip() for line in templates.strip().splitlines() for t in line.split(" | ")])
+        operands: dict[str, str] = {}
+
+        def operand(match: re.Match[str]) -> str:
+            word = match[0]
+            if word not in operands:
+                operands[word] = str(getattr(self, WORDS[word])())
+                if operands[word] in self.space:
+                    self.subject = self.space[operands[word]]
+            return operands[word]
+
+        return re.sub("|".join(WORDS), operand, template)
 
     def view(self) -> str:
-        way = self.one([w.strip() for line in VIEWS.strip().splitlines() for w in line.split("|")])
-        for word in ("complex_", "table", "small", "vector", "array"):
-            if way.startswith(word) or f"({word}" in way or f" {word})" in way:
-                name = str(getattr(self, word)())
-                self.subject = self.space[name]
-                head, _, tail = way.partition(word)
-                way = head + name + tail.replace(f"{word}.dtype", f"{name}.dtype")
-                break
-        return way.replace("wide_shape", self.wide_shape())
+        return self.of_template(VIEWS)
+
+    def other(self) -> str:
+        return self.of_template(LINES)
 
     def write(self) -> str:
         """A line that changes an array."""
@@ -747,19 +792,19 @@ class Growth:
         self.subject = self.space[a]
         way = self.random.random()
         if way < 0.25:
-            return f"{a} {self.one(OPERATORS[:7] + OPERATORS[13:])}= {self.fits()}"
+            return f"{a} {self.choice(OPERATORS[:7] + OPERATORS[13:])}= {self.fits()}"
         index = self.index(writes=True)
         part = self.value_of(f"{a}[{index}]") if index else self.subject
         if not np.size(part):
             raise IndexError("nothing would be written")
         self.subject = part
         if way < 0.4 and isinstance(part, np.ndarray | np.generic):
-            ufunc = self.one(["add", "subtract", "multiply", "maximum", "minimum", "negative", "bitwise_or"])
+            ufunc = self.choice(["add", "subtract", "multiply", "maximum", "minimum", "negative", "bitwise_or"])
             index = index if "," not in index and ":" not in index and index != "..." else f"np.s_[{index}]"
             value = "" if ufunc == "negative" else f", {self.fits()}"
             return f"np.{ufunc}.at({a}, {index}{value})"
         if way < 0.7:
-            return f"{a}[{index}] {self.one(OPERATORS[:7] + OPERATORS[13:])}= {self.fits()}"
+            return f"{a}[{index}] {self.choice(OPERATORS[:7] + OPERATORS[13:])}= {self.fits()}"
         return f"{a}[{index}] = {self.fits()}"
 
     def line(self) -> str:
@@ -768,8 +813,8 @@ class Growth:
         if way < 0.22 or self.lines and self.chance(0.25):  # what shares memory shows it then
             return self.write()
         for bound, text in (
-            (0.55, self.call), (0.67, self.ufunc), (0.72, self.ufunc_method), (0.82, self.operation), (0.9, self.item),
-            (0.93, self.selection), (1, self.view),
+            (0.5, self.call), (0.62, self.ufunc), (0.67, self.ufunc_method), (0.77, self.operation), (0.84, self.item),
+            (0.87, self.selection), (0.94, self.view), (1, self.other),
         ):  # fmt: skip
             if way < bound:
                 return f"n{len(self.lines)} = {text()}"
@@ -777,7 +822,7 @@ class Growth:
 
     def grow(self) -> Program:
         """A program of one line to four."""
-        count = self.one([1, 1, 2, 2, 3, 4])
+        count = self.choice([1, 1, 2, 2, 3, 4])
         tries = 0
         while len(self.lines) < count + 4 and count and tries < 60:
             tries += 1
@@ -808,7 +853,7 @@ class Growth:
         results = [n for n in self.space if n[0] in "no" and n != "np" and any(c.isdigit() for c in n)]
         if self.chance(0.2):
             results += [p.name for p in self.parameters if isinstance(p.first, np.ndarray)][:1]
-        nesting = self.one(["plain"] * 8 + ["tuple", "list", "dict", "dataclass"]) if self.parameters else "plain"
+        nesting = self.choice(["plain"] * 8 + ["tuple", "list", "dict", "dataclass"]) if self.parameters else "plain"
         return Program(self.seed, self.parameters, self.lines, results, nesting, self.seed)
 
     def _contents(self) -> dict[str, Any]:

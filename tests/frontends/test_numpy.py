@@ -284,6 +284,37 @@ def test_results_keep_their_values_when_arguments_are_written(device):
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_grid_is_a_copy_unless_it_is_to_be_none():
+    def change(x):
+        grids = (
+            np.meshgrid(x, x, sparse=True),
+            np.meshgrid(x, x, copy=False),
+            np.meshgrid(x, x, sparse=True, copy=False),
+        )
+        x += 1
+        return grids
+
+    for a, b in zip(leaves(refxla.compile(change)(np.ones(3))), leaves(change(np.ones(3))), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_scalars_are_not_written_into():
+    for change in (lambda x: np.add.at(x.sum(), ..., 1), lambda x: x.sum().__setitem__(..., 1)):
+        with pytest.raises(TypeError, match="item assignment|must be array"):
+            refxla.compile(change)(np.ones(3))
+
+
+def test_a_copy_of_a_scalar_is_written_into():
+    def change(x):
+        copy = np.copy(x[0])
+        np.add.at(copy, ..., 2)
+        copy += 1
+        return copy, x[0].copy()
+
+    for a, b in zip(refxla.compile(change)(np.ones(3)), change(np.ones(3)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_flat_is_assigned_to_and_what_is_taken_of_it_is_a_copy():
     def change(a):
         known = np.arange(6).reshape(2, 3)
@@ -357,6 +388,7 @@ VIEWS = [
     lambda a: np.einsum("iij->ji", a[:, :, None]),
     lambda a: np.einsum("...ii->...i", a[None], optimize=True),
     lambda a: a.astype(a.dtype, copy=False),
+    lambda a: a.conj(),
     lambda a: np.astype(a, np.float64, copy=False),
 ]
 

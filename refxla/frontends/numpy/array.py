@@ -93,7 +93,8 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
         put: Callable[[I, I], I] | None, is_known: bool = True, kind: Any = None,
     ) -> Traced:  # fmt: skip
-        """An array (a `kind` of Traced) that shares memory with this one (see View); with a copy of it, if it is one of NumPy's scalars."""
+        """An array (a `kind` of Traced) that shares memory with this one (see View); with a copy of it, if it is one of
+        NumPy's scalars."""
         if self.is_scalar:
             value = self.known_value
             self = Traced(self.instruction if value is None else np.array(value), self.build, is_scalar=False)
@@ -327,6 +328,14 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             return np.square(self)  # which is int8
         return super().__pow__(other)
 
+    def __mul__(self, other: Any) -> Any:
+        if self.is_scalar and self.dtype.kind in "iu" and isinstance(other, (list, tuple)):
+            return self.__index__() * other  # as Python's integers do
+        return super().__mul__(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other if isinstance(other, (list, tuple)) else super().__rmul__(other)
+
     # -- what needs its values
     def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
         value = self.known_value
@@ -409,7 +418,7 @@ _IF = (
 
 
 class Flat(Traced):
-    """x.flat: the elements of an array in a row. To assign to them changes the array; what is taken of them is a copy."""
+    """x.flat: an array's elements in a row. To assign to them changes the array; what is taken of them is a copy."""
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(key).copy()

@@ -106,8 +106,13 @@ def _full(b: Tracing, shape: Any, fill_value: Any, dtype: Any = None, order: str
         return filled(tuple(n.__index__() for n in shape), fill_value, dtype, b)
 
 
+def _contiguous(b: Tracing, a: Any, dtype: Any = None, **_: Any) -> Any:
+    """np.ascontiguousarray and its like, which give at least one dimension."""
+    return _array(b, a, dtype, copy=False, ndmin=1)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
-    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _asarray,
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _contiguous,
     "asfortranarray": _asarray, "full": _full,
 }  # fmt: skip
 

@@ -413,9 +413,9 @@ def fix(x: Traced, out: Any = None) -> Traced:
     return xp.trunc(x)
 
 
-@implements("conj", "conjugate")
+@implements("conj", "conjugate", aliasing=True)
 def conjugate(a: Traced) -> Traced:
-    return xp.conjugate(a)
+    return xp.conjugate(a) if a.dtype.kind == "c" else a
 
 
 @implements(np.angle)

@@ -601,6 +601,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     end = None if wrap or target.ndim > 2 else target.shape[1] * target.shape[1]
     flat = target.reshape(-1)
     chosen = flat[:end:step]
+    if not np.ndim(val):
+        fill(chosen, val)
+        return
     val = array_of(target.build, val).reshape(-1)
     fill(chosen, val if val.size in (1, chosen.size) else np.resize(val, chosen.size))
 

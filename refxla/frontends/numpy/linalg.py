@@ -370,7 +370,7 @@ def _vector_norm(x: Traced, ord: Any, axis: Any, keepdims: bool) -> Traced:
         x = x.astype(np.float64)
     size = np.abs(x)
     if ord == np.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
+        return np.max(size, axis=axis, keepdims=keepdims, initial=0)
     if ord == -np.inf:
         return np.min(size, axis=axis, keepdims=keepdims)
     if ord == 0:

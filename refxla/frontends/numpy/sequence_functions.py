@@ -434,9 +434,13 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 @implements(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
     b, rank = builder_of(args), len(args)
-    return tuple(
-        np.reshape(array_of(b, x), tuple(-1 if d == n else 1 for d in range(rank))) for n, x in enumerate(args)
-    )
+    places = []
+    for x in args:
+        known = known_value(x)
+        if promoted(x) == bool and known is None:
+            raise UnsupportedError("np.ix_ of masks that are not known has no compiled form: give places, or np.where")
+        places.append(array_of(b, x) if promoted(x) != bool else array_of(b, np.flatnonzero(known)))
+    return tuple(np.reshape(x, tuple(-1 if d == n else 1 for d in range(rank))) for n, x in enumerate(places))
 
 
 def _endpoints(start: Any, stop: Any, dtype: Any) -> tuple[Any, Traced, Traced, np.dtype, Any]:

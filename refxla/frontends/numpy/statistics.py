@@ -118,7 +118,12 @@ def _quantile(
     shape = np.shape(quantiles)
     at = np.reshape(quantiles, shape + (1,) * (flat.ndim - 1))
     count: Any = np.sum(~nan, axis=-1) if skips_nan and a.dtype.kind == "f" else n
-    low, high, part = _places(at, count.astype(kind) if isinstance(count, Traced) else count, method)
+    if isinstance(count, Traced):
+        low, high, part = _places(at, count.astype(at.dtype if at.dtype.kind == "f" else kind), method)
+    else:
+        low, high, part = _places(at, count, method)
+    if scale == 1 and method == "linear" and numbers is not None and numbers.dtype.kind in "iu":
+        part = None  # it is an end
     last = count - 1
     low, high = (np.clip(v, 0, np.maximum(last, 0)) for v in (low, high))
     wide = np.broadcast_shapes(np.shape(low), shape + flat.shape[:-1])
@@ -498,7 +503,6 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     place = np.clip(place, 0, n - 1)
     b.ranges[place.instruction] = n
     kind = np.dtype(np.int64) if weights is None else promoted(weights)
-    kind = kind if kind.kind in "iufc" else np.dtype(np.float64)
     counts = array_of(b, np.zeros(n, kind)).copy()
     added: Any = np.ones((), kind) if weights is None else np.ravel(array_of(b, weights, kind))
     np.add.at(counts, place, np.where(inside, added, np.zeros((), kind)))

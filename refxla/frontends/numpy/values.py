@@ -172,6 +172,6 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 __all__ = [
     "I", "adopted", "array_of", "arrays", "builder_of", "element_type_of", "inexact", "is_nan", "known_array",
-    "known_value", "lift", "normal_axes", "normal_axis", "own_axis", "promoted", "spread", "truth", "type_alone", "weak",
-    "wrap",
+    "known_value", "lift", "normal_axes", "normal_axis", "own_axis", "promoted", "spread", "truth", "type_alone",
+    "weak", "wrap",
 ]  # fmt: skip
