@@ -190,10 +190,12 @@ UFUNCS = [u for u in (getattr(np, n) for n in sorted(dir(np))) if isinstance(u, 
 OF_ONE, OF_TWO = ([u for u in UFUNCS if u.nin == n] for n in (1, 2))
 COMPARISONS = [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal]
 REDUCTIONS = ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
-            "bitwise_xor", "fmax", "fmin", "logaddexp", "hypot", "gcd", "subtract", "divide", "logical_xor"]  # fmt: skip
+            "bitwise_xor", "fmax", "fmin", "logaddexp", "hypot", "gcd", "subtract", "divide",
+            "logical_xor"]  # fmt: skip
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "&", "|", "^", "<<", ">>"]
 METHODS = ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf", "weibull",
-           "closest_observation", "interpolated_inverted_cdf", "hazen", "median_unbiased", "normal_unbiased"]  # fmt: skip
+           "closest_observation", "interpolated_inverted_cdf", "hazen", "median_unbiased",
+           "normal_unbiased"]  # fmt: skip
 PADS = ["'constant', constant_values=number", "'edge'", "'reflect'", "'symmetric'", "'wrap'", "'maximum'", "'mean'",
         "'minimum'", "'linear_ramp', end_values=2", "'median'", "'reflect', reflect_type='odd'"]  # fmt: skip
 

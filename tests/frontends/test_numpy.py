@@ -284,6 +284,32 @@ def test_results_keep_their_values_when_arguments_are_written(device):
         np.testing.assert_array_equal(a, b)
 
 
+SHARED = [
+    lambda a: np.diag(a), lambda a: np.broadcast_to(a, (2, 2, 2)), lambda a: np.broadcast_arrays(a, a[0])[0],
+    lambda a: np.ix_(a[0], a[0])[1], lambda a: np.linalg.diagonal(a), lambda a: np.real_if_close(a),
+    lambda a: np.asfortranarray(a), lambda a: np.ascontiguousarray(a.T), lambda a: np.ascontiguousarray(a[1:]),
+    lambda a: np.asfortranarray(a.T), lambda a: np.asfortranarray(a[0]),
+    lambda a: np.meshgrid(a[0], a[1], copy=False)[0], lambda a: np.delete(a, [], 0),
+    lambda a: np.nan_to_num(a.astype(int), copy=False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", SHARED)
+def test_what_shares_memory_in_numpy_does_so_here(function):
+    """Of an array that is given, and of one whose values are known when the function is traced."""
+
+    def change(a):
+        known = np.arange(4.0).reshape(2, 2)
+        results = function(a), function(known)
+        a += 50
+        known += 50
+        return results
+
+    got, wanted = (f(np.eye(2)) for f in (refxla.compile(change, device="reference"), change))
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_grid_is_a_copy_unless_it_is_to_be_none():
     def change(x):
         grids = (

@@ -551,7 +551,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     b = a.build
     at = places_of(b, lift(b, ind, np.int64), a.size, 0, mode)
     at = b.reshape(at, (at.shape.size,))
-    values = array_of(b, v).reshape(-1)
+    values = array_of(b, v) if np.ndim(v) or isinstance(v, Traced) else array_of(b, v, a.dtype)
+    values = values.reshape(-1)
     n = at.shape.size
     if not n:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import ConvolutionDimensions, WindowDimension
 
@@ -384,7 +385,7 @@ def triu(m: Any, k: int = 0) -> Traced:
     return _triangle(m if m.ndim > 1 else np.broadcast_to(m, (m.shape[0],) * 2), k, False)
 
 
-@implements(np.diag)
+@implements(np.diag, aliasing=True)
 def diag(v: Any, k: int = 0) -> Traced:
     if v.ndim == 2:
         return np.diagonal(v, k)
@@ -431,15 +432,15 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(m.copy() if copy else m for m in grids)
 
 
-@implements(np.ix_)
+@implements(np.ix_, aliasing=True)
 def ix_(*args: Any) -> tuple[Any, ...]:
     b, rank = builder_of(args), len(args)
     places = []
     for x in args:
-        known = known_value(x)
-        if promoted(x) == bool and known is None:
+        known, is_mask = known_value(x), promoted(x).kind == "b"
+        if is_mask and known is None:
             raise UnsupportedError("np.ix_ of masks that are not known has no compiled form: give places, or np.where")
-        places.append(array_of(b, x) if promoted(x) != bool else array_of(b, np.flatnonzero(known)))
+        places.append(array_of(b, np.flatnonzero(known) if is_mask else x))
     return tuple(np.reshape(x, tuple(-1 if d == n else 1 for d in range(rank))) for n, x in enumerate(places))
 
 
@@ -535,6 +536,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Traced:
     places = obj if isinstance(obj, slice) else known_value(obj)
     if places is None:
         raise UnsupportedError("np.delete of places that are not known has no compiled form: np.where keeps the shape")
+    if isinstance(places, numpy.ndarray) and not places.size:  # an empty list has no type of its own
+        places = places.astype(np.int64)
     return np.take(a, np.delete(np.arange(a.shape[axis]), places), axis=axis)
 
 
@@ -615,7 +618,7 @@ def isneginf(x: Any, out: Any = None) -> Traced:
     return x == -np.inf
 
 
-@implements(np.real_if_close)
+@implements(np.real_if_close, aliasing=True)
 def real_if_close(a: Any, tol: float = 100) -> Traced:
     if a.dtype.kind != "c":
         return a

@@ -41,7 +41,7 @@ def _moved(
 
 def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
     """Whether NumPy reshapes an array, made by rows and then viewed, without a copy."""
-    model = _model(a)
+    model = model_of(a)
     try:
         np.reshape(model, shape, copy=False)
     except ValueError:
@@ -49,9 +49,9 @@ def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def _model(a: Traced) -> np.ndarray:
+def model_of(a: Traced) -> np.ndarray:
     """An array of NumPy's with the strides of this one; its memory is not touched."""
-    return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(_model(a.alias.of)))
+    return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(model_of(a.alias.of)))
 
 
 def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = None, **_: Any) -> Traced:
@@ -213,7 +213,7 @@ def rot90(m: Traced, k: int = 1, axes: Any = (0, 1)) -> Traced:
     return swapaxes(flip(m, second), first, second) if turns == 1 else flip(swapaxes(m, first, second), second)
 
 
-@implements(np.broadcast_to)
+@implements(np.broadcast_to, aliasing=True)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
     shape = tuple(int(n) for n in np.atleast_1d(shape)) if np.size(shape) else ()
     if np.broadcast_shapes(array.shape, shape) != shape:
@@ -222,7 +222,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
     return _moved(array, lambda x: np.broadcast_to(x, shape), lambda i: spread(b, i, shape), None)
 
 
-@implements(np.broadcast_arrays)
+@implements(np.broadcast_arrays, aliasing=True)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     b = builder_of(args)
     arrays = [array_of(b, x) for x in args]
