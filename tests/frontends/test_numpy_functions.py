@@ -1135,6 +1135,7 @@ def test_an_array_without_dimensions_has_the_axes_that_numpy_takes(function):
         (lambda x: np.select([x > 5], [x], default=-1), BYTES),
         (lambda x: (x[x > 0] ** 2).max(), MASK),
         (lambda x: np.take(x, []), FLOATS),
+        (lambda x: np.nan_to_num(x, copy=False) + x, COMPLEX),
         (lambda x: np.diff(x, n=0, prepend=-1.5), BYTES),
         (lambda x: np.polysub(x, [1, 2, 3]), np.array([1, 2], "u1")),
         (lambda x: np.polysub(x, MASK), BYTES),

@@ -21,13 +21,13 @@ def require_agreement(seed: int, device: str | None) -> None:
         pytest.fail(f"program {seed}: {reduced(finding, device).text}")
 
 
-@examples(240, phases=_WITHOUT_SHRINKING)
+@examples(200, phases=_WITHOUT_SHRINKING)
 @given(st.integers(0, 2**32 - 1))
 def test_random_programs_give_what_numpy_gives(seed):
     require_agreement(seed, "reference")
 
 
-@examples(6, phases=_WITHOUT_SHRINKING)
+@examples(4, phases=_WITHOUT_SHRINKING)
 @given(st.integers(0, 2**32 - 1))
 def test_random_programs_compiled_give_what_numpy_gives(seed):
     require_agreement(seed, None)

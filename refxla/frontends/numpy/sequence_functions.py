@@ -594,7 +594,11 @@ def sinc(x: Any) -> Traced:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Traced:
     if x.dtype.kind == "c":
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (x.real, x.imag)]
-        return wrap(x.build, x.build.complex(*(p.instruction for p in parts)))
+        numbers = wrap(x.build, x.build.complex(*(p.instruction for p in parts)))
+        if copy:
+            return numbers
+        x[...] = numbers
+        return x
     if x.dtype.kind != "f":
         return x if not copy else x.copy()
     limits = np.finfo(x.dtype)
