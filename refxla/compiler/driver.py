@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -253,10 +253,20 @@ class Reference:
         values = unflatten_all(arguments, shapes) if any(s.is_tuple for s in shapes) else list(arguments)
         inputs = [_as_array(v, s) for v, s in zip(values, shapes, strict=False)] + values[len(shapes) :]
         result = interpreter.run(self.hlo, inputs)
-        return tuple(flatten(result)) if self.hlo.entry.root.shape.is_tuple else result
+        results = [_of_its_own(r, inputs) for r in flatten(result)]
+        return tuple(results) if self.hlo.entry.root.shape.is_tuple else results[0]
 
     def __repr__(self) -> str:
         return f"<Reference {self.hlo.name}>"
+
+
+def _of_its_own(result: Any, arguments: Sequence[Any]) -> Any:
+    """A result that shares no memory with an argument, which the caller may change."""
+    if isinstance(result, np.ndarray) and any(
+        isinstance(a, np.ndarray) and np.may_share_memory(a, result) for a in arguments
+    ):
+        return result.copy()
+    return result
 
 
 def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Compiled | Reference:

@@ -27,8 +27,10 @@ from .dispatch import (
     WriteRefused,
     adopted,
     all_known,
+    casting_of,
     into,
     values_of,
+    with_type_of,
     without_out,
 )
 from .location import called_function, is_library
@@ -89,10 +91,14 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     def viewed(
         self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
-        put: Callable[[I, I], I] | None, is_known: bool = True,
+        put: Callable[[I, I], I] | None, is_known: bool = True, kind: Any = None,
     ) -> Traced:  # fmt: skip
-        """An array that shares memory with this one (see View)."""
-        traced = object.__new__(Traced)
+        """An array (a `kind` of Traced) that shares memory with this one (see View); with a copy of it, if it is one of
+        NumPy's scalars."""
+        if self.is_scalar:
+            value = self.known_value
+            self = Traced(self.instruction if value is None else np.array(value), self.build, is_scalar=False)
+        traced = object.__new__(kind or Traced)
         traced.build, traced.storage = self.build, self.storage
         traced.alias = View(self, of_array, of_instruction, put, is_known)
         traced._seen = None
@@ -226,7 +232,16 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def flat(self) -> Any:
-        return np.ravel(self)
+        b, own, size = self.build, self.shape, (self.size,)
+        known = self.known_value
+        return self.viewed(
+            lambda x: x.reshape(size), lambda i: b.reshape(i, size), lambda _, part: b.reshape(part, own),
+            known is None or known.flags.c_contiguous, Flat,
+        )  # fmt: skip
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = np.resize(value, self.size) if self.size else value
 
     @property
     def real(self) -> Traced:
@@ -284,6 +299,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         def method(*args: Any, **kwargs: Any) -> Any:
             functions = [f for f in (METHODS.get(name), getattr(np, name, None)) if f is not None]
             out, given, kwargs = without_out((self, *args), kwargs, *functions)
+            given, kwargs = with_type_of(out, functions[0], given, kwargs) if functions else (given, kwargs)
             args = given[1:]
             with Asking(self, args, kwargs):
                 if value is not None and all_known(args, kwargs):
@@ -292,7 +308,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
                     result = METHODS[name](self, *args, **kwargs)
                 else:
                     raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
-                return result if out is None else into(out, result, getattr(np.ndarray, name))
+                return result if out is None else into(out, result, getattr(np.ndarray, name), casting_of(name))
 
         return method
 
@@ -311,6 +327,14 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         if type(other) is int and other == 2 and self.dtype == bool and not self.is_scalar:
             return np.square(self)  # which is int8
         return super().__pow__(other)
+
+    def __mul__(self, other: Any) -> Any:
+        if self.is_scalar and self.dtype.kind in "iu" and isinstance(other, (list, tuple)):
+            return self.__index__() * other  # as Python's integers do
+        return super().__mul__(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other if isinstance(other, (list, tuple)) else super().__rmul__(other)
 
     # -- what needs its values
     def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
@@ -391,6 +415,13 @@ _IF = (
     "np.where(condition, x, y) chooses element by element, refxla.cond(condition, f, g, x) between functions, "
     "refxla.while_loop repeats while a condition holds, np.minimum and np.maximum compare, & and | and ~ combine"
 )
+
+
+class Flat(Traced):
+    """x.flat: an array's elements in a row. To assign to them changes the array; what is taken of them is a copy."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key).copy()
 
 
 def _is_no_number(value: Any) -> bool:

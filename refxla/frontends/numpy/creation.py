@@ -12,17 +12,18 @@ import functools
 import threading
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import BY_DTYPE
 
 from .array import Traced
-from .dispatch import Asking, adopted, all_known, values_of
+from .dispatch import ALIASING, Asking, adopted, all_known, values_of
 from .functions import filled
 from .number import KINDS, Number
 from .selection import Selection
+from .shape_functions import model_of
 from .tracing import Tracing
 from .untyped import np
 from .values import array_of, builder_of, known_array, lift, promoted
@@ -41,7 +42,8 @@ def _plain(original: Callable[..., Any], name: str) -> Callable[..., Any]:
         with Asking(args, kwargs):
             if name == "empty" or name == "empty_like":  # what is in it is not the same twice
                 return adopted(np.zeros_like(original(*args, **kwargs)), b)
-            if all_known(args, kwargs):
+            shares = original in ALIASING and builder_of(args) is not None
+            if all_known(args, kwargs) and not shares:
                 args, kwargs = values_of(args), values_of(kwargs)
             return adopted(original(*args, **kwargs), b)
 
@@ -106,9 +108,19 @@ def _full(b: Tracing, shape: Any, fill_value: Any, dtype: Any = None, order: str
         return filled(tuple(n.__index__() for n in shape), fill_value, dtype, b)
 
 
+def _contiguous(flag: Literal["C", "F"]) -> Callable[..., Any]:
+    """np.ascontiguousarray and its like: one dimension at least, and a copy, if the memory is in another order."""
+
+    def apply(b: Tracing, a: Any, dtype: Any = None, **_: Any) -> Any:
+        array = _array(b, a, dtype, copy=False, ndmin=1)
+        return array.copy() if isinstance(array, Traced) and not model_of(array).flags[flag] else array
+
+    return apply
+
+
 _OWN: dict[str, Callable[..., Any]] = {
-    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _asarray,
-    "asfortranarray": _asarray, "full": _full,
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _contiguous("C"),
+    "asfortranarray": _contiguous("F"), "full": _full,
 }  # fmt: skip
 
 

@@ -64,6 +64,8 @@ class Symbol:
         with Asking(inputs):
             if method == "at":
                 return FUNCTIONS[np.ufunc.at](ufunc, *inputs)
+            if out is not None and method in ("reduce", "accumulate", "reduceat") and options.get("dtype") is None:
+                options["dtype"] = reduced_type(ufunc, inputs[0], out[0])
             if all_known(inputs, options):
                 result = adopted(getattr(ufunc, method)(*values_of(inputs), **values_of(options)), self.build)
             else:
@@ -71,14 +73,21 @@ class Symbol:
         if out is None:
             return result
         results = result if isinstance(result, tuple) else (result,)
-        casting = options.get("casting", "same_kind")
-        outputs = tuple(r if o is None else into(o, r, ufunc, casting) for o, r in zip(out, results, strict=True))
+        casting, where = "unsafe", True  # of what is reduced; where it is asked for, it is another mask
+        if method in ("__call__", "outer"):
+            casting, where = options.get("casting", "same_kind"), options.get("where", True)
+        outputs = tuple(
+            r if o is None else into(o, r, ufunc, casting, where, fits=method == "__call__")
+            for o, r in zip(out, results, strict=True)
+        )
         return outputs if isinstance(result, tuple) else outputs[0]
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         out, args, kwargs = without_out(args, kwargs, FUNCTIONS.get(function, function), function)
+        out = out[0] if isinstance(out, tuple) else out
+        args, kwargs = with_type_of(out, function, args, kwargs)
         with Asking(args, kwargs):
             if function not in ALIASING and all_known(args, kwargs):
                 result = adopted(function(*values_of(args), **values_of(kwargs)), self.build)
@@ -88,27 +97,27 @@ class Symbol:
                 raise unsupported(function)
             if out is None:
                 return result
-            return into(out[0] if isinstance(out, tuple) else out, result, function, kwargs.get("casting", "same_kind"))
+            return into(out, result, function, kwargs.get("casting") or casting_of(function.__name__))
 
 
 def without_out(
     args: tuple[Any, ...], kwargs: dict[str, Any], *functions: Callable[..., Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The argument `out` of a call, by its name or place, and the others; `functions` say where the place is."""
-    place = next((p for p in map(_place_of_out, functions) if p is not None), len(args))
+    place = next((p for f in functions if (p := _place_of("out", f)) is not None), len(args))
     if len(args) > place:
         return args[place], (*args[:place], None, *args[place + 1 :]), kwargs
     return kwargs.get("out"), args, {k: v for k, v in kwargs.items() if k != "out"}
 
 
 @cache
-def _place_of_out(function: Callable[..., Any]) -> int | None:
-    """The place of `out` among a function's arguments; None if there is none, or that is not known."""
+def _place_of(name: str, function: Callable[..., Any]) -> int | None:
+    """The place of a parameter, as `out`, among a function's arguments; None if it has none, or that is not known."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # as C's functions may have it
         return None
-    places = (n for n, p in enumerate(parameters) if p.name == "out" and p.kind is p.POSITIONAL_OR_KEYWORD)
+    places = (n for n, p in enumerate(parameters) if p.name == name and p.kind is p.POSITIONAL_OR_KEYWORD)
     return next(places, None)
 
 
@@ -172,8 +181,53 @@ def adopted(value: Any, build: Tracing) -> Any:
     return value
 
 
+# Reductions compute with a type that their result has beside the elements', and convert that to whatever it goes to;
+# so do functions that copy elements.
+_REDUCTIONS: dict[str, np.ufunc] = {
+    name: ufunc
+    for ufunc, names in {
+        np.add: ("sum", "cumsum", "cumulative_sum", "nansum", "nancumsum", "trace", "mean"),
+        np.multiply: ("prod", "cumprod", "cumulative_prod", "nanprod", "nancumprod"),
+    }.items()
+    for name in names
+}
+_CONVERTING = {
+    *_REDUCTIONS, "max", "min", "amax", "amin", "any", "all", "var", "median", "nanmax", "nanmin", "nanmedian", "take",
+    "choose", "argmax", "argmin", "nanargmax", "nanargmin", "isposinf", "isneginf",
+}  # fmt: skip
+
+
+def casting_of(name: str) -> str:
+    """How a function, that is no ufunc, converts its result to the type of `out`."""
+    return "unsafe" if name in _CONVERTING else "no" if name == "dot" else "same_kind"
+
+
+def reduced_type(ufunc: np.ufunc, x: Any, out: Any) -> np.dtype:
+    """The type with which a reduction computes whose result goes into an array."""
+    own = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    return ufunc.resolve_dtypes((out.dtype, own, None), reduction=True, casting="unsafe")[1]
+
+
+def with_type_of(
+    out: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a function, with the type that its sums get from the array that they go to."""
+    ufunc = _REDUCTIONS.get(function.__name__)
+    if out is None or ufunc is None or not args or function.__name__ == "mean" and args[0].dtype.kind in "biu":
+        return args, kwargs
+    place = _place_of("dtype", FUNCTIONS.get(function, function))
+    if place is not None and len(args) > place:
+        given = args[place]
+        args = (*args[:place], reduced_type(ufunc, args[0], out) if given is None else given, *args[place + 1 :])
+    elif kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": reduced_type(ufunc, args[0], out)}
+    return args, kwargs
+
+
 def casting_error(function: Callable[..., Any], own: np.dtype, to: np.dtype, casting: Any = "same_kind") -> Exception:
     """NumPy's error for a result that is not cast to the type of the array that it goes to."""
+    if not isinstance(function, np.ufunc):
+        return TypeError(f"Cannot cast array data from {own!r} to {to!r} according to the rule {casting!r}")
     error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
     return error(function, casting, own, to, 0)
 
@@ -184,8 +238,12 @@ def require_cast(function: Callable[..., Any], own: np.dtype, to: np.dtype, cast
         raise casting_error(function, own, to, casting)
 
 
-def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind") -> Any:
-    """What a function gives in place: the target, which has another value from now on."""
+def into(
+    target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind", where: Any = True,
+    fits: bool = False,
+) -> Any:  # fmt: skip
+    """What a function gives in place: the target, which has another value from now on, where `where` is true. The
+    target may be larger than the result if that `fits`, as broadcasting has it."""
     is_traced = isinstance(target, Symbol)
     if not is_traced:
         raise WriteRefused(
@@ -195,5 +253,13 @@ def into(target: Any, result: Any, function: Callable[..., Any], casting: Any = 
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
     require_cast(function, result.dtype, target.dtype, casting)
+    shape = target.shape
+    if result.shape != shape and not (fits and np.broadcast_shapes(result.shape, shape) == shape):
+        shapes = (str(s).replace(" ", "") for s in (shape, result.shape))
+        raise ValueError("non-broadcastable output operand with shape {} doesn't match the broadcast shape {}".format(
+            *shapes))  # fmt: skip
+    if where is not True:
+        chosen: Any = result if isinstance(result, Symbol) else ARRAYS["of"](np.asarray(result), target.build)
+        result = xp.where(where, chosen.astype(target.dtype), target)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target

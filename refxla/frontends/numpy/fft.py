@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod, sqrt
+from math import sqrt
 from typing import Any
 
 from .array import Traced
@@ -38,14 +38,20 @@ def _transform(a: Traced, kind: str, length: tuple[int, ...], axes: tuple[int, .
     return np.moveaxis(wrap(b, transform), ends, axes)
 
 
-def _scale(norm: str | None, length: tuple[int, ...], is_inverse: bool) -> float:
-    """What the sums are multiplied by, where HLO's inverse divides by their number already."""
-    n = prod(length)
+def _scale(norm: str | None, length: tuple[int, ...], kind: str, dtype: Any) -> float:
+    """What the sums are multiplied by, where HLO's inverse divides by their number already. NumPy has the factor of the
+    dimension that comes first in the type of the array, which may be float16."""
+    is_inverse, first = kind in ("IFFT", "IRFFT"), 0 if kind == "IRFFT" else len(length) - 1
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
-    factor = {None: 1 / n if is_inverse else 1.0, "backward": 1 / n if is_inverse else 1.0, "ortho": 1 / sqrt(n),
-              "forward": 1.0 if is_inverse else 1 / n}[norm]  # fmt: skip
-    return factor * n if is_inverse else factor
+    is_whole = (norm == "forward") == is_inverse and norm != "ortho"
+    factor = 1.0
+    for d, n in enumerate(length):
+        if not is_whole:
+            part = sqrt(n) if norm == "ortho" else n
+            factor *= float(np.float16(1) / np.float16(part)) if d == first and dtype == np.float16 else 1 / part
+        factor *= n if is_inverse else 1
+    return factor
 
 
 def _scaled(a: Traced, scale: float) -> Traced:
@@ -59,8 +65,8 @@ def _one(kind: str) -> Callable[..., Any]:
         if length < 1:
             raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
         a = _length(a, axis, length // 2 + 1 if kind == "IRFFT" else length)
-        transform = _transform(a, kind, (length,), (axis,))
-        return _scaled(transform, _scale(norm, (length,), kind in ("IFFT", "IRFFT")))
+        transform = _scaled(_transform(a, kind, (length,), (axis,)), _scale(norm, (length,), kind, a.dtype))
+        return transform.astype(np.float16) if kind == "IRFFT" and a.dtype == np.float16 else transform
 
     return apply
 
@@ -102,6 +108,7 @@ def _several(kind: str) -> Callable[..., Any]:
 
     def apply(a: Traced, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Traced:
         lengths, axes = _sizes(a, s, axes, kind == "IRFFT")
+        own = a.dtype
         if not axes:
             return a
         for d, n in zip(axes, lengths, strict=True):
@@ -118,7 +125,8 @@ def _several(kind: str) -> Callable[..., Any]:
             for d, n in zip(axes[:-1], lengths[:-1], strict=True):
                 transform = _transform(transform, whole, (n,), (d,))
             transform = _transform(transform, kind, lengths[-1:], axes[-1:])
-        return _scaled(transform, _scale(norm, lengths, inverse))
+        transform = _scaled(transform, _scale(norm, lengths, kind, own))
+        return transform.astype(own) if kind == "IRFFT" and own == np.float16 and len(axes) == 1 else transform
 
     return apply
 

@@ -27,9 +27,12 @@ from .values import (  # fmt: skip
     lift,
     normal_axes,
     normal_axis,
+    own_axis,
     promoted,
     spread,
     truth,
+    type_alone,
+    weak,
     wrap,
 )
 
@@ -188,10 +191,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Traced
     b = builder_of(a, choices)
     choices = list(choices)
     n = len(choices)
-    places = wrap(b, places_of(b, lift(b, a), n, 0, mode))
+    if not np.can_cast(type_alone(a), np.int64):
+        raise TypeError(f"Cannot cast array data from {a.dtype!r} to dtype('int64') according to the rule 'safe'")
+    places = wrap(b, places_of(b, lift(b, a), n, 0, mode, ValueError("invalid entry in choice array")))
     b.ranges[places.instruction] = n
-    shape = np.broadcast_shapes(np.shape(a), *(np.shape(c) for c in choices))
-    stacked = np.stack([broadcast_to(array_of(b, c), shape) for c in choices])
+    shape, kind = np.broadcast_shapes(np.shape(a), *(np.shape(c) for c in choices)), promoted(*choices)
+    own = (array_of(b, c, np.int64) if weak(c) is int else array_of(b, c) for c in choices)
+    stacked = np.stack([broadcast_to(c.astype(kind), shape) for c in own])
     return np.take_along_axis(stacked, np.broadcast_to(places, shape)[None], axis=0)[0]
 
 
@@ -201,7 +207,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Traced:
         raise ValueError("list of cases must be same length as list of conditions")
     b = builder_of(condlist, choicelist, default)
     dtype = promoted(*choicelist, default)
-    value = array_of(b, default, dtype)
+    value = array_of(b, default, type_alone(default)).astype(dtype)  # which may not hold it
     for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
         value = xp.where(condition, array_of(b, choice, dtype), value)
     return value
@@ -260,6 +266,7 @@ def sorted_by(a: Traced, axis: int, *others: I) -> tuple[I, ...]:
 
 
 def _flat(a: Traced, axis: int | None) -> tuple[Traced, int]:
+    """An array, and the number of its dimension; as one of one dimension, if none is named."""
     return (xp.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
 
 
@@ -276,7 +283,7 @@ def sort_in_place(a: Traced, axis: int = -1, **options: Any) -> None:
 
 @implements(np.argsort, "argsort")
 def argsort(a: Traced, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Traced:
-    a, axis = _flat(a, axis)
+    a, axis = _flat(a, own_axis(axis, a.ndim))
     b = a.build
     places = sorted_by(a, axis, b.iota(S64, a.shape, axis))[1]
     b.ranges[places] = a.shape[axis]
@@ -301,7 +308,9 @@ def argpartition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, o
 @implements(np.sort_complex)
 def sort_complex(a: Traced) -> Traced:
     result = xp.sort(a)
-    return result if result.dtype.kind == "c" else result.astype(np.result_type(result.dtype, np.complex64))
+    if result.dtype.kind == "c":
+        return result
+    return result.astype(np.complex64 if result.dtype.kind in "iu" and result.dtype.itemsize < 4 else np.complex128)
 
 
 @implements(np.lexsort)
@@ -355,7 +364,7 @@ def filled(shape: Any, fill_value: Any, dtype: Any, b: Any) -> Traced:
     return Traced(spread(b, value, shape), b, is_scalar=False)
 
 
-@implements("astype")
+@implements("astype", aliasing=True)
 def astype_method(
     a: Traced, dtype: Any, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
 ) -> Traced:
@@ -363,6 +372,12 @@ def astype_method(
         raise TypeError(
             f"Cannot cast array data from {a.dtype!r} to {np.dtype(dtype)!r} according to the rule {casting!r}"
         )
+    if not copy and a.dtype == dtype:
+        return a
+    if a.known_value is not None:
+        known = known_array(a.known_value.astype(dtype), a.build)
+        known.is_scalar = a.is_scalar
+        return known
     i, b = a.instruction, a.build
     if np.dtype(dtype) == bool:
         return Traced(truth(b, i), b, is_scalar=a.is_scalar)
@@ -371,9 +386,9 @@ def astype_method(
     return Traced(b.convert(i, element_type_of(dtype)), b, is_scalar=a.is_scalar)
 
 
-@implements(np.astype)
+@implements(np.astype, aliasing=True)
 def astype(x: Traced, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Traced:
-    return astype_method(x, dtype)
+    return astype_method(x, dtype, copy=copy)
 
 
 @implements(np.round, np.around, "round")
@@ -398,14 +413,14 @@ def fix(x: Traced, out: Any = None) -> Traced:
     return xp.trunc(x)
 
 
-@implements("conj", "conjugate")
+@implements("conj", "conjugate", aliasing=True)
 def conjugate(a: Traced) -> Traced:
-    return xp.conjugate(a)
+    return xp.conjugate(a) if a.dtype.kind == "c" else a
 
 
 @implements(np.angle)
 def angle(z: Traced, deg: bool = False) -> Traced:
-    result = xp.arctan2(xp.imag(z), xp.real(z)) if z.dtype.kind == "c" else xp.arctan2(xp.zeros_like(z), z)
+    result = xp.arctan2(xp.imag(z), xp.real(z)) if z.dtype.kind == "c" else xp.arctan2(0, z)
     return result * (180 / np.pi) if deg else result
 
 

@@ -27,11 +27,26 @@ from .number import Number, applied
 from .selection import Selection
 from .tracing import Tracing
 from .untyped import np
-from .values import I, array_of, builder_of, known_value, lift, normal_axis, promoted, spread, wrap
+from .values import (
+    I,
+    array_of,
+    builder_of,
+    known_value,
+    lift,
+    normal_axis,
+    own_axis,
+    spread,
+    type_alone,
+    weak,
+    wrap,
+)
 
 
-def places_of(b: Tracing, index: I, size: int, dimension: int, mode: str = "raise") -> I:
-    """Indices (s64) counted from the beginning, of a dimension of a size; `mode` is np.take's."""
+def places_of(
+    b: Tracing, index: I, size: int, dimension: int, mode: str = "raise", error: Exception | None = None
+) -> I:
+    """Indices (s64) counted from the beginning, of a dimension of a size; `mode` is np.take's. `error` is what those
+    out of range raise that have no meaning counted from the end, either."""
     unsigned = index.shape.element_type.kind == "unsigned"
     limit, index = b.ranges.get(index), b.convert(index, S64)
     if mode == "clip":
@@ -42,8 +57,10 @@ def places_of(b: Tracing, index: I, size: int, dimension: int, mode: str = "rais
     if limit is not None and limit <= size:
         return index
     if index.shape.size:
-        inside = b.and_(b.compare(index, -size, direction="GE"), b.compare(index, size, direction="LT"))
-        b.check(inside, IndexError, f"an index is out of bounds for axis {dimension} with size {size}")
+        least = -size if error is None else 0
+        inside = b.and_(b.compare(index, least, direction="GE"), b.compare(index, size, direction="LT"))
+        error = error or IndexError(f"an index is out of bounds for axis {dimension} with size {size}")
+        b.check(inside, type(error), str(error))
     return index if unsigned else b.select(b.compare(index, 0, direction="LT"), b.add(index, size), index)
 
 
@@ -398,6 +415,8 @@ def index(a: Traced, key: Any) -> Any:
 def assign(a: Traced, key: Any, value: Any) -> None:
     """a[key] = value."""
     b = a.build
+    if a.is_scalar:
+        raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
     selection = _selection(a, key)
     if selection is not None:
         selection.write(value)
@@ -427,8 +446,6 @@ def fill(target: Traced, value: Any) -> None:
 def _fitting(b: Tracing, value: Any, dtype: numpy.dtype, shape: Sequence[int]) -> I:
     """A value of a type and shape that is assigned to elements: converted, and broadcast."""
     shape = tuple(shape)
-    if np.dtype(dtype).kind not in "c" and not isinstance(value, Number) and promoted(value).kind == "c":
-        value = np.real(value) if isinstance(value, Traced) else value
     source = lift(b, value, dtype)
     own = source.shape.dimensions
     while len(own) > len(shape) and own[0] == 1:
@@ -446,11 +463,14 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     b = builder_of(a, indices)
     assert b is not None
     a = array_of(b, a)
+    axis = own_axis(axis, a.ndim)
     if axis is None:
         a, axis = a.reshape(a.size), 0
     axis = normal_axis(axis, a.ndim)
     numbers = known_value(indices)
     if numbers is not None:
+        if not numbers.size and isinstance(indices, (list, tuple)):  # which has no type of its own
+            numbers = numbers.astype(np.int64)
         size = a.shape[axis]
         where = (
             _known_places(numbers, size, axis) if mode == "raise"
@@ -459,7 +479,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         at = lift(b, where.astype(np.int64))
     else:
         positions = array_of(b, indices)
-        if positions.dtype.kind not in "iu":
+        if not np.can_cast(positions.dtype, np.int64) or positions.dtype == bool:
             raise TypeError(
                 f"Cannot cast array data from {positions.dtype!r} to dtype('int64') according to the rule 'safe'"
             )
@@ -531,7 +551,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     b = a.build
     at = places_of(b, lift(b, ind, np.int64), a.size, 0, mode)
     at = b.reshape(at, (at.shape.size,))
-    values = array_of(b, v).reshape(-1)
+    values = array_of(b, v) if np.ndim(v) or isinstance(v, Traced) else array_of(b, v, a.dtype)
+    values = values.reshape(-1)
     n = at.shape.size
     if not n:
         return
@@ -544,10 +565,13 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @implements(np.copyto, aliasing=True)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     target = _target(dst, "np.copyto")
-    if isinstance(src, Traced) and not np.can_cast(src.dtype, target.dtype, casting):
-        raise TypeError(
-            f"Cannot cast array data from {src.dtype!r} to {target.dtype!r} according to the rule {casting!r}"
-        )
+    kind = type_alone(src)
+    is_weak = weak(src) is int and target.dtype.kind in "iu"  # it counts whether the type has the number
+    if not is_weak and not np.can_cast(kind, target.dtype, casting):
+        what = "array data" if np.ndim(src) else "scalar"
+        raise TypeError(f"Cannot cast {what} from {kind!r} to {target.dtype!r} according to the rule {casting!r}")
+    if casting == "unsafe" and isinstance(src, Number):
+        src = array_of(target.build, src, type_alone(src))
     if where is True:
         fill(target, src)
         return
@@ -558,9 +582,12 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 @implements(np.putmask, aliasing=True)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     target = _target(a, "np.putmask")
+    if np.size(mask) != target.size:
+        raise ValueError("putmask: mask and data must be the same size")
     values = array_of(target.build, values)
     if values.size != target.size:
         values = np.resize(values, target.size)
+    mask = np.reshape(array_of(target.build, mask, bool), target.shape)
     fill(target, np.where(mask, values.reshape(target.shape).astype(target.dtype), target))
 
 
@@ -575,6 +602,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     end = None if wrap or target.ndim > 2 else target.shape[1] * target.shape[1]
     flat = target.reshape(-1)
     chosen = flat[:end:step]
+    if not np.ndim(val):
+        fill(chosen, val)
+        return
     val = array_of(target.build, val).reshape(-1)
     fill(chosen, val if val.size in (1, chosen.size) else np.resize(val, chosen.size))
 
@@ -596,34 +626,52 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
     target, name = a, f"np.{ufunc.__name__}.at"
     if not isinstance(target, Traced):
         raise UnsupportedError(f"{name} would change an array of NumPy's in place: begin with x = np.array(x)")
-    b = target.build
-    if ufunc is np.subtract:
-        ufunc, values = np.add, -array_of(b, values, None if isinstance(values, Traced) else target.dtype)
+    if target.is_scalar:
+        raise TypeError("first operand must be array")
     if values is None:
         raise UnsupportedError(
             f"{name} has no compiled form: x[i] = np.{ufunc.__name__}(x[i]), if no index comes twice"
         )
-    opcode = _COMBINERS.get(ufunc)
+    opcode = "add" if ufunc is np.subtract else _COMBINERS.get(ufunc)
     if opcode is None:
         raise UnsupportedError(
             f"{name} has no compiled form, since it is not the same in every order: "
             f"x[i] = np.{ufunc.__name__}(x[i], v), if no index comes twice"
         )
-    opcode = (
-        {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}.get(opcode, opcode)
-        if (target.dtype == bool)
-        else opcode
-    )
-    if not isinstance(values, Number) and not np.can_cast(promoted(target, values), target.dtype, "same_kind"):
-        raise TypeError(f"Cannot cast ufunc '{ufunc.__name__}' output from {promoted(target, values)!r} to "
-                        f"{target.dtype!r} with casting rule 'same_kind'")  # fmt: skip
+    b, own, kind = target.build, target.dtype, type_alone(values)
+    ufunc.resolve_dtypes((own, kind, None))  # NumPy's TypeError where the ufunc has no such types
+    if not _adds_up(ufunc, own, np.result_type(own, kind)):
+        raise UnsupportedError(
+            f"{name} of {own} with {kind} has no compiled form, since NumPy converts each result to {own}: convert the "
+            f"values first, values.astype({own.name!r})"
+        )
+    values = array_of(b, array_of(b, values, kind), own)
+    if ufunc is np.subtract:
+        ufunc, values = np.add, np.negative(values)
+    if own.kind == "b":
+        opcode = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}.get(opcode, opcode)
     selection = _selection(target, indices)
     if selection is not None:
         selection.write(ufunc(selection, values))
         return
     view, places = parse(target, indices).of(target)
     if places is None:
-        fill(view, ufunc(view, values))
+        result = ufunc(view, values)
+        if result.shape != view.shape:
+            raise ValueError("array is not broadcastable to correct shape")
+        fill(view, result)
         return
-    updates = _fitting(b, values, target.dtype, places.shape)
+    updates = _fitting(b, values, own, places.shape)
     view.assign(places.write(b, view.instruction, updates, reducer(opcode, updates.shape.element_type)))
+
+
+def _adds_up(ufunc: numpy.ufunc, own: numpy.dtype, wide: numpy.dtype) -> bool:
+    """Whether a ufunc that computes with a type gives the same, but for rounding, if it computes with an array's own
+    one: whether it is converted after each step or all values are before them."""
+    if ufunc in (np.logical_and, np.logical_or):
+        return own.kind == "b"
+    if own == wide:
+        return True
+    if own.kind in "iu" and wide.kind in "iu":  # whose sums and products are those of their last bits
+        return ufunc not in (np.maximum, np.minimum)
+    return own.kind in "fc" and wide.kind == own.kind

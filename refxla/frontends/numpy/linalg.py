@@ -18,7 +18,7 @@ from refxla_spec.types import BY_DTYPE, Shape
 from .array import Traced
 from .dispatch import implements
 from .untyped import np
-from .values import array_of, arrays, normal_axes, promoted, wrap
+from .values import array_of, arrays, normal_axes, wrap
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -59,10 +59,12 @@ def _identity(a: Traced, batch: Sequence[int], rows: int, columns: int) -> Trace
 
 
 def _kind(*dtypes: numpy.dtype) -> numpy.dtype:
-    dtype = np.result_type(*dtypes)
-    if dtype == np.float16 or dtype.name == "bfloat16":
-        raise TypeError(f"array type {dtype.name} is unsupported in linalg")
-    return dtype if dtype in (np.float32, np.complex64, np.complex128) else np.dtype(np.float64)
+    """The type with which matrices of these types are computed together; integers are float64 before that."""
+    for dtype in dtypes:
+        if dtype == np.float16 or dtype.name == "bfloat16":
+            raise TypeError(f"array type {dtype.name} is unsupported in linalg")
+    own = (t if t in (np.float32, np.complex64, np.complex128) else np.dtype(np.float64) for t in dtypes)
+    return np.result_type(*own)
 
 
 def _real(a: Any) -> numpy.dtype:
@@ -115,7 +117,7 @@ def _broadcast_batches(a: Traced, c: Traced) -> tuple[Traced, Traced]:
 @implements(np.linalg.solve)
 def solve(a: Any, b: Any) -> Traced:
     a, right = arrays(a, b)
-    kind = _kind(promoted(a, right))
+    kind = _kind(a.dtype, right.dtype)
     a, right = _matrices(a, True).astype(kind), right.astype(kind)
     is_vector = right.ndim == 1
     right = right[:, None] if is_vector else right
@@ -257,9 +259,9 @@ def svdvals(x: Any, /) -> Traced:
 
 @implements(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Traced:
-    a = _matrices(np.conjugate(a))
-    if not a.size:
+    if a.ndim > 1 and not a.size:  # of its own type
         return np.zeros_like(a, shape=(*a.shape[:-2], a.shape[-1], a.shape[-2]))
+    a = _matrices(np.conjugate(a))
     if rcond is None:
         rcond = 1e-15 if rtol is np._NoValue else max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
     u, s, vh = svd(a, full_matrices=False)
@@ -280,7 +282,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     s = np.abs(eigvalsh(A)) if hermitian else svd(A, compute_uv=False)
     if tol is None:
         factor = max(A.shape[-2:]) * np.finfo(s.dtype).eps if rtol is None else rtol
-        tol = np.max(s, axis=-1, keepdims=True) * factor
+        tol = np.max(s, axis=-1, keepdims=True, initial=0) * factor
     elif np.ndim(tol):
         tol = tol[..., None]
     return np.sum(s > tol, axis=-1)
@@ -289,7 +291,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 @implements(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, ...]:
     a, right = arrays(a, b)
-    kind = _kind(promoted(a, right))
+    kind = _kind(a.dtype, right.dtype)
     a, right = _matrices(a).astype(kind), right.astype(kind)
     is_vector = right.ndim == 1
     right = right[:, None] if is_vector else right
@@ -368,7 +370,7 @@ def _vector_norm(x: Traced, ord: Any, axis: Any, keepdims: bool) -> Traced:
         x = x.astype(np.float64)
     size = np.abs(x)
     if ord == np.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
+        return np.max(size, axis=axis, keepdims=keepdims, initial=0)
     if ord == -np.inf:
         return np.min(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -398,7 +400,8 @@ def _matrix_norm(x: Traced, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
         raise ValueError("Invalid norm order for matrices.")
     inner, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     total = np.sum(np.abs(x), axis=inner, keepdims=True)
-    norms = (np.max if ord > 0 else np.min)(total, axis=other, keepdims=True)
+    start = {"initial": 0} if ord > 0 else {}
+    norms = (np.max if ord > 0 else np.min)(total, axis=other, keepdims=True, **start)
     return norms if keepdims else np.squeeze(norms, axis=axes)
 
 

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
@@ -15,7 +16,7 @@ from .advice import unsupported
 from .array import Traced
 from .dispatch import implements, xp
 from .tracing import Tracing
-from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, spread, truth, wrap
+from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, own_axis, spread, truth, wrap
 
 REDUCERS: dict[np.ufunc, str] = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",
             np.logical_and: "and", np.logical_or: "or", np.bitwise_and: "and", np.bitwise_or: "or",
@@ -75,7 +76,7 @@ def reduce_by(
 ) -> Traced:  # fmt: skip
     if ufunc is np.subtract:
         raise unsupported(ufunc, ".reduce")
-    b, opcode, axes = x.build, REDUCERS[ufunc], normal_axes(axis, x.ndim)
+    b, opcode, axes = x.build, REDUCERS[ufunc], normal_axes(own_axis(axis, x.ndim), x.ndim)
     logical = ufunc in (np.logical_and, np.logical_or)
     value = truth(b, x.instruction) if logical else x.instruction
     own = value.shape.element_type.array_dtype
@@ -112,6 +113,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     if dtype is None and ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     value = _converted(ufunc, value, b, dtype)
+    axis = own_axis(axis, x.ndim)
     if axis is None:
         value, axis = b.reshape(value, (x.size,)), 0
     axis = normal_axis(axis, value.shape.rank)
@@ -198,7 +200,7 @@ def _cumulative(ufunc: np.ufunc) -> Callable[..., Any]:
         result = accumulate_by(ufunc, x, axis, dtype)
         if not include_initial:
             return result
-        axis = normal_axis(axis, x.ndim)
+        axis = normal_axis(axis, result.ndim)
         shape = tuple(1 if d == axis else n for d, n in enumerate(result.shape))
         return xp.concatenate([np.full(shape, ufunc.identity, result.dtype), result], axis=axis)
 
@@ -213,7 +215,7 @@ def _count(a: Traced, axis: Any, where: Any, keepdims: bool) -> Any:
     """How many elements each result is made of."""
     if where is True or not is_given(where):
         return prod(a.shape[d] for d in normal_axes(axis, a.ndim))
-    return xp.sum(xp.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
+    return xp.sum(xp.broadcast_to(array_of(a.build, where, bool), a.shape), axis=axis, keepdims=keepdims)
 
 
 def _divided(total: Traced, count: Any) -> Traced:
@@ -241,15 +243,19 @@ def var(
         ddof = correction
     count = _count(a, axis, where, keepdims is True)
     own = np.dtype(dtype) if dtype is not None else (np.dtype(np.float64) if a.dtype.kind in "biu" else a.dtype)
+    if own.kind in "biu":
+        raise UnsupportedError(f"np.var and np.std with dtype={own.name!r} have no compiled form: convert the result")
+    result = own if dtype is not None else np.zeros((), own).real.dtype
     wide = np.dtype(np.float32) if own == np.float16 else own
     middle = mean if is_given(mean) else FUNCTION_MEAN(a, axis, wide, keepdims=True, where=where)
-    d = a.astype(wide) - middle
+    # (Of complex numbers NumPy converts the mean alone to a type that is not complex.)
+    d = (a if a.dtype.kind == "c" and wide.kind != "c" else a.astype(wide)) - middle
     d = np.real(d * np.conjugate(d)) if d.dtype.kind == "c" else d * d
     total = reduce_by(np.add, d, axis, None, keepdims is True, None, where)
     rest = max(count - ddof, 0) if isinstance(count, int) else np.maximum(count - ddof, 0)
     if not isinstance(rest, Traced):
-        return (total / np.asarray(rest, total.dtype)).astype(np.zeros((), own).real.dtype)
-    return (total / rest.astype(total.dtype)).astype(np.zeros((), own).real.dtype)
+        return (total / np.asarray(rest, total.dtype)).astype(result)
+    return (total / rest.astype(total.dtype)).astype(result)
 
 
 FUNCTION_MEAN = mean
@@ -277,6 +283,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = w.reshape(tuple(a.shape[d] if d in axes else 1 for d in range(a.ndim)))
     w = xp.broadcast_to(w, a.shape)
     scale = xp.sum(w, axis=axis, dtype=dtype, **keep)
+    b.check(array_of(b, scale != 0).instruction, ZeroDivisionError, "Weights sum to zero, can't be normalized")
     result = xp.sum(xp.multiply(a.astype(dtype), w.astype(dtype)), axis=axis, **keep) / scale
     return (result, np.broadcast_to(scale, result.shape)) if returned else result
 
@@ -304,6 +311,7 @@ def arg_extreme(opcode: str) -> Callable[..., Any]:
             if not a.size:
                 return apply(a.real, axis, keepdims=keepdims)
             return xp.argmax(_is_extreme(a, opcode, axis), axis=axis, keepdims=keepdims)
+        axis = own_axis(axis, a.ndim)
         if axis is None:
             a = a.reshape(a.size)
         d = normal_axis(0 if axis is None else axis, a.ndim)

@@ -67,6 +67,7 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
             return self._reduced(ufunc, *inputs[1:], **options)
         if method != "__call__" or options:
             raise self.unknown_size(f"an operand of np.{ufunc.__name__}.{method}")
+        inputs = tuple(self._of_each(x) for x in inputs)
         for x in (*inputs, *(out or ())):
             if isinstance(x, Selection):
                 if x.ndim != self.ndim or not same(x.mask.instruction, self.mask.instruction):
@@ -84,6 +85,17 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
         require_cast(ufunc, result.dtype, target.dtype)
         target.array = result.astype(target.dtype).array
         return target
+
+    def _of_each(self, x: Any) -> Any:
+        """An operand without a first dimension of one element, which goes with however many the selection has."""
+        if isinstance(x, Selection) or not 0 < np.ndim(x) == self.ndim or np.shape(x)[0] != 1:
+            return x
+        return array_of(self.build, x).reshape(np.shape(x)[1:])
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int and other == 2 and self.dtype == bool:
+            return np.square(self)  # which is int8
+        return super().__pow__(other)
 
     def astype(self, dtype: Any, **_: Any) -> Selection:
         return Selection(self.array.astype(dtype), self.mask)

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import ConvolutionDimensions, WindowDimension
 
 from .array import Traced
 from .dispatch import WriteRefused, implements
 from .untyped import np
-from .values import I, array_of, builder_of, inexact, known_value, lift, normal_axes, normal_axis, promoted, wrap
+from .values import (
+    I,
+    array_of,
+    builder_of,
+    inexact,
+    known_value,
+    lift,
+    normal_axes,
+    normal_axis,
+    promoted,
+    type_alone,
+    wrap,
+)
 
 # -- differences and integrals
 
@@ -24,6 +37,8 @@ def _at(axis: int, key: Any) -> tuple[Any, ...]:
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Traced:
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
+    if not n:  # whatever else is given
+        return a
     axis = normal_axis(axis, np.ndim(a))
     a = array_of(builder_of(a, prepend, append), a)
     parts: list[Any] = []
@@ -47,10 +62,10 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Traced:
     flat = np.ravel(array_of(builder_of(ary, to_end, to_begin), ary))
     differences = flat[1:] - flat[:-1]
     for name, ends in (("to_begin", to_begin), ("to_end", to_end)):
-        if ends is not None and not np.can_cast(promoted(np.ravel(ends)), flat.dtype, "same_kind"):
+        if ends is not None and not np.can_cast(type_alone(ends), flat.dtype, "same_kind"):
             raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
-    parts = [*([np.ravel(to_begin)] if to_begin is not None else []), differences,
-             *([np.ravel(to_end)] if to_end is not None else [])]  # fmt: skip
+    parts = [ends if ends is differences else np.ravel(array_of(flat.build, ends))
+             for ends in (to_begin, differences, to_end) if ends is not None]  # fmt: skip
     return np.concatenate(parts).astype(differences.dtype) if len(parts) > 1 else differences
 
 
@@ -74,6 +89,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     b = builder_of(f, varargs)
     f = array_of(b, f)
     axes = normal_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), f.ndim)
+    if not axes:
+        return ()
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError("invalid number of arguments")
     spacing: Sequence[Any] = varargs or (1.0,)
@@ -147,7 +164,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         left = right = None
     n = xp.shape[0]
     if n == 1:
-        inside = np.broadcast_to(fp[0], x.shape)
+        inside = np.broadcast_to(fp[0], x.shape)  # of NaN, too
     else:
         k = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
         low, high = fp[k], fp[k + 1]
@@ -159,7 +176,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = np.where(x == xp[n - 1], fp[n - 1], inside)
     inside = np.where(x < xp[0], fp[0] if left is None else left, inside)
     inside = np.where(x > xp[n - 1], fp[n - 1] if right is None else right, inside)
-    return np.where(np.isnan(x), x, inside)
+    return inside if n == 1 else np.where(np.isnan(x), x, inside)
 
 
 # -- convolutions
@@ -268,15 +285,22 @@ def polyval(p: Any, x: Any) -> Traced:
 
 @implements(np.polyadd)
 def polyadd(a1: Any, a2: Any) -> Traced:
+    x, y = _of_one_length(a1, a2)
+    return x + y
+
+
+def _of_one_length(a1: Any, a2: Any) -> tuple[Traced, Traced]:
+    """Two polynomials, the shorter one with zeros before it."""
     b = builder_of(a1, a2)
     x, y = (np.atleast_1d(array_of(b, v)) for v in (a1, a2))
     n = max(x.size, y.size)
-    return np.pad(x, (n - x.size, 0)) + np.pad(y, (n - y.size, 0))
+    return np.pad(x, (n - x.size, 0)), np.pad(y, (n - y.size, 0))
 
 
 @implements(np.polysub)
 def polysub(a1: Any, a2: Any) -> Traced:
-    return polyadd(a1, np.negative(a2))
+    x, y = _of_one_length(a1, a2)
+    return x - y
 
 
 @implements(np.polymul)
@@ -315,11 +339,12 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Traced:
 @implements(np.vander)
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Traced:
     n = x.shape[0] if N is None else N
-    powers = [np.ones_like(x, dtype=np.result_type(x.dtype, int))]
+    kind = np.result_type(x.dtype, int)
+    powers = [np.ones_like(x, dtype=kind)]
     for _ in range(1, n):
         powers.append(powers[-1] * x)
     columns = powers[:n] if increasing else powers[:n][::-1]
-    return np.stack(columns, axis=-1) if n else np.zeros_like(x, shape=(x.shape[0], 0))
+    return np.stack(columns, axis=-1) if n else np.zeros_like(x, kind, shape=(x.shape[0], 0))
 
 
 @implements(np.polyfit)
@@ -360,7 +385,7 @@ def triu(m: Any, k: int = 0) -> Traced:
     return _triangle(m if m.ndim > 1 else np.broadcast_to(m, (m.shape[0],) * 2), k, False)
 
 
-@implements(np.diag)
+@implements(np.diag, aliasing=True)
 def diag(v: Any, k: int = 0) -> Traced:
     if v.ndim == 2:
         return np.diagonal(v, k)
@@ -391,7 +416,7 @@ def diag_indices_from(arr: Any) -> Any:
     return np.diag_indices(arr.shape[0], arr.ndim)
 
 
-@implements(np.meshgrid)
+@implements(np.meshgrid, aliasing=True)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     b, rank = builder_of(xi), len(xi)
     if indexing not in ("xy", "ij"):
@@ -401,18 +426,22 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         np.reshape(array_of(b, x), tuple(-1 if d == at else 1 for d in range(rank)))
         for x, at in zip(xi, places, strict=True)
     ]
-    if sparse:
-        return tuple(grids)
-    shape = np.broadcast_shapes(*(m.shape for m in grids))
-    return tuple(np.broadcast_to(m, shape).copy() for m in grids)
+    if not sparse:
+        shape = np.broadcast_shapes(*(m.shape for m in grids))
+        grids = [np.broadcast_to(m, shape) for m in grids]
+    return tuple(m.copy() if copy else m for m in grids)
 
 
-@implements(np.ix_)
+@implements(np.ix_, aliasing=True)
 def ix_(*args: Any) -> tuple[Any, ...]:
     b, rank = builder_of(args), len(args)
-    return tuple(
-        np.reshape(array_of(b, x), tuple(-1 if d == n else 1 for d in range(rank))) for n, x in enumerate(args)
-    )
+    places = []
+    for x in args:
+        known, is_mask = known_value(x), promoted(x).kind == "b"
+        if is_mask and known is None:
+            raise UnsupportedError("np.ix_ of masks that are not known has no compiled form: give places, or np.where")
+        places.append(array_of(b, np.flatnonzero(known) if is_mask else x))
+    return tuple(np.reshape(x, tuple(-1 if d == n else 1 for d in range(rank))) for n, x in enumerate(places))
 
 
 def _endpoints(start: Any, stop: Any, dtype: Any) -> tuple[Any, Traced, Traced, np.dtype, Any]:
@@ -507,6 +536,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Traced:
     places = obj if isinstance(obj, slice) else known_value(obj)
     if places is None:
         raise UnsupportedError("np.delete of places that are not known has no compiled form: np.where keeps the shape")
+    if isinstance(places, numpy.ndarray) and not places.size:  # an empty list has no type of its own
+        places = places.astype(np.int64)
     return np.take(a, np.delete(np.arange(a.shape[axis]), places), axis=axis)
 
 
@@ -526,8 +557,12 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     modes = (mode,) * len(dims) if isinstance(mode, str) else tuple(mode)
     pairs = list(zip(multi_index, dims, modes, strict=True))
     total: Any = 0
+    b = builder_of(multi_index)
     for index, n, how in pairs if order == "C" else reversed(pairs):
-        total = total * n + np.take(array_of(builder_of(multi_index), np.arange(n)), index, mode=how)
+        index = array_of(b, index)
+        if index.dtype.kind not in "iu":
+            raise TypeError("only int indices permitted")
+        total = total * n + np.take(array_of(b, np.arange(n)), index.astype(np.int64), mode=how)
     return total
 
 
@@ -559,7 +594,11 @@ def sinc(x: Any) -> Traced:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Traced:
     if x.dtype.kind == "c":
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (x.real, x.imag)]
-        return wrap(x.build, x.build.complex(*(p.instruction for p in parts)))
+        numbers = wrap(x.build, x.build.complex(*(p.instruction for p in parts)))
+        if copy:
+            return numbers
+        x[...] = numbers
+        return x
     if x.dtype.kind != "f":
         return x if not copy else x.copy()
     limits = np.finfo(x.dtype)
@@ -583,7 +622,7 @@ def isneginf(x: Any, out: Any = None) -> Traced:
     return x == -np.inf
 
 
-@implements(np.real_if_close)
+@implements(np.real_if_close, aliasing=True)
 def real_if_close(a: Any, tol: float = 100) -> Traced:
     if a.dtype.kind != "c":
         return a

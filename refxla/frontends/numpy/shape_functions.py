@@ -15,7 +15,19 @@ from refxla_spec.types import BY_DTYPE, S64, Shape
 from .array import Traced
 from .dispatch import FUNCTIONS, implements, xp
 from .number import Number
-from .values import I, array_of, builder_of, known_value, lift, normal_axes, normal_axis, promoted, spread, wrap
+from .values import (
+    I,
+    array_of,
+    builder_of,
+    known_value,
+    lift,
+    normal_axes,
+    normal_axis,
+    own_axis,
+    promoted,
+    spread,
+    wrap,
+)
 
 # -- views
 
@@ -29,7 +41,7 @@ def _moved(
 
 def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
     """Whether NumPy reshapes an array, made by rows and then viewed, without a copy."""
-    model = _model(a)
+    model = model_of(a)
     try:
         np.reshape(model, shape, copy=False)
     except ValueError:
@@ -37,9 +49,9 @@ def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def _model(a: Traced) -> np.ndarray:
+def model_of(a: Traced) -> np.ndarray:
     """An array of NumPy's with the strides of this one; its memory is not touched."""
-    return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(_model(a.alias.of)))
+    return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(model_of(a.alias.of)))
 
 
 def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = None, **_: Any) -> Traced:
@@ -71,10 +83,17 @@ def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
     return Traced(a.build.reshape(a.instruction, shape), a.build, is_scalar=False)
 
 
-@implements(np.copy, "copy", "__copy__")
-def copied(a: Traced, order: str = "K", subok: bool = False) -> Traced:
+@implements("copy", "__copy__")
+def copied(a: Traced, order: str = "K") -> Traced:
     value = a.known_value
     return Traced(a.instruction if value is None else value.copy(), a.build, is_scalar=a.is_scalar)
+
+
+@implements(np.copy)
+def copy(a: Traced, order: str = "K", subok: bool = False) -> Traced:
+    result = copied(a)
+    result.is_scalar = False
+    return result
 
 
 implements("reshape", aliasing=True)(reshape)
@@ -160,6 +179,7 @@ def expand_dims(a: Traced, axis: Any) -> Traced:
 
 @implements(np.squeeze, "squeeze", aliasing=True)
 def squeeze(a: Traced, axis: Any = None) -> Traced:
+    axis = own_axis(axis, a.ndim)
     axes = tuple(d for d, n in enumerate(a.shape) if n == 1) if axis is None else normal_axes(axis, a.ndim)
     if any(a.shape[d] != 1 for d in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
@@ -193,7 +213,7 @@ def rot90(m: Traced, k: int = 1, axes: Any = (0, 1)) -> Traced:
     return swapaxes(flip(m, second), first, second) if turns == 1 else flip(swapaxes(m, first, second), second)
 
 
-@implements(np.broadcast_to)
+@implements(np.broadcast_to, aliasing=True)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
     shape = tuple(int(n) for n in np.atleast_1d(shape)) if np.size(shape) else ()
     if np.broadcast_shapes(array.shape, shape) != shape:
@@ -202,7 +222,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
     return _moved(array, lambda x: np.broadcast_to(x, shape), lambda i: spread(b, i, shape), None)
 
 
-@implements(np.broadcast_arrays)
+@implements(np.broadcast_arrays, aliasing=True)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     b = builder_of(args)
     arrays = [array_of(b, x) for x in args]
@@ -523,6 +543,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Traced:
             "np.repeat(x, 3) has one, and so has x[places]"
         )
     a = array_of(builder_of(a, repeats), a)
+    axis = own_axis(axis, a.ndim)
     if axis is None:
         a, axis = reshape_value(a, (a.size,)), 0
     axis = normal_axis(axis, a.ndim)
@@ -617,10 +638,8 @@ def _padded_by_values(array: Traced, widths: np.ndarray, mode: Any, **options: A
             edge = xp.take(array, [0 if which == 0 else array.shape[d] - 1], axis=d)
             if mode == "linear_ramp":
                 end = _ends(options.get("end_values", 0), d, rank)[which]
-                steps = np.arange(width)[:: 1 if which == 0 else -1] / width
-                steps = steps.reshape(tuple(width if k == d else 1 for k in range(rank)))
-                ramp = end + (edge.astype(np.float64) - end) * steps
-                ends.append((xp.trunc(ramp) if array.dtype.kind in "iu" else ramp).astype(array.dtype))
+                ramp = xp.linspace(end, xp.squeeze(edge, d), width, endpoint=False, dtype=array.dtype, axis=d)
+                ends.append(ramp if which == 0 else xp.flip(ramp, d))
                 continue
             length = options.get("stat_length")
             count = array.shape[d] if length is None else int(np.broadcast_to(length, (rank, 2))[d][which])

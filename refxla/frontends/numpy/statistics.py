@@ -11,7 +11,7 @@ from .array import Traced
 from .dispatch import implements
 from .reduction_functions import is_given
 from .untyped import np
-from .values import array_of, builder_of, known_value, normal_axes, promoted
+from .values import array_of, builder_of, known_value, normal_axes, own_axis, promoted
 
 # -- quantiles
 
@@ -90,13 +90,15 @@ def _quantile(
         raise TypeError("a must be an array of real numbers")
     numbers = known_value(q)
     is_number = isinstance(q, (int, float)) and not isinstance(q, Traced)
+    if skips_nan and not a.size:  # whatever q is
+        return np.nanmean(a, axis=axis, keepdims=keepdims)
     kind = np.dtype(np.float64)
     if a.dtype.kind == "f":
         kind = a.dtype
     quantiles: Any
     if numbers is not None:
         quantiles = (
-            numbers.astype(np.float64) / scale
+            (numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)) / scale
             if a.dtype.kind != "f"
             else (np.true_divide(numbers, a.dtype.type(scale)) if scale != 1 else numbers)
         )
@@ -116,7 +118,12 @@ def _quantile(
     shape = np.shape(quantiles)
     at = np.reshape(quantiles, shape + (1,) * (flat.ndim - 1))
     count: Any = np.sum(~nan, axis=-1) if skips_nan and a.dtype.kind == "f" else n
-    low, high, part = _places(at, count.astype(kind) if isinstance(count, Traced) else count, method)
+    if isinstance(count, Traced):
+        low, high, part = _places(at, count.astype(at.dtype if at.dtype.kind == "f" else kind), method)
+    else:
+        low, high, part = _places(at, count, method)
+    if scale == 1 and method == "linear" and numbers is not None and numbers.dtype.kind in "iu":
+        part = None  # it is an end
     last = count - 1
     low, high = (np.clip(v, 0, np.maximum(last, 0)) for v in (low, high))
     wide = np.broadcast_shapes(np.shape(low), shape + flat.shape[:-1])
@@ -177,9 +184,11 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Traced:
-    if a.dtype.kind != "f":
+    if a.dtype.kind not in "fc":
         return np.median(a, axis=axis, keepdims=keepdims is True)
     flat, axes = _joined_axes(a, axis)
+    if not flat.shape[-1]:
+        return _with_reduced_axes(np.mean(flat, axis=-1), axes, a.ndim, keepdims)
     in_order, count = np.sort(flat, axis=-1), np.sum(~np.isnan(flat), axis=-1)
     low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, max(0, flat.shape[-1] - 1))
     pair = np.take_along_axis(in_order, np.stack([low, high], axis=-1), axis=-1)
@@ -216,6 +225,8 @@ def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable
         if a.dtype.kind != "f":
             return function(a, axis=axis, keepdims=keepdims is True, **_stated_options(options))
         extremes = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_stated_options(options))
+        if is_given(options.get("initial")):
+            return extremes
         every = np.all(np.isnan(a), axis=axis, keepdims=keepdims is True)
         return np.where(every, np.asarray(np.nan, a.dtype), extremes)
 
@@ -228,7 +239,7 @@ implements(np.nanmin)(_extreme_without_nan(np.min, np.inf))
 
 def _arg_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
     def apply(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        if a.dtype.kind == "f":
+        if a.dtype.kind in "fc":
             every = np.all(np.isnan(a), axis=axis)
             a.build.check((~every).instruction, ValueError, "All-NaN slice encountered")
         return function(_filled(a, value), axis=axis, keepdims=keepdims is True)
@@ -240,22 +251,37 @@ implements(np.nanargmax)(_arg_without_nan(np.argmax, -np.inf))
 implements(np.nanargmin)(_arg_without_nan(np.argmin, np.inf))
 
 
+def _chosen_numbers(a: Any, where: Any) -> Any:
+    """Where an array has numbers, and `where` chooses them."""
+    some = True if a.dtype.kind not in "fc" else ~np.isnan(a)
+    if where is True or not is_given(where):
+        return some
+    where = array_of(a.build, where, bool)
+    return where if some is True else some & where
+
+
 @implements(np.nanmean)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-    if a.dtype.kind not in "fc":
-        return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims is True)
-    return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims is True, where=~np.isnan(a))
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    if a.dtype.kind in "fc":
+        axis = own_axis(axis, a.ndim)
+    return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims is True, where=_chosen_numbers(a, where))
 
 
 def _spread_without_nan(function: Callable[..., Any]) -> Callable[..., Any]:
     def apply(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, **_: Any
-    ) -> Any:
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+        where: Any = True, mean: Any = None, correction: Any = None,
+    ) -> Any:  # fmt: skip
+        some, ddof = _chosen_numbers(a, where), correction if is_given(correction) else ddof
+        options = {"mean": mean} if is_given(mean) else {}
+        if a.dtype.kind in "fc":
+            axis = own_axis(axis, a.ndim)
+        values = function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True, where=some, **options)
         if a.dtype.kind not in "fc":
-            return function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True)
-        some = ~np.isnan(a)
-        values = function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True, where=some)
-        count = np.sum(some, axis=axis, keepdims=keepdims is True)
+            return values
+        count = np.sum(np.broadcast_to(some, a.shape), axis=axis, keepdims=keepdims is True)
         return np.where(count <= ddof, np.asarray(np.nan, values.dtype), values)
 
     return apply
@@ -454,8 +480,8 @@ def _edges(a: Traced, bins: Any, range: Any) -> tuple[Any, bool]:
         first, last = 0.0, 1.0
     else:
         first, last = np.min(a), np.max(a)
-        a.build.check((np.isfinite(first) & np.isfinite(last)).instruction, ValueError,
-                      "autodetected range of the histogram is not finite")  # fmt: skip
+        finite = array_of(a.build, np.isfinite(first) & np.isfinite(last))
+        a.build.check(finite.instruction, ValueError, "autodetected range of the histogram is not finite")
         same = first == last
         first, last = np.where(same, first - 0.5, first), np.where(same, last + 0.5, last)
     kind = np.result_type(*(promoted(v) if isinstance(v, Traced) else v for v in (first, last)), a.dtype)
@@ -477,7 +503,6 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     place = np.clip(place, 0, n - 1)
     b.ranges[place.instruction] = n
     kind = np.dtype(np.int64) if weights is None else promoted(weights)
-    kind = kind if kind.kind in "iufc" else np.dtype(np.float64)
     counts = array_of(b, np.zeros(n, kind)).copy()
     added: Any = np.ones((), kind) if weights is None else np.ravel(array_of(b, weights, kind))
     np.add.at(counts, place, np.where(inside, added, np.zeros((), kind)))

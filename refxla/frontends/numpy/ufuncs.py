@@ -31,6 +31,7 @@ from .values import (
     lift,
     normal_axes,
     normal_axis,
+    own_axis,
     spread,
     truth,
     weak,
@@ -257,8 +258,9 @@ def _ordered(direction: str) -> Callable[..., Any]:
             return _compared(b, x, y, direction)
         re, im = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
         strict = direction[:1] + "T"
+        numbers = b.and_(b.compare(im[0], im[0], direction="EQ"), b.compare(im[1], im[1], direction="EQ"))
         return b.or_(
-            b.compare(*re, direction=strict),
+            b.and_(b.compare(*re, direction=strict), numbers),
             b.and_(b.compare(*re, direction="EQ"), b.compare(*im, direction=direction)),
         )
 
@@ -459,6 +461,8 @@ def apply_ufunc(
         options = {**dict(zip(("axis",), inputs[1:], strict=False)), **options, "dtype": dtype}
         return _log_of_sums(ufunc, array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
+        if not np.ndim(inputs[0]):
+            raise TypeError("cannot accumulate on a scalar")
         return accumulate_by(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
     if method == "reduceat" and ufunc in REDUCERS:
         return _reduce_at(ufunc, array_of(b, inputs[0]), inputs[1], dtype=dtype, **options)
@@ -494,12 +498,8 @@ def apply_ufunc(
     if ufunc in _OPERATORS and all(isinstance(k, type) for k in kinds):  # as Python's numbers do
         for a in arrays:
             a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
-    if where is not True:
-        defaults = out if out is not None else (None,) * len(arrays)
-        arrays = [
-            xp.where(where, a, xp.zeros_like(a) if o is None else o.astype(a.dtype))
-            for a, o in zip(arrays, defaults, strict=True)
-        ]
+    if where is not True and out is None:  # what is elsewhere is not the same twice in NumPy
+        arrays = [xp.where(where, a, xp.zeros_like(a)) for a in arrays]
     return tuple(arrays) if isinstance(result, tuple) else arrays[0]
 
 
@@ -582,7 +582,7 @@ def _log_of_sums(
     initial: Any = None, where: Any = True,
 ) -> Any:  # fmt: skip
     """The logarithm of the sum of powers of e or 2, less the largest of them, so that none overflows."""
-    own = _types(ufunc, (x.dtype, x.dtype), {"dtype": dtype})[-1]
+    own, axis = _types(ufunc, (x.dtype, x.dtype), {"dtype": dtype})[-1], own_axis(axis, x.ndim)
     x = x.astype(own)
     if where is not True and is_given(where):
         x = np.where(where, x, own.type(-np.inf))

@@ -42,6 +42,8 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
         value = constant(b, array)
     if kind is None:
         return value
+    if value.shape.element_type.is_complex and not kind.is_complex and kind.kind != "pred":
+        value = b.real(value)
     return truth(b, value) if kind.kind == "pred" else b.convert(value, kind)
 
 
@@ -122,6 +124,14 @@ def weak(x: Any) -> Any:
     return np.asarray(x).dtype if build is None else lift(build, x).shape.element_type.dtype
 
 
+def type_alone(x: Any) -> np.dtype:
+    """The type that NumPy gives a value which no other is beside: a Python number's is not weak then."""
+    if isinstance(x, Number):
+        return np.asarray(x.kind()).dtype
+    kind = weak(x)
+    return np.asarray(x).dtype if isinstance(kind, type) and not isinstance(x, Traced) else np.dtype(kind)
+
+
 def promoted(*values: Any) -> np.dtype:
     """The type that values have together; Python's numbers are weak."""
     kinds = (weak(x) for x in values)
@@ -151,11 +161,17 @@ def normal_axes(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(np.lib.array_utils.normalize_axis_tuple(axis, rank))
 
 
+def own_axis(axis: Any, rank: int) -> Any:
+    """An axis; None, which is all of them, for the 0 or -1 that reductions take of an array without dimensions."""
+    return None if rank == 0 and isinstance(axis, (int, np.integer)) and axis in (0, -1) else axis
+
+
 def normal_axis(axis: Any, rank: int) -> int:
     return int(np.lib.array_utils.normalize_axis_index(axis, rank))
 
 
 __all__ = [
     "I", "adopted", "array_of", "arrays", "builder_of", "element_type_of", "inexact", "is_nan", "known_array",
-    "known_value", "lift", "normal_axes", "normal_axis", "promoted", "spread", "truth", "weak", "wrap",
+    "known_value", "lift", "normal_axes", "normal_axis", "own_axis", "promoted", "spread", "truth", "type_alone",
+    "weak", "wrap",
 ]  # fmt: skip
