@@ -105,9 +105,7 @@ class ElementalIrEmitter(ElementBuilder):
     def _has_vectors(self, i: Instruction) -> bool:
         """Whether vectors of doubles are quicker than numbers one by one."""
         vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
-        # (The compiler has ways to divide integers by constants.)
-        by_constant = i.shape.element_type.is_integer and _is_constant(i.operands[-1])
-        return vectors and i.shape.size >= LANES and not by_constant
+        return vectors and i.shape.size >= LANES and not divides_by_constant(i)
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:
         """From now on that element is the C variable `cvar`, which must be in scope wherever it is asked for.
@@ -230,8 +228,9 @@ class ElementalIrEmitter(ElementBuilder):
         yield
 
 
-def _is_constant(i: Instruction) -> bool:
-    """Whether all elements are one number that is known, by which the device's compiler divides by multiplying."""
-    while i.opcode in ("broadcast", "reshape"):
-        i = i.operands[0]
-    return i.opcode == "constant"
+def divides_by_constant(i: Instruction) -> bool:
+    """Whether integers are divided by one number that is known, which the device's compiler does by multiplying."""
+    divisor = i.operands[-1] if i.opcode in ("divide", "remainder") and i.shape.element_type.is_integer else i
+    while divisor.opcode in ("broadcast", "reshape"):
+        divisor = divisor.operands[0]
+    return divisor.opcode == "constant"

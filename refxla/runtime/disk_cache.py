@@ -3,6 +3,7 @@
 An entry is one file: a checksum, then the content. It is written to a temporary file and renamed, so that a reader, or
 another writer of the same entry, sees all of it or nothing; a file whose checksum is wrong counts as missing and is
 removed. Using an entry sets its file time; when the files together grow over the limit, those used longest ago go.
+To count them takes a second when they are many, so that a file `growth` has a byte for each KiB that was written since.
 
 What lies in the cache is run, so the directory must be one that nobody else can write to (private_directories.py); it
 is made so. One that others could have written, or that cannot be used for another reason, or a full disk, costs one
@@ -28,7 +29,8 @@ from . import private_directories
 LIMIT = 1 << 30
 _MAGIC = b"refxla cache 1\n"
 _SUFFIX = ".entry"
-_COUNTED = 64  # files are counted again when a process has written this part of the limit
+_COUNTED = 64  # files are counted again when this part of the limit has been written
+_GROWTH = "growth"
 
 
 class CacheWarning(UserWarning):
@@ -42,7 +44,6 @@ class Cache:
         self.directory = directory
         self.limit = limit
         self._warned = False
-        self._unseen: int | None = None  # bytes written since the files were last looked at; None: they never were
 
     def get(self, key: str) -> bytes | None:
         """The content stored under a key (see `key`), or None."""
@@ -102,6 +103,7 @@ class Cache:
             with contextlib.suppress(OSError):
                 path.unlink()
                 removed += size
+        self._restart_growth()
         return removed
 
     def size(self) -> int:
@@ -114,21 +116,37 @@ class Cache:
     def _entries(self) -> list[tuple[int, int, Path]]:
         """(time of last use, size, path) of each entry, the least recently used first."""
         entries = []
-        with contextlib.suppress(OSError):
-            for path in self.directory.glob(f"??/*{_SUFFIX}"):
-                with contextlib.suppress(OSError):  # another process may have removed it
-                    status = path.stat()
-                    entries.append((status.st_mtime_ns, status.st_size, path))
+        for folder in self.directory.glob("??"):
+            with contextlib.suppress(OSError), os.scandir(folder) as files:
+                for file in files:
+                    if file.name.endswith(_SUFFIX):
+                        with contextlib.suppress(OSError):  # another process may have removed it
+                            status = file.stat()
+                            entries.append((status.st_mtime_ns, status.st_size, Path(file.path)))
         return sorted(entries)
 
     def _make_room(self, written: int, keep: Path) -> None:
-        """Keep to the limit. What many small entries take together is counted once in a while: counting looks at each
-        file, and a process that compiles many programs would look at all of them for each."""
-        if self._unseen is not None:
-            self._unseen += written
-        if self._unseen is None or self._unseen > self.limit // _COUNTED:
+        """Keep to the limit, nearly: the files are counted where they may have grown by a part of it."""
+        grown = self._growth(written)
+        if grown is None or grown > self.limit // _COUNTED:
             self._evict(keep)
-            self._unseen = 0
+            self._restart_growth()
+
+    def _growth(self, written: int) -> int | None:
+        """The bytes that all processes have written since the files were counted, with these; None if they never
+        were."""
+        try:
+            handle = os.open(self.directory / _GROWTH, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(handle, "ab", buffering=0) as file:
+            file.write(bytes(1 + (written >> 10)))  # in one go: others may write, too
+            return os.fstat(file.fileno()).st_size << 10
+
+    def _restart_growth(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.directory / _GROWTH, flags, 0o600))
 
     def _evict(self, keep: Path) -> None:
         entries = self._entries()

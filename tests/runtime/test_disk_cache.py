@@ -93,13 +93,15 @@ def test_the_least_recently_used_go_first(tmp_path):
 
 
 def test_files_are_counted_once_in_a_while(tmp_path, monkeypatch):
-    store = Cache(tmp_path, limit=640_000)
+    """By whichever process, each of which has a store of its own."""
     counts = []
-    real = store._entries
-    monkeypatch.setattr(store, "_entries", lambda: counts.append(1) or real())
+    real = Cache._entries
+    monkeypatch.setattr(Cache, "_entries", lambda self: counts.append(1) or real(self))
     for n in range(41):  # the first one counts, and then every 10_000 bytes
-        store.put(disk_cache.key(str(n)), bytes(1_000))
-    assert len(counts) == 1 + 40 // 11
+        Cache(tmp_path, limit=640_000).put(disk_cache.key(str(n)), bytes(1_000))
+    assert len(counts) == 1 + 40 // 10
+    Cache(tmp_path, limit=640_000).clear()
+    assert Cache(tmp_path, limit=640_000).put(KEY, b"content") and len(counts) == 1 + 40 // 10 + 1
 
 
 def unusable(store):

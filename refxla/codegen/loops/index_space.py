@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from ...analysis.index_expression import Index, delinearize, linearize, variable
 from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE
 from ...ir.plan import Fusion
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise
+from ..elemental_ir_emitter import ElementalIrEmitter, divides_by_constant, is_elementwise
 from ..elemental_rules import update_starts
 from ..kernel_arguments import hero_of
 
@@ -63,10 +64,14 @@ class Body(Protocol):
 
 
 class Outputs:
-    """All outputs of a fusion, which have as many elements each."""
+    """All outputs of a fusion, which have as many elements each. The first one's dimensions are gone through, or where
+    it is a reshape of what is made of a concatenate, that one's."""
 
     def __init__(self, fusion: Fusion) -> None:
         self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
+        inner = _before_reshapes(fusion, fusion.outputs[0]).shape.dimensions
+        if _root_concatenate(fusion, inner) is not None:
+            self.dimensions = inner
         self.updates: dict[Instruction, Instruction] = {}
 
     def _indices(self, indices: Indices) -> dict[Instruction, Indices]:
@@ -135,7 +140,7 @@ def is_written_out(fusion: Fusion, run: int) -> bool:
         return False
     groups = {ROWS[i.opcode].op_class for i in each if i.opcode in ROWS}
     types = {i.shape.element_type.name for i in each}
-    costly = any(i.opcode in FUNCTIONS for i in each)
+    costly = any(i.opcode in FUNCTIONS and not divides_by_constant(i) for i in each)
     costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
     return not costly and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
 
@@ -170,9 +175,16 @@ def _copies_runs(fusion: Fusion, root: Instruction, axis: int) -> bool:
     return whole and fusion.outputs == (root,) and kind.bits >= 8 and kind.name != "pred"
 
 
+def _before_reshapes(fusion: Fusion, output: Instruction) -> Instruction:
+    """What a fusion makes an output of by reshapes alone."""
+    while output.opcode == "reshape" and output.operands[0] not in fusion.inputs:
+        output = output.operands[0]
+    return output
+
+
 def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
     members, visited = set(fusion.instructions), set()
-    waiting = [o for o in fusion.outputs if o.shape.dimensions == dimensions]
+    waiting = [o for o in map(partial(_before_reshapes, fusion), fusion.outputs) if o.shape.dimensions == dimensions]
     while waiting:
         i = waiting.pop()
         if i in visited or i not in members:
