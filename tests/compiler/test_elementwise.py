@@ -901,6 +901,21 @@ def test_what_is_computed_once_does_not_keep_rows_from_being_written_out():
     np.testing.assert_array_equal(refxla.compile(text)(a, np.int32(-3)), a | a[37])
 
 
+def test_a_reshape_of_a_concatenate_falls_into_its_operands():
+    """Two halves of each row, as the steps of a transform join them, and are looked at as longer rows."""
+    text = entry(
+        """a = s32[30,1,40] parameter(0)
+        b = s32[30,1,40] parameter(1)
+        s = s32[30,1,40] add(a, b)
+        d = s32[30,1,40] subtract(a, b)
+        j = s32[30,2,40] concatenate(s, d), dimensions={1}
+        ROOT r = s32[30,80] reshape(j)"""
+    )
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert "else {" not in kernel.body and "% " not in kernel.body, kernel.body
+    check(text, *np.random.default_rng(0).integers(-99, 99, (2, 30, 1, 40)).astype(np.int32))
+
+
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("shift", [1, 3, -2])
 def test_a_short_rotation_is_one_load(axis, shift):

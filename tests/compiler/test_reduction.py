@@ -1,5 +1,6 @@
 """Reduction kernels: values against the interpreter, bits against another fusion or another number of items."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -702,6 +703,28 @@ def test_a_few_joined_rows_fall_into_ranges(opcode):
     parts = np.stack([np.append(1e9, x[:-1]), x, np.append(x[1:], 1e9)]).astype(np.float32)
     wanted = parts.sum(0) if opcode == "add" else np.maximum(parts.max(0), 0)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_columns_of_short_rows_are_read_without_divisions():
+    """Vectors by matrices of twelve columns, one of several matrices for each: the loop over columns is two."""
+    text = entry(
+        """v = f32[64,12] parameter(0)
+        m = f32[12,2,12] parameter(1)
+        which = s32[64,1] parameter(2)
+        g = f32[64,12,12] gather(m, which), offset_dims={1,2}, collapsed_slice_dims={1}, start_index_map={1},
+            index_vector_dim=1, slice_sizes={12,1,12}
+        b = f32[64,12,12] broadcast(v), dimensions={0,1}
+        p = f32[64,12,12] multiply(b, g)
+        zero = f32[] constant(0)
+        ROOT s = f32[64,12] reduce(p, zero), dimensions={1}, to_apply=add"""
+    )
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert not re.search(r" [/%] 12u", kernel.body), kernel.body
+    v, m, which = f32(64, 12), f32(12, 2, 12), np.arange(64, dtype=np.int32)[:, None] % 2
+    got = refxla.compile(text)(v, m, which)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(v, m, which))
+    wanted = np.einsum("bi,ibj->bj", v, m[:, which[:, 0]])
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shift", [1, 3, -2])
