@@ -177,6 +177,8 @@ def rotation(i: Instruction, indices: Indices, fusion: Fusion) -> tuple[Instruct
     parts = [_part(operand, axis, fusion.inputs) for operand in i.operands]
     array, first = parts[0]
     size, place = array.shape.dimensions[axis], first
+    if size == 0:
+        return None
     for operand, (source, start) in zip(i.operands, parts, strict=True):
         if source is not array or source not in fusion.inputs or start != place:
             return None

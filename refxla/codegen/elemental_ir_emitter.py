@@ -229,8 +229,11 @@ class ElementalIrEmitter(ElementBuilder):
 
 
 def divides_by_constant(i: Instruction) -> bool:
-    """Whether integers are divided by one number that is known, which the device's compiler does by multiplying."""
-    divisor = i.operands[-1] if i.opcode in ("divide", "remainder") and i.shape.element_type.is_integer else i
+    """Whether the second operand of an operation on integers is one number that is known: the device's compiler divides
+    by such a number by multiplying."""
+    if not i.shape.element_type.is_integer:
+        return False
+    divisor = i.operands[-1]
     while divisor.opcode in ("broadcast", "reshape"):
         divisor = divisor.operands[0]
     return divisor.opcode == "constant"
