@@ -1,9 +1,9 @@
 """What NumPy and a compiled function make of a program, beside each other (numpy_programs.py).
 
-    python tests/numpy_oracle.py COUNT [SEED] [--compiled]
+    python tests/numpy_oracle.py COUNT [SEED] [--compiled] [--refusals]
 
 tries COUNT programs from number SEED on, with the specification's interpreter unless --compiled is given, and prints
-what differs, reduced to the lines that it takes.
+what differs, and what is refused if that is asked for, reduced to the lines that it takes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Outcome:
             warnings.simplefilter("always")
             try:
                 self.result = function(*program.arguments(values))
-            except Exception as error:
+            except Exception as error:  # whatever it is: it is compared with the other side's
                 self.error = error
         self.warnings = [str(w.message) for w in caught]
         self.values = values
@@ -220,7 +220,7 @@ def _perturbed(program: Program, call: int, seed: int) -> list[Any] | None:
                         )
                     else:
                         space[name] = off(value)
-        except Exception:
+        except Exception:  # NumPy's, of a program that does not take the other numbers
             return None
     result = tuple(space[n] for n in program.results)
     leaves = [v for _, v in parts(result if len(program.results) != 1 else result[0])]
@@ -239,7 +239,7 @@ def _converts_below_zero(program: Program, call: int) -> bool:
         for line in ["", *program.lines]:
             try:
                 exec(line, space)
-            except Exception:
+            except Exception:  # NumPy's: nothing comes after it
                 return False
             arrays = [np.asarray(v) for v in space.values() if isinstance(v, (np.ndarray, np.generic, float, complex))]
             below = below or any(bool((x.real < 0).any()) for x in arrays if x.dtype.kind in "fc")
@@ -280,7 +280,7 @@ def reduced(finding: Finding, device: str | None = None) -> Finding:
         for smaller in _smaller(finding.program):
             try:
                 found = examine(smaller, device)
-            except Exception:
+            except Exception:  # a line is gone that makes what another one reads
                 continue
             if found is not None and found.kind == finding.kind and _class(found) == _class(finding):
                 finding, again = found, True

@@ -841,7 +841,7 @@ class Growth:
                     exec(line, self.space)
                     self.space.pop("__builtins__", None)
                     failed = any(np.size(v) > 2000 for v in self.space.values() if isinstance(v, np.ndarray))
-                except Exception:
+                except Exception:  # NumPy's, whatever it is; few such programs are kept, whose errors are compared
                     self.space.pop("__builtins__", None)
                     failed = True
                     if self.chance(0.04):

@@ -70,7 +70,7 @@ class Outputs:
     def __init__(self, fusion: Fusion) -> None:
         self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
         inner = _before_reshapes(fusion, fusion.outputs[0]).shape.dimensions
-        if _root_concatenate(fusion, inner) is not None:
+        if inner != self.dimensions and _root_concatenate(fusion, inner) is not None:
             self.dimensions = inner
         self.updates: dict[Instruction, Instruction] = {}
 
