@@ -373,6 +373,74 @@ def test_gradients_of_distances_and_of_normalized_weights():
     check(lambda v, g: torch._weight_norm(v, g, 0) * 2, v, g)
 
 
+def test_pairs_of_rows_and_sums_of_three_factors():
+    x = torch.randn(5, 3, requires_grad=True)
+    for p in (0.0, 1.0, 2.0, 3.0, float("inf")):
+        check(lambda x, p=p: F.pdist(x, p), x)
+    factors = [torch.randn(*s, requires_grad=True) for s in ((2, 3, 4), (2, 3, 5), (6, 4, 5), (6,))]
+    check(F.bilinear, *factors)
+
+
+def test_pseudoinverses():
+    x = torch.randn(3, 5, 4, requires_grad=True)
+    check(torch.linalg.pinv, x, tolerance=1e-3)
+    x = x.detach()
+    x[0, :, 1] = x[0, :, 0]  # of rank 3
+    check(lambda x: (torch.linalg.pinv(x), torch.linalg.pinv(x @ x.mT, atol=0.1, hermitian=True)), x, tolerance=1e-3)
+    check(lambda x: torch.linalg.pinv(x, rtol=torch.tensor([0.1, 0.5, 0.9])), x, tolerance=1e-4)
+    check(lambda x: torch.linalg.pinv(x[:0, 0]), x)
+
+
+@pytest.mark.parametrize("padding", [(1, 2), (1, 2, 3, 0), (1, -2, -1, 2), (1, 2, 0, 0, 2, 1)])
+def test_the_gradient_of_repeated_borders(padding):
+    x = torch.randn((1, 2, 4, 3, 5)[-2 - len(padding) // 2 :], requires_grad=True)
+    check(lambda x: F.pad(x, padding, mode="replicate"), x)
+    check(lambda x: F.pad(x, (2, 1), mode="replicate"), torch.randn(3, 1, requires_grad=True))
+
+
+def test_places_in_rows_in_order():
+    row = torch.randn(9).sort()[0]
+    x = torch.cat([torch.randn(6), row[:3], torch.tensor([float(v) for v in ("nan", "inf", "-inf")])])
+
+    def f(row, x):
+        return [
+            torch.searchsorted(row[:n], x.view(6, 2).t(), right=right, out_int32=right)
+            for n in (0, 1, 2, 7, 8, 9)
+            for right in (False, True)
+        ]
+
+    check(f, row, x)
+    check(lambda row, x: (torch.bucketize(x, row, right=True), torch.searchsorted(row, 0.3)), row, x)
+    rows = torch.randn(2, 3, 6)
+    check(lambda rows: torch.searchsorted(rows, rows + 1, side="right", sorter=rows.argsort(-1)), rows)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings(mode):
+    table, indices = torch.randn(6, 4, requires_grad=True), torch.randint(0, 6, (12,))
+    ends = torch.tensor([0, 1, 5, 5, 9, 12])
+    check(lambda t, i, o: F.embedding_bag(i, t, o, mode=mode), table, indices, ends[:-1])
+    check(
+        lambda t, i, o: F.embedding_bag(i, t, o, mode=mode, include_last_offset=True, padding_idx=3),
+        table, indices, ends,
+    )  # fmt: skip
+    check(lambda t, i: F.embedding_bag(i.view(3, 4), t, mode=mode), table.detach(), indices.int())
+    check(lambda t, i: F.embedding_bag(i[:0], t, torch.zeros(2).long(), mode=mode), table, indices)
+    if mode == "sum":
+        weights = torch.rand(3, 4, requires_grad=True)
+        check(
+            lambda t, w, i: F.embedding_bag(i, t, mode=mode, per_sample_weights=w), table, weights, indices.view(3, 4)
+        )
+    for bad in (torch.tensor([1, 5]), torch.tensor([0, 13])):
+        with pytest.raises(RuntimeError, match="offsets"):
+            compiled(lambda t, i, o: F.embedding_bag(i, t, o, mode=mode))(table, indices, bad)
+
+
+def test_products_of_narrow_integers():
+    x, y = (torch.randint(-128, 128, shape, dtype=torch.int8) for shape in ((17, 24), (24, 32)))
+    check(torch._int_mm, x, y)
+
+
 def test_less_common_operations():
     def f(x, y):
         return (
@@ -450,6 +518,28 @@ def test_complex_numbers_are_conjugated_where_pytorch_does():
     check(f, x, y)
     for g in (torch.tanh, torch.sigmoid):
         check(lambda z, g=g: torch.view_as_real(g(z)), torch.tensor([1 + 2j, 0.5 - 0.3j], requires_grad=True))
+
+
+def test_signs_and_kinds_of_complex_numbers():
+    inf, nan = float("inf"), float("nan")
+    parts = torch.tensor([0.0, 1.0, -2.0, inf, nan, 3e38, 1e-30]), torch.tensor([0.0, 2.0, 0.0, 1.0, 1.0, 3e38, -1e-30])
+    check(lambda re, im: [f(torch.complex(re, im)) for f in (torch.isinf, torch.isfinite, torch.isnan)], *parts)
+    actual, expected = (f(torch.complex(*parts)) for f in (compiled(torch.sgn), torch.sgn))
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+    check(lambda z: (z.abs() ** 2, torch.view_as_real(z.sgn())), torch.randn(5, dtype=torch.complex64).requires_grad_())
+
+
+def test_frequencies():
+    def f(x):
+        return [
+            x * g(n, *d).sum() + g(n, *d, dtype=torch.float64)
+            for g in (torch.fft.fftfreq, torch.fft.rfftfreq)
+            for n in (1, 4, 5)
+            for d in ((), (0.25,))
+        ]
+
+    check(f, torch.ones(1))
+    check(lambda: torch.fft.fftfreq(0))
 
 
 def test_a_tensor_of_zeros_without_memory():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -149,17 +150,199 @@ def _binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: in
     return decomposition_table[aten.binary_cross_entropy.default](x, target, weight, reduction)
 
 
+def _frequencies(half: bool) -> Callable[..., Any]:
+    """k / (n d), of k from 0 to n - 1, where the upper half counts from below 0; or the lower half alone."""
+
+    def apply(n: int, d: float = 1.0, *, dtype: Any = None, **_: Any) -> Any:
+        place = torch.arange(n // 2 + 1 if half else n)
+        if not half:
+            place = torch.where(place < (n + 1) // 2, place, place - n)
+        return place.to(dtype or torch.get_default_dtype()) * (1 / (n * d) if n else float("inf"))
+
+    return apply
+
+
+def _trilinear(
+    x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
+) -> Any:
+    """The sum over some dimensions of x y z, each of which has no dimensions where its list says so."""
+    every = range(x.dim() + len(expand1))
+    names = [[d for d in every if d not in without] for without in (expand1, expand2, expand3, sumdim)]
+    return torch.einsum(x, names[0], y, names[1], z, names[2], names[3])
+
+
+def _pairs(count: int) -> tuple[Any, Any]:
+    first, second = torch.triu_indices(count, count, 1).unbind(0)
+    return first, second
+
+
+def _pdist(x: Any, p: float = 2.0) -> Any:
+    first, second = _pairs(x.shape[0])
+    return torch.linalg.vector_norm(x[first] - x[second], p, dim=-1)
+
+
+def _pdist_backward(gradient: Any, x: Any, p: float, distances: Any) -> Any:
+    count = x.shape[0]
+    pairs = _pairs(count)
+    matrices = (x.new_zeros(count, count).index_put(pairs, v) for v in (gradient, distances))
+    gradient, distances = (m + m.mT for m in matrices)
+    return _cdist_backward(gradient, x, x, p, distances)
+
+
+def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """By the singular values above a bound, or the eigenvalues."""
+    if not x.numel():
+        return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+    if hermitian:
+        values, left = torch.linalg.eigh(x)
+        right = left
+    else:
+        left, values, transposed = torch.linalg.svd(x, full_matrices=False)
+        right = transposed.mH
+    size = values.abs()
+    atol = torch.zeros((), dtype=size.dtype) if atol is None else atol
+    if rtol is None:
+        rtol = torch.where(atol > 0, 0.0, torch.finfo(size.dtype).eps * max(x.shape[-2:]))
+    bound = torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * size.amax(-1, keepdim=True))
+    inverse = torch.where(size > bound, values.reciprocal(), 0)
+    return (right * inverse.unsqueeze(-2)) @ left.mH
+
+
+def _replication_backward(gradient: Any, x: Any, padding: Sequence[int]) -> Any:
+    """What was repeated at an end adds to the element there."""
+    for k in range(len(padding) // 2):
+        d, (low, high) = x.dim() - 1 - k, padding[2 * k : 2 * k + 2]
+        size = x.shape[d]
+        if low < 0 or high < 0:  # elements are cut off
+            place = (torch.arange(size + low + high) - low).clamp(0, size - 1)
+            shape = [*gradient.shape[:d], size, *gradient.shape[d + 1 :]]
+            gradient = gradient.new_zeros(shape).index_add(d, place, gradient)
+        elif size == 1:
+            gradient = gradient.sum(d, keepdim=True)
+        else:
+            parts = gradient.split([low + 1, size - 2, high + 1], d)
+            gradient = torch.cat([parts[0].sum(d, keepdim=True), parts[1], parts[2].sum(d, keepdim=True)], d)
+    return gradient
+
+
+def _searchsorted(
+    sequence: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+) -> Any:
+    """How many elements of rows in order are below x, or (to the right of equal ones) not above it: a binary search,
+    whose steps are as many for each element."""
+    right = right or side == "right"
+    x = x if isinstance(x, torch.Tensor) else torch.full((), x, dtype=sequence.dtype)
+    one_row = sequence.dim() == 1
+    if sorter is not None:
+        sequence = sequence.gather(-1, sorter)
+    count = sequence.shape[-1]
+    found = torch.zeros(x.shape, dtype=torch.int32 if out_int32 else torch.long)
+    step = 1 << (count.bit_length() - 1) if count else 0
+    while step:
+        next_found = found + step
+        place = (next_found - 1).clamp(max=count - 1)
+        element = aten.index.Tensor(sequence, [place]) if one_row else sequence.gather(-1, place.long())
+        before = ~(element > x) if right else ~(element >= x)  # a NaN is behind all
+        found = torch.where((next_found <= count) & before, next_found, found)
+        step //= 2
+    return found
+
+
+def _bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    return _searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+def _bags(indices: Any, offsets: Any, include_last_offset: bool, padding_idx: int) -> tuple[Any, Any, int]:
+    """The bag of each index, whether the index counts, and how many bags there are."""
+    starts = offsets[:-1] if include_last_offset else offsets
+    place = torch.arange(indices.shape[0], dtype=offsets.dtype)
+    return torch.searchsorted(starts, place, right=True) - 1, indices != padding_idx, starts.shape[0]
+
+
+def _embedding_bag(
+    weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Rows of a table, of each bag their sum (mode 0), mean (1) or maximum (2); and, for the gradient, the bag of each
+    index, how many count in each bag, and the index that each maximum is from."""
+    if sparse or scale_grad_by_freq:
+        return NotImplemented
+    if offsets.shape[0]:
+        held = (offsets[0] == 0) & (offsets[-1] <= indices.shape[0])
+        aten._assert_async.msg(held, "offsets[0] has to be 0, and offsets[-1] no more than there are indices")
+    bag, counts, bags = _bags(indices, offsets, include_last_offset, padding_idx)
+    size = torch.zeros(bags, dtype=torch.long).index_add(0, bag, counts.long())
+    rows = torch.embedding(weight, indices)
+    if mode == 2:
+        spread, column = bag.unsqueeze(1).expand(rows.shape), counts.unsqueeze(1)
+        largest = rows.new_full((bags, rows.shape[1]), -math.inf)
+        largest = largest.scatter_reduce(0, spread, rows.masked_fill(~column, -math.inf), "amax")
+        count = indices.shape[0]
+        place = torch.arange(count).unsqueeze(1).expand(rows.shape)
+        place = torch.where((rows == largest[bag]) & column, place, count)
+        first = place.new_full(largest.shape, count).scatter_reduce(0, spread, place, "amin")
+        source = indices[first.clamp(max=count - 1)] if count else torch.zeros_like(first)
+        return largest.masked_fill(size.unsqueeze(1) == 0, 0), bag, size, source
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    total = rows.new_zeros(bags, rows.shape[1]).index_add(0, bag, rows.masked_fill(~counts.unsqueeze(1), 0))
+    if mode == 1:
+        total = total / size.clamp(min=1).unsqueeze(1)
+    return total, bag, size, size
+
+
+def _embedding_bag_backward(
+    gradient: Any, indices: Any, offsets: Any, bag: Any, size: Any, source: Any, num_weights: int,
+    scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Any, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    if sparse or scale_grad_by_freq:
+        return NotImplemented
+    table = gradient.new_zeros(num_weights, gradient.shape[1])
+    if mode == 2:
+        return table.scatter_add(0, source, gradient.masked_fill(size.unsqueeze(1) == 0, 0))
+    if mode == 1:
+        gradient = gradient / size.clamp(min=1).unsqueeze(1)
+    rows = gradient[bag]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    return table.index_add(0, indices, rows.masked_fill((indices == padding_idx).unsqueeze(1), 0))
+
+
+def _sample_weights_backward(
+    gradient: Any, weight: Any, indices: Any, offsets: Any, bag: Any, mode: int, padding_idx: int = -1
+) -> Any:
+    products = (gradient[bag] * torch.embedding(weight, indices)).sum(1)
+    return products.masked_fill(indices == padding_idx, 0)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "binary_cross_entropy": _binary_cross_entropy,
     "_cdist_backward": _cdist_backward,
+    "_pdist_backward": _pdist_backward,
+    "_pdist_forward": _pdist,
+    "_trilinear": _trilinear,
     "_weight_norm_interface_backward": _weight_norm_backward,
+    "bucketize.Scalar": _bucketize,
+    "bucketize.Tensor": _bucketize,
+    "_embedding_bag": _embedding_bag,
+    "_embedding_bag_forward_only": _embedding_bag,
+    "_embedding_bag_backward": _embedding_bag_backward,
+    "_embedding_bag_per_sample_weights_backward": _sample_weights_backward,
+    "fft_fftfreq": _frequencies(False),
+    "fft_rfftfreq": _frequencies(True),
     "histc": _histc,
     "kthvalue": _kthvalue,
+    "linalg_pinv.atol_rtol_tensor": _pinv,
     "median": _middle_of_all(False),
     "median.dim": _middle(False),
     "nanmedian": _middle_of_all(True),
     "nanmedian.dim": _middle(True),
     "native_dropout": _native_dropout,
+    "replication_pad1d_backward": _replication_backward,
+    "replication_pad2d_backward": _replication_backward,
+    "replication_pad3d_backward": _replication_backward,
+    "searchsorted.Scalar": _searchsorted,
+    "searchsorted.Tensor": _searchsorted,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
 }
 

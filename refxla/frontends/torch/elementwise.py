@@ -101,10 +101,12 @@ def absolute(b: Lowering, x: I) -> I:
 @lowers("sign", "sgn")
 def sign(b: Lowering, x: I) -> I:
     own = x.shape.element_type
-    if own is PRED or own.is_complex:
-        if own is PRED:
-            return x
-        raise NotLowered("of complex numbers")
+    if own is PRED:
+        return x
+    if own.is_complex:  # x / |x|, part by part: a complex quotient would divide what is infinite
+        size = b.make("abs", x)
+        parts = (b.divide(b.make(part, x), size) for part in ("real", "imag"))
+        return b.select(b.compare(size, 0, direction="EQ"), 0, b.make("complex", *parts))
     if not own.is_float:
         return b.make("sign", x)
     return b.select(is_nan(b, x), 0, b.make("sign", x))
@@ -122,7 +124,7 @@ def isnan(b: Lowering, x: I) -> I:
 @lowers("isinf", "isposinf", "isneginf")
 def isinf(b: Lowering, x: I) -> I:
     if x.shape.element_type.is_complex:
-        raise NotLowered("of complex numbers")
+        return b.make("or", *(isinf(b, b.make(part, x)) for part in ("real", "imag")))
     if not x.shape.element_type.is_float:
         return b.full(False, b.result)
     return b.compare(b.abs(x), inf, direction="EQ")
@@ -145,7 +147,7 @@ def isneginf(b: Lowering, x: I) -> I:
 @lowers("isfinite")
 def isfinite(b: Lowering, x: I) -> I:
     if x.shape.element_type.is_complex:
-        raise NotLowered("of complex numbers")
+        return b.and_(*(b.make("is-finite", b.make(part, x)) for part in ("real", "imag")))
     return b.make("is-finite", x) if x.shape.element_type.is_float else b.full(True, b.result)
 
 

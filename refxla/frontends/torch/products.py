@@ -28,7 +28,7 @@ def dot(b: Lowering, x: I, y: I, kind: ElementType) -> I:
     )  # fmt: skip
 
 
-@lowers("mm", "bmm")
+@lowers("mm", "bmm", "_int_mm")
 def mm(b: Lowering, x: I, y: I) -> I:
     return dot(b, x, y, b.result.element_type)
 
