@@ -25,16 +25,21 @@ settings.register_profile("same", derandomize=True, max_examples=USUAL, **_SLOW)
 settings.register_profile("search", max_examples=16 * USUAL, print_blob=True, **_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-FEW = 2  # cases of a test that a sample has all of
+FEW = 2  # cases of a test, which a sample has all of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help=f"of a test with more than {FEW} cases, run {FEW} or an eighth of them, and a third of the examples of a "
-        "property: the same ones at every run",
+        help=f"of a test with more than {FEW} cases, run an eighth of them, and a third of the examples of a property: "
+        "the same ones at every run",
     )
+
+
+def sample_size(cases: int) -> int:
+    """How many of a test's cases are run with --sample."""
+    return cases if cases <= FEW else -(-cases // 8)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = {
         item
         for cases in tests.values()
-        for item in sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[: max(FEW, -(-len(cases) // 8))]
+        for item in sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[: sample_size(len(cases))]
     }
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]

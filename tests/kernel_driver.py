@@ -1,7 +1,7 @@
 """Runs one fusion, made from HLO text, on PoCL or in Oclgrind: what the tests of the emitters share."""
 
 import re
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pyopencl as cl
@@ -55,16 +55,20 @@ def fusion_of(module: Module, kind: str = "loop") -> Fusion:
 
 
 class Compiled:
-    """A fusion's kernels, built; called with the module's arguments it returns the outputs."""
+    """A fusion's kernels; called with the module's arguments it returns the outputs."""
 
     def __init__(self, fusion: Fusion, target: Target = DEFAULT_CPU, platform: str = POCL) -> None:
         self.fusion, self.queue = fusion, queue(platform)
         self.kernels: tuple[Kernel, ...] = emit(fusion, target)
         self.program: Program = program(self.kernels, target)
-        built = cl.Program(self.queue.context, self.program.source)
-        built = built.build([*_OPTIONS[platform], *build_options(target)])
-        self._kernels = {name: cl.Kernel(built, name) for name, _ in self.program.entries}
+        self._options = [*_OPTIONS[platform], *build_options(target)]
         self._memory: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def _kernels(self) -> dict[str, cl.Kernel]:
+        """What is launched: a test that reads the text alone does not wait for the device's compiler."""
+        built = cl.Program(self.queue.context, self.program.source).build(self._options)
+        return {name: cl.Kernel(built, name) for name, _ in self.program.entries}
 
     def __call__(self, *args: np.ndarray) -> tuple[np.ndarray, ...]:
         values = dict(zip([i for i in self.fusion.inputs if i.opcode == "parameter"], args, strict=True))

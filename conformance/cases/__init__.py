@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 
 import numpy as np
@@ -118,11 +118,17 @@ def collect(
     return [
         case
         for generator in generators(kinds)
-        for case in generator(thorough)
+        for case in cases_of(generator, thorough)
         if (not opcodes or case.opcode in opcodes)
         and (not kinds or case.kind in kinds)
         and (not names or any(fnmatchcase(case.name, pattern) for pattern in names))
     ]
+
+
+@cache
+def cases_of(generator: Callable[[bool], Iterator[Case]], thorough: bool) -> tuple[Case, ...]:
+    """The cases of a generator, made once a process: they are the same at every call."""
+    return tuple(generator(thorough))
 
 
 def generators(kinds: Collection[str] = ()) -> Iterator[Callable[[bool], Iterator[Case]]]:

@@ -11,6 +11,7 @@ which the next compilation empties.
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from refxla._core.errors cimport Error, no_memory, plain_error, python_error
 from refxla._core.execution cimport Call, end_call, is_deferred, new_call, run_later, run_now, take_results
@@ -446,18 +447,16 @@ cdef Error* executable_assignment(BytesArgs* args) noexcept with gil:
 
 
 cdef Error* executable_optimized(PointerArgs* args) noexcept with gil:
-    """The program with its shardings, which JAX asks for where there are several devices. It asks for the size first."""
+    """The program with its layouts and shardings. JAX asks for the size first."""
     cdef Program* out = <Program*> args.answer
     cdef bytes content
-    cdef size_t n
     try:
         content = (<object> (<Executable*> args.subject).program).optimized()
     except BaseException as error:
         return python_error(error)
     out.format, out.format_size = "hlo_with_config", 15
     if out.code != NULL:
-        for n in range(min(out.code_size, <size_t> len(content))):
-            out.code[n] = content[n]
+        memcpy(out.code, <const char*> content, min(out.code_size, <size_t> len(content)))
     out.code_size = len(content)
     return NULL
 

@@ -744,7 +744,11 @@ def test_operators_by_constants(name):
     """C's own operators, where they give what HLO says; for every other constant the functions of the prelude."""
     info = np.iinfo(parse(f"ENTRY e {{ ROOT p = {name}[] parameter(0) }}").entry.root.shape.element_type.dtype)
     x = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1, 7, 100], info.dtype)
+    shape = f"{name}[{x.size}]"
+    lines, results = [f"a = {shape} parameter(0)"], []
     for constant in (-1 if info.min else info.max, info.min, info.bits, 4):
+        n = len(lines)
+        lines += [f"c{n} = {name}[] constant({constant})", f"b{n} = {shape} broadcast(c{n}), dimensions={{}}"]
         for opcode in (
             "divide",
             "remainder",
@@ -753,16 +757,17 @@ def test_operators_by_constants(name):
             "shift-right-logical",
             "shift-right-arithmetic",
         ):
-            shape = f"{name}[{x.size}]"
-            number = f"c = {name}[] constant({constant})\nb = {shape} broadcast(c), dimensions={{}}"
-            text = entry(f"a = {shape} parameter(0)\n{number}\nROOT r = {shape} {opcode}(a, b)")
-            check(text, x)
-            body = Compiled(fusion_of(parse(text))).kernels[0].body
+            one = entry("\n".join([lines[0], *lines[-2:], f"ROOT r = {shape} {opcode}(a, b{n})"]))
+            body = Compiled(fusion_of(parse(one))).kernels[0].body
             if opcode == "multiply":
                 assert ("(0u - " in body) == (constant < 0 or constant == info.max), constant
             called = f"rx_{opcode.replace('-', '_')}_{name}" in body
             plain = 0 <= constant < info.bits if opcode.startswith("shift") else constant not in (0, -1)
             assert called == (opcode != "multiply" and not plain), (opcode, constant)
+            results.append(f"{opcode}(a, b{n})")
+    lines += [f"r{n} = {shape} {result}" for n, result in enumerate(results)]
+    lines.append(f"ROOT r = tuple({', '.join(f'r{n}' for n in range(len(results)))})")
+    check(entry("\n".join(lines)), x)
 
 
 @pytest.mark.parametrize("name", ["bf16", "f32", "f64"])

@@ -325,6 +325,21 @@ def test_a_program_that_is_known_is_not_converted():
     assert run(program) == "0\n1\n"
 
 
+def test_the_passes_are_asked_for_by_who_shows_the_program_alone():
+    """JAX reads layouts and shardings of each program, eight times over, for which nothing is planned or written."""
+    run("""
+        from refxla.pjrt import programs
+        written, real = [], programs.to_proto
+        programs.to_proto = lambda *arguments: written.append(1) or real(*arguments)
+        f = jax.jit(lambda x: {"a": jnp.sin(x) @ x.T, "b": x.sum()})
+        np.testing.assert_allclose(f(np.ones((2, 3), np.float32))["b"], 6)
+        made = f.lower(np.ones((2, 3), np.float32)).compile()
+        assert made.output_shardings["a"].memory_kind == "device" and not written
+        assert "sine" in made.runtime_executable().hlo_modules()[0].to_string() and len(written) == 2
+        assert "sine" in made.as_text() and len(written) == 4  # for its size, and for itself
+    """)
+
+
 def test_results_that_do_not_fit_say_how_large_they_are():
     run("""
         made = jax.jit(lambda x: (jnp.broadcast_to(x, (1 << 20, 1 << 24)), x)).lower(jnp.float32(1)).compile()
