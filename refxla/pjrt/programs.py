@@ -73,7 +73,7 @@ class LoadedProgram:
         JAX's own code asks eight times for each program that it compiles or loads, and reads layouts and shardings
         alone: it gets `_header`, since the passes take longer than all else where the kernels come from the cache.
         """
-        if _reads_the_header_alone(sys._getframe(1)):
+        if _reads_the_header_alone(sys._getframe().f_back):
             return self._header
         if HOST_CALL.encode() in self.hlo and len(self.devices) == 1:
             raise UnsupportedError("a program that calls functions of this process is not shown")
@@ -82,26 +82,29 @@ class LoadedProgram:
     @cached_property
     def _header(self) -> bytes:
         """As `optimized`, with one operation in place of all that computes the results."""
-        module = HloModuleProto.FromString(self.hlo)
-        computation = next(c for c in module.computations if c.id == module.entry_computation_id)
-        computation.ClearField("instructions")
-        for number, shape in enumerate(module.host_program_shape.parameters):
-            parameter = computation.instructions.add(
-                name=f"parameter.{number}", opcode="parameter", id=number, parameter_number=number
+        given = HloModuleProto.FromString(self.hlo)
+        shape, parameters = given.host_program_shape, range(len(given.host_program_shape.parameters))
+        entry, name = given.entry_computation_id, given.entry_computation_name
+        header = HloModuleProto(name=given.name, id=given.id, entry_computation_id=entry, entry_computation_name=name)
+        header.host_program_shape.CopyFrom(shape)
+        computation = header.computations.add(name=name, id=entry, root_id=len(parameters), program_shape=shape)
+        for number in parameters:
+            computation.instructions.add(
+                name=f"parameter.{number}",
+                opcode="parameter",
+                id=number,
+                parameter_number=number,
+                shape=shape.parameters[number],
             )
-            parameter.shape.CopyFrom(shape)
-        count = len(computation.instructions)
-        root = computation.instructions.add(
-            name="results", opcode="custom-call", id=count, operand_ids=range(count), custom_call_target="refxla"
+        computation.instructions.add(
+            name="results",
+            opcode="custom-call",
+            id=len(parameters),
+            operand_ids=parameters,
+            custom_call_target="refxla",
+            shape=shape.result,
         )
-        root.shape.CopyFrom(module.host_program_shape.result)
-        computation.root_id = count
-        entry = CLASSES["HloComputationProto"]()
-        entry.CopyFrom(computation)
-        for field in ("computations", "stack_frame_index", "schedule", "input_output_alias", "buffer_donor"):
-            module.ClearField(field)
-        module.computations.add().CopyFrom(entry)
-        return self._with_config(module.SerializeToString())
+        return self._with_config(header.SerializeToString())
 
     def _with_config(self, hlo: bytes) -> bytes:
         """A serialized HloModuleProtoWithConfig of a module, with how its parameters and results are cut."""
@@ -134,8 +137,10 @@ class LoadedProgram:
         return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
-def _reads_the_header_alone(caller: FrameType) -> bool:
-    """Whether a function that has something of an executable computed is JAX's own, and not one that shows programs."""
+def _reads_the_header_alone(caller: FrameType | None) -> bool:
+    """Whether the function that asks for a program is JAX's own, and not one that shows programs."""
+    if caller is None:
+        return False
     return caller.f_globals.get("__name__", "").startswith("jax.") and "hlo_modules" not in caller.f_code.co_names
 
 

@@ -36,6 +36,13 @@ def entry(lines: str, computations: str = "") -> str:
     return f"HloModule m\n{computations}\nENTRY main {{\n{lines}\n}}"
 
 
+def tuple_of(shape: str, results: list[str]) -> list[str]:
+    """The last lines of a program that gives several arrays of one shape."""
+    names = [f"r{n}" for n in range(len(results))]
+    lines = [f"{name} = {shape} {result}" for name, result in zip(names, results, strict=True)]
+    return [*lines, f"ROOT r = tuple({', '.join(names)})"]
+
+
 # name -> (program, arguments)
 EXACT = {
     "chain": (
@@ -765,8 +772,7 @@ def test_operators_by_constants(name):
             plain = 0 <= constant < info.bits if opcode.startswith("shift") else constant not in (0, -1)
             assert called == (opcode != "multiply" and not plain), (opcode, constant)
             results.append(f"{opcode}(a, b{n})")
-    lines += [f"r{n} = {shape} {result}" for n, result in enumerate(results)]
-    lines.append(f"ROOT r = tuple({', '.join(f'r{n}' for n in range(len(results)))})")
+    lines += tuple_of(shape, results)
     check(entry("\n".join(lines)), x)
 
 
@@ -790,8 +796,7 @@ def test_a_bound_that_is_a_constant_is_one_selection(name):
             p = f"{direction}{zero}{n}"
             lines.append(f"{p} = pred[{x.size}] compare({compared}), direction={direction}")
             results += [f"select({p}, {chosen})" for other in "zn" for chosen in (f"a, {other}", f"{other}, a")]
-    lines += [f"r{n} = {shape} {result}" for n, result in enumerate(results)]
-    lines.append(f"ROOT r = tuple({', '.join(f'r{n}' for n in range(len(results)))})")
+    lines += tuple_of(shape, results)
     check_within("\n".join(lines), x)
 
 

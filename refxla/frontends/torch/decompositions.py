@@ -204,8 +204,8 @@ def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
     if rtol is None:
         rtol = torch.where(atol > 0, 0.0, torch.finfo(size.dtype).eps * max(x.shape[-2:]))
     bound = torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * size.amax(-1, keepdim=True))
-    inverse = torch.where(size > bound, values.reciprocal(), 0)
-    return (right * inverse.unsqueeze(-2)) @ left.mH
+    reciprocals = torch.where(size > bound, values.reciprocal(), 0)
+    return (right * reciprocals.unsqueeze(-2)) @ left.mH
 
 
 def _replication_backward(gradient: Any, x: Any, padding: Sequence[int]) -> Any:
@@ -253,7 +253,7 @@ def _bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool 
 
 
 def _bags(indices: Any, offsets: Any, include_last_offset: bool, padding_idx: int) -> tuple[Any, Any, int]:
-    """The bag of each index, whether the index counts, and how many bags there are."""
+    """The bag of each index, whether the index is a real one and no padding, and how many bags there are."""
     starts = offsets[:-1] if include_last_offset else offsets
     place = torch.arange(indices.shape[0], dtype=offsets.dtype)
     return torch.searchsorted(starts, place, right=True) - 1, indices != padding_idx, starts.shape[0]
@@ -268,13 +268,13 @@ def _embedding_bag(
     if sparse or scale_grad_by_freq:
         return NotImplemented
     if offsets.shape[0]:
-        held = (offsets[0] == 0) & (offsets[-1] <= indices.shape[0])
-        aten._assert_async.msg(held, "offsets[0] has to be 0, and offsets[-1] no more than there are indices")
-    bag, counts, bags = _bags(indices, offsets, include_last_offset, padding_idx)
-    size = torch.zeros(bags, dtype=torch.long).index_add(0, bag, counts.long())
+        valid = (offsets[0] == 0) & (offsets[-1] <= indices.shape[0])
+        aten._assert_async.msg(valid, "offsets[0] has to be 0, and offsets[-1] no more than there are indices")
+    bag, real, bags = _bags(indices, offsets, include_last_offset, padding_idx)
+    size = torch.zeros(bags, dtype=torch.long).index_add(0, bag, real.long())
     rows = torch.embedding(weight, indices)
     if mode == 2:
-        spread, column = bag.unsqueeze(1).expand(rows.shape), counts.unsqueeze(1)
+        spread, column = bag.unsqueeze(1).expand(rows.shape), real.unsqueeze(1)
         largest = rows.new_full((bags, rows.shape[1]), -math.inf)
         largest = largest.scatter_reduce(0, spread, rows.masked_fill(~column, -math.inf), "amax")
         count = indices.shape[0]
@@ -285,7 +285,7 @@ def _embedding_bag(
         return largest.masked_fill(size.unsqueeze(1) == 0, 0), bag, size, source
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
-    total = rows.new_zeros(bags, rows.shape[1]).index_add(0, bag, rows.masked_fill(~counts.unsqueeze(1), 0))
+    total = rows.new_zeros(bags, rows.shape[1]).index_add(0, bag, rows.masked_fill(~real.unsqueeze(1), 0))
     if mode == 1:
         total = total / size.clamp(min=1).unsqueeze(1)
     return total, bag, size, size

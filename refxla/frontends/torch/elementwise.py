@@ -124,7 +124,7 @@ def isnan(b: Lowering, x: I) -> I:
 @lowers("isinf", "isposinf", "isneginf")
 def isinf(b: Lowering, x: I) -> I:
     if x.shape.element_type.is_complex:
-        return b.make("or", *(isinf(b, b.make(part, x)) for part in ("real", "imag")))
+        return b.or_(*(isinf(b, b.make(part, x)) for part in ("real", "imag")))
     if not x.shape.element_type.is_float:
         return b.full(False, b.result)
     return b.compare(b.abs(x), inf, direction="EQ")
