@@ -1,11 +1,12 @@
 """The OpenCL devices of this machine, as they are found when OpenCL is loaded.
 
-Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, six things are seen to, each
+Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, seven things are seen to, each
 only where the user's environment has not decided it already:
 
 - PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread, and so any thread of refxla's
   own thread pool) side by side in one context;
 - Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
+- PoCL compiles for a processor that its compiler knows, where it does not know this one (pocl/processor_name.py);
 - PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (disk_cache.py);
 - pyopencl keeps nothing on disk: it would end where it cannot write below the user's home;
 - PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
@@ -33,6 +34,7 @@ from refxla_spec.errors import DeviceError
 
 from .cores import cores
 from .pocl import platform as pocl
+from .pocl import processor_name
 from .temporary_directories import scratch
 
 FIX = "run: pip install 'pyopencl[pocl]'"
@@ -214,13 +216,14 @@ def _of_platform(platform: Any, raws: Sequence[Any]) -> list[OpenClDevice]:
             kind=kind,
             label=label.removeprefix("pthread-").removeprefix("basic-").removeprefix("cpu-"),
             platform=platform.name.strip(),
-            driver=pocl.plain(f"{raw.version} {raw.driver_version}").strip(),
+            driver=pocl.plain(f"{processor_name.version(raw)} {raw.driver_version}").strip(),
             compute_units=min(raw.max_compute_units, cores().count) if kind == "cpu" else raw.max_compute_units,
             raw=raw,
             small=small,
         )
 
     if platform.name == pocl.NAME:
+        processor_name.settle(raws)
         cpus = [r for r in raws if r.type & cl.device_type.CPU]
         threads, basic = pocl.cpus(cpus)
         out = []

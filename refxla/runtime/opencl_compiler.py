@@ -8,11 +8,12 @@ from typing import Any
 from refxla_spec.errors import DeviceError
 
 from . import disk_cache
+from .discovery import OpenClDevice
 
 
-def program_key(sources: list[str], options: str, raw: Any) -> str:
-    """Under which a program that was built of these sources for a pyopencl device is kept on disk."""
-    return disk_cache.key("program", *sources, options, raw.platform.name, raw.name, raw.version, raw.driver_version)
+def program_key(sources: list[str], options: str, device: OpenClDevice) -> str:
+    """Under which a program that was built of these sources for a device's `runner` is kept on disk."""
+    return disk_cache.key("program", *sources, options, device.platform, device.runner.name, device.driver)
 
 
 def compile_source(context: Any, raw: Any, source: str, options: str = "") -> Any:

@@ -47,12 +47,12 @@ def binaries(device: Device, program: Program) -> dict[str, bytes]:
         if device.platform == pocl.NAME:
             contents[built_parts.key(device, part)] = built_parts.binary(device, part)
         else:
-            contents[program_key([part.source], device.build_options, device.runner)] = _binary(device, part.source)
+            contents[program_key([part.source], device.build_options, device)] = _binary(device, part.source)
     return {name: content for name, content in contents.items() if content is not None}
 
 
 def _binary(device: Device, source: str) -> bytes | None:
-    content = disk_cache.cache().get(program_key([source], device.build_options, device.runner))
+    content = disk_cache.cache().get(program_key([source], device.build_options, device))
     return content or _binary_of(compile_source(device.context, device.runner, source, device.build_options))
 
 
@@ -91,7 +91,7 @@ def _with_binary(device: Device, source: str, store: disk_cache.Cache, archive: 
     from pyopencl import _cl
 
     raw, options = device.runner, device.build_options
-    name = program_key([source], options, raw)
+    name = program_key([source], options, device)
     content = archive.get(name) or store.get(name)
     if content is not None:
         try:

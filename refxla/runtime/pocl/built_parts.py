@@ -85,7 +85,7 @@ def compiled_here(device: Device, part: ProgramPart) -> Any:
 
 def key(device: Device, part: ProgramPart) -> str:
     """Under which a part is kept: its source, and for how many sizes of launches PoCL compiles it."""
-    return program_key([part.source, str(len(sizes(part)))], device.build_options, device.runner)
+    return program_key([part.source, str(len(sizes(part)))], device.build_options, device)
 
 
 def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) -> Any | None:

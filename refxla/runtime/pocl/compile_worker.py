@@ -6,7 +6,9 @@ POCL_CACHE_DIR, device and options lies in files from which the first one goes o
 This file is run as a script by `compile_workers.py`, and imports next to nothing, to start in a few hundredths of a
 second:
 
-    python -I -S compile_worker.py LIBRARY      the path of an OpenCL loader
+    python -I -S compile_worker.py LIBRARY [OFFSET NAME]
+
+LIBRARY is the path of an OpenCL loader, OFFSET and NAME what PoCL's devices are given (processor_name.py).
 
 Each line of its input is a JSON object: number (of the device among PoCL's), source, options, functions, sizes. It
 builds the program, launches each function with a `which` that no case has, once for each size, and answers with a line:
@@ -54,12 +56,24 @@ class OpenCL:
             raise Failed(f"{name} gives status {status}")
 
 
-class Compiler:
-    """PoCL's devices, each with a context and a queue once it is compiled for."""
+def name_processor(device: int, offset: int, name: str) -> None:
+    """Have a device of PoCL's compile for the processor of this `name`: processor_name.py. The text stays for good."""
+    copy = ctypes.CDLL(None).strdup
+    copy.restype = c_void_p
+    c_void_p.from_address(device + offset).value = copy(c_char_p(name.encode()))
 
-    def __init__(self, library: str) -> None:
+
+class Compiler:
+    """PoCL's devices, each with a context and a queue once it is compiled for. `name` is an offset and a name for
+    `name_processor`, or nothing."""
+
+    def __init__(self, library: str, *name: str) -> None:
         self.cl = OpenCL(library)
         self.devices = self._devices()
+        if name:
+            for device in self.devices:
+                assert device.value is not None  # PoCL has no device at no place
+                name_processor(device.value, int(name[0]), name[1])
         self.opened: dict[int, tuple[c_void_p, c_void_p]] = {}
         self.nothing = ctypes.create_string_buffer(64)
 
@@ -111,11 +125,11 @@ class Compiler:
         cl.call("clFinish", queue)
 
 
-def main(library: str) -> None:
+def main(library: str, *name: str) -> None:
     compiler = None
     while select.select([sys.stdin], [], [], IDLE_S)[0] and (line := sys.stdin.readline()):
         try:
-            compiler = compiler or Compiler(library)
+            compiler = compiler or Compiler(library, *name)
             compiler.compile(**json.loads(line))
             print("done", flush=True)
         except (Failed, OSError, AttributeError, IndexError) as problem:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ...codegen.opencl_program import ProgramPart
 from ...codegen.primitives import GET_GLOBAL_ID
-from . import linker
+from . import linker, processor_name
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
 _HAND_S = 0.005  # that a part's maker waits at most for a helper to take it
@@ -110,8 +110,10 @@ class CompileWorker:
             "OCL_ICD_VENDORS": str(pocl),  # the child needs no other platform
             "OCL_ICD_FILENAMES": str(pocl),  # the same for another loader
         }
+        name = processor_name.substitute()
+        of_processor = [str(name.offset), name.name] if name else []
         self._child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_SCRIPT), str(loader)],
+            [sys.executable, "-I", "-S", str(_SCRIPT), str(loader), *of_processor],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

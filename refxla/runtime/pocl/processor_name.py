@@ -1,0 +1,100 @@
+"""The name of the processor that PoCL compiles for.
+
+PoCL asks LLVM what this machine's processor is called, and hands the name to clang. LLVM calls "generic" what it does
+not know: processors that are newer than it is, and those of some makers. PoCL 3 has LLVM 14, of 2022, and AMD's family
+26 (Zen 5) is of 2024. But on x86-64 clang knows no processor of that name, and compiles nothing.
+
+There is no setting for it. PoCL keeps the name with each of its devices, though, in a structure of its own, as a
+pointer to text that follows the pointer to the name of the machine:
+
+    const char* llvm_target_triplet;    x86_64-unknown-linux-gnu
+    const char* llvm_cpu;               generic
+
+The version of a device ends with both names, so the field is found by what it holds. `settle` has it point to the name
+of a processor that LLVM 14 knows, and whose instructions this one has. What a function may use beyond these is found by
+trying (device_probe.py), on processors that LLVM knows as on others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..processor import instruction_sets
+from .compile_worker import name_processor
+
+_UNKNOWN = "generic"
+_VERSION = re.compile(r"\b(x86_64-\w+-\w+-\w+)-(\S+)")  # the machine's name and the processor's, in a device's version
+_STRUCTURE = 4096  # bytes that are looked at: more than the structure of any PoCL, of which 3 has some 1,300
+
+_V2 = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
+_V3 = {*_V2, "abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
+_ZEN_3 = {*_V3, "adx", "aes", "pclmulqdq", "sha_ni", "sse4a", "vaes", "vpclmulqdq"}  # sse4a: AMD's alone
+# The names, the best first, and which instructions code for them may have. (The levels of the x86-64 psABI; level 4 is
+# none of them, since LLVM keeps to vectors of half the width there.)
+_PROCESSORS = {"znver3": _ZEN_3, "x86-64-v3": _V3, "x86-64-v2": _V2, "x86-64": set()}
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A name to put `offset` bytes into PoCL's structures of devices."""
+
+    offset: int
+    name: str
+
+
+_substitute: Substitute | None = None
+
+
+def substitute() -> Substitute | None:
+    """The name that PoCL's devices were given in this process; None where they have that of LLVM."""
+    return _substitute
+
+
+def settle(raws: Sequence[Any]) -> None:
+    """Give PoCL's devices, as pyopencl has them, the name of a processor that clang knows, where LLVM has none."""
+    global _substitute
+    for raw in raws:
+        found = _VERSION.search(raw.version)
+        offset = name_offset(raw) if found and found[2] == _UNKNOWN else None
+        if offset is not None:
+            _substitute = Substitute(offset, closest_processor(instruction_sets()))
+            name_processor(raw.int_ptr, _substitute.offset, _substitute.name)
+
+
+def closest_processor(sets: Collection[str]) -> str:
+    """The best processor that LLVM 14 knows, of those that have no more than these instruction sets, as Linux names
+    them."""
+    return next(name for name, needs in _PROCESSORS.items() if needs <= set(sets))
+
+
+def version(raw: Any) -> str:
+    """The version of one of PoCL's devices, with the name that it is compiled for."""
+    text: str = raw.version
+    return text if _substitute is None else text.replace(f"-{_UNKNOWN}", f"-{_substitute.name}")
+
+
+def name_offset(raw: Any) -> int | None:
+    """Where in the structure of a PoCL device on x86-64 the pointer to its processor's name is, in bytes; None where
+    it is not found."""
+    names = _VERSION.search(raw.version)
+    if names is None or sys.platform != "linux":
+        return None
+    triple, name = (f"{names[n]}\0".encode() for n in (1, 2))
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+
+        def lies_at(text: bytes, address: int) -> bool:
+            try:
+                return os.pread(memory.fileno(), len(text), address) == text
+            except (OSError, OverflowError):  # it is no address
+                return False
+
+        content = os.pread(memory.fileno(), _STRUCTURE, raw.int_ptr)
+        pointers = [pointer for (pointer,) in struct.iter_unpack("@P", content[: len(content) // 8 * 8])]
+        pairs = enumerate(zip(pointers, pointers[1:], strict=False), 1)
+        return next((8 * n for n, (a, b) in pairs if lies_at(triple, a) and lies_at(name, b)), None)
