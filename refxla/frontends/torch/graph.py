@@ -23,6 +23,7 @@ from refxla_spec.types import Shape
 from ...compiler.driver import Reference, compile_module
 from ...compiler.options import Options
 from . import (  # noqa: F401 - they fill the table
+    attention,
     elementwise,
     indexing,
     linalg,

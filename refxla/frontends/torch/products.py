@@ -8,8 +8,7 @@ from typing import Any
 from refxla_spec.module import ConvolutionDimensions, PaddingDimension, WindowDimension
 from refxla_spec.types import PRED, ElementType, Shape
 
-from .elementwise import is_nan
-from .lowering import DRAWN, I, Lowering, NotLowered, Operand, lowers, lowest, reducer, wide
+from .lowering import I, Lowering, NotLowered, Operand, lowers, reducer, wide
 
 
 def dot(b: Lowering, x: I, y: I, kind: ElementType) -> I:
@@ -223,85 +222,3 @@ def convolution_backward(
         kind = wide(g.shape.element_type)
         results[2] = b.cast(b.reduce(b.cast(g, kind), 0, every, reducer("add", kind)), g.shape.element_type)
     return results
-
-
-# -- attention: [batch, heads, length, features]. With grouped queries, keys and values have fewer heads: each serves a
-# group of heads of queries that follow each other, whose queries are the rows of one product.
-
-
-def _grouped(b: Lowering, x: I, heads: int) -> I:
-    """[batch, heads of queries, length, n] as [batch, heads, group * length, n]."""
-    *batch, own, length, n = x.shape.dimensions
-    return b.view(x, (*batch, heads, own // heads * length, n))
-
-
-def _dot_of_heads(b: Lowering, x: I, y: I, kind: ElementType) -> I:
-    """Products of rows of queries by keys or values."""
-    product = dot(b, _grouped(b, x, y.shape.dimensions[-3]), y, kind)
-    return b.view(product, (*x.shape.dimensions[:-1], y.shape.dimensions[-1]))
-
-
-def _dot_of_groups(b: Lowering, x: I, y: I, heads: int, kind: ElementType) -> I:
-    """x' y, summed over the rows of all queries that have a head of keys in common."""
-    return dot(b, b.transpose(_grouped(b, x, heads)), _grouped(b, y, heads), kind)
-
-
-def _scores(b: Lowering, q: I, k: I, causal: bool, mask: I | None, scale: float | None) -> I:
-    kind = wide(q.shape.element_type)
-    factor = q.shape.dimensions[-1] ** -0.5 if scale is None else scale
-    scores = b.multiply(_dot_of_heads(b, q, b.transpose(k), kind), factor)
-    dims = scores.shape.dimensions
-    if mask is not None:
-        if mask.shape.element_type is PRED:
-            scores = b.select(b.expand(mask, dims), scores, lowest(kind))
-        else:
-            scores = b.add(scores, b.expand(b.cast(mask, kind), dims))
-    if causal:
-        row, column = (b.iota("s32", dims, len(dims) - n) for n in (2, 1))
-        scores = b.select(b.compare(column, row, direction="LE"), scores, lowest(kind))
-    return scores
-
-
-@lowers("_scaled_dot_product_flash_attention_for_cpu")
-def attention(
-    b: Lowering, q: I, k: I, v: I, dropout: float = 0.0, causal: bool = False, *, attn_mask: I | None = None,
-    scale: float | None = None,
-) -> list[I]:  # fmt: skip
-    """softmax(q k' scale + mask) v, and the logarithm of the softmax's sums; a row that is masked out is NaN or 0."""
-    if dropout:
-        raise NotLowered(DRAWN)
-    scores = _scores(b, q, k, causal, attn_mask, scale)
-    kind, last = scores.shape.element_type, scores.shape.rank - 1
-    rows = tuple(range(last))
-    largest = b.reduce(scores, lowest(kind), (last,), reducer("maximum", kind))
-    shift = b.select(b.compare(largest, lowest(kind), direction="EQ"), 0, largest)
-    weights = b.exponential(b.subtract(scores, b.spread(shift, scores.shape, rows)))
-    sums = b.reduce(weights, 0, (last,), reducer("add", kind))
-    some = b.select(b.compare(sums, 0, direction="EQ"), 1, sums)
-    weights = b.divide(weights, b.spread(some, scores.shape, rows))
-    own = b.result[0].element_type
-    out = b.cast(_dot_of_heads(b, b.cast(weights, own), v, kind), own)
-    # PyTorch keeps the logarithms as [batch, heads, length]
-    logarithms = b.add(b.log(sums), shift)
-    return [out, b.view(b.cast(logarithms, b.result[1].element_type), b.result[1].dimensions)]
-
-
-@lowers("_scaled_dot_product_flash_attention_for_cpu_backward")
-def attention_backward(
-    b: Lowering, g: I, q: I, k: I, v: I, out: I, logarithms: I, dropout: float, causal: bool, *,
-    attn_mask: I | None = None, scale: float | None = None,
-) -> list[I]:  # fmt: skip
-    """With p the weights: dv = p' g, ds = p (g v' - rowsum(g out)), dq = ds k scale, dk = ds' q scale."""
-    scores = _scores(b, q, k, causal, attn_mask, scale)
-    kind, last = scores.shape.element_type, scores.shape.rank - 1
-    rows = tuple(range(last))
-    sums = b.cast(logarithms, kind)
-    sums = b.select(b.and_(b.is_finite(sums), b.make("not", is_nan(b, sums))), sums, 0)
-    p = b.exponential(b.subtract(scores, b.spread(b.view(sums, scores.shape.dimensions[:-1]), scores.shape, rows)))
-    g, q, k, v, out = (b.cast(x, kind) for x in (g, q, k, v, out))
-    delta = b.reduce(b.multiply(g, out), 0, (last,), reducer("add", kind))
-    ds = b.multiply(p, b.subtract(_dot_of_heads(b, g, b.transpose(v), kind), b.spread(delta, scores.shape, rows)))
-    ds = b.multiply(ds, q.shape.dimensions[-1] ** -0.5 if scale is None else scale)
-    heads = k.shape.dimensions[-3]
-    gradients = _dot_of_heads(b, ds, k, kind), *(_dot_of_groups(b, x, y, heads, kind) for x, y in ((ds, q), (p, g)))
-    return [b.cast(x, s.element_type) for x, s in zip(gradients, b.result, strict=True)]

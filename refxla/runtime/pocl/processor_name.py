@@ -86,15 +86,18 @@ def name_offset(raw: Any) -> int | None:
     if names is None or sys.platform != "linux":
         return None
     triple, name = (f"{names[n]}\0".encode() for n in (1, 2))
-    with open("/proc/self/mem", "rb", buffering=0) as memory:
+    content = _memory(raw.int_ptr, _STRUCTURE)
+    pointers = [pointer for (pointer,) in struct.iter_unpack("@P", content[: len(content) // 8 * 8])]
+    for n, pair in enumerate(zip(pointers, pointers[1:], strict=False), 1):
+        if all(_memory(pointer, len(text)) == text for pointer, text in zip(pair, (triple, name), strict=True)):
+            return 8 * n
+    return None
 
-        def lies_at(text: bytes, address: int) -> bool:
-            try:
-                return os.pread(memory.fileno(), len(text), address) == text
-            except (OSError, OverflowError):  # it is no address
-                return False
 
-        content = os.pread(memory.fileno(), _STRUCTURE, raw.int_ptr)
-        pointers = [pointer for (pointer,) in struct.iter_unpack("@P", content[: len(content) // 8 * 8])]
-        pairs = enumerate(zip(pointers, pointers[1:], strict=False), 1)
-        return next((8 * n for n, (a, b) in pairs if lies_at(triple, a) and lies_at(name, b)), None)
+def _memory(address: int, size: int) -> bytes:
+    """What lies there in this process, as far as it may be read: whatever the address, this raises nothing."""
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            return os.pread(memory.fileno(), size, address)
+    except (OSError, OverflowError):
+        return b""
