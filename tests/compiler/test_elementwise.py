@@ -831,11 +831,32 @@ def test_floats_become_integers_of_64_bits_in_vectors(name, result):
     assert f"rx_convert_in_f64_{name}_{result}(" in Compiled(fusion_of(parse(text))).kernels[0].body
 
 
-def test_products_of_64_bits_ask_for_their_instruction():
-    """AVX-512 has it: without, a product takes three and sums."""
-    for name, wide in (("s64", True), ("u64", True), ("s32", False)):
-        text = entry(f"a = {name}[100] parameter(0)\nROOT b = {name}[100] multiply(a, a)")
-        assert Compiled(fusion_of(parse(text))).kernels[0].wide_vectors == wide
+@pytest.mark.parametrize(
+    ("body", "wide"),
+    [
+        ("a = s64[100] parameter(0)\nROOT b = s64[100] multiply(a, a)", True),
+        ("a = u64[100] parameter(0)\nROOT b = u64[100] multiply(a, a)", True),
+        ("a = f32[100] parameter(0)\nROOT b = f32[100] add(a, a)", True),
+        ("a = f32[100] parameter(0)\nROOT b = f32[90] slice(a), slice={[10:100]}", False),
+        # every third element: the loop gathers, unless much is done with what it has gathered
+        ("a = f32[300] parameter(0)\nc = f32[100] slice(a), slice={[0:300:3]}\nROOT b = f32[100] negate(c)", False),
+        (
+            "a = f32[300] parameter(0)\nc = f32[100] slice(a), slice={[0:300:3]}\nd = f32[100] negate(c)\n"
+            "e = f32[100] multiply(d, c)\nf = f32[100] subtract(e, d)\nROOT b = f32[100] multiply(f, e)",
+            True,
+        ),
+        # places that are computed lie anywhere
+        (
+            "a = f32[300] parameter(0)\ni = s32[100,1] parameter(1)\n"
+            "c = f32[100] gather(a, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
+            "index_vector_dim=1, slice_sizes={1}\nROOT b = f32[100] negate(c)",
+            False,
+        ),
+    ],
+)
+def test_vectors_of_avx_512_are_for_what_is_computed(body, wide):
+    """AVX-512 multiplies integers of 64 bits by one instruction, and gathers element by element."""
+    assert Compiled(fusion_of(parse(entry(body)))).kernels[0].wide_vectors == wide
 
 
 def test_complex_numbers_move_by_their_parts():

@@ -41,6 +41,7 @@ EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
+GATHER = 4  # operations on an element that take as long as a gather of AVX-512
 LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
 CUT_FROM = 1024
 MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
@@ -95,14 +96,21 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
-    # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
-    # code that has other constants is compiled for the processor's masks.
-    wide = any(map(_gains_by_registers, fusion.instructions))
+    wide = _gains_by_registers(fusion, nests)
     helpers = fast_path_math.helpers(elements)
     return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=helpers)
 
 
-def _gains_by_registers(i: Instruction) -> bool:
+def _gains_by_registers(fusion: Fusion, nests: Sequence[_Nest]) -> bool:
+    """Whether it is computed in less time with the vectors of AVX-512: whatever is more than moved, unless it is mostly
+    gathered, which goes element by element there, too."""
+    if any(map(_has_wide_instructions, fusion.instructions)):
+        return True
+    operations = sum(i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE for i in fusion.instructions)
+    return operations > 0 and operations >= GATHER * max((n.gathers for n in nests), default=0)
+
+
+def _has_wide_instructions(i: Instruction) -> bool:
     """Whether vectors of AVX-512 do more than twice as much of it: products and conversions of integers of 64 bits, for
     which there are instructions; narrow and complex types, which take several that choose by masks; functions."""
     types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
@@ -199,6 +207,17 @@ class _Nest(IndexSpace):
         self.interleaved_copy = interleaved_row_copy.choose(self, target) if self.appended else None
         if self.interleaved_copy is not None:
             self.items = self.interleaved_copy.items
+
+    @property
+    def gathers(self) -> int:
+        """The loads and stores of a vector that do not lie side by side."""
+        name = f"g{len(self.sizes) - 1 - self.is_written_out}"
+        computed: set[str] = set()
+        for symbol, start in self.starts.items():
+            if any(not x.variables.isdisjoint({name, *computed}) for x in start.indices):
+                computed.add(symbol)
+        positions = [a.position for a in self.accesses] + [s.position for s in self.whole_pattern.stores]
+        return sum(p.factor(name) not in (0, 1) or not computed.isdisjoint(p.variables) for p in positions)
 
     @property
     def is_run(self) -> bool:

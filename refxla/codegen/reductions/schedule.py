@@ -211,14 +211,11 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     non_temporal = _bypasses_caches(flow, order, target)
     if order.is_row and any(c.output is not None for c in cached):
         non_temporal = False  # the cached values would be read from what was written past the caches
-    # Sums of floats begin with a constant, so that the operands of masked instructions lie on a page that is mapped
-    # (loops/elementwise.py).
-    wide_registers = any(scalar.register_type(t).startswith(("float", "double")) for ts in types for t in ts)
     # Processors with 64-byte vectors mask reads and writes of any type, those with 32-byte vectors only reads of words.
-    has_masks = target.kind == "cpu" and target.clang and wide_registers
-    masks_all = has_masks and target.widest == 64
-    reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
-    masks_reads = has_masks and reads_words and target.vector_bytes == 32
+    has_floats = any(scalar.register_type(t).startswith(("float", "double")) for ts in types for t in ts)
+    masks_all = target.kind == "cpu" and target.clang and target.widest == 64
+    reads_words = has_floats and all(i.shape.element_type.bits in (32, 64) for i in inputs)
+    masks_reads = target.kind == "cpu" and target.clang and target.vector_bytes == 32 and reads_words
     vector_columns = _vector_columns(order, target, types, heroes) if masks_all else 1
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
@@ -253,7 +250,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         single_chunk=single_chunk,
         rows_written_out=rows_written_out,
         non_temporal=non_temporal,
-        wide_registers=wide_registers,
+        wide_registers=masks_all or has_floats,
         units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
         inner_units=_inner_units(flow, order) if rows_written_out else 1,
         column_row=_column_row(flow, order),
@@ -445,7 +442,8 @@ def _vector(
     """Of all accumulators; of some, where operands take more than a few operations, which wait for each other as
     functions do; unspecified where they take many, or the vectors more than half the registers."""
     types = _types(reduces)
-    width = min(target.vector_bytes // _widest(types), order.lanes) if order.is_row else vector_columns
+    register = target.widest if target.features else target.vector_bytes
+    width = min(register // _widest(types), order.lanes) if order.is_row else vector_columns
     if not target.clang or width < 2:
         return UNSPECIFIED
     count = _accumulators(order, vector_columns) // width

@@ -163,7 +163,8 @@ class _Pooling(WindowKernel):
             with ExitStack() as inner:
                 u, lane = lanes.open_lane(e, block, inner)
                 self.store([f"{a}[{u}]" for a in accumulators], lanes.placing(at, lane))
-        return Kernel(self.fusion.name, block.text(), self.arguments, items)
+        side_by_side = lanes.slides is None or self.window[lanes.slides].stride == 1
+        return Kernel(self.fusion.name, block.text(), self.arguments, items, wide_vectors=side_by_side)
 
 
 class Cumulative(WindowKernel):
