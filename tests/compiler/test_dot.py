@@ -295,3 +295,15 @@ def test_small_products_of_long_sums_are_products(m, k, n, plain, monkeypatch):
     kernels = dot.emit(fusion_of(parse(dot_text((m, k), (k, n), lc=(1,), rc=(0,))), "dot"), DEFAULT_CPU)
     plain = len(kernels) == 1 and "vector" not in kernels[0].body and not kernels[0].helpers
     assert plain == (n < 32)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "along_sums", "transposes"), [(24, 24, True, True), (24, 24, False, False), (8, 8, True, False)]
+)
+def test_a_small_matrix_that_lies_along_its_sums_is_transposed_in_registers(m, k, along_sums, transposes, monkeypatch):
+    """As the matrix of a recurrent net: a loop over its rows would gather a column for each term."""
+    monkeypatch.setattr(dot, "TINY", 2048)
+    dims, lc = ((m, k), (1,)) if along_sums else ((k, m), (0,))
+    (kernel,) = dot.emit(fusion_of(parse(dot_text(dims, (k,), lc=lc, rc=(0,))), "dot"), DEFAULT_CPU)
+    assert ("rx_multiply_add_vector_f32(" in kernel.body) == transposes
+    agrees_with_loop(dot_text(dims, (k,), lc=lc, rc=(0,)), random("f32", dims), random("f32", (k,), 1))

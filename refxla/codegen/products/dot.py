@@ -27,7 +27,7 @@ from .product import Product
 from .words import product as product_of_words
 from .words import words_of
 
-TINY = 2048  # multiply-adds up to which plain loops are as quick,
+TINY = 2048  # multiply-adds up to which plain loops are as quick, save for a matrix that lies along its sums,
 CHAIN = 32  # if each sum has no more terms than this: a processor computes several sums at once then,
 FEW = 8  # or where there are not as many sums as a vector has lanes
 
@@ -42,21 +42,23 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     numbers = DotDimensions(hero)
     whole = type_name(hero)
     name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
-    small = hero.shape.size * numbers.k <= TINY and (numbers.k <= CHAIN or hero.shape.size < FEW)
-    if name is None or small or (name == "f64" and not target.fp64):
+    if name is None or (name == "f64" and not target.fp64):
+        return elementwise.emit(fusion, target)
+    gemv = next((p for p in _matrix_vector(fusion, target, numbers, name) if p.applies()), None)
+    tiny = hero.shape.size * numbers.k <= TINY and (numbers.k <= CHAIN or hero.shape.size < FEW)
+    if tiny and (gemv is None or whole in complex_dot.PARTS):
         return elementwise.emit(fusion, target)
     if whole in complex_dot.PARTS:
         return kernels(complex_dot.product(fusion, target, numbers))
     words = words_of(fusion, target, name)
     if words is not None:
         return kernels(product_of_words(fusion, target, numbers, words))
-    for gemv in _matrix_vector(fusion, target, numbers, name):
-        if gemv.applies():
-            if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are made before the loop are read faster
-                swapped = gemv.matrix_operand is not hero.operands[1]
-                return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
-            return (gemv.kernel(),)
-    return kernels(_product(fusion, target, numbers, name))
+    if gemv is None:
+        return kernels(_product(fusion, target, numbers, name))
+    if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are made before the loop are read faster
+        swapped = gemv.matrix_operand is not hero.operands[1]
+        return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
+    return (gemv.kernel(),)
 
 
 def _product(fusion: Fusion, target: Target, n: DotDimensions | SwappedDimensions, name: str) -> Product:
