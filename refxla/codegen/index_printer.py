@@ -1,7 +1,7 @@
 """Index expressions and conditions on them, written as OpenCL C.
 
 c_of(linearize((i, j), (4, 5)))                     "5 * i + j"
-c_of((i * 5 + j) // 3)                              "(int)((uint)(5 * i + j) / 3u)"
+c_of((i * 5 + j) // 3)                              "(int)((uint)(5 * i + j) * 11u >> 5)", 5 * i + j being small
 c_of_condition(Condition(i, "<", 3))                "i < 3"; True or False where the range of i decides
 """
 
@@ -37,7 +37,30 @@ def _atom(atom: Atom) -> str:
         text, bound = c_of(atom.index), f"{atom.divisor}{'' if atom.index.fits_int else 'l'}"
         return f"({text} >= {bound})" if atom.operation == "/" else f"({text} < {bound} ? {text} : {text} - {bound})"
     # No dividend is negative, and unsigned division by a constant is the cheaper one.
-    return f"({own})(({unsigned})({c_of(atom.index)}) {atom.operation} {atom.divisor}{suffix})"
+    text = c_of(atom.index)
+    reciprocal = None if power else _reciprocal(atom.divisor, atom.index.low, atom.index.high)
+    if reciprocal is None:
+        return f"({own})(({unsigned})({text}) {atom.operation} {atom.divisor}{suffix})"
+    factor, shift = reciprocal
+    quotient = f"(int)((uint)({text}) * {factor}u >> {shift})"
+    return quotient if atom.operation == "/" else f"({text} - {atom.divisor} * {quotient})"
+
+
+def _reciprocal(divisor: int, low: int, high: int) -> tuple[int, int] | None:
+    """(factor, shift) such that n * factor >> shift is n / divisor for all n from `low` to `high`, in 32 bits; None if
+    there are none.
+
+    With factor * divisor = 2^shift + rest that holds where n * rest < 2^shift (Granlund and Montgomery, Division by
+    invariant integers using multiplication, 1994). LLVM would do as much, but first it narrows a division to 8 or 16
+    bits, as the range of n allows, and then makes no vectors of a loop over 200 elements: its counter could overflow as
+    a signed number of 8 bits.
+    """
+    for shift in range(1, 32):
+        factor = -(-(1 << shift) // divisor)
+        rest = factor * divisor - (1 << shift)
+        if low >= 0 and high * rest < 1 << shift and high * factor < 1 << 32:
+            return factor, shift
+    return None
 
 
 def c_of_condition(condition: Condition) -> bool | str:

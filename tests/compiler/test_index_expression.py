@@ -3,6 +3,7 @@
 import re
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,7 +135,7 @@ def test_conditions_known_from_ranges():
 def test_dividends_below_twice_the_divisor_are_compared():
     i = variable("i", 0, 6)
     assert c_of((i + 3) % 7) == "(i + 3 < 7 ? i + 3 : i + 3 - 7)" and c_of((i + 3) // 7) == "(i + 3 >= 7)"
-    assert "%" in c_of((i + 2) % 8) and "%" in c_of((2 * i + 2) % 7)
+    assert "%" in c_of((i + 2) % 8) and ">>" in c_of((2 * i + 2) % 7)
 
 
 def test_an_index_has_no_text_of_its_own():
@@ -178,3 +179,21 @@ def test_factor_and_divisions():
     assert i - i // 3 * 3 == i % 3
     p = variable("p", 0, 999)
     assert p % 62 - p // 2 % 31 * 2 == p % 2
+
+
+@given(st.integers(2, 3000), st.integers(0, 70000))
+@examples(64)
+def test_divisions_of_small_indices_are_products(divisor, high):
+    """The C is evaluated here as C does it, in 32 bits, for the indices beside multiples and for the last ones."""
+    index = variable("i", 0, high)
+    quotient, rest = c_of(index // divisor), c_of(index % divisor)
+    near = np.arange(0, high + 1, divisor)
+    values = np.unique(np.clip(np.concatenate([near - 1, near, near + 1, [high]]), 0, high)).astype(np.uint32)
+    found = re.fullmatch(r"\(int\)\(\(uint\)\(i\) \* (\d+)u >> (\d+)\)", quotient)
+    if found is None:
+        assert divisor & (divisor - 1) == 0 or high < 2 * divisor or high > 65535
+        return
+    factor, shift = map(np.uint32, found.groups())
+    assert int(factor) * high < 1 << 32
+    np.testing.assert_array_equal(values * factor >> shift, values // divisor)
+    assert rest == f"(i - {divisor} * {quotient})"
