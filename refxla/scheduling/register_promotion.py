@@ -74,7 +74,7 @@ def with_frame(
 @dataclass(frozen=True)
 class Promotable:
     """The arguments that a kernel can keep in private memory, by their numbers, with the C types that its parts take
-    them for; and whether one of these asks for all vector registers."""
+    them for; and whether most of the parts, by their time, ask for all vector registers."""
 
     types: dict[int, str]
     wide_vectors: bool
@@ -92,25 +92,26 @@ def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
         total += bytes[number]
         if len(types) == 1 and 0 < bytes[number] <= MOST_BYTES and total <= MOST_BYTES_TOGETHER:
             promoted[number] = next(iter(types))
-    return Promotable(promoted if uses.text <= MOST_TEXT else {}, uses.wide_vectors)
+    return Promotable(promoted if uses.text <= MOST_TEXT else {}, uses.us.get(True, -1.0) >= uses.us.get(False, 0.0))
 
 
 @dataclass
 class _Uses:
     """What the parts of a kernel do with its arguments: the C types that they take each for, but for copies, which take
-    any; the arguments that have to stay where they are; and how much text the parts have."""
+    any; the arguments that have to stay where they are; how much text the parts have; and the microseconds of those
+    that ask for all vector registers (True) and of the others (False), as the cost model says."""
 
     types: dict[int, set[str]] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
     text: int = 0
-    wide_vectors: bool = False
+    us: dict[bool, float] = field(default_factory=dict)
 
     def walk(self, kernel: p.Kernel, numbers: Sequence[int | None]) -> None:
         """Note what a kernel does whose arguments are the arguments of these numbers; None: a part of one."""
         body = kernel.body
         if isinstance(body, str):
             self.text += len(body)
-            self.wide_vectors |= kernel.wide_vectors
+            self.us[kernel.wide_vectors] = self.us.get(kernel.wide_vectors, 0.0) + kernel.us
             for number, a in zip(numbers, kernel.arguments, strict=True):
                 if number is not None:
                     self.types.setdefault(number, set()).add(a.ctype)

@@ -32,7 +32,7 @@ _UNKNOWN = "generic"
 _VERSION = re.compile(r"\b(x86_64-\w+-\w+-\w+)-(\S+)")  # the machine's name and the processor's, in a device's version
 _STRUCTURE = 4096  # bytes that are looked at: more than the structure of any PoCL, of which 3 has some 1,300
 
-_V2 = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
+_V2 = {"cx16", "lahf_lm", "sse4_1", "sse4_2", "ssse3"}
 _V3 = {*_V2, "abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
 _ZEN_3 = {*_V3, "adx", "aes", "pclmulqdq", "sha_ni", "sse4a", "vaes", "vpclmulqdq"}  # sse4a: AMD's alone
 # The names, the best first, and which instructions code for them may have. (The levels of the x86-64 psABI; level 4 is
