@@ -130,6 +130,26 @@ def test_heads_of_keys_may_be_shared_by_groups_of_queries(heads):
     check(lambda q, k, v: attention(q, k, v, attn_mask=mask, enable_gqa=True), q, k, v)
 
 
+@pytest.mark.parametrize(
+    "queries, keys", [(256, 256), (515, 515), (640, 640), (512, 300), (300, 512), (520, 1), (1100, 900)]
+)
+def test_long_causal_attention_is_done_in_segments(queries, keys):
+    """Queries see keys up to their own number; those that see all keys, and those past the last key, too."""
+    q = torch.randn(1, 4, queries, 8, requires_grad=True)
+    k, v = (torch.randn(1, 2, keys, 8, requires_grad=True) for _ in range(2))
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), q, k, v)
+
+
+@pytest.mark.parametrize("dims", [(520, 540), (1, 540), (520, 1), (2, 1, 520, 540), (1, 4, 1, 540)])
+def test_long_causal_attention_with_a_mask(dims):
+    """The operation on a CPU takes both, though F.scaled_dot_product_attention refuses them."""
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    q, k, v = (torch.randn(2, 4, n, 8, requires_grad=True) for n in (520, 540, 540))
+    mask = torch.where(torch.rand(dims) > 0.3, torch.randn(dims), -float("inf"))
+    mask[..., 0] = 0  # no row without a key
+    check(lambda q, k, v: attention(q, k, v, is_causal=True, attn_mask=mask)[0], q, k, v)
+
+
 def test_products_of_groups():
     """As in mixtures of experts: PyTorch's own operation, which takes bf16."""
 
