@@ -30,6 +30,7 @@ from . import (  # noqa: F401 - they fill the table
     pooling,
     products,
     reductions,
+    resizing,
     transforms,
     views,
 )
