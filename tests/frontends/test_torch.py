@@ -631,6 +631,45 @@ def test_an_index_out_of_range_names_the_operation_that_was_called():
         compiled(F.cross_entropy)(torch.randn(3, 4), torch.tensor([0, 9, 1]))
 
 
+SELECTED = [
+    lambda x, i: x[i] * 2,
+    lambda x, i: x[i] + x[:, i].sum() + (x * 2).expand(2, 3, 3)[:, i],  # several by one index, and of a view
+    lambda x, i: x[i].view(3, 1) * x[i].t() + x[..., i].max(),
+    lambda x, i: (x * 2).select(1, i) + torch.select_scatter(x, x[:, 0], 1, i)[:, 1],
+]
+
+
+@pytest.mark.parametrize("f", SELECTED)
+def test_a_tensor_without_dimensions_indexes(f):
+    """The number is not read: all numbers have one program, forward and backward."""
+    x, i = torch.randn(3, 3, requires_grad=True), torch.tensor(2)
+    g = compiled(f)
+    check(f, x, i)
+    check(f, x.detach(), i)
+    for n in (1, -1, 2):
+        close(g(x, i * 0 + n), f(x, i * 0 + n))
+    for bad in (3, -4):
+        with pytest.raises(IndexError):
+            g(x, i * 0 + bad)
+
+
+def test_a_view_that_a_tensor_selects_is_one():
+    """It is made by PyTorch, from the number; what else is computed of the same elements is compiled."""
+
+    def f(x, i):
+        return x[i], x[i].view(3, 1), x[i] * 2, x[:, i].exp()
+
+    reads = ["aten._local_scalar_dense.default", "aten.select.int"]
+    with pytest.warns(frontend.EagerWarning):
+        check(f, torch.randn(3, 3, requires_grad=True), torch.tensor(1), eager=reads)
+    x = torch.randn(3, 3)
+    with pytest.warns(frontend.EagerWarning):
+        frontend.clear()
+        row, *_ = compiled(f)(x, torch.tensor(1))
+    row.zero_()
+    assert not x[1].any()
+
+
 def test_an_index_from_the_end_where_pytorch_takes_one():
     def f(x, i):
         return x[i], x.index_fill(1, i, 7.0), x.index_put((i,), x[0]), x.take(i), torch.take_along_dim(x, i[:, None], 1)

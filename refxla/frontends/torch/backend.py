@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...compiler.options import Options
 from .decompositions import decompositions
 from .partition import INFERENCE, compile_graph
+from .selections import index_by_tensors
 
 
 def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
@@ -47,13 +48,19 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
         bw_compiler=compiler("backward"),
         inference_compiler=compiler(INFERENCE),
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_in_two,
     )
     # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
     trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     with _without_mkldnn() if trains else contextlib.nullcontext():
         compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled
+
+
+def _in_two(joint: Any, *args: Any, **kwargs: Any) -> Any:
+    """The forward and the backward graph of one that has both."""
+    index_by_tensors(joint)
+    return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from . import report
 from .decompositions import is_random
 from .graph import CompiledGraph, LoweredGraph, source_of
 from .lowering import DRAWN, overload_of
+from .selections import index_by_tensors
 
 _OF_SHAPE = {  # by how many arguments that give the shape alone
     overload_of(n)
@@ -37,6 +38,7 @@ _OF_SIZES = {overload_of(n) for n in ("_assert_scalar", "sym_size.int", "sym_str
 def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
     report.note_graph()
+    index_by_tensors(graph_module)
     lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
     if lowered.mutating:  # what it writes to may be seen through any view: the graph is PyTorch's as a whole
         why = "its graph writes in place, and runs in PyTorch as a whole"
