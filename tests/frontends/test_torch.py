@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from torch_agreement import check, close, compiled  # noqa: E402
+from torch_agreement import as_tuple, check, close, compiled  # noqa: E402
 
 import refxla  # noqa: E402
 from refxla.frontends import torch as frontend  # noqa: E402
@@ -516,6 +516,30 @@ def test_results_are_views_of_one_another_as_in_eager(f):
         if results[0].stride()[0]:  # an element of expanded ones is many
             results[0].add_(1)
     close(got, wanted)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x * 2).chunk(2, -1),
+        lambda x: ((x + 1)[:, ::2], (x + 2)[1:], x.t(), x[:, 1:3]),
+        lambda x: (x.sum(0, keepdim=True).expand(3, 4), x.exp()[:, 0].unsqueeze(1).expand(4, 3)),
+        lambda x: ((y := x * 2)[:, 1:3], y.sum(), y[:, 0]),
+        lambda x: (torch.diagonal(x * 3), (x + 1).as_strided((2, 2), (1, 3))),
+        lambda x: torch.fft.irfft(torch.fft.rfft(x, 8), 8)[..., :4],
+        lambda x: (x.cummax(0).values[:, 1:3],),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_results_of_training_have_the_strides_of_eager(f, dynamic):
+    x = torch.rand(4, 4, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    got, wanted = as_tuple(torch.compile(f, backend="refxla", dynamic=dynamic)(x)), as_tuple(f(y))
+    close(got, wanted)
+    assert [t.stride() for t in got] == [t.stride() for t in wanted]
+    for results in (got, wanted):
+        sum((t * t).sum() for t in results).backward()
+    close(x.grad, y.grad)
 
 
 def test_arguments_are_changed_in_place():
