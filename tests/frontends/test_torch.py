@@ -381,7 +381,16 @@ def test_what_is_taken_apart_into_sorts_and_sums():
     check(lambda x: (x.median().isnan(), x.nanmedian(), x.median(1)[1], x.median(1)[0].nan_to_num(5)), x)
     check(lambda x: (*x.nanmedian(0, True), (x.nan_to_num(0) * 9).int().median()), x)
     y = torch.randn(6, 9, requires_grad=True)
-    check(lambda y: (y.median(), *y.kthvalue(3, 0), y.nanmedian(1)[0], y[0].kthvalue(2, keepdim=True)[0]), y)
+    check(
+        lambda y: (
+            y.median(),
+            *y.kthvalue(3, 0),
+            *y.kthvalue(2, 1),
+            y.nanmedian(1)[0],
+            y[0].kthvalue(2, keepdim=True)[0],
+        ),
+        y,
+    )
     check(lambda y: (torch.histc(y, 5, -1, 2), torch.histc(y, 7), torch.histc(y * 0 + 3, 4)), y.detach())
 
 
@@ -864,6 +873,31 @@ def test_samples_at_places_of_a_grid(mode, padding, align):
     if mode != "bicubic":
         volume, places = torch.randn(2, 2, 3, 4, 5, requires_grad=True), torch.randn(2, 2, 3, 2, 3, requires_grad=True)
         check(sample, volume, places)
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_means_of_regions(aligned):
+    ops = pytest.importorskip("torchvision.ops")
+    regions = torch.tensor([[0, 1.0, 1, 10, 12], [1, 3, 2, 18.5, 15], [0, -6, -3, 25, 21], [1, 4, 4, 4, 4]])
+    x = torch.randn(2, 3, 20, 17, requires_grad=True)
+    check(lambda x: ops.roi_align(x, regions, (5, 4), 0.8, 2, aligned), x)
+    whole = ["torchvision.roi_align.default", "torchvision._roi_align_backward.default"]
+    with pytest.warns(frontend.EagerWarning):  # as many samples as a region is large
+        check(lambda x: ops.roi_align(x, regions, (2, 2)), x, eager=whole)
+
+
+@pytest.mark.parametrize("groups, offset_groups, strides", [(1, 1, 1), (2, 3, (2, 1))])
+def test_deformable_convolutions(groups, offset_groups, strides):
+    ops = pytest.importorskip("torchvision.ops")
+    x, w = torch.randn(2, 6, 8, 9, requires_grad=True), torch.randn(4, 6 // groups, 3, 2, requires_grad=True)
+    options = {"stride": strides, "padding": (1, 2), "dilation": (1, 2)}
+    sizes = F.conv2d(x, w, groups=groups, **options).shape[2:]
+    offset = torch.randn(2, offset_groups * 12, *sizes).mul_(2).requires_grad_()
+    mask = torch.rand(2, offset_groups * 6, *sizes, requires_grad=True)
+    bias = torch.randn(4, requires_grad=True)
+    conv = ops.deform_conv2d
+    check(lambda x, w, o, m, b: conv(x, o, w, b, mask=m, **options), x, w, offset, mask, bias, tolerance=1e-4)
+    check(lambda x, w, o: conv(x, o, w, **options), x, w, offset, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "max", "min"])

@@ -11,7 +11,14 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .lowering import LOWERINGS, overload_of
-from .sampling import grid_sampler, grid_sampler_backward
+from .sampling import (
+    deform_conv2d,
+    deform_conv2d_backward,
+    grid_sampler,
+    grid_sampler_backward,
+    roi_align,
+    roi_align_backward,
+)
 from .tensors import inverse, memory_order
 
 aten = torch.ops.aten
@@ -114,7 +121,7 @@ def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any
     if not x.dim():
         return x.clone(), torch.zeros_like(x, dtype=torch.long)
     values, places = (s.narrow(dim, k - 1, 1) for s in x.sort(stable=True, dim=dim))
-    return (values.clone(), places.clone()) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+    return (values.clone(), places.clone()) if keepdim else (values.squeeze(dim).clone(), places.squeeze(dim).clone())
 
 
 def _middle(ignoring: bool) -> Callable[..., Any]:
@@ -360,7 +367,8 @@ class _Segments:
         start = data.new_full(shape, initial)
         if kind == "sum" and not self.axis:  # by whole rows
             return start.index_add(0, self._number, data)[: self.count]
-        return start.scatter_reduce(self.axis, self._of_elements(data), data, kind).narrow(self.axis, 0, self.count)
+        found = start.scatter_reduce(self.axis, self._of_elements(data), data, kind)
+        return found.narrow(self.axis, 0, self.count).contiguous()
 
     def of_each(self, x: Any, data: Any) -> Any:
         """For each element of the data what its segment has in x."""
@@ -446,6 +454,10 @@ _OWN: dict[str, Callable[..., Any]] = {
     "searchsorted.Tensor": _searchsorted,
     "segment_reduce": _segment_reduce,
     "_segment_reduce_backward": _segment_reduce_backward,
+    "torchvision::_deform_conv2d_backward": deform_conv2d_backward,
+    "torchvision::_roi_align_backward": roi_align_backward,
+    "torchvision::deform_conv2d": deform_conv2d,
+    "torchvision::roi_align": roi_align,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
 }
 
@@ -486,11 +498,15 @@ def _of_list(of_each: Callable[..., Any]) -> Callable[..., list[Any]]:
     return apply
 
 
-@cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What AOTAutograd decomposes: all that PyTorch can, but what has a lowering and what draws random numbers."""
+    own = {overload_of(name): rule for name, rule in _OWN.items()}  # torchvision may have been imported since
+    return {**_of_pytorch(), **{op: rule for op, rule in own.items() if op is not None}}
+
+
+@cache
+def _of_pytorch() -> dict[Any, Callable[..., Any]]:
     exceptions = {*LOWERINGS, *(overload_of(n) for n in _DRAWN)}
     table = {**decomposition_table, **core_aten_decompositions()}
     table = {op: rule for op, rule in table.items() if op not in exceptions and not is_random(op)}
-    own = {overload_of(name): rule for name, rule in _OWN.items()}
-    return {**table, **_of_lists(), **{op: rule for op, rule in own.items() if op is not None}}
+    return {**table, **_of_lists()}
