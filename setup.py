@@ -163,6 +163,7 @@ if __name__ == "__main__":
             "refxla_conformance.liars": ["*.json"],
             "refxla_conformance.xla_corpus": ["*.json"],
             "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
+            "refxla.frontends.special": ["*.json"],
         },
         ext_modules=extensions(),
         cmdclass={"build_ext": BuildCore},

@@ -32,7 +32,11 @@ ONLY_IN = {
     "keras": ("refxla/frontends/tensorflow/",),
     "torch": ("refxla/frontends/torch/",),
     "functorch": ("refxla/frontends/torch/",),
-    "mpmath": ("refxla/codegen/prelude/coefficients.py",),
+    "mpmath": (
+        "refxla/codegen/polynomial_fit.py",
+        "refxla/codegen/prelude/coefficients.py",
+        "refxla/frontends/special/coefficients.py",
+    ),
 }
 CYTHON_OWN = {"cython", "cpython", "libc", "posix"}  # declarations that come with Cython
 

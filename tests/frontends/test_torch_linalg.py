@@ -109,3 +109,13 @@ def test_what_has_no_solution():
         with pytest.raises(linalg.LinAlgError, match=r"linalg\.\w+: .*(singular|not positive-definite)"):
             g(bad)
     assert not frontend.report()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
+def test_exponentials_of_matrices(dtype):
+    """Of norms of which the series is exact, and of larger ones, in one batch."""
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+    x = torch.randn(4, 5, 5, dtype=dtype) * torch.tensor([0.0, 1e-3, 1, 6]).view(4, 1, 1)
+    check(lambda x: torch.linalg.matrix_exp(x), x.requires_grad_(), tolerance=tolerance)
+    check(lambda x: torch.linalg.matrix_exp(x), torch.full((1, 1), 3.0, dtype=dtype, requires_grad=True))
+    check(lambda x: torch.linalg.matrix_exp(x - x.mH), x[3].detach() * 9, tolerance=tolerance)

@@ -119,7 +119,7 @@ def attention_backward(
     """With p the weights: dv = p' g, ds = p (g v' - rowsum(g out)), dq = ds k scale, dk = ds' q scale."""
     rows, all_keys = q.shape.rank - 2, k.shape.dimensions[-2]
     logarithms = b.view(logarithms, q.shape.dimensions[:-1])
-    of_queries, of_keys, of_values = [], [], []
+    of_queries, of_keys, of_values = list[I](), list[I](), list[I]()
     for start, end, keys in _segments(q, k, causal):
         g_, q_, out_, logarithms_ = (b.cut(x, rows, start, end) for x in (g, q, out, logarithms))
         k_, v_ = (b.cut(x, rows, 0, keys) for x in (k, v))
@@ -128,8 +128,8 @@ def attention_backward(
         of_queries.append(dq)
         for x, gradients in zip(others, (of_keys, of_values), strict=True):
             gradients.append(b.padded(x, 0, *((0, (all_keys - keys) * (d == rows), 0) for d in range(rows + 2))))
-    gradients = b.concatenate(of_queries, rows), reduce(b.add, of_keys), reduce(b.add, of_values)
-    return [b.cast(x, s.element_type) for x, s in zip(gradients, b.result, strict=True)]
+    totals = b.concatenate(of_queries, rows), reduce(b.add, of_keys), reduce(b.add, of_values)
+    return [b.cast(x, s.element_type) for x, s in zip(totals, b.result, strict=True)]
 
 
 def _gradients(

@@ -19,6 +19,7 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from refxla_spec.errors import InputError
 from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._python_dispatch import _disable_current_modes
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...compiler.options import Options
 from .decompositions import decompositions
 from .partition import INFERENCE, compile_graph
+from .selections import index_by_tensors
 
 
 def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
@@ -38,7 +40,7 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     def compiler(kind: str) -> Callable[..., Callable[..., Any]]:
         def compile_one(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
             with _disable_current_modes():  # constants of the graph are looked at, and AOTAutograd makes tensors fake
-                return _boxed(_compiled(graph, kind, options))
+                return _boxed(_compiled(graph, kind, options, _shown() if kind == "forward" else range(0)))
 
         return compile_one
 
@@ -47,13 +49,19 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
         bw_compiler=compiler("backward"),
         inference_compiler=compiler(INFERENCE),
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_in_two,
     )
     # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
     trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     with _without_mkldnn() if trains else contextlib.nullcontext():
         compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled
+
+
+def _in_two(joint: Any, *args: Any, **kwargs: Any) -> Any:
+    """The forward and the backward graph of one that has both."""
+    index_by_tensors(joint)
+    return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -92,10 +100,20 @@ def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return call
 
 
-def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
+def _shown() -> range:
+    """Which results of the forward graph at hand are the user's: the others are new values of arguments, and what is
+    saved for the backward graph."""
+    context = TracingContext.try_get()
+    if context is None or context.fw_metadata is None:
+        return range(0)
+    first = context.fw_metadata.num_mutated_inp_runtime_indices
+    return range(first, first + context.fw_metadata.num_outputs)
+
+
+def _compiled(graph_module: Any, name: str, options: Options, shown: range) -> Callable[..., list[Any]]:
     if any(_is_symbolic(n.meta.get("val")) for n in graph_module.graph.nodes if n.op == "placeholder"):
-        return Specializing(graph_module, name, options)
-    return compile_graph(graph_module, name, options)
+        return Specializing(graph_module, name, options, shown)
+    return compile_graph(graph_module, name, options, shown)
 
 
 def _is_symbolic(value: Any) -> bool:
@@ -107,8 +125,8 @@ def _is_symbolic(value: Any) -> bool:
 class Specializing:
     """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each."""
 
-    def __init__(self, graph_module: Any, name: str, options: Options) -> None:
-        self.graph_module, self.name, self.options = graph_module, name, options
+    def __init__(self, graph_module: Any, name: str, options: Options, shown: range) -> None:
+        self.graph_module, self.name, self.options, self.shown = graph_module, name, options, shown
         self._compiled_graphs: dict[Any, Callable[..., list[Any]]] = {}
         self._lock = threading.Lock()
 
@@ -134,7 +152,7 @@ class Specializing:
         with torch.no_grad(), preserve_node_meta():
             trace = make_fx(lambda *values: interpreter.run(*values), tracing_mode="fake", _allow_non_fake_inputs=True)
             graph = trace(*inputs)
-        return compile_graph(graph, self.name, self.options)
+        return compile_graph(graph, self.name, self.options, self.shown)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -11,6 +11,14 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .lowering import LOWERINGS, overload_of
+from .sampling import (
+    deform_conv2d,
+    deform_conv2d_backward,
+    grid_sampler,
+    grid_sampler_backward,
+    roi_align,
+    roi_align_backward,
+)
 from .tensors import inverse, memory_order
 
 aten = torch.ops.aten
@@ -113,7 +121,7 @@ def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any
     if not x.dim():
         return x.clone(), torch.zeros_like(x, dtype=torch.long)
     values, places = (s.narrow(dim, k - 1, 1) for s in x.sort(stable=True, dim=dim))
-    return (values.clone(), places.clone()) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+    return (values.clone(), places.clone()) if keepdim else (values.squeeze(dim).clone(), places.squeeze(dim).clone())
 
 
 def _middle(ignoring: bool) -> Callable[..., Any]:
@@ -315,6 +323,101 @@ def _sample_weights_backward(
     return products.masked_fill(indices == padding_idx, 0)
 
 
+def _masked_scatter_backward(gradient: Any, mask: Any, sizes: Sequence[int]) -> Any:
+    """By the source: its elements went, in order, to the places where the mask is true."""
+    mask, count = mask.expand(gradient.shape).flatten(), math.prod(sizes)
+    place = torch.where(mask, mask.cumsum(0) - 1, count).clamp(max=count)
+    return gradient.new_zeros(count + 1).scatter(0, place, gradient.flatten())[:count].view(sizes)
+
+
+def _embedding_renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """The rows that are looked up, scaled down to a norm where theirs is larger; those of equal indices are equal."""
+    indices = indices.flatten()
+    rows = torch.embedding(weight, indices)
+    norm = torch.linalg.vector_norm(rows, norm_type, dim=1, keepdim=True)
+    scale = torch.where(norm > max_norm, max_norm / (norm + 1e-7), 1)
+    return weight.index_put((indices,), rows * scale)
+
+
+_OF_SEGMENTS = {"sum": (0.0, "sum"), "mean": (0.0, "sum"), "prod": (1.0, "prod"), "max": (-math.inf, "amax"),
+                "min": (math.inf, "amin")}  # fmt: skip
+
+
+class _Segments:
+    """Parts of a dimension of an array, each with so many elements as `lengths` says, or from one offset to the next;
+    those behind the last one are in none."""
+
+    def __init__(self, data: Any, lengths: Any, offsets: Any, axis: int) -> None:
+        self.lengths = offsets.diff(dim=-1) if lengths is None else lengths
+        self.axis, self.count = axis, self.lengths.shape[-1]
+        places = torch.arange(data.shape[axis]).expand(data.shape[: axis + 1]).contiguous()
+        self._number = torch.searchsorted(self.lengths.cumsum(-1), places, right=True)
+        self.size = self._broadcast(self.lengths, data)  # of each segment how many elements are in it
+        self.inside = self._broadcast(self._number < self.count, data)
+
+    def _broadcast(self, x: Any, data: Any) -> Any:
+        return x.view(*x.shape, *[1] * (data.dim() - x.dim()))
+
+    def _of_elements(self, data: Any) -> Any:
+        return self._broadcast(self._number, data).expand(data.shape)
+
+    def reduced(self, data: Any, kind: str, initial: float) -> Any:
+        """Of each segment the reduction of its elements and the initial value."""
+        shape = [*data.shape[: self.axis], self.count + 1, *data.shape[self.axis + 1 :]]
+        start = data.new_full(shape, initial)
+        if kind == "sum" and not self.axis:  # by whole rows
+            return start.index_add(0, self._number, data)[: self.count]
+        found = start.scatter_reduce(self.axis, self._of_elements(data), data, kind)
+        return found.narrow(self.axis, 0, self.count).contiguous()
+
+    def of_each(self, x: Any, data: Any) -> Any:
+        """For each element of the data what its segment has in x."""
+        place = self._number.clamp(max=max(self.count - 1, 0))
+        if not self.axis:
+            return x.index_select(0, place)
+        return x.gather(self.axis, self._broadcast(place, data).expand(data.shape))
+
+
+def _segment_reduce(
+    data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0,
+    unsafe: bool = False, initial: float | None = None,
+) -> Any:  # fmt: skip
+    if lengths is not None and not unsafe:
+        valid = (lengths >= 0).all() & (lengths.sum(-1) == data.shape[axis]).all()
+        aten._assert_async.msg(valid, "segment_reduce: lengths have to be what the dimension is the sum of")
+    segments = _Segments(data, lengths, offsets, axis)
+    start, kind = _OF_SEGMENTS[reduce]
+    result = segments.reduced(data, kind, start if initial is None else initial)
+    if reduce == "mean":
+        size, nothing = segments.size, math.nan if initial is None else initial
+        result = torch.where(size == 0, nothing, result / size)
+    return result
+
+
+def _segment_reduce_backward(
+    gradient: Any, output: Any, data: Any, reduce: str, *, lengths: Any = None, offsets: Any = None, axis: int = 0,
+    initial: float | None = None,
+) -> Any:  # fmt: skip
+    segments = _Segments(data, lengths, offsets, axis)
+
+    def total(x: Any) -> Any:
+        return segments.reduced(x.to(data.dtype), "sum", 0)
+
+    if reduce == "mean":
+        gradient = gradient / segments.size
+    share = segments.of_each(gradient, data)
+    if reduce == "prod":  # the product of all others
+        zero = data == 0
+        of_others = segments.reduced(torch.where(zero, 1, data), "prod", 1.0 if initial is None else initial)
+        zeros = segments.of_each(total(zero), data) - zero.to(data.dtype)
+        others = torch.where(zero, segments.of_each(of_others, data), segments.of_each(output, data) / data)
+        share = share * torch.where(zeros > 0, 0, others)
+    elif reduce in ("max", "min"):  # the elements that are the extreme share it
+        extreme = (data == segments.of_each(output, data)) | (data != data)
+        share = torch.where(extreme, share / segments.of_each(total(extreme), data), 0)
+    return torch.where(segments.inside, share, 0)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "binary_cross_entropy": _binary_cross_entropy,
     "_cdist_backward": _cdist_backward,
@@ -328,11 +431,17 @@ _OWN: dict[str, Callable[..., Any]] = {
     "_embedding_bag_forward_only": _embedding_bag,
     "_embedding_bag_backward": _embedding_bag_backward,
     "_embedding_bag_per_sample_weights_backward": _sample_weights_backward,
+    "embedding_renorm": _embedding_renorm,
     "fft_fftfreq": _frequencies(False),
     "fft_rfftfreq": _frequencies(True),
+    "grid_sampler_2d": grid_sampler,
+    "grid_sampler_2d_backward": grid_sampler_backward,
+    "grid_sampler_3d": grid_sampler,
+    "grid_sampler_3d_backward": grid_sampler_backward,
     "histc": _histc,
     "kthvalue": _kthvalue,
     "linalg_pinv.atol_rtol_tensor": _pinv,
+    "masked_scatter_backward": _masked_scatter_backward,
     "median": _middle_of_all(False),
     "median.dim": _middle(False),
     "nanmedian": _middle_of_all(True),
@@ -343,6 +452,12 @@ _OWN: dict[str, Callable[..., Any]] = {
     "replication_pad3d_backward": _replication_backward,
     "searchsorted.Scalar": _searchsorted,
     "searchsorted.Tensor": _searchsorted,
+    "segment_reduce": _segment_reduce,
+    "_segment_reduce_backward": _segment_reduce_backward,
+    "torchvision::_deform_conv2d_backward": deform_conv2d_backward,
+    "torchvision::_roi_align_backward": roi_align_backward,
+    "torchvision::deform_conv2d": deform_conv2d,
+    "torchvision::roi_align": roi_align,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
 }
 
@@ -383,11 +498,15 @@ def _of_list(of_each: Callable[..., Any]) -> Callable[..., list[Any]]:
     return apply
 
 
-@cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What AOTAutograd decomposes: all that PyTorch can, but what has a lowering and what draws random numbers."""
+    own = {overload_of(name): rule for name, rule in _OWN.items()}  # torchvision may have been imported since
+    return {**_of_pytorch(), **{op: rule for op, rule in own.items() if op is not None}}
+
+
+@cache
+def _of_pytorch() -> dict[Any, Callable[..., Any]]:
     exceptions = {*LOWERINGS, *(overload_of(n) for n in _DRAWN)}
     table = {**decomposition_table, **core_aten_decompositions()}
     table = {op: rule for op, rule in table.items() if op not in exceptions and not is_random(op)}
-    own = {overload_of(name): rule for name, rule in _OWN.items()}
-    return {**table, **_of_lists(), **{op: rule for op, rule in own.items() if op is not None}}
+    return {**table, **_of_lists()}

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from math import inf, pi
 from typing import Any
 
-from refxla_spec.types import F32, PRED, ElementType
+from refxla_spec.types import F32, PRED, S32, ElementType
 
+from .. import special
 from ..exponents import log10
-from .lowering import I, Lowering, NotLowered, Operand, lowers, real_of, wide
+from .lowering import I, Lowering, NotLowered, Operand, lowers, real_of, reducer, wide
 from .tensors import element_type
 
 Compute = Callable[..., I]
@@ -81,6 +82,22 @@ _unary(log10, "log10")
 _unary(lambda b, x: b.conjugate(x), "_conj", "conj_physical", "_conj_physical")
 _unary(lambda b, x: x, "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "lift",
        "resolve_conj", "resolve_neg", "_neg_view_copy", "alias_copy", "positive")  # fmt: skip
+
+
+for _compute, *_names in (
+    (special.lgamma, "lgamma"), (special.digamma, "digamma"), (special.erfc, "erfc"), (special.erfinv, "erfinv"),
+    (special.erfcx, "special_erfcx"), (special.i0, "i0", "special_modified_bessel_i0"), (special.i0e, "special_i0e"),
+    (special.i1, "special_i1", "special_modified_bessel_i1"), (special.i1e, "special_i1e"),
+):  # fmt: skip
+    _unary(_compute, *_names)
+
+
+@lowers("polygamma")
+def polygamma(b: Lowering, n: int, x: I) -> I:
+    """The derivative of this order of digamma."""
+    if n > 1:
+        raise NotLowered("of an order above 1")
+    return _in_wide(b, special.trigamma if n else special.digamma, x)
 
 
 @lowers("clone")
@@ -319,6 +336,34 @@ def fmod(b: Lowering, x: I, y: Operand) -> I:
     if b.result.element_type.is_integer:
         _nonzero(b, y)
     return _in_wide(b, _hlo("remainder"), x, y)
+
+
+@lowers("gcd")
+def gcd(b: Lowering, x: I, y: I) -> I:
+    """By Euclid's algorithm, until it has ended for all elements."""
+    x, y = (absolute(b, v) for v in b.operands(x, y))
+
+    def step(_: I, x: I, y: I) -> list[I]:
+        ends = b.compare(y, 0, direction="EQ")
+        rest = b.remainder(x, b.select(ends, 1, y))
+        return [b.select(ends, x, y), b.select(ends, 0, rest)]
+
+    def goes_on(_: I, x: I, y: I) -> I:
+        there, every = b.compare(y, 0, direction="NE"), tuple(range(y.shape.rank))
+        return b.reduce(there, False, every, reducer("or", PRED)) if every else there
+
+    longest = 100  # steps: those of neighbours in Fibonacci's sequence, of 64 bits
+    return b.repeat(longest, step, (x, y), more=goes_on)[0]
+
+
+@lowers("lcm")
+def lcm(b: Lowering, x: I, y: I) -> I:
+    own = b.result.element_type
+    kind = S32 if own.bits < 32 else own  # C's: what narrow integers do not hold is cut off at the end
+    common = b.cast(gcd(b, x, y), kind)
+    x, y = b.operands(x, y, of=kind)
+    quotient = b.divide(x, b.select(b.compare(common, 0, direction="EQ"), 1, common))
+    return b.cast(absolute(b, b.multiply(quotient, y)), own)
 
 
 @lowers("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")

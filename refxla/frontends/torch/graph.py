@@ -30,6 +30,7 @@ from . import (  # noqa: F401 - they fill the table
     pooling,
     products,
     reductions,
+    resizing,
     transforms,
     views,
 )
@@ -270,7 +271,7 @@ class LoweredGraph:
         """The node whose memory a node shows, and the views by which it does: (function, further arguments, keywords),
         the first of all first."""
         steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
-        while _is_view(node):
+        while is_view(node):
             steps.append((node.target, node.args[1:], node.kwargs))
             node = node.args[0]
         return node, tuple(reversed(steps))
@@ -297,11 +298,11 @@ class LoweredGraph:
         return CompiledGraph(self, program, list(zip(self._sources, self._orders, strict=True)))
 
 
-def _is_view(node: Any) -> bool:
+def is_view(node: Any) -> bool:
     """Whether a node is a view of its first operand, or an element of a list of such."""
     if node.op != "call_function":
         return False
-    return str(node.target) in _VIEWS or node.target is operator.getitem and _is_view(node.args[0])
+    return str(node.target) in _VIEWS or node.target is operator.getitem and is_view(node.args[0])
 
 
 def _is_dense(fake: Any) -> bool:

@@ -7,12 +7,14 @@ take matrices of f32, f64, c64 and c128, in the last two dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import factorial
 from typing import Any
 
 from refxla_spec.custom_calls.options import of_letters
 from refxla_spec.types import S32, Shape
 
 from .lowering import I, Lowering, NotLowered, lowers, overload_of, real_of, reducer
+from .products import dot
 
 _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 
@@ -425,3 +427,57 @@ def svd(
     _, values, u, v, info = _call(b, f"lapack_{letter}gesdd_ffi", [a], *shapes, mode=mode)
     _require(b, info, "linalg.svd: the algorithm failed to converge")
     return [u, values, v] if compute_uv else [b.full(0, b.result[0]), values, b.full(0, b.result[2])]
+
+
+# -- exponentials
+
+_SQUARINGS = 1100  # at most: of more, all results overflow
+
+
+@lowers("linalg_matrix_exp", "matrix_exp")
+def matrix_exp(b: Lowering, a: I) -> I:
+    """e^a = (e^(a / 2^s))^(2^s), with s so that Taylor's series to the 15th power is exact to rounding: each matrix of
+    a batch is squared as often as it asks for."""
+    _letter(a)
+    kind = real_of(a.shape.element_type)
+    real = Shape(kind, a.shape.dimensions[:-2])
+    rows = a.shape.rank - 2
+    sums = b.sum(b.abs(a), (rows,))
+    norm = b.reduce(sums, 0, (rows,), reducer("maximum", kind))
+    bound = 1.0 if kind.bits == 32 else -1.0  # the logarithm of the largest norm of which the series is exact
+    count = b.maximum(b.subtract(b.ceil(b.log2(norm)), bound), 0)
+    count = b.select(b.is_finite(norm), count, b.full(0, real))
+
+    def spread(x: I) -> I:
+        return b.spread(x, a.shape, tuple(range(rows)))
+
+    scale = b.convert(spread(b.make("exp2", b.negate(count))), a.shape.element_type)
+    count = b.convert(count, S32)
+    value = _series(b, b.multiply(a, scale))
+
+    def square(k: I, x: I, count: I) -> list[I]:
+        more = b.compare(b.spread(k, count.shape, ()), count, direction="LT")
+        return [b.select(b.spread(more, x.shape, tuple(range(rows))), dot(b, x, x, x.shape.element_type), x)]
+
+    def goes_on(k: I, _: I, count: I) -> I:
+        every = tuple(range(count.shape.rank))
+        return b.compare(k, b.reduce(count, 0, every, reducer("maximum", S32)) if every else count, direction="LT")
+
+    return b.repeat(_SQUARINGS, square, (value,), (count,), goes_on)[0]
+
+
+def _series(b: Lowering, a: I) -> I:
+    """The sum of a^k / k! for k up to 15, as a polynomial in a^4 whose coefficients are polynomials in a: six products
+    of matrices."""
+    kind = a.shape.element_type
+    powers = [_identity(b, a.shape, a.shape.dimensions[-1]), a]
+    for _ in range(3):
+        powers.append(dot(b, powers[-1], a, kind))
+    value = None
+    for start in (12, 8, 4, 0):
+        part = b.multiply(powers[0], 1 / factorial(start))
+        for k in range(1, 4):
+            part = b.add(part, b.multiply(powers[k], 1 / factorial(start + k)))
+        value = part if value is None else b.add(dot(b, value, powers[4], kind), part)
+    assert value is not None
+    return value

@@ -8,7 +8,7 @@ the graph whole.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,8 +18,10 @@ from torch.fx.passes.operator_support import create_op_support
 from ...compiler.options import Options
 from . import report
 from .decompositions import is_random
-from .graph import CompiledGraph, LoweredGraph, source_of
+from .graph import CompiledGraph, LoweredGraph, is_tensor, source_of
 from .lowering import DRAWN, overload_of
+from .selections import index_by_tensors
+from .tensors import memory_order, with_strides
 
 _OF_SHAPE = {  # by how many arguments that give the shape alone
     overload_of(n)
@@ -34,9 +36,46 @@ _OPERATIONS = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
 _OF_SIZES = {overload_of(n) for n in ("_assert_scalar", "sym_size.int", "sym_stride.int", "sym_numel")}
 
 
-def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
-    """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
+def compile_graph(graph_module: Any, name: str, options: Options, shown: range = range(0)) -> Callable[..., list[Any]]:
+    """What runs a graph of static shapes: called with its arguments, gives a list of its results.
+
+    Those with the numbers `shown` have the strides that eager gives, also where these leave gaps. (Of a graph of which
+    nothing is derived all have.)"""
+    run, strides = _compiled(graph_module, name, options), _strides_with_gaps(graph_module, shown)
+    if not strides:
+        return run
+
+    def call(*arguments: Any) -> list[Any]:
+        results = run(*arguments)
+        for number, own in strides.items():
+            results[number] = with_strides(results[number], own)
+        return results
+
+    return call
+
+
+def _strides_with_gaps(graph_module: Any, shown: range) -> dict[int, tuple[int, ...]]:
+    """Of results that are not dense in eager the strides, by number; but of those whose elements overlap."""
+    values = (
+        [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in _returned(graph_module)] if shown else []
+    )
+    strides = {n: values[n].stride() for n in shown if is_tensor(values[n]) and memory_order(values[n]) is None}
+    return {n: s for n, s in strides.items() if _are_distinct(values[n].shape, s)}
+
+
+def _are_distinct(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie in places of their own, but for dimensions along which all are one."""
+    reach = 0
+    for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1 and s):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
+
+
+def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     report.note_graph()
+    index_by_tensors(graph_module)
     lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
     if lowered.mutating:  # what it writes to may be seen through any view: the graph is PyTorch's as a whole
         why = "its graph writes in place, and runs in PyTorch as a whole"

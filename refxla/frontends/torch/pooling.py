@@ -15,6 +15,7 @@ from refxla_spec.types import S64, Shape
 
 from .elementwise import is_nan
 from .lowering import I, Lowering, NotLowered, lowers, lowest, reducer, wide
+from .reductions import place_of
 
 _LARGEST = 128  # elements of a window that are compared one by one
 
@@ -106,6 +107,11 @@ def max_pool(
 def max_pool_backward(
     b: Lowering, g: I, x: I, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: I
 ) -> I:
+    return put_back(b, g, x, indices)
+
+
+@lowers("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
+def put_back(b: Lowering, g: I, x: I, indices: I) -> I:
     """Each element of the gradient is added to the element that the indices name, window by window, as in PyTorch."""
     own, n = b.result.element_type, 3 if "3d" in b.target else 2
     lead, size = prod(x.shape.dimensions[:-n]), prod(x.shape.dimensions[-n:])
@@ -203,6 +209,41 @@ def adaptive_avg_pool(b: Lowering, x: I, size: Sequence[int]) -> I:
             parts.append(b.reshape(b.divide(total, end - start), one))
         x = b.concatenate(parts, d)
     return b.cast(x, own)
+
+
+@lowers("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(b: Lowering, x: I, size: Sequence[int]) -> list[I]:
+    """The first largest element of each product of cells, or a NaN, and its place in the flat array. Cells that are
+    smaller than others of their dimension have their last element again."""
+    if not b.result[0].size:
+        return [b.full(0, shape) for shape in b.result]
+    n, sizes = len(size), x.shape.dimensions[-len(size) :]
+    kernel = [total // count for total, count in zip(sizes, size, strict=True)]
+    uniform = all(total == k * count for total, k, count in zip(sizes, kernel, size, strict=True))
+    if uniform and prod(kernel) <= _LARGEST:
+        return max_pool(b, x, kernel)
+    flat = np.zeros((1,) * 2 * n, np.int64)
+    for d, (total, count) in enumerate(zip(sizes, size, strict=True)):
+        cells = _cells(total, count)
+        longest = max(end - start for start, end in cells)
+        own = np.array([[min(start + k, end - 1) for k in range(longest)] for start, end in cells])
+        dims = [1] * 2 * n
+        dims[d], dims[n + d] = own.shape
+        flat = flat * total + own.reshape(dims)
+    flat = flat.reshape(prod(size), -1)
+    places = b.constant(flat)
+    lead = prod(x.shape.dimensions[:-n])
+    if uniform:
+        pairs = [m for pair in zip(size, kernel, strict=True) for m in pair]
+        elements = b.permute(b.reshape(x, (lead, *pairs)), (0, *range(1, 2 * n, 2), *range(2, 2 * n + 1, 2)))
+        elements = b.reshape(elements, (lead, *flat.shape))
+    else:
+        elements = b.make(
+            "gather", b.reshape(x, (lead, prod(sizes))), places, offset_dims=(0,), collapsed_slice_dims=(1,),
+            start_index_map=(1,), index_vector_dim=2, slice_sizes=(lead, 1),
+        )  # fmt: skip
+    pair = place_of(b, elements, 2, True, b.spread(places, Shape(S64, elements.shape.dimensions), (1, 2)))
+    return [b.reshape(v, s.dimensions) for v, s in zip(pair, b.result, strict=True)]
 
 
 @lowers("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")

@@ -118,8 +118,9 @@ def var_mean(
 # -- the places of extremes
 
 
-def place_of(b: Lowering, x: I, dimension: int, largest: bool) -> tuple[I, I]:
-    """The extreme along a dimension and the first place where it stands; a NaN is the extreme."""
+def place_of(b: Lowering, x: I, dimension: int, largest: bool, places: I | None = None) -> tuple[I, I]:
+    """The extreme along a dimension and the first place where it stands; a NaN is the extreme. `places` are numbers of
+    the elements that stand for their own."""
     own = x.shape.element_type
     types = (own, S64, own, S64)
     p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
@@ -138,7 +139,7 @@ def place_of(b: Lowering, x: I, dimension: int, largest: bool) -> tuple[I, I]:
         f"{b.name}.better.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
     )
     start = b.scalar((lowest if largest else highest)(own), own), b.scalar(2**62, S64)
-    places = b.iota(S64, x.shape.dimensions, dimension)
+    places = b.iota(S64, x.shape.dimensions, dimension) if places is None else places
     pair = b.make("reduce", x, places, *start, dimensions=(dimension,), to_apply=computation)
     return b.make("get-tuple-element", pair, index=0), b.make("get-tuple-element", pair, index=1)
 

@@ -91,6 +91,19 @@ def to_tensor(array: np.ndarray[Any, Any], order: tuple[int, ...] | None) -> Any
     return tensor if order is None else tensor.permute(inverse(order))
 
 
+def with_strides(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """The same elements in memory of their own with these strides: no view of another tensor. Elements that lie in one
+    place, of an expanded dimension, are the same."""
+    if tensor.stride() == strides:
+        return tensor
+    sizes = [1 if not s else n for n, s in zip(tensor.shape, strides, strict=True)]
+    distinct = torch.empty_strided(sizes, strides, dtype=tensor.dtype)
+    distinct.copy_(tensor[tuple(slice(n) for n in sizes)])
+    if distinct.shape == tensor.shape:
+        return distinct
+    return torch.empty(0, dtype=tensor.dtype).set_(distinct.untyped_storage(), 0, tensor.shape, strides)
+
+
 def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes another."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))
