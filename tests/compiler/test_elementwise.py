@@ -842,7 +842,8 @@ def test_floats_become_integers_of_64_bits_in_vectors(name, result):
         ("a = f32[300] parameter(0)\nc = f32[100] slice(a), slice={[0:300:3]}\nROOT b = f32[100] negate(c)", False),
         (
             "a = f32[300] parameter(0)\nc = f32[100] slice(a), slice={[0:300:3]}\nd = f32[100] negate(c)\n"
-            "e = f32[100] multiply(d, c)\nf = f32[100] subtract(e, d)\nROOT b = f32[100] multiply(f, e)",
+            "e = f32[100] multiply(d, c)\nf = f32[100] subtract(e, d)\ng = f32[100] multiply(f, e)\n"
+            "h = f32[100] add(g, f)\nROOT b = f32[100] multiply(h, g)",
             True,
         ),
         # places that are computed lie anywhere
@@ -857,6 +858,22 @@ def test_floats_become_integers_of_64_bits_in_vectors(name, result):
 def test_vectors_of_avx_512_are_for_what_is_computed(body, wide):
     """AVX-512 multiplies integers of 64 bits by one instruction, and gathers element by element."""
     assert Compiled(fusion_of(parse(entry(body)))).kernels[0].wide_vectors == wide
+
+
+def test_short_rows_that_only_move_are_written_out():
+    """A window that moves on by one element, as of SHA-256: what else the fusion computes is long."""
+    text = entry(
+        "x = u32[64,16] parameter(0)\nrest = u32[64,15] slice(x), slice={[0:64], [1:16]}\n"
+        "first = u32[64,1] slice(x), slice={[0:64], [0:1]}\n"
+        + "".join(
+            f"v{n} = u32[64,1] {op}({f'v{n - 1}' if n else 'first'}, first)\n"
+            for n, op in enumerate(["multiply", "xor"] * 12)
+        )
+        + "ROOT y = u32[64,16] concatenate(rest, v23), dimensions={1}"
+    )
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert re.search(r"#pragma unroll\s+for \(int i\d+ = 0; i\d+ < 15;", kernel.body), kernel.body
+    check(text, np.arange(1024, dtype=np.uint32).reshape(64, 16) * 2654435761)
 
 
 def test_complex_numbers_move_by_their_parts():
@@ -885,7 +902,7 @@ def test_short_rows_of_costly_functions_are_one_loop():
         y = f32[64,{columns}] add(x, b)
         ROOT r = f32[64,{columns}] {opcode}(y) }}""")
         (kernel,) = emit(fusion_of(module), DEFAULT_CPU)
-        return f"% {columns}u" in kernel.body
+        return f"- {columns} * (int)" in kernel.body  # a division for each element
 
     assert is_one("exponential", 25) and is_one("log", 63)
     assert not any(is_one(*n) for n in (("negate", 25), ("exponential", 32), ("exponential", 33), ("log", 153)))

@@ -218,7 +218,7 @@ class IndexSpace:
         self.whole_pattern = pattern = self._pattern_of(self.groups)
         self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
-        self.is_written_out = write_out and len(self.groups) > 1 and is_written_out(fusion, self.sizes[-1])
+        self.is_written_out = len(self.groups) > 1 and self._writes_out(self.groups, self.sizes[-1])
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
         self.body.emit(e, self._indices(self.groups, at), block)
@@ -275,10 +275,20 @@ class IndexSpace:
                 groups, best = trial, divisions
             at -= 1
         while len(groups) > 1 and self._is_narrow(run := prod(self.segment.sizes[d] for d in groups[-1])):
-            if self._write_out and is_written_out(self.fusion, run):
+            if self._writes_out(groups, run):
                 break
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
+
+    def _writes_out(self, groups: Sequence[Sequence[int]], run: int) -> bool:
+        """Whether an innermost loop over so many elements is written out: that of a part which only moves elements is,
+        whatever else the fusion computes."""
+        if not self._write_out:
+            return False
+        if is_written_out(self.fusion, run):
+            return True
+        pattern = self._pattern_of(groups)
+        return run < NARROW and {s.value for s in pattern.stores} <= {a.name for a in pattern.accesses}
 
     def _is_narrow(self, size: int) -> bool:
         """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
