@@ -145,6 +145,25 @@ def test_pooling_has_the_bits_of_the_elementwise_form(case, opcode):
     assert "acc" in fast.kernels[0].body
 
 
+@pytest.mark.parametrize(
+    ("sizes", "window", "inner"),
+    [
+        ([2, 9, 20, 3], [{"size": 1}, {"size": 3}, {"size": 4}, {"size": 1}], 3),
+        ([2, 9, 20, 3], [{"size": 1}, {"size": 3, "low": 2}, {"size": 4, "low": 3, "high": 2}, {"size": 1}], 3),
+        ([5, 600, 2], [{"size": 1}, {"size": 5, "low": 2, "high": 2, "dilation": 3}, {"size": 1}], 2),
+        ([30, 3, 2], [{"size": 4, "low": 1}, {"size": 1}, {"size": 1}], 6),
+    ],
+)
+@pytest.mark.parametrize("opcode", ["add", "maximum"])
+def test_a_window_slides_along_few_channels_too(sizes, window, inner, opcode):
+    """Three colours alone would be a vector of three: with the width they are a stretch of memory."""
+    text = pooling(sizes, window, opcode)
+    root = parse(text).entry.root
+    lanes = window_lanes.Lanes(root.window, sizes, root.shape.dimensions, joins=True)
+    assert lanes.slides is not None and lanes.inner == inner
+    check(text, values("f32", *sizes))
+
+
 def test_a_pool_with_what_is_before_and_after_it():
     check(
         """HloModule m

@@ -144,7 +144,7 @@ class _Pooling(WindowKernel):
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
         self.window = self.hero.window
-        self.lanes = Lanes(self.window, self.sizes, self.counts)
+        self.lanes = Lanes(self.window, self.sizes, self.counts, joins=True)
 
     def kernel(self) -> Kernel:
         lanes, block, e = self.lanes, self.block, self.e

@@ -2,7 +2,8 @@
 
 The lanes are the innermost dimensions in which there is more than one placing: all that the window leaves alone
 (the channels of NHWC: each element of the window is then a stretch of memory), or one that it slides along (the width
-of NCHW). The other dimensions the window leaves alone, with strips of the lanes, count the units of work. `Lanes` has
+of NCHW), or where the channels are few, both: by steps of one, the width and three colours are one stretch of memory,
+too. The other dimensions the window leaves alone, with strips of the lanes, count the units of work. `Lanes` has
 the sizes, `OpenWindow` the loops over a window's elements.
 """
 
@@ -20,6 +21,7 @@ from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 STRIP_LANES = 512  # lanes that have accumulators at a time
+FEW_LANES = 16  # that fill no vector
 
 
 def is_left_alone(w: WindowDimension) -> bool:
@@ -27,23 +29,31 @@ def is_left_alone(w: WindowDimension) -> bool:
     return w.size == w.stride == w.base_dilation == w.window_dilation == 1 and w.padding_low == w.padding_high == 0
 
 
+def goes_by_single_steps(w: WindowDimension) -> bool:
+    """Whether placings that follow each other begin at elements that do."""
+    return w.stride == w.base_dilation == 1
+
+
 class Lanes:
     """The lanes of a window on an array of `sizes` with `counts` placings.
 
-    `dims` are the dimensions that are lanes, `slides` that one of them along which the window slides, or None.
+    `dims` are the dimensions that are lanes, `slides` that one of them along which the window slides, or None; `inner`
+    is how many lanes there are at each place of it: one, unless `joins` says that the window may slide along several.
     `length` counts the lanes, `strip` those in a unit of work. Lanes need base_dilation 1 where the window slides:
     `supported` says so.
     """
 
-    def __init__(self, window: Window, sizes: Sequence[int], counts: Sequence[int]) -> None:
+    def __init__(self, window: Window, sizes: Sequence[int], counts: Sequence[int], joins: bool = False) -> None:
         self.window, self.sizes, self.counts = window, tuple(sizes), tuple(counts)
         first = len(window)
         while first > 0 and is_left_alone(window[first - 1]):
             first -= 1
         self.slides: int | None = None
-        if prod(self.counts[first:]) == 1 and first > 0:
+        self.inner = 1
+        lanes = prod(self.counts[first:])
+        if first > 0 and (lanes == 1 or joins and lanes < FEW_LANES and goes_by_single_steps(window[first - 1])):
             first -= 1
-            self.slides = first
+            self.slides, self.inner = first, lanes
         self.dims = tuple(range(first, len(window)))
         self.outer = tuple(range(first))
         self.length = prod(self.counts[d] for d in self.dims)
@@ -127,7 +137,8 @@ class OpenWindow:
                     x = x // w.base_dilation
             self.at[d] = x
         if lanes.slides is not None:
-            self._open_sliding(lanes.window[lanes.slides], lanes.sizes[lanes.slides], scopes, descending)
+            size = lanes.sizes[lanes.slides] * lanes.inner
+            self._open_sliding(lanes.window[lanes.slides], size, scopes, descending)
 
     def _loop(self, w: WindowDimension, scopes: ExitStack, descending: bool) -> Index:
         """The loop over a window's elements in one dimension."""
@@ -142,7 +153,8 @@ class OpenWindow:
 
     def _open_sliding(self, w: WindowDimension, size: int, scopes: ExitStack, descending: bool) -> None:
         k, lanes, block = self._loop(w, scopes, descending), self.lanes, self.block
-        self.shift = k * w.window_dilation - w.padding_low  # lane * stride + shift must lie in 0..size-1
+        # lane * stride + shift must lie in 0..size-1
+        self.shift = (k * w.window_dilation - w.padding_low) * lanes.inner
         least, most = self.shift.low, (lanes.length - 1) * w.stride + self.shift.high
         if least >= 0 and most < size:
             return
@@ -164,9 +176,10 @@ class OpenWindow:
         result = [self.at[d] for d in lanes.outer]
         if lanes.slides is None:
             return [*result, *delinearize(lane, [lanes.sizes[d] for d in lanes.dims])]
+        sizes = [lanes.sizes[d] for d in lanes.dims]
         x = lane * lanes.window[lanes.slides].stride + self.shift
-        if x.low < 0 or x.high >= lanes.sizes[lanes.slides]:
+        if x.low < 0 or x.high >= prod(sizes):
             name = self.e.names.fresh("x")
             self.block.line(f"const int {name} = {c_of(x)};")
-            x = variable(name, 0, max(0, lanes.sizes[lanes.slides] - 1))
-        return [*result, x, *(constant(0) for _ in lanes.dims[1:])]
+            x = variable(name, 0, max(0, prod(sizes) - 1))
+        return [*result, *delinearize(x, sizes)]
