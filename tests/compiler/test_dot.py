@@ -25,7 +25,8 @@ from refxla.runtime.devices import find
 @pytest.fixture(autouse=True)
 def no_tiny_products(monkeypatch):
     """Small shapes, too, take the fast form."""
-    monkeypatch.setattr(dot, "TINY", 0)
+    for limit in ("TINY", "SHORT", "SMALL"):
+        monkeypatch.setattr(dot, limit, 0)
 
 
 @st.composite
@@ -308,3 +309,23 @@ def test_a_small_matrix_that_lies_along_its_sums_is_transposed_in_registers(m, k
     assert ("rx_multiply_add_vector_f32(" in kernel.body) == transposes
     if transposes:
         agrees_with_loop(dot_text(dims, (k,), lc=lc, rc=(0,)), random("f32", dims), random("f32", (k,), 1))
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "k", "n", "loops"),
+    [
+        ((5000,), 3, 3, 1, True),
+        ((), 20000, 5, 1, True),
+        ((500,), 2, 2, 2, True),
+        ((500,), 3, 3, 3, False),
+        ((), 1, 20, 900, False),
+    ],
+)
+def test_products_of_short_sums_with_vectors_are_loops(batch, m, k, n, loops, monkeypatch):
+    """As points that are turned, one matrix each: blocks of a product would be packed for each of them."""
+    monkeypatch.setattr(dot, "SHORT", 16)
+    monkeypatch.setattr(dot, "SMALL", 8)
+    own = tuple(range(len(batch)))
+    text = dot_text((*batch, m, k), (*batch, k, n), lb=own, rb=own, lc=(len(batch) + 1,), rc=(len(batch),))
+    kernels = dot.emit(fusion_of(parse(text), "dot"), DEFAULT_CPU)
+    assert (len(kernels) == 1 and not kernels[0].helpers and "vector" not in kernels[0].body) == loops

@@ -30,6 +30,8 @@ from .words import words_of
 TINY = 2048  # multiply-adds up to which plain loops are as quick, save for a matrix that lies along its sums,
 CHAIN = 32  # if each sum has no more terms than this: a processor computes several sums at once then,
 FEW = 8  # or where there are not as many sums as a vector has lanes
+SHORT = 16  # terms of the sums of matrices times vectors, however many, up to which loops are quicker than panels,
+SMALL = 8  # and the multiply-adds of each of many products: 2 x 2 matrices
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -45,8 +47,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if name is None or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     gemv = next((p for p in _matrix_vector(fusion, target, numbers, name) if p.applies()), None)
-    tiny = hero.shape.size * numbers.k <= TINY and (numbers.k <= CHAIN or hero.shape.size < FEW)
-    if tiny and (gemv is None or whole in complex_dot.PARTS):
+    if _is_loop(numbers) and (gemv is None or whole in complex_dot.PARTS):
         return elementwise.emit(fusion, target)
     if whole in complex_dot.PARTS:
         return kernels(complex_dot.product(fusion, target, numbers))
@@ -59,6 +60,14 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         swapped = gemv.matrix_operand is not hero.operands[1]
         return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
     return (gemv.kernel(),)
+
+
+def _is_loop(n: DotDimensions) -> bool:
+    """Whether loops over the elements are quicker than blocks of a matrix product."""
+    terms = n.m * n.n * n.k
+    if n.groups * terms <= TINY and (n.k <= CHAIN or n.groups * n.m * n.n < FEW):
+        return True
+    return terms <= SMALL or min(n.m, n.n) == 1 and n.k <= SHORT
 
 
 def _product(fusion: Fusion, target: Target, n: DotDimensions | SwappedDimensions, name: str) -> Product:
