@@ -3,8 +3,8 @@ multiplication and a reduction; an outer product by a multiplication.
 
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
     dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]
-    dot(x[m, k], y[n, k]) -> reduce(multiply(x, y), 0, add) over k in [m, n, k], for small m n and large k
-    dot(x[b.., k..], y[b.., k.., n..]) -> reduce(multiply(x, y), 0, add) over k in [k.., b.., n..], for small k
+    dot(x[b.., m.., k], y[b.., n.., k]) -> reduce(multiply(x, y), 0, add) over k in [b.., m.., n.., k], for small m n,
+    and large k
 
 The 0 is where a sum begins: a sum of -0 alone is 0.
 
@@ -27,7 +27,8 @@ from .dce import settle
 
 FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
 LONG_ROWS = 1024  # elements of a row then, at least
-FEW_TERMS = 16  # of a sum that each batch of a product of a matrix and a vector has
+FEWER_ROWS = 8  # of each of a batch of products: those that fill no vector,
+SHORTER_ROWS = 64  # whose rows have at least so many elements
 
 
 def run(module: Module) -> int:
@@ -39,7 +40,7 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        replacement = (_reduced(i) or _outer(i) or _of_few_rows(i) or _of_few_terms(i)) if i.opcode == "dot" else None
+        replacement = (_reduced(i) or _outer(i) or _of_few_rows(i)) if i.opcode == "dot" else None
         if replacement is not None:
             replaced[i] = replacement
     if replaced:
@@ -91,42 +92,25 @@ def _outer(dot: Instruction) -> Instruction | None:
 
 
 def _of_few_rows(dot: Instruction) -> Instruction | None:
-    """The reductions that a dot of a few long rows is; None for any other."""
-    element_type = _computed_in(dot.shape.element_type)
-    if element_type is None or len(dot.operands) != 2 or any(o.shape.rank != 2 for o in dot.operands):
-        return None
-    if tuple(dot.lhs_contracting_dims) != (1,) or tuple(dot.rhs_contracting_dims) != (1,):
-        return None
-    b, ((m, k), (n, _)) = Build(dot.name), (o.shape.dimensions for o in dot.operands)
-    if not 1 <= m * n <= FEW_ROWS or k < LONG_ROWS:
-        return None
-    pairs = Shape(element_type, (m, n, k))
-    x, y = (b.spread(b.convert(o, element_type), pairs, (d, 2)) for d, o in enumerate(dot.operands))
-    return b.convert(b.sum(b.multiply(x, y), (2,)), dot.shape.element_type)
-
-
-def _of_few_terms(dot: Instruction) -> Instruction | None:
-    """The reduction that many small products of a matrix and a vector are; None for any other dot."""
+    """The reductions that a dot of a few long rows is, or many dots of fewer; None for any other."""
     element_type, shape = _computed_in(dot.shape.element_type), dot.shape
     if element_type is None or len(dot.operands) != 2 or not shape.size:
         return None
     dims = [_dimensions(dot, number) for number in (0, 1)]
-    batch, contracted, _ = dims[0]
-    sizes = [dot.operands[0].shape.dimensions[d] for d in contracted]
-    batches = prod(shape.dimensions[: len(batch)])
-    if prod(sizes) > FEW_TERMS or batches < FEW_TERMS or all(own for *_, own in dims):
+    batch = tuple(range(len(dims[0][0])))
+    if any((own_batch, contracted) != (batch, (o.shape.rank - 1,)) for o, (own_batch, contracted, _) in
+           zip(dot.operands, dims, strict=True)):  # fmt: skip
         return None
-    if any(own and o.shape.rank - 1 in ks for o, (_, ks, own) in zip(dot.operands, dims, strict=True)):
-        return None  # a row of memory is what is contracted
-    b, terms = Build(dot.name), len(sizes)
-    wide = Shape(element_type, (*sizes, *shape.dimensions))
-    sides, at = [], terms + len(batch)
-    for o, (batch, contracted, own) in zip(dot.operands, dims, strict=True):
-        places = {**{d: n for n, d in enumerate(contracted)}, **{d: terms + n for n, d in enumerate(batch)}}
-        places |= {d: at + n for n, d in enumerate(own)}
+    k = dot.operands[0].shape.dimensions[-1]
+    rows = prod(shape.dimensions[len(batch) :])
+    if (rows >= FEWER_ROWS or k < SHORTER_ROWS) if batch else (rows > FEW_ROWS or k < LONG_ROWS):
+        return None
+    b, pairs, at, sides = Build(dot.name), Shape(element_type, (*shape.dimensions, k)), len(batch), []
+    for o, (*_, own) in zip(dot.operands, dims, strict=True):
+        places = (*batch, *range(at, at + len(own)), shape.rank)
         at += len(own)
-        sides.append(b.spread(b.convert(o, element_type), wide, tuple(places[d] for d in range(o.shape.rank))))
-    return b.convert(b.sum(b.multiply(*sides), tuple(range(terms))), shape.element_type)
+        sides.append(b.spread(b.convert(o, element_type), pairs, places))
+    return b.convert(b.sum(b.multiply(*sides), (shape.rank,)), shape.element_type)
 
 
 def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:

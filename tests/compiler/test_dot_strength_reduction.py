@@ -46,6 +46,31 @@ CASES = {
         "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
         True,
     ),
+    "few long rows by a vector": (
+        "f32[5], f32[5,2000], f32[2000]",
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        True,
+    ),
+    "few rows in each batch": (
+        "f32[6,5], f32[6,5,200], f32[6,200]",
+        BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        True,
+    ),
+    "pairs of few rows in each batch": (
+        "bf16[6,2,3], bf16[6,2,64], bf16[6,3,64]",
+        BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={2}",
+        True,
+    ),
+    "short rows in each batch": (
+        "f32[6,5], f32[6,5,40], f32[6,40]",
+        BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        False,
+    ),
+    "rows of a vector in each batch": (
+        "f32[6,8], f32[6,8,200], f32[6,200]",
+        BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        False,
+    ),
     "few rows": ("f32[3,2], f32[3,500], f32[2,500]", "lhs_contracting_dims={1}, rhs_contracting_dims={1}", False),
     "long rows": ("f32[6,3], f32[6,2000], f32[3,2000]", "lhs_contracting_dims={1}, rhs_contracting_dims={1}", False),
     "few long columns": (
