@@ -876,6 +876,24 @@ def test_short_rows_that_only_move_are_written_out():
     check(text, np.arange(1024, dtype=np.uint32).reshape(64, 16) * 2654435761)
 
 
+def test_functions_that_are_put_together_are_computed_once_each():
+    """Matrices [[cos a, sin a, 0], [1, 2, 3]] for many a: in a loop over all elements, each would compute both."""
+    text = entry(
+        "a = f32[500,1] parameter(0)\nc = f32[500,1] cosine(a)\ns = f32[500,1] sine(a)\nz = f32[] constant(0)\n"
+        "o = f32[500,1] broadcast(z), dimensions={}\nu = f32[500,3] concatenate(c, s, o), dimensions={1}\n"
+        "row = f32[500,1,3] reshape(u)\nb = f32[3] parameter(1)\nother = f32[500,1,3] broadcast(b), dimensions={2}\n"
+        "ROOT m = f32[500,2,3] concatenate(row, other), dimensions={1}"
+    )
+    compiled = Compiled(fusion_of(parse(text)))
+    (kernel,) = compiled.kernels
+    assert kernel.body.count("#pragma unroll") >= 3 and "?" not in kernel.body and "else if (i" not in kernel.body
+    assert kernel.body.count("rx_cosine_f32(") == kernel.body.count("rx_sine_f32(") == 1
+    a = np.linspace(-9, 9, 500, dtype=np.float32)
+    (got,) = compiled(a[:, None], np.arange(1, 4, dtype=np.float32))
+    np.testing.assert_allclose(got[:, 0], np.stack([np.cos(a), np.sin(a), 0 * a], -1), rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(got[:, 1], np.tile(np.float32([1, 2, 3]), (500, 1)))
+
+
 def test_complex_numbers_move_by_their_parts():
     """clang makes vectors of loops over scalars: no load, store or sum of a kernel is that of a vector."""
     text = entry(

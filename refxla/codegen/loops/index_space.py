@@ -18,7 +18,7 @@ from refxla_spec.module import Instruction
 from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.in_place_updates import reads_where_it_writes
-from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE
 from ...ir.plan import Fusion
 from ..c_block import Block
@@ -281,14 +281,21 @@ class IndexSpace:
         return groups
 
     def _writes_out(self, groups: Sequence[Sequence[int]], run: int) -> bool:
-        """Whether an innermost loop over so many elements is written out: that of a part which only moves elements is,
-        whatever else the fusion computes."""
-        if not self._write_out:
+        """Whether an innermost loop over so many elements is written out: as the fusion asks for; or where all elements
+        are only moved, or each function of the fusion is one of theirs alone, as where matrices are put together."""
+        if not self._write_out or run >= NARROW:
             return False
         if is_written_out(self.fusion, run):
             return True
         pattern = self._pattern_of(groups)
-        return run < NARROW and {s.value for s in pattern.stores} <= {a.name for a in pattern.accesses}
+        if {s.value for s in pattern.stores} <= {a.name for a in pattern.accesses}:
+            return True
+        functions = sum(map(self._notes, self.fusion.instructions))
+        if not functions or run * len(self.fusion.instructions) > WRITTEN_OUT:
+            return False
+        rows = [variable(f"g{n}", 0, prod(self.segment.sizes[d] for d in g) - 1) for n, g in enumerate(groups[:-1])]
+        places = [self._pattern_at(groups, (*rows, constant(n))) for n in range(run)]
+        return sum(len(p.calls) for p in places) <= functions
 
     def _is_narrow(self, size: int) -> bool:
         """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
