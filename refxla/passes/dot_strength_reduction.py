@@ -123,12 +123,13 @@ def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[i
 
 def _of_one_term(b: Build, product: Instruction) -> Instruction:
     """The sum of a single product, which begins with 0 as any other."""
-    return b.add(product, 0) if product.shape.element_type.is_float else product
+    kind = product.shape.element_type
+    return b.add(product, 0) if kind.is_float or kind.is_complex else product
 
 
 def _computed_in(result: ElementType) -> ElementType | None:
-    """The type of the products and the sum; None for a result that is no real number."""
-    if result.is_complex or result.kind == "pred":
+    """The type of the products and the sum; None for a result that is no number."""
+    if result.kind == "pred":
         return None
     return F32 if result.is_float and result.bits < 32 else result
 

@@ -80,7 +80,8 @@ CASES = {
     ),
     "exchanged": ("f32[], f32[5,7], f32[7,5]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}", False),
     "a matrix": ("f32[5], f32[5,70], f32[70]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", False),
-    "complex": ("c64[], c64[70], c64[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
+    "complex": ("c64[], c64[70], c64[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "one complex term": ("c64[5,7], c64[5], c64[7]", "lhs_contracting_dims={}, rhs_contracting_dims={}", True),
     "predicates": ("pred[], pred[70], pred[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
 }
 
