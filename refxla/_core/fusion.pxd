@@ -23,6 +23,7 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
     U_CODE = 11
     U_HERO_SHARED = 12
     U_OTHER_ITERATION = 13
+    U_SHORT_ROWS = 14
 
 cdef class Group:
     cdef public int number, kind
@@ -60,6 +61,7 @@ cdef class Scheduler:
     cdef int user_of(self, int e)
     cdef double evaluations_of(self, Group group, int p, list edges, int tag)
     cdef int obstacle(self, Group group, int p, list edges)
+    cdef bint is_in_short_rows(self, int p, int hero)
     cdef bint is_carried(self, int p, int u)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)

@@ -24,6 +24,7 @@ class Reason(IntEnum):
     U_CODE = 11
     U_HERO_SHARED = 12
     U_OTHER_ITERATION = 13
+    U_SHORT_ROWS = 14
 
 class Group:
     number: int

@@ -37,6 +37,7 @@ REASONS = {
     U_CODE: "its code would be written once for each of too many ways in which the kernel indexes it",
     U_HERO_SHARED: "an operation with an emitter of its own is computed once, and several kernels use it",
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
+    U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
 }
 
 cdef int LARGEST = 800  # members of a group
@@ -48,6 +49,7 @@ cdef double ROOT = 6  # operations of a division or a square root
 cdef double OFTEN = 8  # where it is computed so many times as often
 cdef int LONGEST_CHAIN = 100  # values that are looked at: more are not computed again often
 cdef long long LANES = 8  # as many times as long takes an operation that is not computed in vectors
+cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -278,7 +280,13 @@ cdef class Scheduler:
             # (Functions are not computed in vectors there.)
             if self.g.relation[e] == R_PACKED and not self.g.light[p] or u in group.packed and self.g.flops[p] >= COSTLY:
                 return U_NOT_LIGHT
+        if self.g.in_pieces[p] and group.kind == K_REDUCTION and self.is_in_short_rows(p, group.heroes[0]):
+            return U_SHORT_ROWS
         return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
+
+    cdef bint is_in_short_rows(self, int p, int hero):
+        """Whether a reduction takes p for each element of rows that are no loop of many."""
+        return self.g.is_row[hero] and self.g.row_length[hero] < SHORT_ROW and self.g.elements[p] > self.g.elements[hero]
 
     cdef bint is_carried(self, int p, int u):
         """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is the state."""

@@ -43,6 +43,7 @@ cdef class Graph:
     cdef public set roots           # nodes whose values the computation returns
     cdef public int count
     cdef object caches              # Caches of device/description.py
+    cdef bint pieces                # whether functions are computed in pieces of loops
     # per node
     cdef public int[::1] second     # of the second of two iterations: no kernel has nodes of both (see __init__)
     cdef public int[::1] group, kind
@@ -51,6 +52,7 @@ cdef class Graph:
     cdef public int[::1] takes      # its emitter evaluates producers element by element
     cdef public int[::1] feeds      # a hero whose result can feed elementwise users in its kernel
     cdef public int[::1] light      # costs nothing but a change of index or type
+    cdef public int[::1] in_pieces  # a function that is computed of pieces of a loop (codegen/loops/fast_path_math.py)
     cdef public int[::1] is_row     # a reduce over the innermost dimensions
     cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again: 1 or 2 (columns_fit)
     cdef public long long[::1] elements, bytes

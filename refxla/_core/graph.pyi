@@ -59,6 +59,7 @@ class Graph:
     takes: Sequence[int]
     feeds: Sequence[int]
     light: Sequence[int]
+    in_pieces: Sequence[int]
     is_row: Sequence[int]
     is_column: Sequence[int]
     elements: Sequence[int]
@@ -75,5 +76,9 @@ class Graph:
     user: Sequence[int]
     user_edge: Sequence[int]
     def __init__(
-        self, computation: Computation, second: Collection[Instruction] = (), caches: Caches | None = None
+        self,
+        computation: Computation,
+        second: Collection[Instruction] = (),
+        caches: Caches | None = None,
+        pieces: bool = False,
     ) -> None: ...

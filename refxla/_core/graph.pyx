@@ -37,10 +37,11 @@ cdef class Graph:
     `caches` are those of the device, by default the usual ones.
     """
 
-    def __init__(self, computation, second=(), caches=None):
+    def __init__(self, computation, second=(), caches=None, bint pieces=False):
         """`second`: where the computation is two iterations of a loop, the instructions of the second, which find in
-        memory what the first makes."""
+        memory what the first makes. `pieces`: whether the device computes functions in pieces of loops, as CPUs do."""
         self.caches = caches or Caches()
+        self.pieces = pieces
         self.instructions = []
         self.node_of = {}
         self.spaces = {}
@@ -97,6 +98,7 @@ cdef class Graph:
         self.takes = np.zeros(n, np.int32)
         self.feeds = np.zeros(n, np.int32)
         self.light = np.zeros(n, np.int32)
+        self.in_pieces = np.zeros(n, np.int32)
         self.elements = np.zeros(n, np.int64)
         self.bytes = np.zeros(n, np.int64)
         self.read = np.zeros(n, np.int64)
@@ -164,6 +166,7 @@ cdef class Graph:
             self.feeds[k] = r.fuses_users
         else:
             self.takes[k] = r.op_class in (ELEMENTWISE, MOVEMENT)
+        self.in_pieces[k] = self.pieces and r.in_pieces and shape.is_array and shape.element_type.is_float
         self.light[k] = i.opcode in ("reshape", "transpose", "broadcast", "convert", "slice", "copy", "reverse", "iota")
         if i.opcode == "constant" and (self.elements[k] == 1 or is_splat(i.literal)):
             self.group[k] = N_INLINE

@@ -64,10 +64,11 @@ class Row:
     compute again. `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and
     blocks can be chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion. `has_below`: the
     prelude has a cheaper form of it, rx_<opcode>_below_<type>, for operands that are not above 0
-    (analysis/sign_analysis.py). `constant_role`: what a constant operand is (there, too). Of an integer operation a
-    "divisor", "modulus", "shift" or "factor": C's operator is written where it is defined for that constant. Of floats
-    a "modulus", of which the remainder may need no loop; a "bound" of a maximum or minimum, or "bounds" of a clamp,
-    which is then one selection; a "threshold" of a comparison.
+    (analysis/sign_analysis.py). `in_pieces`: of real numbers it has a cheaper form for moderate operands, which a CPU
+    chooses for many elements at once (codegen/loops/fast_path_math.py). `constant_role`: what a constant operand is (as
+    in the sign analysis). Of an integer operation a "divisor", "modulus", "shift" or "factor": C's operator is written
+    where it is defined for that constant. Of floats a "modulus", of which the remainder may need no loop; a "bound" of
+    a maximum or minimum, or "bounds" of a clamp, which is then one selection; a "threshold" of a comparison.
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -95,6 +96,7 @@ class Row:
     tunable: bool = False
     tileable: bool = False
     has_below: bool = False
+    in_pieces: bool = False
     constant_role: str = ""
 
 
@@ -135,6 +137,7 @@ _ELEMENTWISE = (
 # How many times as long as for f32 an element takes: of simple operations, and of functions.
 _TIMES_F32 = {"f64": (2, 3), "s64": (2, 2), "u64": (2, 2), "c64": (2, 12), "c128": (4, 30)}
 _HAS_BELOW = {"exponential"}
+_IN_PIECES = {"cosine", "sine", "tan"}
 _CONSTANT_ROLES = {
     "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
@@ -274,6 +277,7 @@ def _rows() -> dict[str, Row]:
                 shape=shape,
                 takes=takes,
                 has_below=o in _HAS_BELOW,
+                in_pieces=o in _IN_PIECES,
                 constant_role=_CONSTANT_ROLES.get(o, ""),
             )
             for o in opcodes.split()

@@ -90,6 +90,7 @@ class PlanBuilder:
             self.merging = LaunchMerger(self.kernels, size, costs, merging, self.scratch, self.zeros, workspace)
         self.cores = merging.units
         self.shares_launches = merging.units > 0 and not merging.group  # a GPU's launches stay few without
+        self.computes_in_pieces = not merging.group  # functions, as codegen/loops/fast_path_math.py does for CPUs
         self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
         self.tiling_decisions: list[TilingDecision] = []
 

@@ -297,18 +297,6 @@ def test_a_chain_of_cheap_operations_that_is_repeated_is_computed_once():
     assert [[i.name for i in f.outputs] for f in plan.fusions] == [["a12"], ["r"]]
 
 
-@pytest.mark.parametrize("dims, order", [("64,3,50", "2"), ("64,50,3", "1")])
-def test_small_products_of_many_matrices_and_vectors_are_sums(dims, order):
-    """They fuse with what makes the matrices, unless a row of memory is what is contracted."""
-    contracted = {"2": 1, "1": 2}[order]
-    plan = planned(f"""x = f32[64,3] parameter(0)
-        m = f32[{dims}] parameter(1)
-        t = f32[{dims}] negate(m)
-        ROOT d = f32[64,50] dot(x, t), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{1}},
-            rhs_contracting_dims={{{contracted}}}""")
-    assert kinds(plan) == (["reduction"] if contracted == 1 else ["loop", "dot"])
-
-
 def test_two_heroes_of_different_kinds_are_two_kernels():
     plan = planned("""x = f32[32,64] parameter(0)
         w = f32[64,64] parameter(1)
@@ -467,3 +455,16 @@ def test_a_function_of_a_few_values_is_computed_once_for_many(rows, fusions):
             b = f32[{rows},100] broadcast(s), dimensions={{1}}
             ROOT r = f32[{rows},100] multiply(b, y) }}""")
     assert len(program.explain().fusions) == fusions
+
+
+@pytest.mark.parametrize(
+    ("opcode", "rows", "columns", "fused"),
+    [("cosine", 4000, 5, False), ("sine", 400, 250, False), ("cosine", 4, 5000, True), ("exponential", 4000, 5, True)],
+)
+def test_functions_in_pieces_are_computed_before_short_rows(opcode, rows, columns, fused):
+    """A row of 5 is no loop of many elements of which a cosine is computed at once."""
+    plan = planned(
+        f"x = f32[{rows},{columns}] parameter(0)\nf = f32[{rows},{columns}] {opcode}(x)\nz = f32[] constant(0)\n"
+        f"ROOT s = f32[{rows}] reduce(f, z), dimensions={{1}}, to_apply=add"
+    )
+    assert kinds(plan) == (["reduction"] if fused else ["loop", "reduction"])
