@@ -36,6 +36,7 @@ class Group:
     maps: dict[int, set[int]] | None
     outputs: set[int]
     heroes: list[int]
+    packed: set[int]
     alive: bool
     def __init__(self, number: int, kind: int, space: int) -> None: ...
 
