@@ -27,8 +27,12 @@ def places(tmp_path):
     """A checkout whose core is not compiled, and a folder in which the package is installed."""
     checkout, site = tmp_path / "checkout", tmp_path / "site"
     shutil.copytree(PACKAGE, checkout / "refxla", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    tools = shutil.ignore_patterns("__pycache__", "coefficients.py")  # in no package, and so not installed
-    shutil.copytree(PACKAGE, site / "refxla", ignore=tools)
+
+    def not_installed(folder: str, _: list[str]) -> set[str]:
+        """The tool in the folder of the prelude, which is no package."""
+        return {"__pycache__", "coefficients.py"} if Path(folder).name == "prelude" else {"__pycache__"}
+
+    shutil.copytree(PACKAGE, site / "refxla", ignore=not_installed)
     shutil.copytree(Path(refxla_spec.__file__).parent, site / "refxla_spec")
     return checkout, site
 
