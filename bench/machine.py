@@ -20,11 +20,6 @@ PACKAGES = ("numpy", "jax", "pyopencl", "pocl-binary-distribution")
 def describe() -> dict[str, object]:
     """The processor with its vectors and cores, how busy it is (load averages of 1, 5 and 15 minutes), versions of
     packages, refxla's commit ("" if it is not a checkout) and the date."""
-    model = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        names = [line.split(":", 1)[1].strip() for line in information.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
     versions = {}
     for name in PACKAGES:
         try:
@@ -32,7 +27,7 @@ def describe() -> dict[str, object]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "processor": model,
+        "processor": processor(),
         "vectors": vectors(),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -46,6 +41,17 @@ def describe() -> dict[str, object]:
 def command(module: str, arguments: Sequence[str] | None) -> str:
     """The command line that runs a module with these arguments (None: this process's own)."""
     return shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
+
+
+def processor() -> str:
+    """What the processor calls itself; where that has no number, as on some virtual machines, with its family."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    about = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    model, family = about.get("model name", ""), about.get("cpu family", "")
+    if not model:
+        return platform.processor() or platform.machine()
+    return model if any(c.isdigit() for c in model) or not family else f"{model} (family {family})"
 
 
 def vectors() -> str:
