@@ -38,7 +38,7 @@ def _atom(atom: Atom) -> str:
         return f"({text} >= {bound})" if atom.operation == "/" else f"({text} < {bound} ? {text} : {text} - {bound})"
     # No dividend is negative, and unsigned division by a constant is the cheaper one.
     text = c_of(atom.index)
-    reciprocal = None if power else _reciprocal(atom.divisor, atom.index.low, atom.index.high)
+    reciprocal = None if power or atom.index.low < 0 else _reciprocal(atom.divisor, atom.index.high)
     if reciprocal is None:
         return f"({own})(({unsigned})({text}) {atom.operation} {atom.divisor}{suffix})"
     factor, shift = reciprocal
@@ -46,8 +46,8 @@ def _atom(atom: Atom) -> str:
     return quotient if atom.operation == "/" else f"({text} - {atom.divisor} * {quotient})"
 
 
-def _reciprocal(divisor: int, low: int, high: int) -> tuple[int, int] | None:
-    """(factor, shift) such that n * factor >> shift is n / divisor for all n from `low` to `high`, in 32 bits; None if
+def _reciprocal(divisor: int, high: int) -> tuple[int, int] | None:
+    """(factor, shift) such that n * factor >> shift is n / divisor for all n from 0 to `high`, in 32 bits; None if
     there are none.
 
     With factor * divisor = 2^shift + rest that holds where n * rest < 2^shift (Granlund and Montgomery, Division by
@@ -58,7 +58,7 @@ def _reciprocal(divisor: int, low: int, high: int) -> tuple[int, int] | None:
     for shift in range(1, 32):
         factor = -(-(1 << shift) // divisor)
         rest = factor * divisor - (1 << shift)
-        if low >= 0 and high * rest < 1 << shift and high * factor < 1 << 32:
+        if high * rest < 1 << shift and high * factor < 1 << 32:
             return factor, shift
     return None
 

@@ -46,6 +46,12 @@ class Build:
         scalar = self.scalar(value, shape.element_type)
         return self.spread(scalar, shape.with_dimensions(shape.dimensions), ()) if shape.rank else scalar
 
+    def select(self, condition: Any, x: Any, y: Any) -> Instruction:
+        """x where the condition holds, else y; one of them may be a number."""
+        like = x if isinstance(x, Instruction) else y
+        x, y = (v if isinstance(v, Instruction) else self.full(v, like.shape) for v in (x, y))
+        return self.make("select", condition, x, y)
+
     def spread(self, x: Instruction, shape: Shape, dimensions: tuple[int, ...]) -> Instruction:
         """A broadcast of x to the dimensions of `shape`; x's own become `dimensions` there."""
         wide = Shape(x.shape.element_type, shape.dimensions)

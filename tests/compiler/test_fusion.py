@@ -8,6 +8,7 @@ from refxla_spec.text import parse
 import refxla
 from refxla._core.fusion import REASONS, Reason, schedule
 from refxla._core.graph import KIND_NAMES, Graph, Kind, NodeClass, Relation
+from refxla.codegen.scalar import has_fast_path
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.op_table import HERO
@@ -468,3 +469,9 @@ def test_functions_in_pieces_are_computed_before_short_rows(opcode, rows, column
         f"ROOT s = f32[{rows}] reduce(f, z), dimensions={{1}}, to_apply=add"
     )
     assert kinds(plan) == (["reduction"] if fused else ["loop", "reduction"])
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_the_operation_table_knows_which_functions_are_computed_in_pieces(name):
+    """The prelude has their cheaper form, and codegen looks for it there."""
+    assert {o for o, row in OPERATIONS.items() if row.in_pieces} == {o for o in OPERATIONS if has_fast_path(o, name)}

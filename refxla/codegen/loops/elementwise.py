@@ -106,7 +106,7 @@ def _gains_by_registers(fusion: Fusion, nests: Sequence[_Nest]) -> bool:
     gathered, which goes element by element there, too."""
     if any(map(_has_wide_instructions, fusion.instructions)):
         return True
-    operations = sum(i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE for i in fusion.instructions)
+    operations = sum(map(_computes, fusion.instructions))
     return operations > 0 and operations >= GATHER * max((n.gathers for n in nests), default=0)
 
 
@@ -116,8 +116,12 @@ def _has_wide_instructions(i: Instruction) -> bool:
     types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
     if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
         return True
-    elementwise = i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
-    return elementwise and any(is_narrow(t) or ELEMENT_TYPES[t].is_complex for t in types)
+    return _computes(i) and any(is_narrow(t) or ELEMENT_TYPES[t].is_complex for t in types)
+
+
+def _computes(i: Instruction) -> bool:
+    """Whether it computes its elements, and does not only move them."""
+    return i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
 
 
 def _is_function(i: Instruction) -> bool:
@@ -161,7 +165,7 @@ def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 def chunk_of(fusion: Fusion, target: Target) -> int:
     """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
     where that costs no launch."""
-    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE]
+    inside = list(filter(_computes, fusion.instructions))
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
     ns = sum(flops_of(i) for i in inside) * costs.element_flop + moved * costs.byte
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))

@@ -46,10 +46,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
     if name is None or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
-    gemv = next((p for p in _matrix_vector(fusion, target, numbers, name) if p.applies()), None)
-    if _is_loop(numbers) and (gemv is None or whole in complex_dot.PARTS):
+    is_complex = whole in complex_dot.PARTS
+    gemvs = () if is_complex else _matrix_vector(fusion, target, numbers, name)
+    gemv = next((p for p in gemvs if p.applies()), None)
+    if gemv is None and _is_loop(numbers):
         return elementwise.emit(fusion, target)
-    if whole in complex_dot.PARTS:
+    if is_complex:
         return kernels(complex_dot.product(fusion, target, numbers))
     words = words_of(fusion, target, name)
     if words is not None:

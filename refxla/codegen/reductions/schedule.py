@@ -213,9 +213,10 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         non_temporal = False  # the cached values would be read from what was written past the caches
     # Processors with 64-byte vectors mask reads and writes of any type, those with 32-byte vectors only reads of words.
     has_floats = any(scalar.register_type(t).startswith(("float", "double")) for ts in types for t in ts)
-    masks_all = target.kind == "cpu" and target.clang and target.widest == 64
-    reads_words = has_floats and all(i.shape.element_type.bits in (32, 64) for i in inputs)
-    masks_reads = target.kind == "cpu" and target.clang and target.vector_bytes == 32 and reads_words
+    has_masks = target.kind == "cpu" and target.clang
+    masks_all = has_masks and target.widest == 64
+    reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
+    masks_reads = has_masks and has_floats and reads_words and target.vector_bytes == 32
     vector_columns = _vector_columns(order, target, types, heroes) if masks_all else 1
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)

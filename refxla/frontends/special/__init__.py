@@ -44,12 +44,6 @@ def _polynomial(b: Build, name: str, x: I) -> I:
     return value
 
 
-def _select(b: Build, condition: I, x: I | float, y: I | float) -> I:
-    like = next(v.shape for v in (x, y) if isinstance(v, Instruction))
-    x, y = (v if isinstance(v, Instruction) else b.full(v, like) for v in (x, y))
-    return b.make("select", condition, x, y)
-
-
 def _is_below(b: Build, x: I, bound: float) -> I:
     return b.compare(x, bound, direction="LT")
 
@@ -70,27 +64,27 @@ def lgamma(b: Build, x: I) -> I:
     product of at most six factors; from 8 on it is Stirling's series.
     """
     negative = _is_below(b, x, 0)
-    z = _select(b, negative, b.subtract(b.full(1, x.shape), x), x)
+    z = b.select(negative, b.subtract(b.full(1, x.shape), x), x)
     below, first, direct, product = (_is_below(b, z, bound) for bound in (0.5, 1.25, 2.5, 8))
-    m = _select(b, direct, 2, b.floor(b.add(z, 0.5)))
-    m = _select(b, below, 0, _select(b, first, 1, m))
+    m = b.select(direct, 2, b.floor(b.add(z, 0.5)))
+    m = b.select(below, 0, b.select(first, 1, m))
     y = b.subtract(z, m)
     factors = b.full(1, x.shape)
     for k in range(2, 8):
-        factors = b.multiply(factors, _select(b, b.compare(m, k, direction="GT"), b.add(y, k), 1))
-    quotient = _select(b, below, b.multiply(z, b.add(z, 1)), _select(b, first, z, factors))
-    logarithm = b.log(_select(b, product, quotient, z))
+        factors = b.multiply(factors, b.select(b.compare(m, k, direction="GT"), b.add(y, k), 1))
+    quotient = b.select(below, b.multiply(z, b.add(z, 1)), b.select(first, z, factors))
+    logarithm = b.log(b.select(product, quotient, z))
     near = b.multiply(y, _polynomial(b, "lgamma", y))
-    small = b.add(near, _select(b, first, b.negate(logarithm), logarithm))
+    small = b.add(near, b.select(first, b.negate(logarithm), logarithm))
     rest = b.divide(_polynomial(b, "lgamma_large", b.divide(b.full(1, x.shape), b.multiply(z, z))), z)
     stirling = b.multiply(b.subtract(z, 0.5), b.subtract(logarithm, 1))
     large = b.add(b.add(rest, (log(2 * pi) - 1) / 2), stirling)
-    value = _select(b, product, small, large)
+    value = b.select(product, small, large)
     sine = b.multiply(b.abs(b.sine(b.multiply(_from_whole(b, x), pi))), 1 / pi)
     reflected = b.subtract(b.negate(b.log(sine)), value)
     pole = b.compare(sine, 0, direction="EQ")
-    value = _select(b, negative, _select(b, pole, inf, reflected), value)
-    return _select(b, b.compare(b.abs(x), inf, direction="EQ"), inf, value)
+    value = b.select(negative, b.select(pole, inf, reflected), value)
+    return b.select(b.compare(b.abs(x), inf, direction="EQ"), inf, value)
 
 
 def _shifted_sum(b: Build, z: I, power: int) -> tuple[I, I]:
@@ -100,9 +94,9 @@ def _shifted_sum(b: Build, z: I, power: int) -> tuple[I, I]:
     for _ in range(shift):
         goes_on = _is_below(b, z, shift)
         factor = b.multiply(z, z) if power == 2 else z
-        above = _select(b, goes_on, b.add(b.multiply(above, factor), under), above)
-        under = _select(b, goes_on, b.multiply(under, factor), under)
-        z = _select(b, goes_on, b.add(z, 1), z)
+        above = b.select(goes_on, b.add(b.multiply(above, factor), under), above)
+        under = b.select(goes_on, b.multiply(under, factor), under)
+        z = b.select(goes_on, b.add(z, 1), z)
     return b.divide(above, under), z
 
 
@@ -110,28 +104,28 @@ def digamma(b: Build, x: I) -> I:
     """The derivative of lgamma: log(x) - 1 / 2x - .. from a bound on, to which digamma(x + 1) - 1 / x leads; of x < 0
     digamma(1 - x) - pi / tan(pi x)."""
     negative = _is_below(b, x, 0)
-    total, z = _shifted_sum(b, _select(b, negative, b.subtract(b.full(1, x.shape), x), x), 1)
+    total, z = _shifted_sum(b, b.select(negative, b.subtract(b.full(1, x.shape), x), x), 1)
     reciprocal = b.divide(b.full(1, x.shape), z)
     square = b.multiply(reciprocal, reciprocal)
     rest = b.add(b.multiply(square, _polynomial(b, "digamma", square)), b.multiply(reciprocal, 0.5))
     value = b.subtract(b.log(z), b.add(rest, total))
     part = _from_whole(b, x)
     reflected = b.subtract(value, b.divide(b.full(pi, x.shape), b.tan(b.multiply(part, pi))))
-    reflected = _select(b, b.compare(part, 0, direction="EQ"), nan, reflected)
-    return _select(b, negative, reflected, value)
+    reflected = b.select(b.compare(part, 0, direction="EQ"), nan, reflected)
+    return b.select(negative, reflected, value)
 
 
 def trigamma(b: Build, x: I) -> I:
     """The derivative of digamma: 1 / x + 1 / 2x^2 + .. from a bound on; of x < 0
     (pi / sin(pi x))^2 - trigamma(1 - x)."""
     negative = _is_below(b, x, 0)
-    total, z = _shifted_sum(b, _select(b, negative, b.subtract(b.full(1, x.shape), x), x), 2)
+    total, z = _shifted_sum(b, b.select(negative, b.subtract(b.full(1, x.shape), x), x), 2)
     reciprocal = b.divide(b.full(1, x.shape), z)
     square = b.multiply(reciprocal, reciprocal)
     cube = b.multiply(b.multiply(square, reciprocal), _polynomial(b, "trigamma", square))
     value = b.add(b.add(b.add(cube, b.multiply(square, 0.5)), reciprocal), total)
     sine = b.divide(b.full(pi, x.shape), b.sine(b.multiply(_from_whole(b, x), pi)))
-    return _select(b, negative, b.subtract(b.multiply(sine, sine), value), value)
+    return b.select(negative, b.subtract(b.multiply(sine, sine), value), value)
 
 
 # -- the error function
@@ -148,7 +142,7 @@ def _exponential_of_square(b: Build, x: I, sign: int) -> I:
     low = b.subtract(b.multiply(high, high), square)
     low = b.add(low, b.multiply(b.subtract(x, high), b.add(x, high)))
     value = b.exponential(b.multiply(square, sign))
-    return _select(b, b.is_finite(value), b.add(value, b.multiply(value, b.multiply(low, sign))), value)
+    return b.select(b.is_finite(value), b.add(value, b.multiply(value, b.multiply(low, sign))), value)
 
 
 def _erfcx_from_half(b: Build, x: I) -> I:
@@ -166,15 +160,15 @@ def erfc(b: Build, x: I) -> I:
     """1 - erf(x), without what that difference loses where erf(x) is near 1."""
     size = b.minimum(b.abs(x), _end(x))
     tail = b.multiply(_exponential_of_square(b, size, -1), _erfcx_from_half(b, size))
-    tail = _select(b, _is_below(b, x, 0), b.subtract(b.full(2, x.shape), tail), tail)
-    return _select(b, _is_below(b, size, 0.5), b.subtract(b.full(1, x.shape), b.erf(x)), tail)
+    tail = b.select(_is_below(b, x, 0), b.subtract(b.full(2, x.shape), tail), tail)
+    return b.select(_is_below(b, size, 0.5), b.subtract(b.full(1, x.shape), b.erf(x)), tail)
 
 
 def erfcx(b: Build, x: I) -> I:
     """e^(x^2) erfc(x)."""
     tail = _erfcx_from_half(b, b.maximum(x, 0.5))
     low = b.maximum(x, -_end(x))
-    return _select(b, _is_below(b, x, 0.5), b.multiply(_exponential_of_square(b, low, 1), erfc(b, low)), tail)
+    return b.select(_is_below(b, x, 0.5), b.multiply(_exponential_of_square(b, low, 1), erfc(b, low)), tail)
 
 
 def erfinv(b: Build, x: I) -> I:
@@ -183,11 +177,11 @@ def erfinv(b: Build, x: I) -> I:
     near = _is_below(b, b.abs(x), 0.5)
     log_near = b.log_plus_one(b.negate(b.multiply(x, x)))
     log_far = b.log(b.multiply(b.subtract(one, x), b.add(one, x)))
-    w = b.negate(_select(b, near, log_near, log_far))
+    w = b.negate(b.select(near, log_near, log_far))
     centred = _polynomial(b, "erfinv", b.subtract(w, centre))
     tail = _polynomial(b, "erfinv_tail", b.subtract(b.sqrt(w), _place(x, "erfinv_tail_centre")))
-    value = b.multiply(x, _select(b, _is_below(b, w, 2 * centre), centred, tail))
-    return _select(b, b.compare(b.abs(x), 1, direction="EQ"), b.multiply(x, inf), value)
+    value = b.multiply(x, b.select(_is_below(b, w, 2 * centre), centred, tail))
+    return b.select(b.compare(b.abs(x), 1, direction="EQ"), b.multiply(x, inf), value)
 
 
 # -- modified Bessel functions of the first kind
@@ -201,12 +195,12 @@ def _bessel(b: Build, size: I, order: int) -> I:
     if order:
         small = b.multiply(small, size)
     large = _polynomial(b, f"{name}_tail", b.subtract(b.divide(b.full(16, size.shape), size), 1))
-    return _select(b, b.compare(size, 8, direction="LE"), small, b.divide(large, b.sqrt(size)))
+    return b.select(b.compare(size, 8, direction="LE"), small, b.divide(large, b.sqrt(size)))
 
 
 def _odd(b: Build, x: I, value: I) -> I:
     """A function of |x| with the sign of x."""
-    return _select(b, _is_below(b, x, 0), b.negate(value), value)
+    return b.select(_is_below(b, x, 0), b.negate(value), value)
 
 
 def i0e(b: Build, x: I) -> I:

@@ -36,8 +36,7 @@ def _part_of_mask(b: Lowering, mask: I | None, start: int, end: int, keys: int) 
     if mask is None:
         return None
     for dimension, bounds in ((mask.shape.rank - 2, (start, end)), (mask.shape.rank - 1, (0, keys))):
-        size = mask.shape.dimensions[dimension] if dimension >= 0 else 1
-        if size != 1 and bounds != (0, size):
+        if dimension >= 0 and mask.shape.dimensions[dimension] != 1:
             mask = b.cut(mask, dimension, *bounds)
     return mask
 

@@ -11,14 +11,8 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .lowering import LOWERINGS, overload_of
-from .sampling import (
-    deform_conv2d,
-    deform_conv2d_backward,
-    grid_sampler,
-    grid_sampler_backward,
-    roi_align,
-    roi_align_backward,
-)
+from .roi_align import roi_align, roi_align_backward
+from .sampling import deform_conv2d, deform_conv2d_backward, grid_sampler, grid_sampler_backward
 from .tensors import inverse, memory_order
 
 aten = torch.ops.aten

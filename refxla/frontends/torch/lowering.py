@@ -161,12 +161,6 @@ class Lowering(Build):
     def concatenate(self, parts: Sequence[I], dimension: int) -> I:
         return parts[0] if len(parts) == 1 else self.make("concatenate", *parts, dimensions=(dimension,))
 
-    def select(self, condition: I, x: Operand, y: Operand) -> I:
-        """x where the condition holds, else y; one of them may be a number."""
-        like = x if isinstance(x, Instruction) else y
-        x, y = (v if isinstance(v, Instruction) else self.full(v, like.shape) for v in (x, y))
-        return self.make("select", condition, x, y)
-
     # -- what must hold
 
     def check(self, condition: I, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Products of matrices, convolutions and attention."""
+"""Products of matrices, and convolutions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The name of the processor that PoCL compiles for.
 
-PoCL asks LLVM what this machine's processor is called, and hands the name to clang. LLVM calls "generic" what it does
+PoCL asks LLVM what this machine's processor is called, and passes the name to clang. LLVM calls "generic" what it does
 not know: processors that are newer than it is, and those of some makers. PoCL 3 has LLVM 14, of 2022, and AMD's family
 26 (Zen 5) is of 2024. But on x86-64 clang knows no processor of that name, and compiles nothing.
 
