@@ -1,4 +1,4 @@
-"""The order in which the terms of a contraction are added: one rule for every dot and every convolution.
+"""The order in which the terms of long sums are added: one rule for dots, convolutions and cumulative sums.
 
 The terms of an element of the result are numbered by k, in row-major order over the contracted dimensions of a dot, or
 over the elements of a convolution's window and then its input features. Up to ONE_CHAIN terms are one chain of
@@ -10,9 +10,17 @@ The length of a segment depends on the number of terms and on the type alone, so
 is the same whatever the tiles and blocks are. A chain of n terms loses digits as the square root of n, at its worst as
 n; in segments it is as two chains of about the square root of n, or of SEGMENT terms where that is more. A segment is
 about as long as a cache block, so that it costs an addition where the sums were loaded and stored before.
+
+A cumulative sum has the same segments: each result is the sum of the segments before its own, which begins at the
+initial value, and the chain of its own segment up to it.
 """
 
 from __future__ import annotations
+
+from refxla_spec.module import Instruction
+
+from .accumulation import accumulator_types, binary_opcode
+from .index_maps import cumulative
 
 ONE_CHAIN = 512  # terms up to which a sum is one chain
 SEGMENT = 256  # terms of a segment, at least
@@ -24,3 +32,12 @@ def segment_terms(terms: int, element_type: str) -> int:
     if terms <= ONE_CHAIN or element_type[0] not in "fcb":
         return 0
     return max(SEGMENT, 1 << terms.bit_length() // 2)
+
+
+def cumulative_segment(window: Instruction) -> int:
+    """The length of a segment of a reduce-window; 0 where it is no cumulative sum, or one chain."""
+    direction = cumulative(window)
+    if direction is None or binary_opcode(window.to_apply) != "add":
+        return 0
+    (name,) = accumulator_types(window.to_apply)
+    return segment_terms(window.operands[0].shape.dimensions[direction[0]], name)

@@ -18,7 +18,7 @@ from refxla_spec.module import Computation, Instruction, Window
 
 from ..analysis import index_maps
 from ..analysis.accumulation import accumulator_types, binary_opcode, combiners, contraction_type, result_types
-from ..analysis.contraction_order import segment_terms
+from ..analysis.contraction_order import cumulative_segment, segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
 from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Start, cumulative
@@ -257,6 +257,11 @@ def converted(e: ElementBuilder, value: str, source: str, result: str, block: Bl
     return e.assign(result, scalar.expression("convert", (source,), result, (value,)), block)
 
 
+def empty_sum(name: str) -> str:
+    """The sum of no terms, which leaves all bits of what it is added to; of a floating-point or complex type."""
+    return scalar.literal(name, complex(-0.0, -0.0) if name[0] == "c" else -0.0)
+
+
 def multiply_add(name: str, total: str, a: str, b: str) -> str:
     """The C expression of total + a * b in the accumulation type `name`: one fma, or a wrapping product and sum."""
     if name in ("f32", "f64"):
@@ -273,25 +278,29 @@ def multiply_add(name: str, total: str, a: str, b: str) -> str:
 
 
 class _Sum:
-    """The sum of so many products in the accumulation type `name`, in the order of contraction_order.py."""
+    """A sum in the accumulation type `name`, in the order of contraction_order.py: segments of so many terms (0: one
+    chain), of which each chain begins at `zero`; `start` is what they are added to."""
 
-    def __init__(self, e: ElementBuilder, name: str, terms: int, block: Block) -> None:
-        self.e, self.name, self.segment = e, name, segment_terms(terms, name)
-        zero = scalar.literal(name, 0)
-        self.chain = e.assign(name, zero, block, changes=True)
-        if self.segment:
-            self.total = e.assign(name, zero, block, changes=True)
+    def __init__(self, e: ElementBuilder, name: str, segment: int, start: str, zero: str, block: Block) -> None:
+        self.e, self.name, self.segment, self.zero = e, name, segment, zero
+        self.chain = e.assign(name, zero if segment else start, block, changes=True)
+        if segment:
+            self.total = e.assign(name, start, block, changes=True)
             self.open = e.names.fresh("segment")
             block.line(f"int {self.open} = 0;")
 
-    def add(self, k: Index, a: str, b: str, block: Block) -> None:
-        """Emits what adds a * b, which is term number k."""
+    def begin(self, k: Index, block: Block) -> None:
+        """Emits what begins a new segment where term number k is the first of one."""
         if self.segment:
             number = f"(({c_of(k)}) >> {self.segment.bit_length() - 1})"
             with block.scope(f"if ({number} != {self.open})"):
                 block.line(f"{self.total} = {self._whole()};")
-                block.line(f"{self.chain} = {scalar.literal(self.name, 0)};")
+                block.line(f"{self.chain} = {self.zero};")
                 block.line(f"{self.open} = {number};")
+
+    def add(self, k: Index, a: str, b: str, block: Block) -> None:
+        """Emits what adds a * b, which is term number k."""
+        self.begin(k, block)
         block.line(f"{self.chain} = {multiply_add(self.name, self.chain, a, b)};")
 
     def value(self, block: Block) -> str:
@@ -307,7 +316,8 @@ def _dot(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> R
     lhs, rhs = i.operands
     name = contraction_type(type_name(i))
     sizes = index_maps.dot_terms(i)
-    total = _Sum(e, name, prod(sizes), block)
+    zero = scalar.literal(name, 0)
+    total = _Sum(e, name, segment_terms(prod(sizes), name), zero, zero, block)
     short = prod(sizes) <= UNROLLED
     with ExitStack() as scopes:
         terms = []
@@ -328,7 +338,8 @@ def _convolution(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     n, window = i.attributes["dim_labels"], i.attributes.get("window", ())
     name = contraction_type(type_name(i))
     counts = index_maps.convolution_terms(i)
-    total = _Sum(e, name, prod(counts), block)
+    zero = scalar.literal(name, 0)
+    total = _Sum(e, name, segment_terms(prod(counts), name), zero, zero, block)
     with ExitStack() as scopes:
         placing = [indices[d] for d in n.output_spatial]
         sizes = [lhs.shape.dimensions[d] for d in n.input_spatial]
@@ -381,21 +392,26 @@ def _reduce_window(e: ElementBuilder, i: Instruction, indices: Indices, block: B
     count = len(i.operands) // 2
     operands, inits = i.operands[:count], i.operands[count:]
     reducer = i.attributes["to_apply"]
-    types = accumulator_types(reducer)
-    totals = []
+    types, segment = accumulator_types(reducer), cumulative_segment(i)
+    sums = []
     for init, name in zip(inits, types, strict=True):
-        value = converted(e, (yield init, ()), type_name(init), name, block)
-        totals.append(e.assign(name, value, block, changes=True))
+        start = converted(e, (yield init, ()), type_name(init), name, block)
+        sums.append(_Sum(e, name, segment, start, empty_sum(name) if segment else "", block))
+    chains = [s.chain for s in sums]
     running = cumulative(i)
     with ExitStack() as scopes:
         sizes, backward = operands[0].shape.dimensions, running is not None and running[1]
         _, positions = _enter_window(e, i.window, indices, sizes, block, scopes, backward)
+        if running is not None:
+            at = positions[running[0]]
+            for s in sums:
+                s.begin(sizes[running[0]] - 1 - at if backward else at, block)
         values = []
         for operand in operands:
             values.append((yield operand, tuple(positions)))
-        for total, value in zip(totals, combine(e, reducer, (*totals, *values), block), strict=True):
-            block.line(f"{total} = {value};")
-    results = rounded(e, reducer, totals, block)
+        for chain, value in zip(chains, combine(e, reducer, (*chains, *values), block), strict=True):
+            block.line(f"{chain} = {value};")
+    results = rounded(e, reducer, [s.value(block) for s in sums], block)
     return results if i.shape.is_tuple else results[0]
 
 

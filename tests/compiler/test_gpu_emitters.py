@@ -467,6 +467,20 @@ CASES = {
         ROOT r = f32[37,150] subtract(s, x)""",
         ("barrier(CLK_LOCAL_MEM_FENCE)",),
     ),
+    "long cumulative columns": Case(
+        "reduce-window",
+        """x = f32[700,60] parameter(0)
+        z = f32[] constant(0.5)
+        ROOT r = f32[700,60] reduce-window(x, z), window={size=700x1 pad=0_699x0_0}, to_apply=add""",
+        ("first += 256",),
+    ),
+    "long cumulative rows": Case(
+        "reduce-window",
+        """x = f32[37,900] parameter(0)
+        z = f32[] constant(0.5)
+        ROOT r = f32[37,900] reduce-window(x, z), window={size=1x900 pad=0_0x899_0}, to_apply=add""",
+        ("begin % 256 == 0",),
+    ),
     "cumulative halves": Case(
         "reduce-window",
         """x = bf16[500] parameter(0)

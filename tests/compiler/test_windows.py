@@ -11,6 +11,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
+from refxla.analysis.contraction_order import segment_terms
 from refxla.codegen.loops import non_temporal_stores
 from refxla.codegen.windows import reduce_window, select_and_scatter, window_lanes
 from refxla.device.description import DEFAULT_CPU
@@ -206,7 +207,8 @@ def test_argmax_pooling():
     assert "acc" in fast.kernels[0].body
 
 
-CUMULATIVE = [([50], 0), ([3, 50], 1), ([19, 30], 1), ([30, 600], 0), ([2, 9, 21], 1), ([2, 9, 1], 1)]
+CUMULATIVE = [([50], 0), ([3, 50], 1), ([19, 30], 1), ([30, 600], 0), ([2, 9, 21], 1), ([2, 9, 1], 1),
+              ([9, 600], 1), ([600, 3], 0)]  # fmt: skip
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -269,12 +271,21 @@ def test_a_cumulative_sum_between_others(past_caches, monkeypatch):
     )  # fmt: skip
 
 
-def test_a_long_cumulative_sum_is_the_running_sum():
-    n = 1 << 20
-    text = pooling([n], [{"size": n, "low": n - 1}])
-    x = rough(n)
+@pytest.mark.parametrize("sizes,dimension", [([1 << 20], 0), ([9, 5000], 1), ([2, 5000, 3], 1)])
+def test_a_long_cumulative_sum_goes_by_segments(sizes, dimension):
+    """Each result is the sum of the segments before its own and the chain of its own, as contraction_order.py says."""
+    n = sizes[dimension]
+    text = pooling(sizes, [{"size": n, "low": n - 1} if d == dimension else {} for d in range(len(sizes))])
+    x = rough(*sizes)
     (got,) = Compiled(fusion_of(parse(text), "reduce-window"))(x)
-    np.testing.assert_array_equal(got, np.cumsum(x))
+    expected, before = [], np.float32(0)
+    for part in np.array_split(x, range(length := segment_terms(n, "f32"), n, length), axis=dimension):
+        expected.append(before + np.cumsum(part, dimension))
+        before = np.take(expected[-1], [-1], dimension)
+    np.testing.assert_array_equal(got, np.concatenate(expected, dimension))
+    exact = np.cumsum(x.astype(np.float64), dimension)
+    chain = np.cumsum(x, dimension)
+    assert abs(got - exact).max() < abs(chain - exact).max() / 2
 
 
 def test_units_are_split_among_items():

@@ -350,6 +350,8 @@ WINDOWS = (  # dimensions, window
     ((3, 4, 5), "size=2x1x3 pad=1_0x0_0x-1_2 lhs_dilate=1x2x2 rhs_dilate=2x1x1"),
     ((), ""),
     ((2, 3, 0, 2), "size=1x2x2x1"),
+    ((9, 700), "size=1x700 pad=0_0x699_0"),  # long cumulative sums
+    ((600, 5), "size=600x1 pad=0_599x0_0"),
 )
 
 

@@ -17,7 +17,7 @@ from ...ir.plan import Fusion, Kernel
 from .. import scalar
 from ..elemental_rules import combine, cumulative
 from ..kernel_arguments import hero_of
-from ..windows.reduce_window import Cumulative, result_dimensions
+from ..windows.reduce_window import Cumulative, Sums, result_dimensions
 from . import elementwise
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
@@ -51,11 +51,11 @@ class _Cumulative(Cumulative):
         self.block.line(f"const int unit = group * {group} + item;")
         with self.block.scope(f"if (unit < {units})"):
             unit = variable("unit", 0, units - 1)
-            spots = [f"{a}[0]" for a in self.declare(self.start(), 1)]
-            with self.block.scope(f"for (int n = 0; n < {self.length}; ++n)"):
+            sums = self.sums(self.start(), 1)
+            with sums.steps():
                 at = self.placing(variable("n", 0, self.length - 1), unit // lanes, unit % lanes)
-                self.take(spots, at)
-                self.store(spots, at)
+                self.take(sums.chains("0"), at)
+                self.store(sums.results("0"), at)
         return -(-units // group)
 
     def _rows(self, group: int, local: LocalMemory) -> int:
@@ -67,7 +67,7 @@ class _Cumulative(Cumulative):
             local.declare(block, f"tile{k}", scalar.register_type(t), register_bytes(t), tile_rows * pitch)
             for k, t in enumerate(self.types)
         ]
-        spots = [f"{a}[0]" for a in self.declare(self.start(), 1)]
+        sums = self.sums(self.start(), 1)
         block.line(f"const int mine = group * {tile_rows} + item;")
         with block.scope(f"for (int begin = 0; begin < {self.length}; begin += {columns})"):
             at = self._enter_tile(group, tile_rows, columns, scopes := ExitStack())
@@ -75,6 +75,7 @@ class _Cumulative(Cumulative):
                 for k, (operand, name) in enumerate(zip(self.operands, self.types, strict=True)):
                     block.line(f"{tiles[k]}[place] = {self.accumulable(operand, at, name)};")
             block.line(BARRIER)
+            sums.begin("begin")
             with block.scope(f"if (item < {tile_rows} && mine < {rows})"):
                 block.line(f"const int left = {self.length} - begin, count = left < {columns} ? left : {columns};")
                 block.line("int c = 0;")
@@ -89,10 +90,10 @@ class _Cumulative(Cumulative):
                     block.line("#pragma unroll")
                     with block.scope(f"for (int u = 0; u < {AT_A_TIME}; ++u)"):
                         elements = [f"next{k}[u]" for k in range(len(tiles))]
-                        self._step(spots, elements, [f"{tile}[item * {pitch} + c + u]" for tile in tiles])
+                        self._step(sums, elements, [f"{tile}[item * {pitch} + c + u]" for tile in tiles])
                 with block.scope("for (; c < count; ++c)"):
                     elements = [f"{tile}[item * {pitch} + c]" for tile in tiles]
-                    self._step(spots, elements, elements)
+                    self._step(sums, elements, elements)
             block.line(BARRIER)
             at = self._enter_tile(group, tile_rows, columns, scopes := ExitStack())
             with scopes:
@@ -105,16 +106,17 @@ class _Cumulative(Cumulative):
         while tile_rows > LEAST_ROWS and -(-rows // tile_rows) < self.target.compute_units:
             tile_rows //= 2
         element_bytes = sum(map(register_bytes, self.types))
-        columns = TILE // tile_rows
+        columns = TILE // tile_rows  # a power of two, no longer than a segment of a sum
         most_rows = self.target.local_bytes // ((columns + 1) * element_bytes)
         return max(1, min(tile_rows, group, most_rows)), columns
 
-    def _step(self, spots: list[str], elements: list[str], results: list[str]) -> None:
+    def _step(self, sums: Sums, elements: list[str], results: list[str]) -> None:
         """Combines what an item has with one element more, and keeps that as a result."""
-        totals = combine(self.e, self.reducer, (*spots, *elements), self.block)
-        for spot, result, total in zip(spots, results, totals, strict=True):
-            self.block.line(f"{spot} = {total};")
-            self.block.line(f"{result} = {spot};")
+        chains = sums.chains("0")
+        for chain, total in zip(chains, combine(self.e, self.reducer, (*chains, *elements), self.block), strict=True):
+            self.block.line(f"{chain} = {total};")
+        for result, value in zip(results, sums.results("0"), strict=True):
+            self.block.line(f"{result} = {value};")
 
     def _enter_tile(self, group: int, tile_rows: int, columns: int, scopes: ExitStack) -> list[Index]:
         """Opens the loop over an item's elements of a tile, which lie at `place`; gives their indices."""

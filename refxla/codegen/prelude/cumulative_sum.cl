@@ -3,14 +3,14 @@
 //! T = f32 u32 f64 u64
 
 // Eight rows of `count` elements, the r-th at the address from + r * step elements; rows from number `rows` on are read as
-// the one before. Each goes on from its element of `totals`: what that is after each element goes to `to`, where rows
-// lie `stride` elements apart. Eight elements of each row are transposed in registers, so that a vector has one of each.
+// the one before. Each goes on from its element of `totals`: what that is after each element, added to the row's element
+// of `before` where there is one, goes to `to`, where rows lie `stride` elements apart. Eight elements of each row are transposed in registers, so that a vector has one of each.
 static inline void rx_cumulative_T(const ulong from, const long step, const int rows, const int count,
-                                   const int product, T* totals, T* to, const long stride) {
+                                   const int product, const T* before, T* totals, T* to, const long stride) {
     typedef T lanes __attribute__((ext_vector_type(8), aligned(4), may_alias));
     const T* at[8];
     for (int r = 0; r < 8; ++r) at[r] = (const T*)from + (r < rows ? r : rows - 1) * step;
-    lanes total = *(const lanes*)totals, v[8], w[8];
+    lanes total = *(const lanes*)totals, sum = before ? *(const lanes*)before : (lanes)(0), v[8], w[8];
     int k = 0;
 #pragma clang loop unroll(disable)
     for (; k <= count - 8; k += 8) {
@@ -40,7 +40,10 @@ static inline void rx_cumulative_T(const ulong from, const long step, const int 
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 v[i] = w[i];
-                if (pass == 0) v[i] = total = product ? total * v[i] : total + v[i];
+                if (pass == 0) {
+                    total = product ? total * v[i] : total + v[i];
+                    v[i] = before ? sum + total : total;
+                }
             }
         }
 #pragma unroll
@@ -50,7 +53,8 @@ static inline void rx_cumulative_T(const ulong from, const long step, const int 
     for (; k < count; ++k) {
         for (int r = 0; r < 8; ++r) {
             const T value = at[r][k];
-            to[r * stride + k] = totals[r] = product ? totals[r] * value : totals[r] + value;
+            totals[r] = product ? totals[r] * value : totals[r] + value;
+            to[r * stride + k] = before ? before[r] + totals[r] : totals[r];
         }
     }
 }

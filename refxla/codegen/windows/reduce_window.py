@@ -8,8 +8,8 @@ elements of the window in row-major order, and combines each into the lanes in o
     for u:  store what is computed from acc[u]
 
 A cumulative window (index_maps.cumulative) ends at the same place for all placings: its accumulators go on from one
-placing to the next, so that n results take n steps. That has the bits of the definition, as each result is
-init combined with the elements up to its own, one after the other.
+placing to the next, so that n results take n steps: each result is init combined with the elements up to its own, one
+after the other. A long sum begins anew with each segment (contraction_order.py), beside the sum of those before it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,23 @@ from math import prod
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern, Store
+from ...analysis.contraction_order import cumulative_segment
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import accumulator_types, binary_opcode, combine, converted, cumulative, rounded, type_name
+from ..elemental_rules import (
+    accumulator_types,
+    binary_opcode,
+    combine,
+    converted,
+    cumulative,
+    empty_sum,
+    rounded,
+    type_name,
+)
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
@@ -177,6 +187,7 @@ class Cumulative(WindowKernel):
         self.dimension, self.descending = scan
         self.before, self.after = self.counts[: self.dimension], self.counts[self.dimension + 1 :]
         self.length = self.counts[self.dimension]
+        self.segment = cumulative_segment(self.hero)
 
     def kernel(self) -> Kernel:
         if prod(self.after) > 1:
@@ -186,6 +197,10 @@ class Cumulative(WindowKernel):
         else:
             items = self._strips(prod(self.before), 1)
         return Kernel(self.fusion.name, self.block.text(), self.arguments, items)
+
+    def sums(self, starts: list[str], width: int) -> Sums:
+        """The accumulators of so many lanes, which are declared here."""
+        return Sums(self, starts, width)
 
     def placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
         """Where the n-th result of a lane lies."""
@@ -214,8 +229,8 @@ class Cumulative(WindowKernel):
             if lanes % width:
                 block.line(f"const int end = {c_of(begin)} + {width} < {lanes} ? {c_of(begin)} + {width} : {lanes};")
                 end = "end"
-            accumulators = self.declare(starts, width)
-            with block.scope(f"for (int n = 0; n < {self.length}; ++n)"), ExitStack() as inner:
+            sums = self.sums(starts, width)
+            with sums.steps(), ExitStack() as inner:
                 name = "lane"
                 if streams:
                     loop = non_temporal_stores.pieces(
@@ -226,16 +241,17 @@ class Cumulative(WindowKernel):
                     name = inner.enter_context(loop)
                 else:
                     inner.enter_context(block.scope(f"for (int lane = {c_of(begin)}; lane < {end}; ++lane)"))
-                spots = [f"{a}[{name} - ({c_of(begin)})]" for a in accumulators]
-                self.take(spots, placing(name))
-                self.store(spots, placing(name))
+                u = f"{name} - ({c_of(begin)})"
+                self.take(sums.chains(u), placing(name))
+                self.store(sums.results(u), placing(name))
             if streams:
                 block.line("RX_FENCE();")
         return items
 
     def _strip(self, lanes: int, others: int, items: int) -> int:
         """How many lanes lie beside each other: as many as leave all cores so many items."""
-        least, cores = -(-lanes // WIDEST), self.target.compute_units
+        widest = WIDEST // 2 if self.segment else WIDEST  # of two accumulators
+        least, cores = -(-lanes // widest), self.target.compute_units
         strips = max(least, min(-(-lanes // STRIP_LANES), -(-items * cores // others)))
         if strips * others < cores:
             strips = min(-(-lanes // NARROWEST), -(-cores // others))
@@ -283,7 +299,8 @@ class Cumulative(WindowKernel):
             if lanes % ROWS:
                 rows = "rows"
                 block.line(f"const int rows = {lanes} - ({c_of(first)}) < {ROWS} ? {lanes} - ({c_of(first)}) : {ROWS};")
-            (totals,) = self.declare([start], ROWS)
+            sums = self.sums([start], ROWS)
+            before, totals = sums.before or "0", sums.arrays[0]
             c_type, lines = scalar.register_type(name), self._lines(here)
             source, result = e.names.fresh("x"), e.names.fresh("y")
             room, output = BLOCK, result
@@ -300,6 +317,7 @@ class Cumulative(WindowKernel):
             # Of lines past the caches a last block, which may be empty, writes what is left.
             with block.scope(f"for (int n = 0; {'' if lines else f'n < {self.length}'}; n += {BLOCK})"):
                 block.line(f"const int count = {self.length} - n < {BLOCK} ? {self.length} - n : {BLOCK};")
+                sums.begin("n")
                 if address == source:
                     with self._each(rows, first) as place:
                         value = self.accumulable(self.operands[0], self.placing(at, row, constant(0)), name)
@@ -307,7 +325,7 @@ class Cumulative(WindowKernel):
                 product = int(binary_opcode(self.reducer) == "multiply")
                 kind, cast = RUNNING_TYPES[name]
                 block.line(f"rx_cumulative_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, "
-                           f"{cast}{totals}, {cast}({output}), {room}l);")  # fmt: skip
+                           f"{cast}{before}, {cast}{totals}, {cast}({output}), {room}l);")  # fmt: skip
                 if output == result:
                     with self._each(rows, first) as place:
                         for o, (array, wide, _) in lines.items():
@@ -357,3 +375,55 @@ class Cumulative(WindowKernel):
                     f"{non_temporal_stores.storage(output)} {array}[{ROWS * count}] __attribute__((aligned({LINE})));"
                 )
         return lines
+
+
+class Sums:
+    """What some lanes have accumulated on the way along a cumulative window; in segments (contraction_order.py) it is
+    the sum of those `before`, and the chain of the open one."""
+
+    def __init__(self, window: Cumulative, starts: list[str], width: int) -> None:
+        self.window, self.width = window, width
+        self.arrays, self.before = window.declare(starts, width), ""
+        if window.segment:
+            (self.before,) = self.arrays
+            self.arrays = window.declare([empty_sum(window.types[0])], width)
+
+    @contextmanager
+    def steps(self) -> Iterator[None]:
+        """Opens the loop over the steps n."""
+        length, segment, block = self.window.length, self.window.segment, self.window.block
+        if not segment:
+            with block.scope(f"for (int n = 0; n < {length}; ++n)"):
+                yield
+            return
+        with block.scope(f"for (int first = 0; first < {length}; first += {segment})"):
+            block.line(f"const int last = {length} - first < {segment} ? {length} : first + {segment};")
+            with block.scope("for (int n = first; n < last; ++n)"):
+                yield
+            self._close()
+
+    def begin(self, n: str) -> None:
+        """What begins a segment where step n is the first of one, between two steps."""
+        if self.window.segment:
+            with self.window.block.scope(f"if ({n} && {n} % {self.window.segment} == 0)"):
+                self._close()
+
+    def chains(self, u: str) -> list[str]:
+        """Where the elements of lane u are combined."""
+        return [f"{a}[{u}]" for a in self.arrays]
+
+    def results(self, u: str) -> list[str]:
+        """The results of lane u."""
+        if not self.before:
+            return self.chains(u)
+        return [self.window.e.assign(self.window.types[0], self._whole(u), self.window.block)]
+
+    def _close(self) -> None:
+        (chain,) = self.arrays
+        with self.window.block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
+            self.window.block.line(f"{self.before}[u] = {self._whole('u')};")
+            self.window.block.line(f"{chain}[u] = {empty_sum(self.window.types[0])};")
+
+    def _whole(self, u: str) -> str:
+        (name,) = self.window.types
+        return scalar.expression("add", (name, name), name, (f"{self.before}[{u}]", *self.chains(u)))
