@@ -27,6 +27,7 @@ from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
+from .memory_kinds import memory_kinds, with_memory_spaces
 from .sharding_propagation import with_result_shardings
 
 _LARGEST_KEPT = 4 << 20  # bytes of HLO: what is larger has large constants, which fill the cache
@@ -39,8 +40,9 @@ class LoadedProgram:
 
     `executor` takes and gives the arrays of all devices, one device after another; all else is about one device.
     `devices` has `replicas` rows of `partitions` numbers; `results` for each result its type's number and dimensions;
-    `donated` the numbers of parameters whose arrays the program may destroy; `memory` bytes of code, arguments,
-    results, aliases and temporaries; `cost` named numbers.
+    `memory_kinds` for each result the number of the kind of memory that it lies in; `donated` the numbers
+    of parameters whose arrays the program may destroy; `memory` bytes of code, arguments, results, aliases and
+    temporaries; `cost` named numbers.
     """
 
     executor: Compiled
@@ -48,6 +50,7 @@ class LoadedProgram:
     replicas: int
     partitions: int
     results: tuple[tuple[int, tuple[int, ...]], ...]
+    memory_kinds: tuple[int, ...]
     donated: tuple[int, ...]
     name: bytes
     fingerprint: bytes
@@ -166,8 +169,8 @@ def loaded(serialized: bytes, options: bytes) -> LoadedProgram:
 
 
 def _converted(code: bytes, partitions: int) -> bytes:
-    """The HLO of a program, with the shardings of its results, from the cache on disk, or converted now and kept there:
-    jaxlib takes longer for that than refxla does to open what it compiled."""
+    """The HLO of a program, with the shardings and memory spaces of its results, from the cache on disk, or
+    converted now and kept there: jaxlib takes longer for that than refxla does to open what it compiled."""
     store = disk_cache.cache()
     name = disk_cache.key(
         "hlo", jaxlib.version.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest()
@@ -175,6 +178,7 @@ def _converted(code: bytes, partitions: int) -> bytes:
     hlo = store.get(name)
     if hlo is None:
         hlo = to_hlo(_jax.mlir, with_result_shardings(code) if partitions > 1 else code)
+        hlo = with_memory_spaces(hlo, code)
         if len(hlo) <= _LARGEST_KEPT and HOST_CALL.encode() not in hlo:  # which are another process's functions
             store.put(name, hlo)
     return hlo
@@ -213,6 +217,7 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
         replicas=replicas,
         partitions=partitions,
         results=tuple((_TYPE_NUMBERS[s.element_type.name], s.dimensions) for s in shapes),
+        memory_kinds=memory_kinds(message),
         donated=tuple(sorted(donated)),
         name=message.name.encode(),
         fingerprint=fingerprint.encode(),
