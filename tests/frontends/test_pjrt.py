@@ -279,8 +279,10 @@ def test_threads():
 
 def test_compiled_programs_can_be_asked():
     run("""
-        made = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
-        assert made.cost_analysis()["flops"] == 128
+        lowered = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4)))
+        made = lowered.compile()
+        assert lowered.cost_analysis()["flops"] == made.cost_analysis()["flops"] == 128
+        assert lowered.cost_analysis()["bytes accessed"] == 3 * 64  # XLA counts each operand
         assert made.memory_analysis().argument_size_in_bytes == 64
     """)
 
