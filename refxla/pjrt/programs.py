@@ -27,7 +27,7 @@ from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
-from .memory_kinds import memory_kinds, with_memory_spaces
+from .attributes import check_layouts, memory_kinds, with_memory_spaces
 from .sharding_propagation import with_result_shardings
 
 _LARGEST_KEPT = 4 << 20  # bytes of HLO: what is larger has large constants, which fill the cache
@@ -113,6 +113,7 @@ class LoadedProgram:
         """A serialized HloModuleProtoWithConfig of a module, with how its parameters and results are cut."""
         message = CLASSES["HloModuleProtoWithConfig"]()
         message.hlo_module.ParseFromString(hlo)
+        _order_row_major(message.hlo_module.host_program_shape)
         message.config.entry_computation_layout.CopyFrom(message.hlo_module.host_program_shape)
         if len(self.devices) == 1:
             message.config.replica_count = message.config.num_partitions = 1
@@ -140,6 +141,13 @@ class LoadedProgram:
         return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
+def _order_row_major(program_shape: Any) -> None:
+    """Have the layouts of parameters and results say how refxla's arrays lie, whatever the converter proposes."""
+    for shape in (*program_shape.parameters, program_shape.result, *program_shape.result.tuple_shapes):
+        if len(shape.layout.minor_to_major) > 1:
+            shape.layout.minor_to_major[:] = range(len(shape.dimensions) - 1, -1, -1)
+
+
 def _reads_the_header_alone(caller: FrameType | None) -> bool:
     """Whether what asks for a program is JAX's own and shows none: a function of JAX, or a thread of jaxlib's, in which
     no Python runs (JAX 0.10 compiles in one)."""
@@ -158,6 +166,7 @@ def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
             raise InputError(
                 f"there is no compiler option {name!r}; XLA's own, xla_..., are taken, and change nothing here"
             )
+    check_layouts(code)
     return _program(_converted(code, parsed.executable_build_options.num_partitions), parsed, options)
 
 

@@ -90,6 +90,29 @@ def test_memory():
     """)
 
 
+def test_layouts():
+    """All arrays are row-major: so compiled programs say, and another layout is refused."""
+    run("""
+        from jax.experimental.layout import Format, Layout, with_layout_constraint
+        x = jnp.arange(12.0).reshape(3, 4)
+        made = jax.jit(lambda a: a.T * 2).lower(x).compile()
+        assert made.output_formats == made(x).format and made.output_formats.layout.major_to_minor == (0, 1)
+        again = jax.jit(lambda a: a + 1, in_shardings=made.output_formats, out_shardings=Format(Layout.AUTO))
+        assert again.lower(made(x)).compile()(made(x)).tolist() == (2 * x.T + 1).tolist()
+        columns = Layout((1, 0))
+        assert jax.jit(lambda a: with_layout_constraint(a, columns) + 1)(x).tolist() == (x + 1).tolist()
+        format = Format(columns, x.sharding)
+        for f in (lambda: jax.device_put(x, format), lambda: jax.jit(jnp.sin, in_shardings=format)(x),
+                  lambda: jax.jit(jnp.sin, out_shardings=format)(x)):
+            try:
+                f()
+            except Exception as problem:
+                assert "arrays are row-major" in str(problem) and "are 0,1" in str(problem), problem
+            else:
+                raise AssertionError("taken")
+    """)
+
+
 def test_kinds_of_memory():
     """Values go to the host's memory and back, by shardings, by spaces and within programs, which say where their
     results lie; an array there is one of its own, for donation too."""
