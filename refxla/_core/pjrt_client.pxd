@@ -1,4 +1,4 @@
-"""The client of PJRT's interface: devices, each with its memory."""
+"""The client of PJRT's interface: devices, each with its memories."""
 
 from refxla._core.pjrt_objects cimport Device
 

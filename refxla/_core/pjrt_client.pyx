@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""The client of PJRT's interface: devices, each with its memory. There is one client, for as long as the process runs.
+"""The client of PJRT's interface: devices, each with its memories. There is one client, for as long as the process runs.
 
 Devices here are numbers: all of them are the OpenCL device that refxla uses, and what makes several of one is the
 compiler (passes/virtual_devices.py). A topology of PJRT's is a list of devices, and the client is its own topology.
@@ -11,15 +11,12 @@ from libc.stdlib cimport calloc
 from refxla._core.buffer_pool cimport live_bytes, peak_bytes
 from refxla._core.errors cimport Error, plain_error
 from refxla._core.pjrt_interface cimport *
-from refxla._core.pjrt_objects cimport Device, Memory
+from refxla._core.pjrt_objects cimport DEVICE_MEMORY, MEMORY_KINDS, Device, Memory
 
 cdef extern from "unistd.h" nogil:
     long sysconf(int name)
     int _SC_PHYS_PAGES
     int _SC_PAGESIZE
-
-cdef enum:
-    MEMORY_KIND_NUMBER = 0
 
 cdef Device* devices = NULL
 cdef Memory* memories = NULL
@@ -29,7 +26,9 @@ cdef char client  # whose address is the handle
 cdef const char* platform = "refxla"
 cdef const char* platform_version = ""
 cdef const char* DEVICE_KIND_TEXT = "cpu"
-cdef const char* MEMORY_KIND_TEXT = "device"
+# Names of the kinds of memory, in the order of their numbers. An array's kind is a mark: all lie where the device computes.
+MEMORY_KIND_NAMES = ("device", "pinned_host", "unpinned_host")
+
 cdef list texts = []  # what C strings lie in
 device_count = 0
 
@@ -40,25 +39,29 @@ def configure(count: int, version: str) -> None:
     Raises ValueError for a second time, or a count below 1.
     """
     global devices, memories, device_pointers, memory_pointers, device_count, platform_version
-    cdef int n
+    cdef int n, kind, number
     if device_count or count < 1:
         raise ValueError("devices are made once, and there is one at least")
     devices = <Device*> calloc(count, sizeof(Device))
-    memories = <Memory*> calloc(count, sizeof(Memory))
+    memories = <Memory*> calloc(count * MEMORY_KINDS, sizeof(Memory))
     device_pointers = <void**> calloc(count, sizeof(void*))
-    memory_pointers = <void**> calloc(count, sizeof(void*))
+    memory_pointers = <void**> calloc(count * MEMORY_KINDS, sizeof(void*))
     if devices == NULL or memories == NULL or device_pointers == NULL or memory_pointers == NULL:
         raise MemoryError
     platform_version = text(version)
     for n in range(count):
-        device_pointers[n], memory_pointers[n] = &devices[n], &memories[n]
-        devices[n].number, devices[n].memory = n, &memories[n]
+        device_pointers[n] = &devices[n]
+        devices[n].number, devices[n].memories = n, &memories[n * MEMORY_KINDS]
         devices[n].name, devices[n].name_size = text(f"refxla:{n}"), len(f"refxla:{n}")
         devices[n].kind, devices[n].kind_size = DEVICE_KIND_TEXT, 3
-        memories[n].number, memories[n].kind_number = n, MEMORY_KIND_NUMBER
-        memories[n].kind, memories[n].kind_size = MEMORY_KIND_TEXT, 6
-        memories[n].name, memories[n].name_size = text(f"memory of refxla:{n}"), len(f"memory of refxla:{n}")
-        memories[n].devices = &device_pointers[n]
+        for kind, kind_name in enumerate(MEMORY_KIND_NAMES):
+            number = n * MEMORY_KINDS + kind
+            name = f"{kind_name} memory of refxla:{n}"
+            memory_pointers[number] = &memories[number]
+            memories[number].number, memories[number].kind_number = number, kind
+            memories[number].kind, memories[number].kind_size = text(kind_name), len(kind_name)
+            memories[number].name, memories[number].name_size = text(name), len(name)
+            memories[number].device, memories[number].devices = &devices[n], &device_pointers[n]
     device_count = count
 
 
@@ -105,7 +108,7 @@ cdef Error* client_devices(ListArgs* args) noexcept nogil:
 
 
 cdef Error* client_memories(ListArgs* args) noexcept nogil:
-    args.items, args.count = memory_pointers, device_count
+    args.items, args.count = memory_pointers, device_count * MEMORY_KINDS
     return NULL
 
 
@@ -175,12 +178,12 @@ cdef Error* device_is_addressable(BoolArgs* args) noexcept nogil:
 
 
 cdef Error* device_memories(ListArgs* args) noexcept nogil:
-    args.items, args.count = &memory_pointers[(<Device*> args.subject).number], 1
+    args.items, args.count = &memory_pointers[(<Device*> args.subject).number * MEMORY_KINDS], MEMORY_KINDS
     return NULL
 
 
 cdef Error* device_memory(PointerArgs* args) noexcept nogil:
-    args.answer = (<Device*> args.subject).memory
+    args.answer = &(<Device*> args.subject).memories[DEVICE_MEMORY]
     return NULL
 
 

@@ -19,7 +19,8 @@ cdef struct Executable:
     size_t* ranks
     int64_t* dimensions  # of all results, one behind another
     size_t* bytes
-    const char** memory_kinds
+    int* kinds  # of the results' memories: numbers of kinds
+    const char** memory_kinds  # their names
     size_t* memory_kind_sizes
     void* properties  # of the cost analysis: named values
     size_t property_count

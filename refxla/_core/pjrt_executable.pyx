@@ -21,6 +21,7 @@ from refxla._core.pjrt_interface cimport *
 from refxla._core.pjrt_objects cimport (
     Buffer,
     Device,
+    Memory,
     READY,
     delete_buffer,
     destroy_buffer,
@@ -67,6 +68,7 @@ cdef Executable* read(object program) except NULL:
     cdef int n, d, place
     cdef Executor executor = program.executor
     cdef NamedValue* properties
+    cdef Memory* memory
     cdef Executable* e = <Executable*> table(1, sizeof(Executable))
     Py_INCREF(program)
     e.references, e.program, e.executor = 1, <void*> program, <void*> executor
@@ -87,13 +89,16 @@ cdef Executable* read(object program) except NULL:
         e.types = <int*> table(e.result_count, sizeof(int))
         e.ranks = <size_t*> table(e.result_count, sizeof(size_t))
         e.bytes = <size_t*> table(e.result_count, sizeof(size_t))
+        e.kinds = <int*> table(e.result_count, sizeof(int))
         e.memory_kinds = <const char**> table(e.result_count, sizeof(char*))
         e.memory_kind_sizes = <size_t*> table(e.result_count, sizeof(size_t))
         e.dimensions = <int64_t*> table(sum(len(dimensions) for _, dimensions in program.results), sizeof(int64_t))
         place = 0
         for n, (number, dimensions) in enumerate(program.results):
             e.types[n], e.ranks[n], e.bytes[n] = number, len(dimensions), executor.signature.results[n].bytes
-            e.memory_kinds[n], e.memory_kind_sizes[n] = e.devices[0].memory.kind, e.devices[0].memory.kind_size
+            e.kinds[n] = program.memory_kinds[n]
+            memory = &e.devices[0].memories[e.kinds[n]]
+            e.memory_kinds[n], e.memory_kind_sizes[n] = memory.kind, memory.kind_size
             for d in range(len(dimensions)):
                 e.dimensions[place] = dimensions[d]
                 place += 1
@@ -122,6 +127,7 @@ cdef void destroy(Executable* e) noexcept:
     free(e.types)
     free(e.ranks)
     free(e.bytes)
+    free(e.kinds)
     free(e.memory_kinds)
     free(e.memory_kind_sizes)
     free(e.dimensions)
@@ -267,6 +273,7 @@ cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcep
     cdef int n, d, k, parameters = e.parameter_count, results = e.result_count
     cdef int64_t* dimensions
     cdef Buffer* buffer
+    cdef Device* device
     cdef uint8_t* donated = <uint8_t*> calloc(call.argument_count + 1, 1)
     if donated == NULL:
         return no_memory("a call", call.argument_count)
@@ -280,11 +287,11 @@ cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcep
         return no_memory("the results of a call", result_bytes(e))
     for d in range(e.device_count):
         dimensions = e.dimensions
+        device = <Device*> args.device if args.device != NULL else e.devices[d]
         for n in range(results):
             hold(call.results[d * results + n])
             buffer = new_buffer(
-                call.results[d * results + n], <Device*> args.device if args.device != NULL else e.devices[d],
-                e.types[n], dimensions, <int> e.ranks[n],
+                call.results[d * results + n], &device.memories[e.kinds[n]], e.types[n], dimensions, <int> e.ranks[n],
             )
             dimensions += e.ranks[n]
             args.results[d][n] = buffer

@@ -5,19 +5,27 @@ from libc.stdint cimport int64_t, uint8_t
 from refxla._core.pjrt_interface cimport TYPES
 from refxla._core.storage cimport Storage
 
+cdef enum:  # kinds of memory
+    DEVICE_MEMORY  # the default
+    PINNED_HOST_MEMORY
+    UNPINNED_HOST_MEMORY
+    MEMORY_KINDS
+
+
 cdef struct Memory:
     int number
-    int kind_number
+    int kind_number  # of the kinds above
     const char* kind
     size_t kind_size
     const char* name
     size_t name_size
-    void** devices  # one: its device
+    Device* device
+    void** devices  # the same one, as a list
 
 
 cdef struct Device:
     int number
-    Memory* memory
+    Memory* memories  # one of each kind
     const char* name
     size_t name_size
     const char* kind
@@ -32,7 +40,7 @@ cdef struct Buffer:
     uint8_t donated  # to the call that is being made
     Storage* storage  # NULL once the buffer is deleted or donated
     Storage* kept  # what is read from outside, which outlives a deletion
-    Device* device
+    Memory* memory
     size_t bytes
     int element_type
     int rank
@@ -46,7 +54,7 @@ cdef size_t ELEMENT_BYTES[TYPES]
 cdef void* READY
 
 # A buffer that takes over a reference to its storage; NULL: no memory.
-cdef Buffer* new_buffer(Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank) noexcept nogil
+cdef Buffer* new_buffer(Storage* storage, Memory* memory, int element_type, const int64_t* dimensions, int rank) noexcept nogil
 # The storage, with a reference to it; NULL where the buffer is deleted.
 cdef Storage* storage_of(Buffer* buffer) noexcept nogil
 cdef void delete_buffer(Buffer* buffer) noexcept nogil

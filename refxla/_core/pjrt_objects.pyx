@@ -104,14 +104,14 @@ cdef Error* event_on_ready(OnReadyArgs* args) noexcept nogil:
 
 
 cdef Buffer* new_buffer(
-    Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank
+    Storage* storage, Memory* memory, int element_type, const int64_t* dimensions, int rank
 ) noexcept nogil:
     cdef int n
     cdef Buffer* buffer = <Buffer*> malloc(sizeof(Buffer) + 2 * rank * sizeof(int64_t))
     if buffer == NULL:
         return NULL
     buffer.references, buffer.outside, buffer.lock, buffer.donated = 1, 0, 0, 0
-    buffer.storage, buffer.kept, buffer.device = storage, NULL, device
+    buffer.storage, buffer.kept, buffer.memory = storage, NULL, memory
     buffer.element_type, buffer.rank = element_type, rank
     buffer.dimensions = <int64_t*> (buffer + 1)
     buffer.minor_to_major = buffer.dimensions + rank
@@ -189,12 +189,12 @@ cdef Error* buffer_size(LongArgs* args) noexcept nogil:
 
 
 cdef Error* buffer_device(PointerArgs* args) noexcept nogil:
-    args.answer = (<Buffer*> args.subject).device
+    args.answer = (<Buffer*> args.subject).memory.device
     return NULL
 
 
 cdef Error* buffer_memory(PointerArgs* args) noexcept nogil:
-    args.answer = (<Buffer*> args.subject).device.memory
+    args.answer = (<Buffer*> args.subject).memory
     return NULL
 
 
@@ -301,8 +301,8 @@ cdef Error* buffer_read_no_more(SubjectArgs* args) noexcept nogil:
     return NULL
 
 
-cdef Error* copied(Buffer* buffer, Device* device, void** answer) noexcept nogil:
-    """A copy on a device. Devices of the host share its memory, but a donation may overwrite one and not the other."""
+cdef Error* copied(Buffer* buffer, Memory* memory, void** answer) noexcept nogil:
+    """A copy in a memory. All lie in the host's, but a donation may overwrite one and not the other."""
     cdef Storage* source = NULL
     cdef Storage* target
     cdef Error* error = read_storage(buffer, &source)
@@ -312,11 +312,11 @@ cdef Error* copied(Buffer* buffer, Device* device, void** answer) noexcept nogil
     if target != NULL:
         memcpy(target.data, source.data, buffer.bytes)
     drop(source)
-    return give_buffer(target, device, buffer.element_type, buffer.dimensions, buffer.rank, answer)
+    return give_buffer(target, memory, buffer.element_type, buffer.dimensions, buffer.rank, answer)
 
 
 cdef Error* give_buffer(
-    Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank, void** answer
+    Storage* storage, Memory* memory, int element_type, const int64_t* dimensions, int rank, void** answer
 ) noexcept nogil:
     """Answer with a buffer that takes over the storage, which may be NULL for want of memory."""
     cdef Buffer* buffer
@@ -326,7 +326,7 @@ cdef Error* give_buffer(
         size *= dimensions[n]
     if storage == NULL:
         return no_memory("an array", size)
-    buffer = new_buffer(storage, device, element_type, dimensions, rank)
+    buffer = new_buffer(storage, memory, element_type, dimensions, rank)
     if buffer == NULL:
         drop(storage)
         return no_memory("an array", size)
@@ -335,11 +335,11 @@ cdef Error* give_buffer(
 
 
 cdef Error* buffer_copy_to_device(TargetArgs* args) noexcept nogil:
-    return copied(<Buffer*> args.subject, <Device*> args.target, &args.answer)
+    return copied(<Buffer*> args.subject, &(<Device*> args.target).memories[DEVICE_MEMORY], &args.answer)
 
 
 cdef Error* buffer_copy_to_memory(TargetArgs* args) noexcept nogil:
-    return copied(<Buffer*> args.subject, <Device*> (<Memory*> args.target).devices[0], &args.answer)
+    return copied(<Buffer*> args.subject, <Memory*> args.target, &args.answer)
 
 
 # To and from arrays of the host --------------------------------------------------------------------------------------
@@ -381,14 +381,17 @@ cdef void copy_strided(
         )
 
 
+cdef Memory* memory_of(Device* device, Memory* memory) noexcept nogil:
+    """Where the caller wants an array: in a memory, or, if that is NULL, in a device's default one."""
+    return memory if memory != NULL else &device.memories[DEVICE_MEMORY]
+
+
 cdef Error* client_buffer_from_host(FromHostArgs* args) noexcept nogil:
     """A copy, whatever the caller promises: JAX promises to leave all arrays of the user's alone, who does not."""
-    cdef Device* device = <Device*> args.device
+    cdef Memory* memory = memory_of(<Device*> args.device, <Memory*> args.memory)
     cdef Storage* storage
     cdef size_t size
     cdef int n, rank = <int> args.rank
-    if args.memory != NULL:
-        device = <Device*> (<Memory*> args.memory).devices[0]
     if args.element_type <= 0 or args.element_type >= TYPES:
         return plain_error(UNIMPLEMENTED, "refxla has no arrays of this element type")
     size = ELEMENT_BYTES[args.element_type]
@@ -404,31 +407,28 @@ cdef Error* client_buffer_from_host(FromHostArgs* args) noexcept nogil:
                 ELEMENT_BYTES[args.element_type],
             )
     args.event = READY
-    return give_buffer(storage, device, args.element_type, args.dimensions, rank, &args.buffer)
+    return give_buffer(storage, memory, args.element_type, args.dimensions, rank, &args.buffer)
 
 
 cdef Error* client_uninitialized_buffer(UninitializedArgs* args) noexcept nogil:
-    cdef Device* device = <Device*> args.device
+    cdef Memory* memory = memory_of(<Device*> args.device, <Memory*> args.memory)
     cdef size_t size
     cdef int n
-    if args.memory != NULL:
-        device = <Device*> (<Memory*> args.memory).devices[0]
     if args.element_type <= 0 or args.element_type >= TYPES:
         return plain_error(UNIMPLEMENTED, "refxla has no arrays of this element type")
     size = ELEMENT_BYTES[args.element_type]
     for n in range(<int> args.rank):
         size *= args.dimensions[n]
-    return give_buffer(new_storage(size), device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
+    return give_buffer(new_storage(size), memory, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
 
 
 cdef Error* client_view(ViewArgs* args) noexcept nogil:
     """Somebody's array as a buffer: dense, row-major, aligned to its elements."""
-    cdef Device* device = <Device*> args.device
+    cdef bint is_told = args.size >= sizeof(ViewArgs)  # of a memory
+    cdef Memory* memory = memory_of(<Device*> args.device, <Memory*> args.memory if is_told else NULL)
     cdef size_t item, size
     cdef Storage* storage
     cdef int n
-    if args.size >= sizeof(ViewArgs) and args.memory != NULL:
-        device = <Device*> (<Memory*> args.memory).devices[0]
     if args.element_type <= 0 or args.element_type >= TYPES:
         return plain_error(UNIMPLEMENTED, "refxla has no arrays of this element type")
     item = ELEMENT_BYTES[args.element_type]
@@ -443,7 +443,7 @@ cdef Error* client_view(ViewArgs* args) noexcept nogil:
     if storage == NULL:
         return no_memory("an array", size)
     storage.on_delete, storage.on_delete_argument = args.on_delete, args.on_delete_argument
-    return give_buffer(storage, device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
+    return give_buffer(storage, memory, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
 
 
 cdef bint is_row_major(MemoryLayout* layout, const int64_t* dimensions, int rank, int64_t item) noexcept nogil:

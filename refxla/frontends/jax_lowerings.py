@@ -8,6 +8,7 @@ a host function (runtime/host_calls.py), as Python callbacks do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..runtime.host_calls import HostFunction
 from . import host_linalg
 
 PLATFORM = "refxla"
+_PALLAS = "pallas_call"
 
 _AS_ON_CPU = (linalg.svd_p,)  # beside those that have no other rule
 _AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
@@ -62,12 +64,20 @@ def register() -> None:
 
 class _Lowerings(dict[Any, Any]):
     """Rules of this platform. A primitive that has none here, and none for all platforms, has that of a CPU: it calls
-    LAPACK or a function of this process, as refxla can, or else something that it refuses by its name."""
+    LAPACK or a function of this process, as refxla can, or else something that it refuses by its name. Pallas is known
+    by its name alone, since importing it takes long."""
 
     def __contains__(self, primitive: Any) -> bool:
-        return super().__contains__(primitive) or (primitive not in mlir._lowerings and primitive in self._of_a_cpu)
+        return (
+            super().__contains__(primitive)
+            or primitive.name == _PALLAS
+            or (primitive not in mlir._lowerings and primitive in self._of_a_cpu)
+        )
 
     def __missing__(self, primitive: Any) -> Any:
+        if primitive.name == _PALLAS:
+            neutral = mlir._lowerings[primitive]
+            return replace(neutral, rule=_interpreter_rule(neutral.rule))
         return self._of_a_cpu[primitive]
 
     @property
@@ -95,6 +105,21 @@ def _flags_rule(primitive: Any) -> Callable[..., Any]:
 
     def rule(ctx: Any, *operands: Any, **flags: Any) -> Sequence[Any]:
         results: Sequence[Any] = neutral(ctx, *operands, **{name: bool(value) for name, value in flags.items()})
+        return results
+
+    return rule
+
+
+def _interpreter_rule(neutral: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of a Pallas kernel, which JAX can turn into HLO in its interpret mode alone."""
+
+    def rule(ctx: Any, *operands: Any, interpret: Any, **parameters: Any) -> Sequence[Any]:
+        if not interpret:
+            raise ValueError(
+                "refxla runs Pallas kernels in interpret mode alone: pallas_call(..., interpret=True), or "
+                "jax.experimental.pallas.tpu.force_tpu_interpret_mode() around calls that are not yours"
+            )
+        results: Sequence[Any] = neutral(ctx, *operands, interpret=interpret, **parameters)
         return results
 
     return rule

@@ -9,7 +9,8 @@ from typing import Any
 
 import jax
 from jax._src import compiler, xla_bridge
-from jax._src.interpreters import mlir
+from jax._src.interpreters import mlir, pxla
+from jaxlib import _jax
 from jaxlib.mlir.dialects import stablehlo
 from refxla_spec.errors import InputError
 
@@ -23,6 +24,7 @@ _PRIORITY = -100  # below the CPU of JAX's own: refxla runs what asks for it (JA
 _COUNTS = range(1, 1025)  # of devices
 _XLA_DEVICE_COUNT = re.compile(r"--xla_force_host_platform_device_count=(\d+)(?!\S)")
 
+_cost_analysis_of_jax = pxla.MeshComputation.cost_analysis
 _lock = threading.Lock()
 _registered = False
 
@@ -48,8 +50,18 @@ def register() -> None:
         jax_lowerings.register()
         compiler.register_xla_runtime_error_handler(_interruption)
         interoperability.register()
+        setattr(pxla.MeshComputation, "cost_analysis", _cost_analysis)  # noqa: B010
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
+
+
+def _cost_analysis(computation: Any) -> Any:
+    """What a program costs that is lowered and not compiled: XLA's count for it, as JAX gives it on a CPU. JAX asks no
+    plugin."""
+    platform = computation.compile_args["backend"].platform
+    if platform != PLATFORM:
+        return _cost_analysis_of_jax(computation)
+    return _jax.hlo_module_cost_analysis(xla_bridge.get_backend("cpu"), computation.hlo().as_hlo_module())
 
 
 def _interruption(problem: Exception) -> BaseException | None:

@@ -27,6 +27,7 @@ from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
+from .attributes import check_layouts, memory_kinds, with_memory_spaces
 from .sharding_propagation import with_result_shardings
 
 _LARGEST_KEPT = 4 << 20  # bytes of HLO: what is larger has large constants, which fill the cache
@@ -39,8 +40,9 @@ class LoadedProgram:
 
     `executor` takes and gives the arrays of all devices, one device after another; all else is about one device.
     `devices` has `replicas` rows of `partitions` numbers; `results` for each result its type's number and dimensions;
-    `donated` the numbers of parameters whose arrays the program may destroy; `memory` bytes of code, arguments,
-    results, aliases and temporaries; `cost` named numbers.
+    `memory_kinds` for each result the number of the kind of memory that it lies in; `donated` the numbers
+    of parameters whose arrays the program may destroy; `memory` bytes of code, arguments, results, aliases and
+    temporaries; `cost` named numbers.
     """
 
     executor: Compiled
@@ -48,6 +50,7 @@ class LoadedProgram:
     replicas: int
     partitions: int
     results: tuple[tuple[int, tuple[int, ...]], ...]
+    memory_kinds: tuple[int, ...]
     donated: tuple[int, ...]
     name: bytes
     fingerprint: bytes
@@ -110,6 +113,7 @@ class LoadedProgram:
         """A serialized HloModuleProtoWithConfig of a module, with how its parameters and results are cut."""
         message = CLASSES["HloModuleProtoWithConfig"]()
         message.hlo_module.ParseFromString(hlo)
+        _order_row_major(message.hlo_module.host_program_shape)
         message.config.entry_computation_layout.CopyFrom(message.hlo_module.host_program_shape)
         if len(self.devices) == 1:
             message.config.replica_count = message.config.num_partitions = 1
@@ -137,6 +141,13 @@ class LoadedProgram:
         return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
+def _order_row_major(program_shape: Any) -> None:
+    """Have the layouts of parameters and results say how refxla's arrays lie, whatever the converter proposes."""
+    for shape in (*program_shape.parameters, program_shape.result, *program_shape.result.tuple_shapes):
+        if len(shape.layout.minor_to_major) > 1:
+            shape.layout.minor_to_major[:] = range(len(shape.dimensions) - 1, -1, -1)
+
+
 def _reads_the_header_alone(caller: FrameType | None) -> bool:
     """Whether what asks for a program is JAX's own and shows none: a function of JAX, or a thread of jaxlib's, in which
     no Python runs (JAX 0.10 compiles in one)."""
@@ -155,6 +166,7 @@ def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
             raise InputError(
                 f"there is no compiler option {name!r}; XLA's own, xla_..., are taken, and change nothing here"
             )
+    check_layouts(code)
     return _program(_converted(code, parsed.executable_build_options.num_partitions), parsed, options)
 
 
@@ -166,8 +178,8 @@ def loaded(serialized: bytes, options: bytes) -> LoadedProgram:
 
 
 def _converted(code: bytes, partitions: int) -> bytes:
-    """The HLO of a program, with the shardings of its results, from the cache on disk, or converted now and kept there:
-    jaxlib takes longer for that than refxla does to open what it compiled."""
+    """The HLO of a program, with the shardings and memory spaces of its results, from the cache on disk, or
+    converted now and kept there: jaxlib takes longer for that than refxla does to open what it compiled."""
     store = disk_cache.cache()
     name = disk_cache.key(
         "hlo", jaxlib.version.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest()
@@ -175,6 +187,7 @@ def _converted(code: bytes, partitions: int) -> bytes:
     hlo = store.get(name)
     if hlo is None:
         hlo = to_hlo(_jax.mlir, with_result_shardings(code) if partitions > 1 else code)
+        hlo = with_memory_spaces(hlo, code)
         if len(hlo) <= _LARGEST_KEPT and HOST_CALL.encode() not in hlo:  # which are another process's functions
             store.put(name, hlo)
     return hlo
@@ -213,6 +226,7 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
         replicas=replicas,
         partitions=partitions,
         results=tuple((_TYPE_NUMBERS[s.element_type.name], s.dimensions) for s in shapes),
+        memory_kinds=memory_kinds(message),
         donated=tuple(sorted(donated)),
         name=message.name.encode(),
         fingerprint=fingerprint.encode(),

@@ -90,6 +90,73 @@ def test_memory():
     """)
 
 
+def test_layouts():
+    """All arrays are row-major: so compiled programs say, and another layout is refused."""
+    run("""
+        from jax.experimental.layout import Format, Layout, with_layout_constraint
+        x = jnp.arange(12.0).reshape(3, 4)
+        made = jax.jit(lambda a: a.T * 2).lower(x).compile()
+        assert made.output_formats == made(x).format and made.output_formats.layout.major_to_minor == (0, 1)
+        again = jax.jit(lambda a: a + 1, in_shardings=made.output_formats, out_shardings=Format(Layout.AUTO))
+        assert again.lower(made(x)).compile()(made(x)).tolist() == (2 * x.T + 1).tolist()
+        columns = Layout((1, 0))
+        assert jax.jit(lambda a: with_layout_constraint(a, columns) + 1)(x).tolist() == (x + 1).tolist()
+        format = Format(columns, x.sharding)
+        for f in (lambda: jax.device_put(x, format), lambda: jax.jit(jnp.sin, in_shardings=format)(x),
+                  lambda: jax.jit(jnp.sin, out_shardings=format)(x)):
+            try:
+                f()
+            except Exception as problem:
+                assert "arrays are row-major" in str(problem) and "are 0,1" in str(problem), problem
+            else:
+                raise AssertionError("taken")
+    """)
+
+
+def test_kinds_of_memory():
+    """Values go to the host's memory and back, by shardings, by spaces and within programs, which say where their
+    results lie; an array there is one of its own, for donation too."""
+    run("""
+        from jax.ad_checkpoint import checkpoint_name
+        from jax.experimental.serialize_executable import deserialize_and_load, serialize
+        Space = jax.memory.Space
+        def kinds(tree):
+            return [a.sharding.memory_kind for a in jax.tree.leaves(tree)]
+        here = jax.devices()[0]
+        assert [m.kind for m in here.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+        assert here.default_memory().kind == "device" and here.memory("pinned_host").addressable_by_devices() == [here]
+        x = jnp.arange(4.0)
+        host, unpinned = (x.sharding.with_memory_kind(k) for k in ("pinned_host", "unpinned_host"))
+        y = jax.device_put(x, host)
+        there = [y, jax.device_put(x, unpinned), jax.device_put(x, Space.Host), jnp.sin(y)]
+        assert kinds(there) == ["pinned_host", "unpinned_host", "pinned_host", "pinned_host"]
+        assert kinds([x, jax.device_put(y, x.sharding), jax.device_put(y, Space.Device)]) == ["device"] * 3
+        f = jax.jit(lambda a: (a * 2, jax.device_put(a + 1, Space.Host), a), out_shardings=(unpinned, None, None))
+        for made in (f, f.lower(x).compile(), deserialize_and_load(*serialize(f.lower(x).compile()))):
+            results = made(x)
+            assert kinds(results) == ["unpinned_host", "pinned_host", "device"], results
+            assert [r.tolist() for r in results] == [[0, 2, 4, 6], [1, 2, 3, 4], [0, 1, 2, 3]]
+        g = jax.jit(lambda a: jax.device_put(a, Space.Device) * 2, donate_argnums=0)
+        z = g(jax.device_put(x, host))
+        assert kinds(z) == ["device"] and z.tolist() == [0, 2, 4, 6]
+        z = jax.jit(lambda a: a + 1, donate_argnums=0)(y)
+        assert y.is_deleted() and kinds(z) == ["pinned_host"] and z.tolist() == [1, 2, 3, 4]
+        policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[], names_which_can_be_offloaded=["h"],
+            offload_src="device", offload_dst="pinned_host")
+        h = lambda a: jnp.sum(jnp.sin(checkpoint_name(a * a, "h")))
+        np.testing.assert_allclose(jax.jit(jax.grad(jax.checkpoint(h, policy=policy)))(x), jax.grad(h)(x), rtol=1e-6)
+        _, states = jax.jit(lambda a: lax.scan(lambda c, _: (c + 1, jax.device_put(c, Space.Host)), a, length=2))(x)
+        assert kinds(states) == ["pinned_host"] and states[1].tolist() == [1, 2, 3, 4]
+        try:
+            x + z
+        except ValueError as problem:
+            assert "memory_space of all inputs" in str(problem), problem
+        else:
+            raise AssertionError("added")
+    """)
+
+
 def test_dlpack():
     """Out and in without a copy, where elements are dense; what others have of an array outlives its donation."""
     run("""
@@ -235,8 +302,10 @@ def test_threads():
 
 def test_compiled_programs_can_be_asked():
     run("""
-        made = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
-        assert made.cost_analysis()["flops"] == 128
+        lowered = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4)))
+        made = lowered.compile()
+        assert lowered.cost_analysis()["flops"] == made.cost_analysis()["flops"] == 128
+        assert lowered.cost_analysis()["bytes accessed"] == 3 * 64  # XLA counts each operand
         assert made.memory_analysis().argument_size_in_bytes == 64
     """)
 

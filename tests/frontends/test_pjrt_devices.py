@@ -51,6 +51,26 @@ def test_sharded_programs():
     )
 
 
+def test_kinds_of_memory():
+    """Each device has memories of its own, and divided arrays lie in one kind of them."""
+    run(
+        MESH
+        + """
+    host = NamedSharding(mesh, P("a", "b"), memory_kind="pinned_host")
+    y = jax.device_put(x, host)
+    assert y.sharding == host and [s.data.sharding.memory_kind for s in y.addressable_shards] == ["pinned_host"] * 4
+    assert [d.memory("pinned_host").addressable_by_devices() for d in jax.devices()] == [[d] for d in jax.devices()]
+    f = jax.jit(lambda a: (jax.device_put(a * 2, jax.memory.Space.Host), a.sum(0)))
+    (z, total), (placed, _) = f(x), f.lower(x).compile().output_shardings
+    assert z.sharding == placed == host and total.sharding.memory_kind == "device"
+    same(z, 2 * n)
+    same(total, n.sum(0))
+    same(jax.jit(lambda a: jax.device_put(a, jax.memory.Space.Device) + 1)(y), n + 1)
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
 def test_shard_map():
     """Collectives, loops in which devices meet and loops that take each its own time, branches of each device."""
     run(

@@ -83,3 +83,25 @@ def test_callbacks():
                 raise AssertionError("no error")
     """)
     assert out.split("\n") == ["c=5", "c=6", "c=7", "i 0", "i 1", "yes", ""]
+
+
+def test_pallas():
+    """Kernels run in interpret mode, and the error elsewhere says so."""
+    run("""
+        from jax.experimental import pallas as pl
+        from jax.experimental.pallas import tpu
+        def add(x, y, z):
+            z[...] = x[...] + y[...]
+        x = jnp.arange(8.0)
+        def call(**options):
+            return jax.jit(pl.pallas_call(add, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), **options))(x, x)
+        assert call(interpret=True).tolist() == call(interpret=tpu.InterpretParams()).tolist() == (2 * x).tolist()
+        with tpu.force_tpu_interpret_mode():
+            assert call().tolist() == (2 * x).tolist()
+        try:
+            call()
+        except ValueError as problem:
+            assert "in interpret mode alone: pallas_call(..., interpret=True)" in str(problem), problem
+        else:
+            raise AssertionError("compiled")
+    """)
