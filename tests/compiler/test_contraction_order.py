@@ -11,6 +11,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.analysis.contraction_order import ONE_CHAIN, SEGMENT, segment_terms
+from refxla.codegen.gpu.reduce_window import LEAST_ROWS, MOST_ROWS, TILE
 from refxla.compiler.driver import Request, compile_request, plan_module
 from refxla.device.tile_configurations import TileConfiguration, signature
 from refxla.ir.fingerprint import Source
@@ -32,6 +33,11 @@ def test_the_length_of_a_segment_is_a_power_of_two_of_about_the_square_root():
             length = segment_terms(terms, name)
             assert length >= SEGMENT and length & (length - 1) == 0
             assert max(length, terms / length) <= max(4 * terms**0.5, 4 * SEGMENT)
+
+
+def test_segments_begin_where_tiles_of_a_gpu_do():
+    """A work-group looks for the beginning of a segment of a cumulative sum between two tiles."""
+    assert all(SEGMENT % (TILE // rows) == 0 for rows in (LEAST_ROWS, MOST_ROWS))
 
 
 def test_the_order_is_the_one_that_is_written_down():
