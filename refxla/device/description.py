@@ -109,7 +109,7 @@ class Target:
     the words of clang's attribute `target`; "" where there are none. `tile_configurations` says how
     matrix products are cut, by their signatures (tile_configurations.py), where that was found by measuring.
     `bare` says that programs compile with the option BARE (codegen/primitives.py), which saves time.
-    `slow_subnormals` says that products which are subnormal take far longer than others. `persistent` says that
+    `slow_subnormals` says that products which are subnormal take longer than others. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
     in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
     which takes a device that uses the host's memory as it is (ir/library_calls.py). `offsets` says that kernels are
