@@ -69,8 +69,7 @@ class UnitEmitter(ABC):
                     for t, own in zip(totals, places, strict=True)
                 ]
             with block.scope(f"if ({mask})") if mask else nullcontext():
-                self._bind_cached(step.number, at)
-                self.bind_results(at)
+                self._bind_earlier(step, at)
                 for t, own in zip(totals, results, strict=True):
                     values = [e.value(o, indices, block) for o in inputs_and_initial_values(t.reduce)[0]]
                     combine_into(self.body, t.reduce, own, values, t.starts if is_first else ())
@@ -114,6 +113,7 @@ class UnitEmitter(ABC):
             return variable(name, 0, size - 1)
 
         def calls(k: Index) -> list[FunctionCall]:
+            self._bind_earlier(step, position(k))
             pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
             return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, c_of(k))]
 
@@ -200,6 +200,11 @@ class UnitEmitter(ABC):
         """The C lvalue of an output's element in memory."""
         position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
         return f"{self.body.pointers[output]}[{c_of(position)}]"
+
+    def _bind_earlier(self, step: Pass, at: Position) -> None:
+        """Binds what the passes before this one leave to the element at a position."""
+        self._bind_cached(step.number, at)
+        self.bind_results(at)
 
     def _bind_cached(self, number: int, at: Position) -> None:
         """Binds what passes before that number have cached."""
