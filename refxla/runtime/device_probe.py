@@ -377,8 +377,8 @@ def _seconds(bench: Bench, program: Any, name: str, value: float) -> float:
 def _subnormals(bench: Bench) -> dict[str, Any]:
     if bench.device.kind != "cpu":
         return {"slow_subnormals": False}
-    # A maximum keeps each product, and is exact: a sum may become an fma, which has no subnormal product. So many take far
-    # longer than a launch.
+    # A maximum keeps each product, and is exact: a sum may become an fma, which has no subnormal product. There are so
+    # many that a launch takes far less time.
     program = bench.build_bare("""
         __kernel void squares(__global const float* restrict a, __global float* restrict b) {
             for (int k = 0; k < 2048; ++k)
