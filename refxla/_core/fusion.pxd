@@ -24,6 +24,7 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
     U_HERO_SHARED = 12
     U_OTHER_ITERATION = 13
     U_SHORT_ROWS = 14
+    U_FEW_AT_ONCE = 15
 
 cdef class Group:
     cdef public int number, kind
@@ -75,6 +76,7 @@ cdef class Scheduler:
     cdef bint can_output(self, Group group, int p, int tag)
     cdef place_hero(self, int p, dict users, bint in_memory)
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges)
+    cdef bint computes_in_pieces(self, Group group)
     cdef bint needs_rows(self, Group group, int p)
     cdef bint rows_fit(self, int p)
     cdef bint takes_in(self, Group group, Group other, int p, users)

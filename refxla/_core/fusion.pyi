@@ -25,6 +25,7 @@ class Reason(IntEnum):
     U_HERO_SHARED = 12
     U_OTHER_ITERATION = 13
     U_SHORT_ROWS = 14
+    U_FEW_AT_ONCE = 15
 
 class Group:
     number: int

@@ -38,6 +38,7 @@ REASONS = {
     U_HERO_SHARED: "an operation with an emitter of its own is computed once, and several kernels use it",
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
     U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
+    U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
 }
 
 cdef int LARGEST = 800  # members of a group
@@ -50,6 +51,7 @@ cdef double OFTEN = 8  # where it is computed so many times as often
 cdef int LONGEST_CHAIN = 100  # values that are looked at: more are not computed again often
 cdef long long LANES = 8  # as many times as long takes an operation that is not computed in vectors
 cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
+cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -465,6 +467,8 @@ cdef class Scheduler:
             return U_SECOND_HERO
         if any(self.is_carried(p, self.user_of(e)) for e in edges):
             return U_OTHER_ITERATION
+        if group.kind == K_LOOP and self.computes_in_pieces(group):
+            return U_FEW_AT_ONCE
         if g.kind[p] != K_REDUCTION:
             if group.kind != K_LOOP:
                 return U_SECOND_HERO
@@ -482,6 +486,14 @@ cdef class Scheduler:
         if group.kind != K_LOOP:
             return U_SECOND_HERO
         return -1 if self.rows_fit(p) else U_ROWS
+
+    cdef bint computes_in_pieces(self, Group group):
+        """Whether a loop computes functions in pieces, which no epilogue does."""
+        cdef int n
+        for n in group.tags:
+            if self.g.in_pieces[n] and self.g.elements[n] >= PIECE:
+                return True
+        return False
 
     cdef bint needs_rows(self, Group group, int p):
         """Whether a full-space member of the group depends on p (through the kept space)."""

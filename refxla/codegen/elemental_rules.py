@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from math import prod
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError
 from refxla_spec.module import Computation, Instruction, Window
 
 from ..analysis import index_maps
@@ -44,7 +44,7 @@ def _enter(rule: _Rule) -> _Rule:
 
 
 def rule(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
-    """The rule of an instruction for the element at these indices. Raises UnsupportedError if it has none."""
+    """The rule of an instruction for the element at these indices. Raises CompilerError if it has none."""
     source = index_maps.SOURCES.get(i.opcode)
     if source is not None:
         return _one(i.operands[0], source(i, indices))
@@ -73,7 +73,7 @@ def _constant(e: ElementBuilder, i: Instruction, indices: Indices, block: Block)
     if is_splat(values):
         return e.literal(name, flat[0], block)
     if flat.size > MAX_LITERALS:
-        raise UnsupportedError(f"constant {i.name} of {flat.size} elements is no input of its kernel; make it one")
+        raise CompilerError(f"constant {i.name} of {flat.size} elements is no input of its kernel; make it one")
     position = linearize(indices, i.shape.dimensions)
     if position.is_constant:
         return e.literal(name, flat[position.low], block)

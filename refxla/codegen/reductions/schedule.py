@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
@@ -199,7 +199,7 @@ class Schedule:
 def schedule(fusion: Fusion, target: Target) -> Schedule:
     """The schedule of a fusion around reduces.
 
-    Raises UnsupportedError where the fusion's reduces or outputs do not belong together, and where columns are split
+    Raises CompilerError where the fusion's reduces or outputs do not belong together, and where columns are split
     into partial results and their operand is read again, but no panel of it fits into a cache.
     """
     flow = dataflow(fusion)
@@ -272,7 +272,7 @@ def _order(flow: Dataflow, target: Target) -> ReductionOrder:
     if columns := panel_columns(order, first.operands[0].shape.element_type.bytes, target.caches):
         return replace(order, strip=columns)
     if order.partials > 1:
-        raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
+        raise CompilerError(f"{first.name} is too long to go over its operand again in the same kernel")
     return order
 
 
