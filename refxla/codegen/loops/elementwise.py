@@ -407,7 +407,7 @@ class _Nest(IndexSpace):
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
             functions = [call for call in pattern.calls if fast_path_math.applies(call.instruction)]
-            parts = fast_path_math.pieces(functions, c_of(at))
+            parts = fast_path_math.pieces(functions, at)
             return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
 
         def index(name: str) -> Index:
@@ -429,7 +429,9 @@ class _Nest(IndexSpace):
                 body(inner)
         else:
             functions = [call.instruction for call in calls(index("i"), False)]
-            fast_path_math.emit_pieces(e, block, strip.bounds(within), index, functions, calls, body)
+            with fast_path_math.pieces_of(e, block, strip.bounds(within), index, functions, calls) as piece:
+                with piece.elements() as at:
+                    body(at)
 
     def _emit_non_temporal(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],

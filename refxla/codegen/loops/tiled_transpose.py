@@ -257,7 +257,7 @@ class TiledTranspose:
 
         def pieces(pattern: AccessPattern, row: Index) -> list[FunctionCall]:
             functions = [c for c in pattern.calls if fast_path_math.applies(c.instruction)]
-            return fast_path_math.pieces(functions, c_of(row))
+            return fast_path_math.pieces(functions, row)
 
         def bind(row: Index) -> AccessPattern:
             """What an element reads, calls and stores, whose inputs now lie in the arrays."""
@@ -287,7 +287,9 @@ class TiledTranspose:
         bounds = "int", b.row, f"{b.row} + {b.rows}"
         with block.scope(f"for (int {x} = {b.column}; {x} < {b.column} + {b.columns}; ++{x})"):
             if functions:
-                fast_path_math.emit_pieces(e, block, bounds, index, functions, calls, body)
+                with fast_path_math.pieces_of(e, block, bounds, index, functions, calls) as piece:
+                    with piece.elements() as at:
+                        body(at)
                 return
             y = e.names.fresh("i")
             with block.scope(f"for (int {y} = {bounds[1]}; {y} < {bounds[2]}; ++{y})"):

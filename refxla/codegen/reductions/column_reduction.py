@@ -238,12 +238,14 @@ class ColumnReduction(UnitEmitter):
                 for place in places:  # what is broadcast along the columns, once for a strip
                     self.evaluate_broadcasts(0, place)
                 self._prefetch(step, [{**p, inner: self._strip.first_index} for p in places])
-                functions = self.fast_path_functions(step, at_column(places[0]), strip.size)
+                span = (0, strip.size - 1)
+                functions = self.fast_path_functions(step, at_column(places[0]), span)
                 if functions and s.column_row == 1:
                     bounds = "int", strip.first, strip.end
                     for place in places:
-                        at, offset = at_column(place), strip.offset
-                        self.accumulate_pieces(step, totals, functions, bounds, strip.size, at, offset)
+                        with self.pieces(step, functions, bounds, span, at_column(place)) as piece:
+                            with piece.elements() as column:
+                                self.accumulate_element(step, totals, at_column(place)(column), strip.offset(column))
                     return
                 if s.vector_columns > 1:
                     with self._each_padded_column(step.vector) as (lane, column, mask):
