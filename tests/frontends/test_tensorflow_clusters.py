@@ -287,6 +287,34 @@ def test_what_is_refused_when_it_is_lowered_is_cut_out():
     agrees(f, X, tf.constant(1))
 
 
+def test_what_is_refused_in_a_called_function_is_cut_out():
+    """The gradient of a loop without a largest number of turns needs lists that grow."""
+    w = tf.Variable([[0.5, 0.1, 0.2], [-0.3, 0.2, 0.1], [0.7, -0.2, 0.3]])
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            h = dense(x @ w)
+            while tf.reduce_sum(h * h) < 20.0:
+                h = h * 1.5
+            loss = tf.reduce_mean(dense(h @ w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    report = agrees(step, X, variables=(w,), clusters=3)
+    assert {o.operation for o in report.in_tensorflow} == {"EmptyTensorList", "StatelessWhile"}, str(report)
+
+
+def test_many_segments_are_no_frequent_retracing(caplog):
+    def f(x):
+        for _ in range(7):
+            x = dense(tf.ensure_shape(tf.numpy_function(np.cbrt, [dense(x)], tf.float32), (2, 3)))
+        return x
+
+    agrees(f, X, calls=1, clusters=8)
+    assert "retracing" not in caplog.text
+
+
 def test_operations_that_are_functions():
     """TensorFlow's scans call their bodies as operations: they compile, also where something else does not."""
     labels, lengths = tf.constant([[1, 2]]), tf.constant([2])
