@@ -9,6 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 import refxla.tensorflow  # noqa: E402
 from refxla.frontends.tensorflow.clustering import cluster as levels_of  # noqa: E402
+from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::refxla.tensorflow.ClusteringWarning")
 X = tf.constant([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
@@ -313,6 +314,18 @@ def test_many_segments_are_no_frequent_retracing(caplog):
 
     agrees(f, X, calls=1, clusters=8)
     assert "retracing" not in caplog.text
+
+
+def test_sizes_that_change_between_segments_are_told():
+    """By what gives the tensor, for the user's function has no such argument."""
+
+    def f(x):
+        return tf.reduce_sum(dense(tf.ensure_shape(tf.numpy_function(lambda a: a[a > 0], [x], tf.float32), (None,))))
+
+    compiled = refxla.tensorflow.cluster(f)
+    with pytest.warns(RecompilationWarning, match=rf"the result of PyFunc \(.*{Path(__file__).name}:\d+\) changed"):
+        for n in range(1, 8):
+            compiled(tf.constant([1.0] * n + [-1.0] * (8 - n)))
 
 
 def test_operations_that_are_functions():

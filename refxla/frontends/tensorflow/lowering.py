@@ -24,7 +24,7 @@ from ..randomness import refused
 from .arguments import read_variable
 from .dynamic_sizes import refused_for_size
 from .graph import Node, nodes_named, read
-from .support import definitions, grows
+from .support import definitions, grows, refusals
 
 
 class NotLowered(UnsupportedError):
@@ -212,9 +212,12 @@ def _refuse_what_differs(name: str, graph: Any) -> None:
 
 def _refuse_wrong_sizes(name: str, graph: Any, tensors: Sequence[Any]) -> None:
     """Raise NotLowered for operations that TensorFlow may lower wrong, since a size is known only at run time."""
-    refused = refused_for_size(read(graph), tensors)
+    nodes = read(graph)
+    refused = refused_for_size(nodes, tensors)
+    without_kernel = refusals(list(refused), nodes.functions)
     for node, reason in refused.items():
-        raise NotLowered(name, reason, [n.name for n in refused], {node: node.operation})
+        names = [n.name for n in refused]
+        raise NotLowered(name, without_kernel.get(node, reason), names, {node: node.operation})
 
 
 # -- HLO

@@ -11,7 +11,7 @@ is cut again, without the operations that were the reason.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -121,7 +121,7 @@ class CompiledSegment(GraphSegment):
             return self.build(*segment_inputs)
 
         function.__name__ = name
-        self.function = TensorFlowFunction(function, options)
+        self.function = _ClusterFunction(function, options, self.inputs)
         self.cut: Partition | None = None
 
     def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
@@ -134,6 +134,18 @@ class CompiledSegment(GraphSegment):
                 self.cut = Partition(self.name, self.part, self.options, refused)
         values = {**dict(zip(self.inputs, tensors, strict=True)), **self.part.resources}
         return self.cut(*(values[v] for v in self.part.inputs))
+
+
+class _ClusterFunction(TensorFlowFunction):
+    """A cluster, whose arguments are called by what gives them: the user knows no others."""
+
+    def __init__(self, function: Callable[..., Any], options: Options, inputs: Sequence[Value]) -> None:
+        super().__init__(function, options)
+        self.inputs = inputs
+
+    def _argument(self, n: int) -> str:
+        node = self.inputs[n].node
+        return f"the result of {node.operation} ({node.source})" if node.source else f"the result of {node.operation}"
 
 
 def refused_nodes(problem: UnsupportedError, part: Part) -> dict[Node, str]:
