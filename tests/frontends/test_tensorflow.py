@@ -276,10 +276,20 @@ def test_shapes_that_depend_on_data():
 # What is refused.
 
 
+HERE = Path(__file__).name
 REFUSED = {
     "print": (lambda a: (tf.print(a), a)[1], "cannot lower print_ to HLO: .*StringFormat"),
     "python": (lambda a: tf.numpy_function(np.sin, [a], tf.float32), "PyFunc"),
     "text": (lambda a: tf.strings.length(tf.as_string(a)), "AsString"),
+    "matrix": (lambda a: tf.linalg.det(a[None] * a[:, None]), f"HLO: MatrixDeterminant .*{HERE}:.*: XLA has no kernel"),
+    "python of a size known at run time": (
+        lambda a: tf.numpy_function(np.sin, [tf.boolean_mask(a, a > 0)], tf.float32),
+        "PyFunc .*: calls a Python function",
+    ),
+    "in a loop": (
+        lambda a: tf.while_loop(lambda b: b[0] < 3, lambda b: [tf.linalg.sqrtm(tf.linalg.diag(b))[0]], [a]),
+        f"HLO: MatrixSquareRoot .*{HERE}:",
+    ),
 }
 
 

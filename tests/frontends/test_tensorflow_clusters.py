@@ -9,6 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 import refxla.tensorflow  # noqa: E402
 from refxla.frontends.tensorflow.clustering import cluster as levels_of  # noqa: E402
+from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::refxla.tensorflow.ClusteringWarning")
 X = tf.constant([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
@@ -285,6 +286,46 @@ def test_what_is_refused_when_it_is_lowered_is_cut_out():
         return dense(x) + tf.reduce_sum(dense(tf.nn.max_pool_with_argmax(x[None, :, :, None], 2, 1, "SAME")[0]))
 
     agrees(f, X, tf.constant(1))
+
+
+def test_what_is_refused_in_a_called_function_is_cut_out():
+    """The gradient of a loop without a largest number of turns needs lists that grow."""
+    w = tf.Variable([[0.5, 0.1, 0.2], [-0.3, 0.2, 0.1], [0.7, -0.2, 0.3]])
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            h = dense(x @ w)
+            while tf.reduce_sum(h * h) < 20.0:
+                h = h * 1.5
+            loss = tf.reduce_mean(dense(h @ w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    report = agrees(step, X, variables=(w,), clusters=3)
+    assert {o.operation for o in report.in_tensorflow} == {"EmptyTensorList", "StatelessWhile"}, str(report)
+
+
+def test_many_segments_are_no_frequent_retracing(caplog):
+    def f(x):
+        for _ in range(7):
+            x = dense(tf.ensure_shape(tf.numpy_function(np.cbrt, [dense(x)], tf.float32), (2, 3)))
+        return x
+
+    agrees(f, X, calls=1, clusters=8)
+    assert "retracing" not in caplog.text
+
+
+def test_sizes_that_change_between_segments_are_told():
+    """By what gives the tensor, for the user's function has no such argument."""
+
+    def f(x):
+        return tf.reduce_sum(dense(tf.ensure_shape(tf.numpy_function(lambda a: a[a > 0], [x], tf.float32), (None,))))
+
+    compiled = refxla.tensorflow.cluster(f)
+    with pytest.warns(RecompilationWarning, match=rf"the result of PyFunc \(.*{Path(__file__).name}:\d+\) changed"):
+        for n in range(1, 8):
+            compiled(tf.constant([1.0] * n + [-1.0] * (8 - n)))
 
 
 def test_operations_that_are_functions():

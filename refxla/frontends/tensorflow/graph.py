@@ -177,6 +177,25 @@ def called_by(operation: Any, functions: Container[str]) -> list[str]:
     return [*names, operation.op] if operation.op in functions else names
 
 
+def nodes_named(graph: FunctionGraph, nodes: Iterable[Node], names: Container[str]) -> dict[Node, str]:
+    """Those of the nodes that TensorFlow means by these names, with the operation that has the name.
+
+    In a function that is called it names an operation as the function does. One of the body of a loop, or of a branch,
+    stands for the node with that body.
+    """
+
+    def operation(definition: Any) -> str | None:
+        for name in called_by(definition, graph.functions):
+            for inner in graph.functions[name].node_def:
+                found = inner.op if inner.name in names else operation(inner)
+                if found:
+                    return found
+        return None
+
+    of = {n: n.operation if n.name in names or n.origin.name in names else operation(n.definition) for n in nodes}
+    return {n: found for n, found in of.items() if found}
+
+
 def _reached(ends: Iterable[Node]) -> set[Node]:
     """The nodes that these need, and these."""
     nodes, waiting = set(), list(ends)

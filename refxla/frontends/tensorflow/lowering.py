@@ -23,19 +23,22 @@ from ...ir.proto import from_proto
 from ..randomness import refused
 from .arguments import read_variable
 from .dynamic_sizes import refused_for_size
-from .graph import read
-from .support import definitions, grows
+from .graph import Node, nodes_named, read
+from .support import definitions, grows, refusals
 
 
 class NotLowered(UnsupportedError):
-    """TensorFlow has no HLO for a function; `nodes` are the names of the operations that were the reason, if known."""
+    """TensorFlow has no HLO for a function; `names` are those of the operations that were the reason, if known, and
+    `nodes` the nodes of the function's graph with what these operations do."""
 
-    def __init__(self, function: str, reason: str, nodes: Sequence[str]) -> None:
+    def __init__(self, function: str, reason: str, names: Sequence[str], nodes: Mapping[Node, str]) -> None:
+        kinds = dict.fromkeys(f"{kind} ({n.source})" if n.source else kind for n, kind in nodes.items())
+        where = f"{', '.join(kinds)}: " if kinds else ""
         super().__init__(
-            f"TensorFlow cannot lower {function} to HLO: {reason}; refxla.tensorflow.cluster compiles all but such "
-            "operations"
+            f"TensorFlow cannot lower {function} to HLO: {where}{reason}; refxla.tensorflow.cluster compiles all but "
+            "such operations"
         )
-        self.reason, self.nodes = reason, tuple(nodes)
+        self.reason, self.names = reason, tuple(names)
 
 
 class LoweredFunction:
@@ -112,8 +115,9 @@ class Lowering:
             data = jitted.experimental_get_compiler_ir(*tensors)(stage="hlo_serialized", platform_name="CPU")
         except (ValueError, tf.errors.OpError) as problem:
             text = getattr(problem, "message", None) or str(problem)
-            nodes = dict.fromkeys(re.findall(r"\{\{node ([^}]*)\}\}", text))
-            raise NotLowered(self.name, _reason(text), tuple(nodes)) from None
+            names = tuple(dict.fromkeys(re.findall(r"\{\{node ([^}]*)\}\}", text)))
+            graph = read(self.traced.concrete.graph)
+            raise NotLowered(self.name, _reason(text), names, nodes_named(graph, graph.nodes, names)) from None
         module = from_proto(data)
         for i in module.instructions():  # they come in a random order
             i.frontend_attributes = tuple(sorted(i.frontend_attributes))
@@ -208,10 +212,12 @@ def _refuse_what_differs(name: str, graph: Any) -> None:
 
 def _refuse_wrong_sizes(name: str, graph: Any, tensors: Sequence[Any]) -> None:
     """Raise NotLowered for operations that TensorFlow may lower wrong, since a size is known only at run time."""
-    refused = refused_for_size(read(graph), tensors)
+    nodes = read(graph)
+    refused = refused_for_size(nodes, tensors)
+    without_kernel = refusals(list(refused), nodes.functions)
     for node, reason in refused.items():
-        line = f" ({node.source})" if node.source else ""
-        raise NotLowered(name, f"{node.operation}{line}: {reason}", [n.name for n in refused])
+        names = [n.name for n in refused]
+        raise NotLowered(name, without_kernel.get(node, reason), names, {node: node.operation})
 
 
 # -- HLO
@@ -227,5 +233,5 @@ def _is_parameter(value: Instruction) -> bool:
 
 def _reason(text: str) -> str:
     """TensorFlow's reason in one line."""
-    lines = text.removeprefix("Failed getting HLO text: '").strip().split("\n")
-    return lines[0].strip().rstrip("'")
+    line = text.removeprefix("Failed getting HLO text: '").strip().partition("\n")[0].strip().rstrip("'")
+    return "XLA has no kernel for it" if line.startswith("Detected unsupported operations") else line

@@ -11,7 +11,8 @@ is cut again, without the operations that were the reason.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from refxla_spec.errors import UnsupportedError
@@ -19,7 +20,7 @@ from refxla_spec.errors import UnsupportedError
 from ...compiler.options import Options
 from .clustering import READ, Levels, cluster
 from .function import TensorFlowFunction
-from .graph import FunctionGraph, Node, Value, called_by
+from .graph import FunctionGraph, Node, Value, called_by, nodes_named
 from .lowering import NotLowered
 from .support import refusals
 
@@ -101,7 +102,9 @@ class TensorFlowSegment(GraphSegment):
         import tensorflow as tf
 
         super().__init__(name, part, options)
-        self.function = tf.function(self.build, autograph=False, reduce_retracing=True)
+        # TensorFlow counts what it traces by the Python code, and a partial has none: many segments, each traced once,
+        # are no frequent retracing.
+        self.function = tf.function(partial(self.build), autograph=False, reduce_retracing=True)
 
     def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
         results: Sequence[Any] = self.function(*tensors)
@@ -118,7 +121,7 @@ class CompiledSegment(GraphSegment):
             return self.build(*segment_inputs)
 
         function.__name__ = name
-        self.function = TensorFlowFunction(function, options)
+        self.function = _ClusterFunction(function, options, self.inputs)
         self.cut: Partition | None = None
 
     def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
@@ -133,20 +136,25 @@ class CompiledSegment(GraphSegment):
         return self.cut(*(values[v] for v in self.part.inputs))
 
 
+class _ClusterFunction(TensorFlowFunction):
+    """A cluster, whose arguments are called by what gives them: the user knows no others."""
+
+    def __init__(self, function: Callable[..., Any], options: Options, inputs: Sequence[Value]) -> None:
+        super().__init__(function, options)
+        self.inputs = inputs
+
+    def _argument(self, n: int) -> str:
+        node = self.inputs[n].node
+        return f"the result of {node.operation} ({node.source})" if node.source else f"the result of {node.operation}"
+
+
 def refused_nodes(problem: UnsupportedError, part: Part) -> dict[Node, str]:
     """The nodes because of which a part was not compiled, with the reason; all of them where they are not known."""
     names, reason = set(), str(problem)
     if isinstance(problem, NotLowered):
-        names, reason = set(problem.nodes), problem.reason
-    functions = part.graph.functions
-    nodes = {n: reason for n in part.nodes if n.name in names or _calls_any_of(n.definition, names, functions)}
+        names, reason = set(problem.names), problem.reason
+    nodes = dict.fromkeys(nodes_named(part.graph, part.nodes, names), reason)
     return nodes or {n: reason for n in part.nodes if n.operation != "Const"}
-
-
-def _calls_any_of(definition: Any, names: set[str], functions: Mapping[str, Any]) -> bool:
-    """Whether one of the names is that of an operation in a function that this one calls."""
-    called = [node for f in called_by(definition, functions) for node in functions[f].node_def]
-    return any(node.name in names or _calls_any_of(node, names, functions) for node in called)
 
 
 def _parts(part: Part, levels: Levels) -> Iterator[tuple[int, Part]]:
