@@ -7,7 +7,7 @@ from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.vectorize import COMMUTATIVE
 
 
-def binary_opcode(computation: Computation) -> str | None:
+def commutative_opcode(computation: Computation) -> str | None:
     """The opcode of a computation of two parameters that is one commutative operation on them, or None."""
     root = computation.root
     operands = {o for o in root.operands if o.opcode == "parameter"}
@@ -20,7 +20,7 @@ def combiners(computation: Computation) -> tuple[str | None, ...]:
     None."""
     root, count = computation.root, len(computation.parameters) // 2
     if root.opcode != "tuple":
-        return (binary_opcode(computation),)
+        return (commutative_opcode(computation),)
     pairs = zip(computation.parameters[:count], computation.parameters[count:], strict=True)
     return tuple(
         part.opcode if part.opcode in COMMUTATIVE and set(part.operands) == set(pair) else None

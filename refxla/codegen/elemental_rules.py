@@ -17,7 +17,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Window
 
 from ..analysis import index_maps
-from ..analysis.accumulation import accumulator_types, binary_opcode, combiners, contraction_type, result_types
+from ..analysis.accumulation import accumulator_types, combiners, contraction_type, result_types
 from ..analysis.contraction_order import cumulative_segment, segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
@@ -27,8 +27,6 @@ from . import scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of, c_of_condition, c_of_conditions
-
-__all__ = ["accumulator_types", "binary_opcode", "combine", "cumulative", "rounded", "rule", "type_name"]
 
 UNROLLED = 32  # iterations of the loops inside an element, up to which they are written out
 

@@ -21,13 +21,14 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
 from ..analysis.access_patterns import AccessPattern
+from ..analysis.accumulation import accumulator_types
 from ..analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..device.description import Target
 from ..ir.plan import Argument, Fusion, Kernel
 from . import scalar
 from .c_block import Block
-from .elemental_ir_emitter import ElementalIrEmitter, type_name
-from .elemental_rules import accumulator_types
+from .element_builder import type_name
+from .elemental_ir_emitter import ElementalIrEmitter
 from .elemental_rules import combine as combine_in_f32
 from .index_printer import c_of
 from .kernel_arguments import hero_of, input_argument, output_argument

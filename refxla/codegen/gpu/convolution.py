@@ -15,7 +15,7 @@ from ...analysis.index_expression import Index, constant, delinearize
 from ...analysis.index_maps import Condition
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import hero_of
 from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.packing import accumulation_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import hero_of
 from ..products.dot_dimensions import DotDimensions
 from ..products.packing import accumulation_type

@@ -28,8 +28,9 @@ from ...analysis.index_maps import Condition
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import multiply_add, type_name
+from ..elemental_rules import multiply_add
 from ..index_printer import c_of, c_of_conditions
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..products.epilogue import store_outputs

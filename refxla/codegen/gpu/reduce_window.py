@@ -12,10 +12,11 @@ from contextlib import ExitStack
 from math import prod
 
 from ...analysis.index_expression import Index, variable
+from ...analysis.index_maps import cumulative
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
-from ..elemental_rules import combine, cumulative
+from ..elemental_rules import combine
 from ..kernel_arguments import hero_of
 from ..windows.reduce_window import Cumulative, Sums, result_dimensions
 from . import elementwise

@@ -19,10 +19,11 @@ from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.in_place_updates import reads_where_it_writes
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...analysis.index_maps import is_elementwise
 from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE
 from ...ir.plan import Fusion
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, divides_by_constant, is_elementwise
+from ..elemental_ir_emitter import ElementalIrEmitter, divides_by_constant
 from ..elemental_rules import update_starts
 from ..kernel_arguments import hero_of
 

@@ -27,7 +27,8 @@ from ...analysis.access_patterns import Access, AccessPattern, Store
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already

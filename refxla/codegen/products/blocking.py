@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...analysis.access_patterns import Access
 from ...device.description import Target
 from ...device.tile_configurations import configuration_for
-from ..elemental_ir_emitter import Access
 from .packing import VECTORS
 from .panels import filter_windows
 from .product import Product

@@ -19,7 +19,8 @@ from math import prod
 
 from ...device.description import LINE, Costs, Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import UNROLLED, type_name
+from ..element_builder import type_name
+from ..elemental_rules import UNROLLED
 from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise

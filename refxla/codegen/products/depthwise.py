@@ -17,8 +17,8 @@ from ...analysis.index_expression import Index, constant, delinearize, linearize
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .convolution_dimensions import ConvolutionDimensions

@@ -13,7 +13,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import constant
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import hero_of, inputs_of
 from ..loops import elementwise
 from . import complex_dot

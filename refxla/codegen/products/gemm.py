@@ -30,8 +30,8 @@ from ...device.description import LINE
 from ...ir.plan import Argument, Kernel
 from .. import scalar
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors

@@ -5,8 +5,8 @@ Clang makes the same vectors of loops over lanes, but takes milliseconds for eac
 
 from __future__ import annotations
 
+from ...analysis.accumulation import commutative_opcode
 from .. import scalar
-from ..elemental_rules import binary_opcode
 from ..index_printer import c_of
 from .accumulators import Accumulators, combine_into, types
 from .kernel_body import KernelBody
@@ -59,7 +59,7 @@ def _combine_vectors(body: KernelBody, accumulators: Accumulators) -> bool:
     """Combines the lanes as vectors; False where that cannot be done."""
     reduce, array = accumulators.reduce, accumulators.names[0]
     name, width = types(reduce)[0], _vector_width(body, types(reduce)[0])
-    combined = _COMBINED.get(binary_opcode(reduce.attributes["to_apply"]) or "")
+    combined = _COMBINED.get(commutative_opcode(reduce.attributes["to_apply"]) or "")
     if not width or combined is None:
         return False
     c_type = f"{scalar.register_type(name)}{width}"

@@ -26,6 +26,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
+from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.cost_analysis import element_ns
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
@@ -34,7 +35,6 @@ from ...device.description import LINE, Target
 from ...ir.plan import Fusion
 from .. import scalar
 from ..element_builder import type_name
-from ..elemental_rules import accumulator_types, binary_opcode
 from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
@@ -309,7 +309,7 @@ def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, sing
     size = order.groups[-1].size
     if order.lanes == 1:
         return size < WRITTEN_OUT
-    adds = [binary_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
+    adds = [commutative_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
     return (
         target.kind == "cpu"
         and target.clang
@@ -430,7 +430,7 @@ def _vector_columns(
     width = target.widest // _widest([t for ts in types for t in ts])
     if order.strip < width:
         alone = not any(t.startswith("c") for ts in types for t in ts)
-        if not alone or any(binary_opcode(r.attributes["to_apply"]) not in ("add", "multiply") for r in reduces):
+        if not alone or any(commutative_opcode(r.attributes["to_apply"]) not in ("add", "multiply") for r in reduces):
             return 1
         width = 1 << (order.strip - 1).bit_length()
     vectors = -(-order.strip // width) * max(map(len, types))

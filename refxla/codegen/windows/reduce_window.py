@@ -21,23 +21,17 @@ from math import prod
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern, Store
+from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.contraction_order import cumulative_segment
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...analysis.index_maps import cumulative
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import (
-    accumulator_types,
-    binary_opcode,
-    combine,
-    converted,
-    cumulative,
-    empty_sum,
-    rounded,
-    type_name,
-)
+from ..elemental_rules import combine, converted, empty_sum, rounded
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
@@ -282,7 +276,7 @@ class Cumulative(WindowKernel):
 
     def _goes_by_blocks(self) -> bool:
         """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
-        is_running = binary_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
+        is_running = commutative_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
         return is_running and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
 
     def _blocks(self, lanes: int) -> int:
@@ -322,7 +316,7 @@ class Cumulative(WindowKernel):
                     with self._each(rows, first) as place:
                         value = self.accumulable(self.operands[0], self.placing(at, row, constant(0)), name)
                         block.line(f"{source}[{place}] = {value};")
-                product = int(binary_opcode(self.reducer) == "multiply")
+                product = int(commutative_opcode(self.reducer) == "multiply")
                 kind, cast = RUNNING_TYPES[name]
                 block.line(f"rx_cumulative_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, "
                            f"{cast}{before}, {cast}{totals}, {cast}({output}), {room}l);")  # fmt: skip
