@@ -28,7 +28,7 @@ from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of, c_of_condition, c_of_conditions
 
-UNROLLED = 32  # iterations of the loops inside an element, up to which they are written out
+UNROLLED = 32  # iterations of the loops inside an element, up to which they are unrolled
 
 
 _Rule = Callable[[ElementBuilder, Instruction, Indices, Block], Rule]

@@ -345,6 +345,8 @@ def _rows() -> dict[str, Row]:
 
 
 ROWS: dict[str, Row] = _rows()
+# Elementwise operations that no processor has an instruction for: each evaluates polynomials, with their constants.
+FUNCTIONS = frozenset(o for o, r in ROWS.items() if r.op_class == ELEMENTWISE and r.flops > ROWS["sqrt"].flops)
 _LIBRARY_CUSTOM_CALL = _library("custom-call")
 
 

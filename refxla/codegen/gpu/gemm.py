@@ -177,7 +177,7 @@ class _Gemm:
             self.block.line(f"{name}[i][j] = 0;")
 
     def _each(self, name: str, count: int) -> ExitStack:
-        """A loop that is written out."""
+        """A loop that is unrolled."""
         scopes = ExitStack()
         self.block.line("#pragma unroll")
         scopes.enter_context(self.block.scope(f"for (int {name} = 0; {name} < {count}; ++{name})"))

@@ -20,7 +20,7 @@ from ...analysis.accumulation import is_narrow
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.instruction_parallelism import vectors_at_once
 from ...device.description import LINE, Target
-from ...ir.op_table import ELEMENTWISE, ROWS, flops_of
+from ...ir.op_table import ELEMENTWISE, FUNCTIONS, ROWS, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
@@ -30,7 +30,7 @@ from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import MAX_MEMBERS, Cut, Range, cut
-from .index_space import FUNCTIONS, Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
+from .index_space import Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
@@ -52,7 +52,7 @@ COSTLY_CUT_FROM = 32  # where they take functions, which are worth computing in 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
     body = Outputs(fusion)
-    return (_kernel(fusion, target, segments(fusion, body.dimensions, write_out=True), body),)
+    return (_kernel(fusion, target, segments(fusion, body.dimensions, may_unroll=True), body),)
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -186,7 +186,7 @@ class _Nest(IndexSpace):
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.target = target
-        super().__init__(fusion, segment, body, _is_function, write_out=True)
+        super().__init__(fusion, segment, body, _is_function, may_unroll=True)
         pattern = self.whole_pattern
         self.has_fast_path = any(fast_path_math.applies(call.instruction) for call in pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
@@ -216,7 +216,7 @@ class _Nest(IndexSpace):
     @property
     def gathers(self) -> int:
         """The loads and stores of a vector that do not lie side by side."""
-        name = f"g{len(self.sizes) - 1 - self.is_written_out}"
+        name = f"g{len(self.sizes) - 1 - self.is_unrolled}"
         computed: set[str] = set()
         for symbol, start in self.starts.items():
             if any(not x.variables.isdisjoint({name, *computed}) for x in start.indices):
@@ -303,7 +303,7 @@ class _Nest(IndexSpace):
                 append(source, f"{c_of(row)} == {rows.first}")
             return
         with (
-            non_temporal_stores.joined(e, block, stores, run, self.is_written_out) as elements_of,
+            non_temporal_stores.joined(e, block, stores, run, self.is_unrolled) as elements_of,
             rows.loop() as row,
         ):
             self._emit_fetch(e, block, row, rows)
@@ -422,7 +422,7 @@ class _Nest(IndexSpace):
         if self.non_temporal and high - low + 1 >= non_temporal_stores.MIN_RANGE_ELEMENTS:
             self._emit_non_temporal(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
-            if self.is_written_out:
+            if self.is_unrolled:
                 block.line("#pragma unroll")
             elif self.vectors > 1 and high - low + 1 >= LEAST_ALTERNATED:
                 block.line(f"#pragma clang loop interleave_count({self.vectors})")
@@ -497,7 +497,7 @@ class _Nest(IndexSpace):
     def _choose_transpose(self) -> TiledTranspose | None:
         """The loops over transposed blocks, if a read crosses memory in the innermost group, and not in another."""
         inner = len(self.sizes) - 1
-        if self.is_written_out:
+        if self.is_unrolled:
             return None
         for n in reversed(range(inner)):
             if self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):

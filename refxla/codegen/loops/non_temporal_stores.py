@@ -145,7 +145,7 @@ def joined(
 ) -> Iterator[Callable[[], AbstractContextManager[str]]]:
     """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
     statements of a row's element and makes the loop over them: it gives the name of the index. With `unroll` that loop
-    is written out."""
+    is unrolled."""
     fresh = e.names.fresh
     lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
     for s in stores:

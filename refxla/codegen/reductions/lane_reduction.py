@@ -35,13 +35,13 @@ def fill_lanes(body: KernelBody, name: str, array: str, start: str) -> None:
 
 def combine_lanes(body: KernelBody, accumulators: Accumulators, vector: Vector) -> None:
     """The total of all lanes goes to the first, by halves (analysis/reduction_order.py)."""
-    written_out = body.schedule.rows_written_out
-    if not written_out and _combine_vectors(body, accumulators):
+    unrolled = body.schedule.rows_unrolled
+    if not unrolled and _combine_vectors(body, accumulators):
         return
     half, width = body.schedule.order.lanes // 2, vector.width
     while half:
         width = min(width, half)
-        if written_out or half <= 2 and width > 0:  # no vectors: a loop would keep all accumulators in memory
+        if unrolled or half <= 2 and width > 0:  # no vectors: a loop would keep all accumulators in memory
             for k in range(half):
                 with body.lanes(1) as lane:
                     _combine_halves(body, accumulators, c_of(lane + k), c_of(lane + k + half))

@@ -53,9 +53,9 @@ BUFFERS = (
 SHORT_ROW = 256  # columns, up to which the rows that follow are prefetched
 SHORT_ROW_DISTANCE = 4096  # elements between what is read and those rows
 INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which the next piece is prefetched
-WRITTEN_OUT = 8  # elements of a row, below which they are written out one by one
-WRITTEN_OUT_DEAR = 16  # the same for rows whose lanes take long to combine, of large operands and with
-WRITTEN_OUT_MEMBERS = 256  # elements times members of the fusion, at most
+UNROLLED_ROW = 8  # elements of a row, below which the loop over them is unrolled
+UNROLLED_ROW_DEAR = 16  # the same for rows whose lanes take long to combine, of large operands and with
+UNROLLED_ROW_MEMBERS = 256  # elements times members of the fusion, at most
 MIN_INNER_UNITS = 8  # elements of an innermost dimension whose index is worth a loop of its own
 STRIP_ROWS_AHEAD = 16  # rows of a strip, far from each other, that are prefetched
 
@@ -119,8 +119,8 @@ class Schedule:
     `unroll`: the number of elements that an accumulator takes in one iteration. `vector_columns`: the accumulators of a
     strip are padded to a multiple of it, and elements beyond the strip are masked; 1 if they are not.
     `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
-    of lanes, whose elements become the accumulators. `rows_written_out`: the elements of a row are written out one by
-    one, so that clang makes vectors of several rows. `non_temporal`: the epilogue pass writes its outputs past the
+    of lanes, whose elements become the accumulators. `rows_unrolled`: the loop over the elements of a row is
+    unrolled, so that clang makes vectors of several rows. `non_temporal`: the epilogue pass writes its outputs past the
     caches. `wide_registers`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
     inner one over so many of them, or by one (1); `column_row`: so do the columns of a strip.
     """
@@ -136,7 +136,7 @@ class Schedule:
     vector_columns: int
     interleaved_rows: int
     single_chunk: bool
-    rows_written_out: bool
+    rows_unrolled: bool
     non_temporal: bool
     wide_registers: bool
     units_per_item: int
@@ -221,7 +221,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
     single_chunk = _is_single_chunk(order, interleaved_rows)
-    rows_written_out = _writes_out_rows(flow, order, target, single_chunk)
+    rows_unrolled = _unrolls_rows(flow, order, target, single_chunk)
 
     passes = []
     for number, reduces in enumerate(flow.reduces):
@@ -249,11 +249,11 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         vector_columns=vector_columns,
         interleaved_rows=interleaved_rows,
         single_chunk=single_chunk,
-        rows_written_out=rows_written_out,
+        rows_unrolled=rows_unrolled,
         non_temporal=non_temporal,
         wide_registers=masks_all or has_floats,
         units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
-        inner_units=_inner_units(flow, order) if rows_written_out else 1,
+        inner_units=_inner_units(flow, order) if rows_unrolled else 1,
         column_row=_column_row(flow, order),
     )
 
@@ -299,8 +299,8 @@ def _is_single_chunk(order: ReductionOrder, interleaved_rows: int) -> bool:
     return alone and order.lanes > 1 and order.groups[-1].size // order.lanes == 1
 
 
-def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
-    """Whether the elements of a row are written out, so that a vector has an element of each of several rows.
+def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
+    """Whether the loop over the elements of a row is unrolled, so that a vector has an element of each of several rows.
 
     It is gathered, which takes longer than to load neighbours, but no lanes are combined inside of a vector. To add
     these is quick; and of loops that write rows again, clang makes vectors of some alone."""
@@ -308,15 +308,15 @@ def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, sing
         return False
     size = order.groups[-1].size
     if order.lanes == 1:
-        return size < WRITTEN_OUT
+        return size < UNROLLED_ROW
     adds = [commutative_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
     return (
         target.kind == "cpu"
         and target.clang
         and single_chunk
-        and size < WRITTEN_OUT_DEAR
+        and size < UNROLLED_ROW_DEAR
         and flow.size >= ITEM_ELEMENTS * ITEMS_PER_CORE
-        and size * len(flow.fusion.instructions) <= WRITTEN_OUT_MEMBERS
+        and size * len(flow.fusion.instructions) <= UNROLLED_ROW_MEMBERS
         and not flow.epilogue_outputs
         and adds != [True]
     )
@@ -343,7 +343,7 @@ def _units_per_item(
 
 
 def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
-    """The size of the innermost dimension that is kept, where rows are written out and where indices would be divided
+    """The size of the innermost dimension that is kept, where rows are unrolled and where indices would be divided
     for each row if all were numbered in one loop; else 1."""
     sizes = flow.kept_sizes
     if len(order.groups) != 2 or len(sizes) < 2 or sizes[-1] < MIN_INNER_UNITS:
