@@ -30,11 +30,11 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import multiply_add
 from ..index_printer import c_of, c_of_conditions
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
+from ..sums import multiply_add
 from .operand_copy import Element, OperandCopy
 from .term_masks import TermMasks
 from .tiles import QUAD, Split, choose

@@ -31,10 +31,11 @@ from .. import scalar
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import combine, converted, empty_sum, rounded
+from ..elemental_rules import combine, converted, rounded
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
+from ..sums import SegmentedSum, empty_sum
 from .window_lanes import STRIP_LANES, Lanes, OpenWindow
 
 CHUNK = 32768  # elements that an item combines, about
@@ -192,9 +193,9 @@ class Cumulative(WindowKernel):
             items = self._strips(prod(self.before), 1)
         return Kernel(self.fusion.name, self.block.text(), self.arguments, items)
 
-    def sums(self, starts: list[str], width: int) -> Sums:
+    def sums(self, starts: list[str], width: int) -> LaneSums:
         """The accumulators of so many lanes, which are declared here."""
-        return Sums(self, starts, width)
+        return LaneSums(self, starts, width)
 
     def placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
         """Where the n-th result of a lane lies."""
@@ -371,9 +372,9 @@ class Cumulative(WindowKernel):
         return lines
 
 
-class Sums:
-    """What some lanes have accumulated on the way along a cumulative window; in segments (contraction_order.py) it is
-    the sum of those `before`, and the chain of the open one."""
+class LaneSums:
+    """What some lanes have accumulated on the way along a cumulative window, each in an array with an element for a
+    lane: of a sum in segments the chains, and the totals `before` the open segment."""
 
     def __init__(self, window: Cumulative, starts: list[str], width: int) -> None:
         self.window, self.width = window, width
@@ -410,14 +411,12 @@ class Sums:
         """The results of lane u."""
         if not self.before:
             return self.chains(u)
-        return [self.window.e.assign(self.window.types[0], self._whole(u), self.window.block)]
+        return [self.window.e.assign(self.window.types[0], self._sum(u).value, self.window.block)]
 
     def _close(self) -> None:
-        (chain,) = self.arrays
         with self.window.block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
-            self.window.block.line(f"{self.before}[u] = {self._whole('u')};")
-            self.window.block.line(f"{chain}[u] = {empty_sum(self.window.types[0])};")
+            self._sum("u").close(self.window.block)
 
-    def _whole(self, u: str) -> str:
-        (name,) = self.window.types
-        return scalar.expression("add", (name, name), name, (f"{self.before}[{u}]", *self.chains(u)))
+    def _sum(self, u: str) -> SegmentedSum:
+        (name,), (chain,) = self.window.types, self.chains(u)
+        return SegmentedSum.of_numbers(name, f"{self.before}[{u}]", chain, empty_sum(name))
