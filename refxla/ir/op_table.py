@@ -175,7 +175,7 @@ def _reads_elsewhere(i: Instruction, value: Instruction) -> bool:
     cone, seen = [value], {value}
     while cone and len(seen) <= _LOOKED_AT:
         x = cone.pop()
-        if x.opcode not in ROWS or ROWS[x.opcode].op_class not in (ELEMENTWISE, MOVEMENT):
+        if class_of(x) not in (ELEMENTWISE, MOVEMENT):
             continue
         if array in x.operands and not is_slice_at(x, update, starts):
             return True
@@ -206,7 +206,7 @@ def _scattering(i: Instruction, number: int) -> str:
     cone, count = [i.operands[number]], 0
     while cone:
         x = cone.pop()
-        op_class = ROWS[x.opcode].op_class if x.opcode in ROWS else CONTROL
+        op_class = class_of(x)
         if op_class not in (ELEMENTWISE, MOVEMENT):
             continue
         count += 1
@@ -348,6 +348,12 @@ ROWS: dict[str, Row] = _rows()
 # Elementwise operations that no processor has an instruction for: each evaluates polynomials, with their constants.
 FUNCTIONS = frozenset(o for o, r in ROWS.items() if r.op_class == ELEMENTWISE and r.flops > ROWS["sqrt"].flops)
 _LIBRARY_CUSTOM_CALL = _library("custom-call")
+
+
+def class_of(instruction: Instruction) -> str:
+    """The class of an instruction's operation; "" where the compiler has no row for it."""
+    known = ROWS.get(instruction.opcode)
+    return "" if known is None else known.op_class
 
 
 def flops_of(instruction: Instruction) -> float:

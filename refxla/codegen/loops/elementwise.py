@@ -13,16 +13,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from refxla_spec.module import Instruction
-from refxla_spec.types import ELEMENT_TYPES
 
 from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
-from ...analysis.accumulation import is_narrow
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.instruction_parallelism import vectors_at_once
 from ...device.description import LINE, Target
-from ...ir.op_table import ELEMENTWISE, FUNCTIONS, ROWS, flops_of
+from ...ir.op_table import ELEMENTWISE, FUNCTIONS, class_of, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
-from .. import scalar
+from .. import scalar, wide_vectors
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
@@ -42,7 +40,6 @@ EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
-GATHER = 6  # operations on an element that take as long as a gather of AVX-512
 LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
 CUT_FROM = 1024
 MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
@@ -97,32 +94,9 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
-    wide = _gains_by_registers(fusion, nests)
+    wide = wide_vectors.loop_gains(fusion.instructions, max((n.gathers for n in nests), default=0))
     helpers = fast_path_math.helpers(elements)
     return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=helpers)
-
-
-def _gains_by_registers(fusion: Fusion, nests: Sequence[_Nest]) -> bool:
-    """Whether it is computed in less time with the vectors of AVX-512: whatever is more than moved, unless it is mostly
-    gathered, which goes element by element there, too."""
-    if any(map(_has_wide_instructions, fusion.instructions)):
-        return True
-    operations = sum(map(_computes, fusion.instructions))
-    return operations > 0 and operations >= GATHER * max((n.gathers for n in nests), default=0)
-
-
-def _has_wide_instructions(i: Instruction) -> bool:
-    """Whether vectors of AVX-512 do more than twice as much of it: products and conversions of integers of 64 bits, for
-    which there are instructions; narrow and complex types, which take several that choose by masks; functions."""
-    types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
-    if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
-        return True
-    return _computes(i) and any(is_narrow(t) or ELEMENT_TYPES[t].is_complex for t in types)
-
-
-def _computes(i: Instruction) -> bool:
-    """Whether it computes its elements, and does not only move them."""
-    return i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
 
 
 def _is_function(i: Instruction) -> bool:
@@ -166,7 +140,7 @@ def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 def chunk_of(fusion: Fusion, target: Target) -> int:
     """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
     where that costs no launch."""
-    inside = list(filter(_computes, fusion.instructions))
+    inside = [i for i in fusion.instructions if class_of(i) == ELEMENTWISE]
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
     ns = sum(flops_of(i) for i in inside) * costs.element_flop + moved * costs.byte
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))

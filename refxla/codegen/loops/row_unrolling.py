@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...analysis.access_patterns import AccessPattern
-from ...ir.op_table import ELEMENTWISE, FUNCTIONS, MOVEMENT, ROWS, SOURCE
+from ...ir.op_table import ELEMENTWISE, FUNCTIONS, MOVEMENT, SOURCE, class_of
 from ...ir.plan import Fusion
 from ..elemental_ir_emitter import divides_by_constant
 
@@ -28,7 +28,7 @@ def has_cheap_rows(fusion: Fusion, row: int) -> bool:
     each = [i for i in fusion.instructions if i.shape.is_array and i.shape.size > 1]
     if row >= NARROW or row * len(each) > MOST_STATEMENTS:
         return False
-    groups = {ROWS[i.opcode].op_class for i in each if i.opcode in ROWS}
+    groups = set(map(class_of, each)) - {""}
     types = {i.shape.element_type.name for i in each}
     costly = any(i.opcode in FUNCTIONS and not divides_by_constant(i) for i in each)
     costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))

@@ -33,7 +33,7 @@ from ...analysis.index_maps import is_elementwise
 from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion
-from .. import scalar
+from .. import scalar, wide_vectors
 from ..element_builder import type_name
 from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
@@ -121,7 +121,7 @@ class Schedule:
     `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
     of lanes, whose elements become the accumulators. `rows_unrolled`: the loop over the elements of a row is
     unrolled, so that clang makes vectors of several rows. `non_temporal`: the epilogue pass writes its outputs past the
-    caches. `wide_registers`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
+    caches. `wide_vectors`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
     inner one over so many of them, or by one (1); `column_row`: so do the columns of a strip.
     """
 
@@ -138,7 +138,7 @@ class Schedule:
     single_chunk: bool
     rows_unrolled: bool
     non_temporal: bool
-    wide_registers: bool
+    wide_vectors: bool
     units_per_item: int
     inner_units: int
     column_row: int
@@ -251,7 +251,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         single_chunk=single_chunk,
         rows_unrolled=rows_unrolled,
         non_temporal=non_temporal,
-        wide_registers=masks_all or has_floats,
+        wide_vectors=wide_vectors.reduction_gains(masks_all, (t for ts in types for t in ts)),
         units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
         inner_units=_inner_units(flow, order) if rows_unrolled else 1,
         column_row=_column_row(flow, order),

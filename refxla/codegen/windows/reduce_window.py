@@ -27,7 +27,7 @@ from ...analysis.index_expression import Index, constant, delinearize, linearize
 from ...analysis.index_maps import cumulative
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
-from .. import scalar
+from .. import scalar, wide_vectors
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
@@ -168,8 +168,8 @@ class _Pooling(WindowKernel):
             with ExitStack() as inner:
                 u, lane = lanes.open_lane(e, block, inner)
                 self.store([f"{a}[{u}]" for a in accumulators], lanes.placing(at, lane))
-        side_by_side = lanes.slides is None or self.window[lanes.slides].stride == 1
-        return Kernel(self.fusion.name, block.text(), self.arguments, items, wide_vectors=side_by_side)
+        wide = wide_vectors.window_gains(1 if lanes.slides is None else self.window[lanes.slides].stride)
+        return Kernel(self.fusion.name, block.text(), self.arguments, items, wide_vectors=wide)
 
 
 class Cumulative(WindowKernel):
