@@ -14,10 +14,10 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
+from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.instruction_parallelism import vectors_at_once
-from ...device.description import LINE, Target
+from ...device.description import Target
 from ...ir.op_table import ELEMENTWISE, FUNCTIONS, class_of, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar, wide_vectors
@@ -28,7 +28,8 @@ from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import MAX_MEMBERS, Cut, Range, cut
-from .index_space import Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
+from .index_space import Body, IndexSpace, Outputs, Segment, segments, update_of
+from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
@@ -37,9 +38,6 @@ CHEAP_NS = 0.8  # what an element may cost to be cheap
 LEAST_CHUNK = 1024  # elements of an item, however dear
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
-PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
-WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
-MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
 LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
 CUT_FROM = 1024
 MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
@@ -164,6 +162,7 @@ class _Nest(IndexSpace):
         pattern = self.whole_pattern
         self.has_fast_path = any(fast_path_math.applies(call.instruction) for call in pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
+        self.prefetch = RowPrefetch(self, target)
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
         self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
@@ -253,7 +252,7 @@ class _Nest(IndexSpace):
                 self._emit_joined(e, block, rows, count)
             else:
                 with rows.loop() as row:
-                    self._emit_fetch(e, block, row, rows)
+                    self.prefetch.emit_gathered(e, block, row, rows)
                     self.emit_row(e, block, row)
         else:
             parts = -(-self.sizes[-1] // self.chunk)
@@ -271,8 +270,8 @@ class _Nest(IndexSpace):
         stores = [e.adopt(s, pattern, block) for s in pattern.stores]
         if self.appended:
             with non_temporal_stores.appended(e, block, stores[0], run) as append, rows.loop() as row:
-                self._emit_fetch(e, block, row, rows)
-                self._emit_fetch_far(e, block, row, rows)
+                self.prefetch.emit_gathered(e, block, row, rows)
+                self.prefetch.emit_distant(e, block, row, rows)
                 _, source = self.emit_moved(e, block, (*delinearize(row, outer), constant(0)))
                 append(source, f"{c_of(row)} == {rows.first}")
             return
@@ -280,8 +279,8 @@ class _Nest(IndexSpace):
             non_temporal_stores.joined(e, block, stores, run, self.is_unrolled) as elements_of,
             rows.loop() as row,
         ):
-            self._emit_fetch(e, block, row, rows)
-            self._emit_fetch_far(e, block, row, rows)
+            self.prefetch.emit_gathered(e, block, row, rows)
+            self.prefetch.emit_distant(e, block, row, rows)
             with elements_of() as name:
                 self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
 
@@ -306,52 +305,6 @@ class _Nest(IndexSpace):
         """The statements of one row, which is a whole innermost loop."""
         strip = StripMinedLoop(e, block, constant(0), self.sizes[-1], self.sizes[-1])
         self._emit_strip(e, block, delinearize(row, self.sizes[:-1]), strip, self.cut)
-
-    def _emit_fetch(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
-        inner = f"g{len(self.sizes) - 1}"
-        reads = [
-            a for a in self.accesses
-            if a.position.variables & self.starts.keys() and a.position.factor(inner) == 1
-            and a.instruction.shape.bytes >= self.target.caches.second
-        ]  # fmt: skip
-        gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
-        if not reads or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
-            return
-        most = max(a.instruction.shape.element_type.bits for a in reads) // 8 * self.sizes[-1]
-        with block.scope(), e.prefetching(min(most, MOST_PREFETCHED_BYTES) // 64 + 1):
-            later = self._later(e, block, row)
-            self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
-
-    def _emit_fetch_far(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Has what a later row takes from elsewhere than after the one before, as in a transpose, read ahead."""
-        outer, run = self.sizes[:-1], self.sizes[-1]
-
-        def accesses(at: Index) -> Sequence[Access]:
-            return self.pattern((*delinearize(at, outer), constant(0))).accesses
-
-        here = accesses(row)
-        if rows.single or not row.variables:
-            return
-        far = [
-            n for n, a in enumerate(here)
-            if not a.conditional and a.instruction.shape.bytes >= self.target.caches.second
-            and a.position.variables == row.variables and a.position.factor(c_of(row)) is None
-        ]  # fmt: skip
-        if far:
-            reads = accesses(self._later(e, block, row))
-            for a in (reads[n] for n in far):
-                lines = run * non_temporal_stores.size_of(a.instruction) // LINE + 1
-                block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({c_of(a.position)})), {LINE}, {lines});")
-
-    def _later(self, e: ElementalIrEmitter, block: Block, row: Index) -> Index:
-        """Declares the row that is read ahead with this one, be it the next item's."""
-        later, count = e.names.fresh("n"), prod(self.sizes[:-1])
-        block.line(
-            f"const int {later} = "
-            f"{c_of(row)} + {PREFETCH_ROWS} < {count} ? {c_of(row)} + {PREFETCH_ROWS} : {c_of(row)};"
-        )
-        return variable(later, 0, max(2, count) - 1)
 
     def _emit_strip(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], strip: StripMinedLoop, cut: Cut | None
@@ -426,31 +379,10 @@ class _Nest(IndexSpace):
             return [e.adopt(s, pattern, block) for s in pattern.stores]
 
         def fetch(name: str, piece: int) -> None:
-            self._fetch_row(e, block, (*outer, index(name)), piece)
+            self.prefetch.emit_next(e, block, (*outer, index(name)), piece)
 
         with non_temporal_stores.pieces(e, block, bounds, self.fusion.outputs, stores, fetch) as name:
             self.emit_body(e, block, (*outer, index(name)))
-
-    def _fetch_row(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
-        """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
-        ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
-        *outer, inner = map(c_of, at)
-        pattern, visited = self.pattern(at), set()
-        for a in pattern.accesses if outer and outer[-1].isidentifier() else ():
-            step = a.position.factor(outer[-1])
-            names = {inner} if a.position.factor(inner) == -1 else pattern.starts
-            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in names), 0)
-            span, others = anywhere.high - anywhere.low + 1, a.position - anywhere
-            if not step or not anywhere.terms or inner in others.variables or a.instruction in visited:
-                continue
-            if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
-                visited.add(a.instruction)
-                size = non_temporal_stores.size_of(a.instruction)
-                others = e.adopt_index(others, pattern, block)
-                begin = f"{c_of(others + anywhere.low + step)} + (long){inner} * {span} / {self.sizes[-1]}"
-                lines = -(-piece * span * size // self.sizes[-1] // LINE)
-                place = f"{e.input(a.instruction)} + ({begin})"
-                block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")
 
     def _rows_per_item(self) -> int:
         return max(1, self.chunk // self.sizes[-1])
