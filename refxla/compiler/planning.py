@@ -14,7 +14,7 @@ from ..ir.plan import Kernel
 from ..passes import winograd_convolution as tiles
 from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
 from ..scheduling.kernel_deduplication import KernelDeduplicator
-from ..scheduling.launch_merging import Merging
+from ..scheduling.launch_costs import Merging
 from ..scheduling.scheduler import PlanningResult, make_plan
 from .diagnostics import check_values, emit, with_source_location
 

@@ -20,7 +20,8 @@ from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..device.description import Costs
 from ..ir import plan as p
-from .launch_merging import LaunchMerger, Merging
+from .launch_costs import Merging
+from .launch_merging import LaunchMerger
 from .merged_kernel import uses
 from .tiled_fusion import TilingDecision
 

@@ -17,7 +17,7 @@ from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
-from .launch_merging import NOT_MERGED, Merging
+from .launch_costs import NOT_MERGED, Merging
 from .merged_kernel import MergedLaunch
 from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
 from .tiled_fusion import TilingDecision
