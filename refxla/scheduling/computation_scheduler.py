@@ -561,12 +561,12 @@ class ComputationScheduler:
     ) -> list[MemoryBlock]:
         """One iteration after those of the loop: the blocks of the state after it, each of its own. `owned` grows by
         those that are new."""
-        frame = ComputationScheduler(self.builder, body, _bind(body, state), owned)
-        self.steps += frame.run()
-        owned |= frame.owned
+        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned)
+        self.steps += iteration.run()
+        owned |= iteration.owned
         blocks: list[MemoryBlock] = []
-        for k, root in enumerate(frame.roots):
-            block = frame.block_of(root)
+        for k, root in enumerate(iteration.roots):
+            block = iteration.block_of(root)
             if block in blocks:
                 again = self.builder.block(f"{i.name}.{k}", root.shape)
                 self.builder.copy(self.steps, block, again)
@@ -663,11 +663,11 @@ class ComputationScheduler:
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             parameters = _bind(called, [self.block_of(o) for o in operand.operands])
             old = {block: value for value, block in parameters.items()}
-            frame = ComputationScheduler(builder, called, parameters, owned)
-            frame.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
-            frame.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
-            steps = frame.run()
-            self.write_back(frame, steps, results)
+            branch = ComputationScheduler(builder, called, parameters, owned)
+            branch.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
+            branch.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
+            steps = branch.run()
+            self.write_back(branch, steps, results)
             branches.append(builder.merge(steps))
         self.owned.update(results)
         merging = builder.merging
