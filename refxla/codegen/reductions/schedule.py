@@ -113,35 +113,30 @@ class Pass:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a kernel computes a reduction.
-
-    `inputs` are the arrays that it reads. `sequential_partials`: one work item computes all partial results of a unit.
-    `unroll`: the number of elements that an accumulator takes in one iteration. `vector_columns`: the accumulators of a
-    strip are padded to a multiple of it, and elements beyond the strip are masked; 1 if they are not.
-    `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
-    of lanes, whose elements become the accumulators. `rows_unrolled`: the loop over the elements of a row is
-    unrolled, so that clang makes vectors of several rows. `non_temporal`: the epilogue pass writes its outputs past the
-    caches. `wide_vectors`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
-    inner one over so many of them, or by one (1); `column_row`: so do the columns of a strip.
-    """
+    """How a kernel computes a reduction."""
 
     dataflow: Dataflow
     target: Target
-    inputs: tuple[Instruction, ...]
+    inputs: tuple[Instruction, ...]  # the arrays that the kernel reads
     order: ReductionOrder
     passes: tuple[Pass, ...]
     cached: tuple[CachedOperand, ...]
-    sequential_partials: bool
-    unroll: int
+    sequential_partials: bool  # one work item computes all partial results of a unit
+
+    # Rows and columns in vectors.
+    unroll: int  # elements that an accumulator takes in one iteration
+    # The accumulators of a strip are padded to a multiple of this, and elements beyond the strip are masked; 1: not so.
     vector_columns: int
-    interleaved_rows: int
-    single_chunk: bool
-    rows_unrolled: bool
-    non_temporal: bool
-    wide_vectors: bool
+    interleaved_rows: int  # rows that a unit accumulates alternately
+    single_chunk: bool  # a row has one full chunk of lanes, whose elements become the accumulators
+    rows_unrolled: bool  # the loop over a row's elements is, so that clang makes vectors of several rows
+    non_temporal: bool  # the epilogue pass writes its outputs past the caches
+    wide_vectors: bool  # the kernel is compiled for the widest vectors
+
+    # Loops over units.
     units_per_item: int
-    inner_units: int
-    column_row: int
+    inner_units: int  # units go by two loops, the inner one over so many of them; 1: by one loop
+    column_row: int  # the same of the columns of a strip
 
     @property
     def partials(self) -> int:
