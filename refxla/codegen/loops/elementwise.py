@@ -20,7 +20,7 @@ from ...analysis.instruction_parallelism import vectors_at_once
 from ...device.description import Target
 from ...ir.op_table import ELEMENTWISE, FUNCTIONS, class_of, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
-from .. import scalar, wide_vectors
+from .. import scalar, wide_vectors, work_items
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
@@ -33,8 +33,6 @@ from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
-CHUNK = 16384  # elements that one item computes, for cheap elements
-CHEAP_NS = 0.8  # what an element may cost to be cheap
 LEAST_CHUNK = 1024  # elements of an item, however dear
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
@@ -122,13 +120,13 @@ def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 
 
 def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> int:
-    """The statements of items that copy segments as they lie, CHUNK elements each or a segment more; returns the number
-    of items."""
+    """The statements of items that copy segments as they lie, as many elements each as an item has or a segment more;
+    returns the number of items."""
     items, rest = 0, list(nests)
     while rest:
         with block.scope(f"{'else ' if items else ''}if (item < {items + 1})"):
             count = 0
-            while rest and count < CHUNK:
+            while rest and count < work_items.ELEMENTS:
                 count += rest[0].segment.size
                 rest.pop(0).emit_run(e, block)
         items += 1
@@ -141,7 +139,7 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
     inside = [i for i in fusion.instructions if class_of(i) == ELEMENTWISE]
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
     ns = sum(flops_of(i) for i in inside) * costs.element_flop + moved * costs.byte
-    chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
+    chunk = max(LEAST_CHUNK, int(work_items.ELEMENTS / max(1.0, ns / work_items.CHEAP_NS)))
     size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
     items = -(-size // chunk)
     if target.persistent and size * ns >= costs.share * cores:

@@ -16,6 +16,7 @@ from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
+from .. import work_items
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
@@ -29,7 +30,6 @@ from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
 from .prepacked_constants import can_prepack, constant_value, prepacked_argument
 
 ITEM_TERMS = 1 << 19  # multiply-adds that an item should have
-COPY_ELEMENTS = 16384  # elements that an item of the copy of the kernel computes
 
 
 def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
@@ -83,7 +83,7 @@ class _Depthwise:
         n = self.numbers
         inputs = inputs_of(self.fusion, [self.right])
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
-        per_item = max(1, COPY_ELEMENTS // n.groups)
+        per_item = max(1, work_items.ELEMENTS // n.groups)
         block = Block()
         with block.scope(f"for (int k = item * {per_item}; k < {per_item} * (item + 1) && k < {n.k}; ++k)"):
             with block.scope(f"for (int c = 0; c < {n.groups}; ++c)"):

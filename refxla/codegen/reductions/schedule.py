@@ -33,14 +33,12 @@ from ...analysis.index_maps import is_elementwise
 from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion
-from .. import scalar, wide_vectors
+from .. import scalar, wide_vectors, work_items
 from ..element_builder import type_name
 from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
 
-ITEM_ELEMENTS = 16384  # elements of the operand that one work item reads, about: fewer that take longer than
-CHEAP_NS = 0.8  # nanoseconds each to compute
 ITEMS_PER_CORE = 4  # among which neighbouring strips are shared out
 INTERLEAVED_ELEMENTS = 2048  # elements of the pieces of interleaved rows, one piece of each row
 UNROLL = 4  # elements that one accumulator takes in one iteration, where they are cheap
@@ -310,7 +308,7 @@ def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_
         and target.clang
         and single_chunk
         and size < UNROLLED_ROW_DEAR
-        and flow.size >= ITEM_ELEMENTS * ITEMS_PER_CORE
+        and flow.size >= work_items.ELEMENTS * ITEMS_PER_CORE
         and size * len(flow.fusion.instructions) <= UNROLLED_ROW_MEMBERS
         and not flow.epilogue_outputs
         and adds != [True]
@@ -327,14 +325,14 @@ def _units_per_item(
     if target.kind == "gpu" or split:
         return 1
     unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
-    dear = element_ns(flow.fusion, flow.size, target.costs) / CHEAP_NS if target.kind == "cpu" else 1.0
+    dear = element_ns(flow.fusion, flow.size, target.costs) / work_items.CHEAP_NS if target.kind == "cpu" else 1.0
     if dear > 1.0:
-        items = -(-units // max(1, int(ITEM_ELEMENTS / dear) // unit_elements))
+        items = -(-units // max(1, int(work_items.ELEMENTS / dear) // unit_elements))
         cores = target.compute_units
         return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)  # as many for each core
-    if flow.size <= ITEM_ELEMENTS and target.kind == "cpu":
+    if flow.size <= work_items.ELEMENTS and target.kind == "cpu":
         return max(1, units)
-    return max(1, min(ITEM_ELEMENTS // unit_elements, units))
+    return max(1, min(work_items.ELEMENTS // unit_elements, units))
 
 
 def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
