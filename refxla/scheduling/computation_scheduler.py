@@ -84,8 +84,9 @@ class ComputationScheduler:
         second: Collection[Instruction] = (),
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
-        self.graph = Graph(computation, second, builder.costs.caches, builder.computes_in_pieces)
-        self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.shares_launches)
+        options = builder.options
+        self.graph = Graph(computation, second, options.costs.caches, options.computes_in_pieces)
+        self.groups, unfused = schedule(self.graph, options.costs, options.fusion, options.shares_launches)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
