@@ -8,9 +8,12 @@ visited. The node then either
     or else joins the first of these groups that can have it as one more output,
     or else starts a group of its own.
 
-A group is a loop until a hero (a reduce, a
-dot, ...) joins it; the users of the hero then are the epilogue of its kernel. Finally, sibling groups that run over the
-same space and read the same value are merged. Every edge that stays unfused is recorded with its reason.
+A group is a loop until a hero (a reduce, a dot, ...) joins it; the users of the hero then are the epilogue of its
+kernel. Finally, sibling groups that run over the same space and read the same value are merged. Every edge that stays
+unfused is recorded with its reason.
+
+All dots are assumed to pack their operands (R_PACKED), also those that their emitter makes plain loops
+(codegen/products/small_products.py): no producer joins one but those that change nothing but index or type.
 
 No two groups may wait for each other. So for each group the set of those that need what it makes is known, as bits, and
 grows with each output that has users elsewhere (XLA: HloReachabilityMap). To follow the edges between groups anew for
@@ -41,18 +44,25 @@ REASONS = {
     U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
 }
 
+# The size of a kernel.
 cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
-cdef double SLIGHT = 64  # bytes that may be read again
-cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase, or in packing,
+cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
+
+# What it takes to compute a value again, in operations (flops_of) and bytes.
+cdef double SLIGHT = 64  # bytes that may be read again for a value that is only moved
 cdef double ROOT = 6  # operations of a division or a square root
-cdef double OFTEN = 8  # where it is computed so many times as often
-cdef int LONGEST_CHAIN = 100  # values that are looked at: more are not computed again often
-cdef long long LANES = 8  # as many times as long takes an operation that is not computed in vectors
+cdef double COSTLY = 14  # operations of a function: it is not computed while a product packs
+# Times as often as it has elements, from which on a value is computed with all of its chain, and a small one that is
+# costly is worth a phase of its own.
+cdef double OFTEN = 8
+cdef int LONGEST_CHAIN = 100  # values of a chain that is computed again, which are looked at
+
+# Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
+cdef long long LANES = 8  # as many times as long takes an operation then
 cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
 cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
-cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over

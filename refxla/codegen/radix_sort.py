@@ -23,7 +23,7 @@ from refxla_spec.sorting import SortKey
 from ..ir.plan import Argument, Kernel
 from . import scalar
 from .c_block import Block
-from .elemental_rules import type_name
+from .element_builder import type_name
 from .sort_rows import SortRows
 
 SHORTEST = 16  # elements for each pass: shorter rows are sorted by merging

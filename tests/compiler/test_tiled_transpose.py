@@ -128,7 +128,7 @@ def test_functions_go_in_pieces(sizes, past_caches):
 @pytest.mark.parametrize("chunk", [300, 5000])
 def test_units_and_items(chunk, past_caches, monkeypatch):
     """Panels, stretches of rows and several matrices to an item, or several items to a matrix."""
-    monkeypatch.setattr("refxla.codegen.loops.elementwise.CHUNK", chunk)
+    monkeypatch.setattr("refxla.codegen.work_items.ELEMENTS", chunk)
     monkeypatch.setattr(tiled_transpose, "PANEL", 32)
     monkeypatch.setattr(tiled_transpose, "PAGES", 32)
     monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_ITEMS", 9)

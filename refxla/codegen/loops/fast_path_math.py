@@ -25,7 +25,8 @@ from ...analysis.index_expression import Index
 from ...analysis.index_maps import elementwise_operand
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache

@@ -29,7 +29,8 @@ from ...analysis.index_expression import Index, delinearize, variable
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from . import fast_path_math
 from .non_temporal_stores import is_moved, lines_of, size_of, storage

@@ -119,7 +119,7 @@ class RowReduction(UnitEmitter):
     def accumulate_contiguous(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """A contiguous piece of the row, in chunks of as many elements as there are lanes, and what remains."""
         s, inner, lanes = self.schedule, self.schedule.inner, self.order.lanes
-        if s.rows_written_out:
+        if s.rows_unrolled:
             for k in range(s.inner_size):
                 position = {**at, inner: constant(k)}
                 prefetch(self.body, step, position, 1)
@@ -212,7 +212,7 @@ class RowReduction(UnitEmitter):
                 position, groups = dict(at), self.schedule.groups(reduced=True)
                 for n in groups[:-1]:
                     position[n] = scopes.enter_context(self.body.loop(n))
-                if self.schedule.rows_written_out:
+                if self.schedule.rows_unrolled:
                     for k in range(self.schedule.inner_size):  # so that what is cached is no array
                         with self.block.scope():
                             self.store_epilogue_element({**position, inner: constant(k)})
