@@ -13,8 +13,9 @@ from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import PRED
 from refxla_spec.vectorize import COMMUTATIVE
 
+from ..ir.op_table import MIRRORED
+
 MOST_CONDITIONS = 12  # that are looked at in all combinations
-_SWAPPED = {"GT": "LT", "GE": "LE"}
 
 Term = Hashable
 
@@ -104,8 +105,8 @@ class _Evaluation:
                 logic = {"and": all(terms), "or": any(terms), "xor": terms[0] != terms[-1], "not": not terms[0]}
                 return logic[i.opcode]
         direction = i.attributes.get("direction")
-        if i.opcode == "compare" and direction in _SWAPPED:
-            terms, direction = terms[::-1], _SWAPPED[direction]
+        if i.opcode == "compare" and direction in ("GT", "GE"):
+            terms, direction = terms[::-1], MIRRORED[direction]
         if i.opcode in COMMUTATIVE or direction in ("EQ", "NE"):
             terms.sort(key=repr)
         if i.opcode == "compare" and direction == "NE":  # which is all that EQ is not

@@ -200,9 +200,6 @@ def _tuple(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) ->
     return tuple(values)
 
 
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
-
-
 @_enter
 def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
@@ -219,7 +216,8 @@ def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block:
         else:
             text = f"(double2)({', '.join(f'as_double({v})' for v in values)})"
         return e.assign(result, text, block)
-    narrow, wide = (_UNSIGNED[max(8, bits)] for bits in sorted((from_bits, to_bits)))  # a byte for a few bits
+    # A few bits take a byte.
+    narrow, wide = (scalar.UNSIGNED_OF_BITS[max(8, bits)] for bits in sorted((from_bits, to_bits)))
     raw = e.names.fresh("b")
     if from_bits > to_bits:  # the new minor dimension counts the parts, the least significant first
         part = indices[-1] * to_bits

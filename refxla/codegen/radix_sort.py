@@ -34,8 +34,6 @@ MAX_PASSES = 16
 
 Digits = Sequence[tuple["Key", int]]  # (key, number of the digit), as many as passes
 
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
-
 
 class Key:
     """A sort key as an unsigned integer: that of operand `number`, by `computation` on its elements."""
@@ -54,7 +52,7 @@ class Key:
     @property
     def ctype(self) -> str:
         """The C type of a key."""
-        return _UNSIGNED[self.bits]
+        return scalar.UNSIGNED_OF_BITS[self.bits]
 
     @property
     def digits(self) -> list[tuple[Key, int]]:

@@ -98,6 +98,9 @@ class Row:
     constant_role: str = ""
 
 
+# The direction of a comparison that is the same with its operands exchanged.
+MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+
 # Kinds of element types.
 INTEGER, LOGIC = "signed unsigned", "pred signed unsigned"
 REAL, FIELD = "float", "float complex"
