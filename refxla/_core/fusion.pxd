@@ -45,11 +45,13 @@ cdef class Scheduler:
     cdef long long cache_bytes  # a larger value does not stay in a core's caches
     cdef bint fuse
     cdef bint shared
+    cdef bint in_sequence  # the body of a loop with short iterations
     cdef public list groups
     cdef list reach              # group number -> bits: the groups that need, directly or not, what it makes
     cdef public list member_of   # node -> numbers of the groups it is a member of
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
 
+    cdef double all_operations(self)
     cdef Group new_group(self, int p, int kind)
     cdef void add(self, Group group, int p, int tag, double evaluations)
     cdef void write(self, Group group, int p)

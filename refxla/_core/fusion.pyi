@@ -48,7 +48,7 @@ class Scheduler:
     def __init__(self, graph: Graph, costs: Costs, fuse: bool, shared: bool) -> None: ...
 
 def schedule(
-    graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False
+    graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False, in_loop: bool = False
 ) -> tuple[list[FusionGroup], list[UnfusedEdge]]: ...
 def in_order(
     needs: Mapping[int, Set[int]], rank: Mapping[int, int], readers: Mapping[int, Set[int]] | None = None

@@ -59,6 +59,11 @@ cdef double COSTLY = 14  # operations of a function: it is not computed while a 
 cdef double OFTEN = 8
 cdef int LONGEST_CHAIN = 100  # values of a chain that is computed again, which are looked at
 
+# The body of a loop with short iterations, whose kernels are called one after the other: a costly function is computed
+# by itself for the price of a call.
+cdef double SHORT_ITERATION = 1000  # nanoseconds of all operations
+cdef double CALL = 5  # nanoseconds, beside operations that are counted as if they were computed in vectors
+
 # Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
 cdef long long LANES = 8  # as many times as long takes an operation then
 cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
@@ -94,7 +99,7 @@ cdef class Group:
 cdef class Scheduler:
     """One run over one graph; `schedule` below is the entry point."""
 
-    def __init__(self, Graph graph, costs, bint fuse, bint shared):
+    def __init__(self, Graph graph, costs, bint fuse, bint shared, bint in_loop):
         self.fuse = fuse
         self.shared = shared
         self.g = graph
@@ -102,6 +107,7 @@ cdef class Scheduler:
         self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
         self.phase_ns = costs.phase
         self.cache_bytes = costs.caches.second
+        self.in_sequence = shared and in_loop and self.all_operations() * self.operation_ns < SHORT_ITERATION
         self.groups = []
         self.reach = []
         self.member_of = [[] for _ in range(graph.count)]
@@ -111,6 +117,14 @@ cdef class Scheduler:
             self.visit(p)
         if fuse:
             self.merge_siblings()
+
+    cdef double all_operations(self):
+        """What the operations of the graph are, all in all."""
+        cdef double total = 0
+        cdef int p
+        for p in range(self.g.count):
+            total += self.g.flops[p] * self.g.elements[p]
+        return total
 
     cdef Group new_group(self, int p, int kind):
         cdef Group group = Group(len(self.groups), kind, self.g.space[p])
@@ -416,8 +430,10 @@ cdef class Scheduler:
 
     cdef double launch_of(self, int p, double count):
         """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of a few
-        values that others would compute `count` times, where kernels share launches."""
+        values that others would compute `count` times, where kernels share launches; a call in a short iteration."""
         cdef Graph g = self.g
+        if self.in_sequence and g.flops[p] >= COSTLY:
+            return CALL
         few = g.bytes[p] < self.cache_bytes and count >= OFTEN * g.elements[p]
         return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns
 
@@ -692,14 +708,15 @@ cdef class Scheduler:
         return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
 
 
-def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
+def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False, bint in_loop=False):
     """(groups, unfused edges): the FusionGroups in an order in which they can run, and the UnfusedEdges between them.
 
     `costs` are the Costs of the device, by default the usual ones. Without `fuse` every node is a group of its own. With
     `shared` small kernels will share launches (scheduling/launch_merging.py): kernels that do the same, like the updates
-    of an optimiser, are then left separate, since equal kernels are emitted and compiled once.
+    of an optimiser, are then left separate, since equal kernels are emitted and compiled once. `in_loop`: the graph is
+    the body of a loop.
     """
-    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared)
+    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared, in_loop)
     cdef Group group
     alive = [group for group in s.groups if group.alive]
     makers = {}  # node -> the group that writes it

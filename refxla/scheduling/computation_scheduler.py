@@ -71,7 +71,8 @@ class ComputationScheduler:
 
     `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
     time: the state of the loop whose body it is. `trip_count`: of the body of a tiled fusion, the number of tiles.
-    `second`: of a body that is two iterations of a loop, the instructions of the second.
+    `second`: of a body that is two iterations of a loop, the instructions of the second. `in_loop`: it is the body of a
+    loop.
     """
 
     def __init__(
@@ -82,11 +83,12 @@ class ComputationScheduler:
         owned: set[MemoryBlock],
         trip_count: int = 0,
         second: Collection[Instruction] = (),
+        in_loop: bool = False,
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
         options = builder.options
         self.graph = Graph(computation, second, options.costs.caches, options.computes_in_pieces)
-        self.groups, unfused = schedule(self.graph, options.costs, options.fusion, options.shares_launches)
+        self.groups, unfused = schedule(self.graph, options.costs, options.fusion, options.shares_launches, in_loop)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
@@ -552,7 +554,7 @@ class ComputationScheduler:
         second: Collection[Instruction] = (),
     ) -> ComputationScheduler:
         """The body of a loop, which writes the next state where the state lies if that can be."""
-        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned, second=second)
+        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned, second=second, in_loop=True)
         inside = state_values(body)
         iteration.assign_output_buffers({k: (block, inside.get(k)) for k, block in enumerate(state)})
         return iteration
