@@ -29,6 +29,7 @@ from ..kernel_arguments import hero_of
 from . import row_unrolling
 
 VECTOR = 16  # elements of a vector, about
+FEW_READS = 3  # reads of an element, up to which vectors whose elements are not neighbours gather them
 MAX_SEGMENTS = 64
 MAX_COPIED_SEGMENTS = 4096  # each of which is a call (elementwise.py)
 
@@ -257,7 +258,8 @@ class IndexSpace:
             if divisions <= best:
                 groups, best = trial, divisions
             at -= 1
-        while len(groups) > 1 and self._is_narrow(run := prod(self.segment.sizes[d] for d in groups[-1])):
+        few_reads = len(self._pattern_of(groups).accesses) <= FEW_READS
+        while len(groups) > 1 and self._is_narrow(run := prod(self.segment.sizes[d] for d in groups[-1]), few_reads):
             if self._unrolls(groups, run):
                 break
             groups = groups[:-2] + [groups[-2] + groups[-1]]
@@ -274,9 +276,10 @@ class IndexSpace:
             functions=sum(map(self._notes, self.fusion.instructions)),
         )
 
-    def _is_narrow(self, size: int) -> bool:
+    def _is_narrow(self, size: int, few_reads: bool) -> bool:
         """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
-        where the elements that fill none are many and each takes a function."""
+        where the elements that fill none are many and each takes a function, and those of a vector are not gathered
+        from many places."""
         fills_no_vector = size % VECTOR > size // 8
         has_functions = any(i.opcode in FUNCTIONS for i in self.fusion.instructions)
-        return size < row_unrolling.NARROW or fills_no_vector and has_functions
+        return size < row_unrolling.NARROW or fills_no_vector and has_functions and few_reads
