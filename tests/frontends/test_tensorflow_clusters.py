@@ -147,6 +147,18 @@ def test_what_controls_only_pure_operations_does_not_cut():
     assert len(agrees(f, X, clusters=1).clusters) == 1
 
 
+def test_a_tape_around_a_call_has_no_gradients_of_a_part():
+    """Those of what TensorFlow runs alone would be wrong."""
+    w = tf.Variable([[0.5, 0.1, 0.2], [-0.3, 0.2, 0.1], [0.7, -0.2, 0.3]])
+    square = tf.concat([X, X[:1] * 0.5 + 1], 0)
+    f = refxla.tensorflow.cluster(lambda x: tf.linalg.det(dense(x @ w)) + tf.linalg.det(x))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(square)
+        y = f(square)
+    with pytest.warns(refxla.tensorflow.GradientWarning, match="inside of the compiled"):
+        assert tape.gradient(y, [square, w]) == [None, None]
+
+
 def test_what_waits_through_a_pure_operation_waits():
     """print -> identity (no effect) -> assignment: the assignment still comes after the print."""
     v = tf.Variable(1.0)
