@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import TINY, bits_equal, digest, distance, same_bits, ulp_distance
-from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError, plural
+from refxla_spec.errors import CompilerError, InvalidProgramError, ParseError, UnsupportedError, plural
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.properties import Decomposition, decided
 from refxla_spec.text import format_literal
@@ -137,8 +137,8 @@ def wanted_of(case: Case, target: Target) -> Expectation:
 
 
 def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
-    """Puts the case to the target. UnsupportedError is an outcome; every other exception is a fail, as is whatever the
-    contract forbids, unless a known difference of this target explains it."""
+    """Puts the case to the target. UnsupportedError is an outcome; CompilerError and all others are a fail, as is
+    whatever the contract forbids, unless a known difference of this target explains it."""
     relevant = [d for d in differences if d.touches(case, target.name)]
     return _refusal(case, target, relevant) if case.is_negative else _value(case, target, relevant)
 
@@ -192,7 +192,7 @@ def _judged(
     actual: list[Array] | Exception,
 ) -> Verdict:
     """The verdict on what a target gave or raised."""
-    if isinstance(actual, UnsupportedError):
+    if isinstance(actual, UnsupportedError) and not isinstance(actual, CompilerError):
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(actual))
     if isinstance(actual, Exception):
         return _fail(case, target, differences, _raised(actual), expected=expected.values)

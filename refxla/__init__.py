@@ -13,6 +13,7 @@ if _find_spec("refxla._core.shapes") is None:  # a checkout in which somebody st
     _use_installed(_Path(__path__[0]))  # from here on `refxla` is the installed one
 
 from refxla_spec.errors import (
+    CompilerError,
     DeviceError,
     Error,
     EvaluationError,
@@ -80,6 +81,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Array",
     "Compiled",
+    "CompilerError",
     "DeviceError",
     "Error",
     "EvaluationError",

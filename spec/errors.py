@@ -63,6 +63,10 @@ class UnsupportedError(Error):
     """A valid program asks for something that is not implemented here; the message names it."""
 
 
+class CompilerError(UnsupportedError):
+    """The compiler does not find its way through a program that it should compile: an error of its own."""
+
+
 class InputError(Error):
     """The values given to a program do not fit its parameters, or a file of values cannot be read."""
 

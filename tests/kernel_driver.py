@@ -11,7 +11,7 @@ from refxla_spec.module import Module
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
-from refxla.codegen.elemental_ir_emitter import MAX_LITERALS
+from refxla.analysis.index_maps import MAX_LITERALS
 from refxla.codegen.emitter_registry import emit
 from refxla.codegen.opencl_program import Program, program
 from refxla.codegen.primitives import build_options

@@ -198,6 +198,26 @@ def test_no_files_import_each_other():
     assert not cycles(import_graph())
 
 
+def test_names_are_imported_from_the_file_that_defines_them():
+    """A reader of an import finds the definition behind it; a package's __init__ alone passes names on."""
+    files = {module_name(path): path for path in sources("refxla") if path.suffix == ".py"}
+    passed_on = {
+        name: {alias.asname or alias.name for node in import_statements(path) for alias in node.names}
+        - set(defined_names(path))
+        for name, path in files.items()
+        if path.stem != "__init__"
+    }
+    found = []
+    for importer, path in files.items():
+        for node in (n for n in import_statements(path) if isinstance(n, ast.ImportFrom)):
+            for alias in node.names:
+                alone = ast.ImportFrom(node.module, [alias], node.level)
+                for origin in _modules(alone, importer, path.stem == "__init__", files.keys()):
+                    if alias.name in passed_on.get(origin, ()) and not origin.endswith(f".{alias.name}"):
+                        found.append(f"{path}:{node.lineno}: {alias.name} is not defined in {origin}")
+    assert not found
+
+
 # OpenCL C is written in codegen alone. A statement in a string of a layer before it would be C; docstrings may name it.
 BEFORE_CODEGEN = ("ir", "analysis", "passes", "scheduling")
 C_TEXT = re.compile(r"__(?:global|private|kernel|local)\b|\brx_\w|\b(?:for|while|if|switch) \(|;\n|;$|[;)] [{}]")

@@ -17,7 +17,7 @@ from . import xla
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named, of_target
 from .dynamic import generate_dynamic
 from .generate import Sample, generate
-from .program_builder import SIZES, Skip
+from .program_builder import Skip
 from .runs import Arrays, Kernels, call, called_again, different_bits, expected
 
 NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what XLA says
@@ -76,7 +76,7 @@ def run(
     every: int = 0,
     kernel_every: int = 1,
     dynamic: bool = False,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] | None = None,
 ) -> Tally:
     """The programs with the seeds from `first` on; without `kernels`, on no device.
 

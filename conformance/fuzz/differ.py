@@ -22,7 +22,7 @@ import numpy as np
 from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied
 from refxla_conformance.targets import Target, loaded
 from refxla_spec.compare import bits_equal
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError, UnsupportedError
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
@@ -60,10 +60,13 @@ def named(without: tuple[str, ...]) -> str:
 
 
 def attempt(seed: int, check: str, action: Callable[[], str]) -> Divergence | None:
-    """A divergence if the action says what differs, or raises. Raises Unsupported for an UnsupportedError."""
+    """A divergence if the action says what differs, or raises. Raises Unsupported for an UnsupportedError that is no
+    fault of the compiler's."""
     try:
         with np.errstate(all="ignore"):
             what = action()
+    except CompilerError as error:
+        return Divergence(seed, check, f"CompilerError: {error}"[:2000], "CompilerError")
     except UnsupportedError as error:
         raise Unsupported(str(error)) from None
     except (Exception, RecursionError) as error:  # whatever it is, it is what we look for

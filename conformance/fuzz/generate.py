@@ -22,12 +22,13 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
 from . import growth  # noqa: F401  (enters the rules)
 from .growth.large import large
 from .growth.lengths import lengths
-from .program_builder import SIZES, Program, ProgramBuilder, module_of
+from .program_builder import LARGER, LARGEST, LONGER_SIZES, SIZES, Program, ProgramBuilder, module_of
 
 EXACT = ("s32", "s32", "pred")
 COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8", "u8", "s64", "c64")
 RARE = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
 LARGE = 50  # one program in so many has an array of a million elements
+LONGER = 12  # one in so many has longer dimensions
 LENGTHS = 5  # one in so many an operation of middling length, or with more than two of a thing
 
 
@@ -47,16 +48,19 @@ def generate(
     depth: int = 2,
     types: Sequence[str] = (),
     weights: dict[str, float] | None = None,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] | None = None,
 ) -> Sample:
     """The program of that number: about `steps` rules applied, computations nested up to `depth`.
 
     `types` names the element types of its values (by default a few at random, a different few for each seed);
-    `weights` makes rules more or less frequent, by name; dimensions have `sizes`, drawn at random. The same call gives
-    the same program, as long as the rules and the operations stay as they are.
+    `weights` makes rules more or less frequent, by name; dimensions have `sizes`, drawn at random (by default small
+    ones, and LONGER_SIZES in one program of LONGER). The same call gives the same program, as long as the rules and the
+    operations stay as they are.
     """
     r = random.Random(f"refxla {seed}")
-    program = Program(r, palette(r, types), bool(types), weights or {}, tuple(sizes))
+    longer = sizes is None and seed % LONGER == LONGER - 1
+    sizes = tuple(sizes or (LONGER_SIZES if longer else SIZES))
+    program = Program(r, palette(r, types), bool(types), weights or {}, sizes, LARGER if longer else LARGEST)
     entry = ProgramBuilder(program, depth, entry=True)
     for _ in range(r.randint(1, 2)):
         shapes = [Shape(r.choice(program.types), entry.dims()) for _ in range(2)]

@@ -22,8 +22,10 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape, Value, leaves
 from . import values
 
 LARGEST = 300  # elements of a value
+LARGER = 10_000  # of one of a program with LONGER_SIZES
 WIDEST = 1 << 12  # of one that wide rules make
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 8, 17)  # of the dimensions of new values
+LONGER_SIZES = (1, 2, 3, 33, 40, 65, 70, 128)  # in some programs: loops over so many elements go in other ways
 Dims = tuple[int, ...]
 
 
@@ -67,6 +69,7 @@ class Program:
     closed: bool = False  # whether there are to be no values of any other type
     weights: dict[str, float] = field(default_factory=dict)  # of rules, times their own
     sizes: Dims = SIZES
+    largest: int = LARGEST  # elements of a value, but for those of wide rules
     computations: list[Computation] = field(default_factory=list)
     reducers: dict[tuple[str, ...], Computation] = field(default_factory=dict)
     arguments: dict[Instruction, list[np.ndarray]] = field(default_factory=dict)  # of entry parameters, tuples opened
@@ -104,8 +107,8 @@ class ProgramBuilder:
         self.program, self.r, self.depth, self.entry, self.scalar = program, program.r, depth, entry, scalar
         self.instructions: list[Instruction] = []
         self.pool: list[Instruction] = []  # the arrays among them that rules may use
-        self.wide: list[Instruction] = []  # those of more than LARGEST elements, which only wide rules may use
-        self.limit = LARGEST
+        self.wide: list[Instruction] = []  # those of more elements than others have, which only wide rules may use
+        self.limit = program.largest
         self.parameters: list[Instruction] = []
 
     # -- adding -------------------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ class ProgramBuilder:
     def _add(self, instruction: Instruction) -> Instruction:
         self.instructions.append(instruction)
         if instruction.shape.is_array:
-            (self.pool if prod(instruction.shape.dimensions) <= LARGEST else self.wide).append(instruction)
+            (self.pool if prod(instruction.shape.dimensions) <= self.program.largest else self.wide).append(instruction)
         return instruction
 
     def elements(self, instruction: Instruction) -> list[Instruction]:
@@ -187,7 +190,7 @@ class ProgramBuilder:
         if self.flip(0.1):  # as large along each dimension, so that any takes the place of another
             return (self.r.choice((2, 3)),) * self.r.choice((2, 3))
         dims = tuple(self.size() for _ in range(self.r.choice((0, 1, 1, 2, 2, 2, 3, 4))))
-        return dims if prod(dims) <= LARGEST else dims[:1]
+        return dims if prod(dims) <= self.program.largest else dims[:1]
 
     def any(self, *kinds: str, least: int = 0, empty: bool = True) -> Instruction:
         """A value: of one of these kinds, with at least `least` dimensions, of no element only if `empty`.
@@ -202,7 +205,7 @@ class ProgramBuilder:
                 dims = (*dims, self.r.choice((1, 2, 3, 5)))
             if not empty:
                 dims = tuple(n or 2 for n in dims)
-            if prod(dims) > LARGEST or (self.scalar and least):
+            if prod(dims) > self.program.largest or (self.scalar and least):
                 raise Skip("too large")
             return self.of(self.type(*kinds), dims)
         return candidates[max(self.r.randrange(len(candidates)), self.r.randrange(len(candidates)))]
@@ -213,7 +216,7 @@ class ProgramBuilder:
         candidates = [v for v in self.pool if v.shape.without_layout() == shape]
         if candidates and not self.flip(fresh):
             return self.r.choice(candidates)
-        if prod(dims) > LARGEST:
+        if prod(dims) > self.program.largest:
             raise Skip(f"{shape} is too large")
         choice = self.r.randrange(8)
         if choice == 0 and dims and element_type.kind != "pred":
@@ -241,7 +244,7 @@ class ProgramBuilder:
     def indices(self, dims: Dims, below: int) -> Instruction:
         """An array to index with, mostly in range."""
         s32 = ELEMENT_TYPES["s32"]
-        if self.flip(0.3) or prod(dims) > LARGEST:
+        if self.flip(0.3) or prod(dims) > self.program.largest:
             return self.of(s32, dims)
         low, high = (0, max(1, below)) if self.flip(0.7) else (-3, below + 3)
         drawn = np.array([self.r.randrange(low, high) for _ in range(prod(dims))], np.int32).reshape(dims)
@@ -255,7 +258,7 @@ class ProgramBuilder:
         chances = [q.weight * self.program.weights.get(q.name, 1) for q in rules]
         for chosen in self.r.choices(rules, chances, k=steps):
             before = len(self.instructions)
-            self.limit = WIDEST if chosen.wide else LARGEST
+            self.limit = max(WIDEST, self.program.largest) if chosen.wide else self.program.largest
             try:
                 chosen.grow(self)
             except Error:

@@ -178,6 +178,8 @@ class Kernels:
 
     def build(self, kernels: Sequence[Kernel]) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:
         """All kernels in one built program, under its functions' names, and where each is; nothing is kept on disk."""
+        if not kernels:
+            return {}, ()
         source = program(kernels, self.device.target)
         directory = pocl_directory()
         before = _programs(directory)

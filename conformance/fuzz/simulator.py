@@ -19,6 +19,7 @@ from refxla.analysis.in_place_updates import reads_where_it_writes
 from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, optimize
 from refxla.scheduling.scheduler import PlanningResult, make_plan
+from refxla.scheduling.scheduling_options import SchedulingOptions
 
 GARBAGE = 0xA5
 SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for
@@ -65,7 +66,7 @@ def arrays(i: Instruction) -> list[Instruction]:
 
 def plan(module: Module, without: tuple[str, ...] = ()) -> PlanningResult:
     """The plan of a module as the compiler makes it, with simulated kernels."""
-    return make_plan(optimize(module, without), emit, fuse=FUSION not in without)
+    return make_plan(optimize(module, without), emit, SchedulingOptions(fusion=FUSION not in without))
 
 
 def with_donations(module: Module) -> Module:

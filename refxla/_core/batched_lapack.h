@@ -250,7 +250,7 @@ RX_TARGET static void RX_NAME(syevd)(
     int m, int n, int k, const char* flags, char** p, const int64_t* bytes, int lanes, char* work
 ) {
     V *a = (V*)work, *v = a + n * n, largest = {}; /* of a, the elements (i, j) with i <= j are used */
-    const int lower = flags[1] == 'U';
+    const int lower = flags[1] == 'L';
     RX_NAME(load)(p[0], bytes[0], lanes, n * n, v);
     M finite = ~(M){};
     for (int i = 0; i < n; ++i)

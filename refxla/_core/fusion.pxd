@@ -24,6 +24,7 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
     U_HERO_SHARED = 12
     U_OTHER_ITERATION = 13
     U_SHORT_ROWS = 14
+    U_FEW_AT_ONCE = 15
 
 cdef class Group:
     cdef public int number, kind
@@ -44,11 +45,13 @@ cdef class Scheduler:
     cdef long long cache_bytes  # a larger value does not stay in a core's caches
     cdef bint fuse
     cdef bint shared
+    cdef bint in_sequence  # the body of a loop with short iterations
     cdef public list groups
     cdef list reach              # group number -> bits: the groups that need, directly or not, what it makes
     cdef public list member_of   # node -> numbers of the groups it is a member of
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
 
+    cdef double all_operations(self)
     cdef Group new_group(self, int p, int kind)
     cdef void add(self, Group group, int p, int tag, double evaluations)
     cdef void write(self, Group group, int p)
@@ -75,6 +78,7 @@ cdef class Scheduler:
     cdef bint can_output(self, Group group, int p, int tag)
     cdef place_hero(self, int p, dict users, bint in_memory)
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges)
+    cdef bint computes_in_pieces(self, Group group)
     cdef bint needs_rows(self, Group group, int p)
     cdef bint rows_fit(self, int p)
     cdef bint takes_in(self, Group group, Group other, int p, users)

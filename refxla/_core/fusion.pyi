@@ -25,6 +25,7 @@ class Reason(IntEnum):
     U_HERO_SHARED = 12
     U_OTHER_ITERATION = 13
     U_SHORT_ROWS = 14
+    U_FEW_AT_ONCE = 15
 
 class Group:
     number: int
@@ -47,7 +48,7 @@ class Scheduler:
     def __init__(self, graph: Graph, costs: Costs, fuse: bool, shared: bool) -> None: ...
 
 def schedule(
-    graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False
+    graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False, in_loop: bool = False
 ) -> tuple[list[FusionGroup], list[UnfusedEdge]]: ...
 def in_order(
     needs: Mapping[int, Set[int]], rank: Mapping[int, int], readers: Mapping[int, Set[int]] | None = None

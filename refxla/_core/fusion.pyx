@@ -8,9 +8,12 @@ visited. The node then either
     or else joins the first of these groups that can have it as one more output,
     or else starts a group of its own.
 
-A group is a loop until a hero (a reduce, a
-dot, ...) joins it; the users of the hero then are the epilogue of its kernel. Finally, sibling groups that run over the
-same space and read the same value are merged. Every edge that stays unfused is recorded with its reason.
+A group is a loop until a hero (a reduce, a dot, ...) joins it; the users of the hero then are the epilogue of its
+kernel. Finally, sibling groups that run over the same space and read the same value are merged. Every edge that stays
+unfused is recorded with its reason.
+
+All dots are assumed to pack their operands (R_PACKED), also those that their emitter makes plain loops
+(codegen/products/small_products.py): no producer joins one but those that change nothing but index or type.
 
 No two groups may wait for each other. So for each group the set of those that need what it makes is known, as bits, and
 grows with each output that has users elsewhere (XLA: HloReachabilityMap). To follow the edges between groups anew for
@@ -38,19 +41,33 @@ REASONS = {
     U_HERO_SHARED: "an operation with an emitter of its own is computed once, and several kernels use it",
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
     U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
+    U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
 }
 
+# The size of a kernel.
 cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
-cdef double SLIGHT = 64  # bytes that may be read again
-cdef double COSTLY = 14  # operations of a function, from which on it is not computed again to save a phase, or in packing,
-cdef double ROOT = 6  # operations of a division or a square root
-cdef double OFTEN = 8  # where it is computed so many times as often
-cdef int LONGEST_CHAIN = 100  # values that are looked at: more are not computed again often
-cdef long long LANES = 8  # as many times as long takes an operation that is not computed in vectors
-cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
+
+# What it takes to compute a value again, in operations (flops_of) and bytes.
+cdef double SLIGHT = 64  # bytes that may be read again for a value that is only moved
+cdef double ROOT = 6  # operations of a division or a square root
+cdef double COSTLY = 14  # operations of a function: it is not computed while a product packs
+# Times as often as it has elements, from which on a value is computed with all of its chain, and a small one that is
+# costly is worth a phase of its own.
+cdef double OFTEN = 8
+cdef int LONGEST_CHAIN = 100  # values of a chain that is computed again, which are looked at
+
+# The body of a loop with short iterations, whose kernels are called one after the other: a costly function is computed
+# by itself for the price of a call.
+cdef double SHORT_ITERATION = 1000  # nanoseconds of all operations
+cdef double CALL = 5  # nanoseconds, beside operations that are counted as if they were computed in vectors
+
+# Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
+cdef long long LANES = 8  # as many times as long takes an operation then
+cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
+cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
 
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over
@@ -82,7 +99,7 @@ cdef class Group:
 cdef class Scheduler:
     """One run over one graph; `schedule` below is the entry point."""
 
-    def __init__(self, Graph graph, costs, bint fuse, bint shared):
+    def __init__(self, Graph graph, costs, bint fuse, bint shared, bint in_loop):
         self.fuse = fuse
         self.shared = shared
         self.g = graph
@@ -90,6 +107,7 @@ cdef class Scheduler:
         self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
         self.phase_ns = costs.phase
         self.cache_bytes = costs.caches.second
+        self.in_sequence = shared and in_loop and self.all_operations() * self.operation_ns < SHORT_ITERATION
         self.groups = []
         self.reach = []
         self.member_of = [[] for _ in range(graph.count)]
@@ -99,6 +117,14 @@ cdef class Scheduler:
             self.visit(p)
         if fuse:
             self.merge_siblings()
+
+    cdef double all_operations(self):
+        """What the operations of the graph are, all in all."""
+        cdef double total = 0
+        cdef int p
+        for p in range(self.g.count):
+            total += self.g.flops[p] * self.g.elements[p]
+        return total
 
     cdef Group new_group(self, int p, int kind):
         cdef Group group = Group(len(self.groups), kind, self.g.space[p])
@@ -404,8 +430,10 @@ cdef class Scheduler:
 
     cdef double launch_of(self, int p, double count):
         """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of a few
-        values that others would compute `count` times, where kernels share launches."""
+        values that others would compute `count` times, where kernels share launches; a call in a short iteration."""
         cdef Graph g = self.g
+        if self.in_sequence and g.flops[p] >= COSTLY:
+            return CALL
         few = g.bytes[p] < self.cache_bytes and count >= OFTEN * g.elements[p]
         return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns
 
@@ -465,6 +493,8 @@ cdef class Scheduler:
             return U_SECOND_HERO
         if any(self.is_carried(p, self.user_of(e)) for e in edges):
             return U_OTHER_ITERATION
+        if group.kind == K_LOOP and self.computes_in_pieces(group):
+            return U_FEW_AT_ONCE
         if g.kind[p] != K_REDUCTION:
             if group.kind != K_LOOP:
                 return U_SECOND_HERO
@@ -482,6 +512,14 @@ cdef class Scheduler:
         if group.kind != K_LOOP:
             return U_SECOND_HERO
         return -1 if self.rows_fit(p) else U_ROWS
+
+    cdef bint computes_in_pieces(self, Group group):
+        """Whether a loop computes functions in pieces, which no epilogue does."""
+        cdef int n
+        for n in group.tags:
+            if self.g.in_pieces[n] and self.g.elements[n] >= PIECE:
+                return True
+        return False
 
     cdef bint needs_rows(self, Group group, int p):
         """Whether a full-space member of the group depends on p (through the kept space)."""
@@ -670,14 +708,15 @@ cdef class Scheduler:
         return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
 
 
-def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
+def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False, bint in_loop=False):
     """(groups, unfused edges): the FusionGroups in an order in which they can run, and the UnfusedEdges between them.
 
     `costs` are the Costs of the device, by default the usual ones. Without `fuse` every node is a group of its own. With
     `shared` small kernels will share launches (scheduling/launch_merging.py): kernels that do the same, like the updates
-    of an optimiser, are then left separate, since equal kernels are emitted and compiled once.
+    of an optimiser, are then left separate, since equal kernels are emitted and compiled once. `in_loop`: the graph is
+    the body of a loop.
     """
-    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared)
+    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared, in_loop)
     cdef Group group
     alive = [group for group in s.groups if group.alive]
     makers = {}  # node -> the group that writes it

@@ -103,14 +103,6 @@ cdef extern from *:
         }
     }
 
-    /* Changes the sign of the imaginary part of `count` complex numbers. */
-    static void rx_conjugate(int part, void* numbers, int64_t count) {
-        for (int64_t n = 0; n < count; ++n) {
-            if (part == 4) ((float*)numbers)[2 * n + 1] = -((float*)numbers)[2 * n + 1];
-            else ((double*)numbers)[2 * n + 1] = -((double*)numbers)[2 * n + 1];
-        }
-    }
-
     static double rx_real(int part, const void* number) {
         return part == 4 ? (double)*(const float*)number : *(const double*)number;
     }
@@ -208,7 +200,6 @@ cdef extern from *:
     void rx_transpose_square(int, void*, int64_t) nogil
     bint rx_finite(int, const void*, int64_t) nogil
     void rx_fill_nan(int, int, void*, int64_t) nogil
-    void rx_conjugate(int, void*, int64_t) nogil
     double rx_real(int, const void*) nogil
     void rx_eigenvectors_float(const float*, const float*, int64_t, float*) nogil
     void rx_eigenvectors_double(const double*, const double*, int64_t, double*) nogil
@@ -365,7 +356,7 @@ cdef bint triangle_finite(Call* c, const char* a) noexcept nogil:
         row = a + i * n * c.size
         if not rx_finite(c.part, row + i * c.size, 1):
             return False
-        if c.flag[1] == b"U":  # the lower triangle by rows
+        if c.flag[1] == b"L":
             if not rx_finite(c.part, row, i * parts):
                 return False
         elif not rx_finite(c.part, row + (i + 1) * c.size, (n - i - 1) * parts):
@@ -374,14 +365,15 @@ cdef bint triangle_finite(Call* c, const char* a) noexcept nogil:
 
 
 cdef int hermitian_eigen(Call* c, char** p, char* work) noexcept nogil:
-    """a -> vectors, values, info. Flags: whether there are vectors, LAPACK's triangle. Vectors that are not asked for
-    are 0. The eigenvectors of transpose(a) = conj(a) are those of a, conjugated."""
+    """a -> vectors, values, info. Flags: whether there are vectors, which triangle is read. Vectors that are not asked
+    for are 0. The matrix is transposed first although transpose(a) has the same eigenvalues: an eigenvector may have
+    either sign, and LAPACK's choice for a itself is the one that programs know from JAX, NumPy and PyTorch."""
     cdef int32_t info = 0
     cdef int64_t count = <int64_t> c.n * c.n
     if not triangle_finite(c, p[0]):
         info = 1
     else:
-        memcpy(p[1], p[0], count * c.size)
+        rx_transpose(c.size, p[0], c.n, c.n, p[1])
         if c.size == c.part:
             (<F11> c.routine)(
                 &c.flag[0], &c.flag[1], &c.n, p[1], &c.n, p[2], work + c.at[0], &c.lwork, work + c.at[2], &c.liwork,
@@ -396,8 +388,6 @@ cdef int hermitian_eigen(Call* c, char** p, char* work) noexcept nogil:
         rx_fill_nan(c.size, c.part, p[1], count)
         rx_fill_nan(c.part, c.part, p[2], c.n)
     elif c.flag[0] == b"V":
-        if c.size != c.part:
-            rx_conjugate(c.part, p[1], count)
         rx_transpose_square(c.size, p[1], c.n)
     if c.flag[0] == b"N":
         memset(p[1], 0, count * c.size)
@@ -406,35 +396,50 @@ cdef int hermitian_eigen(Call* c, char** p, char* work) noexcept nogil:
 
 
 cdef int singular_values(Call* c, char** p, char* work) noexcept nogil:
-    """a[m, n] -> a, s, u, vh, info. The flag: how much of u and vh. transpose(a) = transpose(vh) diag(s) transpose(u)
-    has the transposed factors in each other's places, so that nothing is moved."""
-    cdef int32_t info = 0
-    cdef int32_t rows = c.m if c.flag[0] == b"A" else min(c.m, c.n)  # of LAPACK's right factor
+    """a[m, n] -> a, s, u, vh, info. The flag: how much of u and vh. The factors of transpose(a) would need no
+    transposes, but a pair of singular vectors may have either sign, and LAPACK's choice for a itself is the one that
+    programs know from JAX, NumPy and PyTorch."""
+    cdef int32_t info = 0, mn = min(c.m, c.n)
+    cdef int32_t columns = c.m if c.flag[0] == b"A" else mn  # of u
+    cdef int32_t rows = c.n if c.flag[0] == b"A" else mn  # of vh
+    cdef char* u = p[3] if columns == c.m else work + c.at[4]
+    cdef char* vh = p[4] if rows == c.n else work + c.at[4]  # at most one of the two is not square
     if p[1] != work + c.missing[1]:
         memcpy(p[1], p[0], c.bytes[0])
     if not rx_finite(c.part, p[0], c.bytes[0] // c.part):
         info = 1
     else:
-        memcpy(work + c.at[0], p[0], c.bytes[0])
+        rx_transpose(c.size, p[0], c.m, c.n, work + c.at[0])
         if c.size == c.part:
             (<F14> c.routine)(
-                &c.flag[0], &c.n, &c.m, work + c.at[0], &c.n, p[2], p[4], &c.n, p[3], &rows, work + c.at[1], &c.lwork,
+                &c.flag[0], &c.m, &c.n, work + c.at[0], &c.m, p[2], u, &c.m, vh, &rows, work + c.at[1], &c.lwork,
                 work + c.at[3], &info,
             )
         else:
             (<F15> c.routine)(
-                &c.flag[0], &c.n, &c.m, work + c.at[0], &c.n, p[2], p[4], &c.n, p[3], &rows, work + c.at[1], &c.lwork,
+                &c.flag[0], &c.m, &c.n, work + c.at[0], &c.m, p[2], u, &c.m, vh, &rows, work + c.at[1], &c.lwork,
                 work + c.at[2], work + c.at[3], &info,
             )
     if info:
         rx_fill_nan(c.part, c.part, p[2], c.bytes[2] // c.part)
         rx_fill_nan(c.size, c.part, p[3], c.bytes[3] // c.size)
         rx_fill_nan(c.size, c.part, p[4], c.bytes[4] // c.size)
+    elif c.flag[0] != b"N":
+        from_columns(c.size, u, c.m, columns, p[3])
+        from_columns(c.size, vh, rows, c.n, p[4])
     if c.flag[0] == b"N":
         memset(p[3], 0, c.bytes[3])
         memset(p[4], 0, c.bytes[4])
     (<int32_t*> p[5])[0] = info
     return 0
+
+
+cdef void from_columns(int size, char* source, int64_t rows, int64_t columns, char* target) noexcept nogil:
+    """A matrix by rows, which LAPACK left by columns; a square one lies in its place."""
+    if source == target:
+        rx_transpose_square(size, target, rows)
+    else:
+        rx_transpose(size, source, columns, rows, target)
 
 
 cdef int eigen(Call* c, char** p, char* work) noexcept nogil:
@@ -642,18 +647,19 @@ cdef class Routine:
             c.at[2] = self.place(4 * c.liwork)
         elif kind == "gesdd":
             c.one = singular_values
-            n = c.m if c.flag[0] == b"A" else <int32_t> mn
+            n = c.n if c.flag[0] == b"A" else <int32_t> mn
             if is_real:
                 (<F14> c.routine)(
-                    &c.flag[0], &c.n, &c.m, none, &c.n, none, none, &c.n, none, &n, first, &c.lwork, none, &info
+                    &c.flag[0], &c.m, &c.n, none, &c.m, none, none, &c.m, none, &n, first, &c.lwork, none, &info
                 )
             else:
                 (<F15> c.routine)(
-                    &c.flag[0], &c.n, &c.m, none, &c.n, none, none, &c.n, none, &n, first, &c.lwork, real, none, &info
+                    &c.flag[0], &c.m, &c.n, none, &c.m, none, none, &c.m, none, &n, first, &c.lwork, real, none, &info
                 )
             c.at[0], c.at[1] = self.place(c.bytes[0]), self.elements(first)
             most = 7 * mn if c.flag[0] == b"N" else max(5 * mn * mn + 5 * mn, 2 * mx * mn + 2 * mn * mn + mn)
             c.at[2], c.at[3] = self.place(0 if is_real else most * c.part), self.place(8 * 4 * mn)
+            c.at[4] = self.place(length if c.flag[0] == b"S" and c.m != c.n else 0)
         elif kind == "geev":
             c.one = eigen
             if is_real:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from refxla_spec.module import Computation
 from refxla_spec.types import ELEMENT_TYPES
+from refxla_spec.vectorize import COMMUTATIVE
 
-_COMMUTATIVE = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
-
-def binary_opcode(computation: Computation) -> str | None:
+def commutative_opcode(computation: Computation) -> str | None:
     """The opcode of a computation of two parameters that is one commutative operation on them, or None."""
     root = computation.root
     operands = {o for o in root.operands if o.opcode == "parameter"}
-    is_one = root.opcode in _COMMUTATIVE and len(operands) == len(computation.parameters) == 2
+    is_one = root.opcode in COMMUTATIVE and len(operands) == len(computation.parameters) == 2
     return root.opcode if is_one else None
 
 
@@ -21,10 +20,10 @@ def combiners(computation: Computation) -> tuple[str | None, ...]:
     None."""
     root, count = computation.root, len(computation.parameters) // 2
     if root.opcode != "tuple":
-        return (binary_opcode(computation),)
+        return (commutative_opcode(computation),)
     pairs = zip(computation.parameters[:count], computation.parameters[count:], strict=True)
     return tuple(
-        part.opcode if part.opcode in _COMMUTATIVE and set(part.operands) == set(pair) else None
+        part.opcode if part.opcode in COMMUTATIVE and set(part.operands) == set(pair) else None
         for part, pair in zip(root.operands, pairs, strict=True)
     )
 

@@ -11,10 +11,11 @@ from enum import Enum
 
 from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import PRED
+from refxla_spec.vectorize import COMMUTATIVE
+
+from ..ir.op_table import MIRRORED
 
 MOST_CONDITIONS = 12  # that are looked at in all combinations
-_COMMUTATIVE = frozenset(("add", "multiply", "maximum", "minimum", "and", "or", "xor"))
-_SWAPPED = {"GT": "LT", "GE": "LE"}
 
 Term = Hashable
 
@@ -104,9 +105,9 @@ class _Evaluation:
                 logic = {"and": all(terms), "or": any(terms), "xor": terms[0] != terms[-1], "not": not terms[0]}
                 return logic[i.opcode]
         direction = i.attributes.get("direction")
-        if i.opcode == "compare" and direction in _SWAPPED:
-            terms, direction = terms[::-1], _SWAPPED[direction]
-        if i.opcode in _COMMUTATIVE or direction in ("EQ", "NE"):
+        if i.opcode == "compare" and direction in ("GT", "GE"):
+            terms, direction = terms[::-1], MIRRORED[direction]
+        if i.opcode in COMMUTATIVE or direction in ("EQ", "NE"):
             terms.sort(key=repr)
         if i.opcode == "compare" and direction == "NE":  # which is all that EQ is not
             return not self._decided(self._term(i, terms, "EQ"))

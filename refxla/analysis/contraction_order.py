@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from refxla_spec.module import Instruction
 
-from .accumulation import accumulator_types, binary_opcode
+from .accumulation import accumulator_types, commutative_opcode
 from .index_maps import cumulative
 
 ONE_CHAIN = 512  # terms up to which a sum is one chain
@@ -37,7 +37,7 @@ def segment_terms(terms: int, element_type: str) -> int:
 def cumulative_segment(window: Instruction) -> int:
     """The length of a segment of a reduce-window; 0 where it is no cumulative sum, or one chain."""
     direction = cumulative(window)
-    if direction is None or binary_opcode(window.to_apply) != "add":
+    if direction is None or commutative_opcode(window.to_apply) != "add":
         return 0
     (name,) = accumulator_types(window.to_apply)
     return segment_terms(window.operands[0].shape.dimensions[direction[0]], name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from refxla_spec.module import Instruction
 
-from ..ir.op_table import ELEMENTWISE, ROWS, is_slice_at
+from ..ir.op_table import ELEMENTWISE, class_of, is_slice_at
 
 
 def reads_where_it_writes(
@@ -40,5 +40,5 @@ def _keeps_places(i: Instruction, operand: Instruction) -> bool:
     """Whether an element is computed of the operand's element in the same place, counted row by row."""
     if i.opcode == "reshape":
         return True
-    is_elementwise = i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
+    is_elementwise = class_of(i) == ELEMENTWISE
     return is_elementwise and operand.shape.dimensions == i.shape.dimensions

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError
 from refxla_spec.module import Instruction, WindowDimension
 
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS
@@ -71,9 +71,12 @@ def has_elements(i: Instruction) -> bool:
 
 
 def require_elements(i: Instruction) -> None:
-    """Raises UnsupportedError for an operation whose elements cannot be computed one by one."""
+    """Raises CompilerError for an operation whose elements cannot be computed one by one."""
     if not has_elements(i):
-        raise UnsupportedError(f"{i.name}: {i.opcode} has no elementwise form; it must be the hero of its own kernel")
+        raise CompilerError(
+            f"{i.name}: {i.opcode} is in a kernel that cannot compute it, which is an error of refxla's; please report "
+            "it with the program, and try without=('fusion',)"
+        )
 
 
 def is_elementwise(i: Instruction) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from refxla_spec.module import Instruction
 
-from ..ir.op_table import ELEMENTWISE, ROWS, flops_of
+from ..ir.op_table import ELEMENTWISE, class_of, flops_of
 
 WINDOW = 100  # operations that a core looks at: entries of the schedulers of Zen 3 (64) to Golden Cove (97 and 70)
 BUSY = 4.0  # independent operations that keep a core busy: two units with 2 (integers) to 4 cycles (floats)
@@ -38,7 +38,7 @@ def _work(members: Sequence[Instruction]) -> tuple[float, float]:
     work = 0.0
     chains: dict[Instruction, float] = {}
     for i in members:
-        own = flops_of(i) if i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE and i.shape.size > 1 else 0.0
+        own = flops_of(i) if class_of(i) == ELEMENTWISE and i.shape.size > 1 else 0.0
         work += own
         chains[i] = own + max((chains.get(o, 0.0) for o in i.operands), default=0.0)
     return work, max(chains.values(), default=0.0)

@@ -11,7 +11,7 @@ from refxla_spec.ops.compare import is_total
 
 from ..ir.literals import is_splat
 from ..ir.op_table import ROWS
-from .accumulation import binary_opcode
+from .accumulation import commutative_opcode
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -92,4 +92,4 @@ def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bo
         return False
     dimensions = tuple(d for d in range(x.shape.rank) if d not in largest.attributes["dimensions"])
     same = tuple(spread.attributes.get("dimensions", ())) == dimensions
-    return same and binary_opcode(largest.attributes["to_apply"]) == "maximum"
+    return same and commutative_opcode(largest.attributes["to_apply"]) == "maximum"

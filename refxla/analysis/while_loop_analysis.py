@@ -8,7 +8,9 @@ import ml_dtypes
 import numpy as np
 from refxla_spec.module import Computation, Instruction, post_order
 
-_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
+from ..ir.op_table import MIRRORED
+
+_DIRECTIONS = ("LT", "LE", "GT", "GE", "NE")  # of the comparisons that end a counted loop
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,11 @@ def counter_of(loop: Instruction) -> Counter | None:
     test = loop.condition.root
     if test.opcode != "compare" or len(test.operands) != 2:
         return None
-    for (counted, limit), direction in ((test.operands, test.direction), (test.operands[::-1], _mirrored(test))):
+    mirrored = MIRRORED[test.direction]
+    for (counted, limit), direction in ((test.operands, test.direction), (test.operands[::-1], mirrored)):
         index = _element(loop.condition, counted)
         bound = _integer(loop, loop.condition, limit)
-        if index is None or bound is None or direction not in _MIRRORED:
+        if index is None or bound is None or direction not in _DIRECTIONS:
             continue
         start = _constant(loop.operands[0].operands[index])
         step = _step(loop, index)
@@ -122,10 +125,6 @@ def state_values(computation: Computation) -> dict[int, Instruction]:
 
 
 _INTEGER_OPERATIONS = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "negate": np.negative}
-
-
-def _mirrored(test: Instruction) -> str:
-    return _MIRRORED.get(test.direction, "")
 
 
 def _trip_count(start: int, step: int, limit: int, direction: str) -> int | None:

@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import frontends
+from ..analysis.cost_analysis import bytes_text
 from ..codegen.opencl_program import program
 from ..compiler.ahead_of_time import module_of
 from ..compiler.driver import Compiled, compile_module, optimized_module, plan_program
 from ..compiler.executable_file import SavedExecutable, is_executable, pack, unpack
-from ..compiler.explanation import bytes_text
 from ..compiler.options import REFERENCE, Options
 from ..frontends.stablehlo import to_stablehlo
 from ..ir import proto

@@ -13,8 +13,9 @@ from html import escape
 from refxla_spec.errors import plural
 from refxla_spec.module import Instruction
 
+from ..analysis.cost_analysis import Cost, bytes_text
 from ..codegen.merged_kernel_emitter import body_text
-from ..compiler.explanation import GLOSSARY, Cost, Explanation, bytes_text, terms_of
+from ..compiler.explanation import GLOSSARY, Explanation, terms_of
 from ..ir.plan import Argument, Fusion
 
 CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text

@@ -20,16 +20,13 @@ from ..analysis import sign_analysis
 from ..analysis.access_patterns import Access, AccessPattern, Record, Store
 from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Index, linearize
-from ..analysis.index_maps import MAX_LITERALS, Indices, is_elementwise
+from ..analysis.index_maps import Indices
 from ..device.description import Target
 from ..ir.plan import Fusion
 from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of
-
-__all__ = ["MAX_LITERALS", "Access", "ElementalIrEmitter", "Store", "is_elementwise", "type_name"]
-
 
 LANES = 16  # elements from which on it matters that a loop becomes a vector's
 

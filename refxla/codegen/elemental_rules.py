@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from math import prod
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError
 from refxla_spec.module import Computation, Instruction, Window
 
 from ..analysis import index_maps
-from ..analysis.accumulation import accumulator_types, binary_opcode, combiners, contraction_type, result_types
+from ..analysis.accumulation import accumulator_types, combiners, contraction_type, result_types
 from ..analysis.contraction_order import cumulative_segment, segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
@@ -27,10 +27,9 @@ from . import scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of, c_of_condition, c_of_conditions
+from .sums import ElementSum, empty_sum
 
-__all__ = ["accumulator_types", "binary_opcode", "combine", "cumulative", "rounded", "rule", "type_name"]
-
-UNROLLED = 32  # iterations of the loops inside an element, up to which they are written out
+UNROLLED = 32  # iterations of the loops inside an element, up to which they are unrolled
 
 
 _Rule = Callable[[ElementBuilder, Instruction, Indices, Block], Rule]
@@ -44,7 +43,7 @@ def _enter(rule: _Rule) -> _Rule:
 
 
 def rule(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
-    """The rule of an instruction for the element at these indices. Raises UnsupportedError if it has none."""
+    """The rule of an instruction for the element at these indices. Raises CompilerError if it has none."""
     source = index_maps.SOURCES.get(i.opcode)
     if source is not None:
         return _one(i.operands[0], source(i, indices))
@@ -73,7 +72,7 @@ def _constant(e: ElementBuilder, i: Instruction, indices: Indices, block: Block)
     if is_splat(values):
         return e.literal(name, flat[0], block)
     if flat.size > MAX_LITERALS:
-        raise UnsupportedError(f"constant {i.name} of {flat.size} elements is no input of its kernel; make it one")
+        raise CompilerError(f"constant {i.name} of {flat.size} elements is no input of its kernel; make it one")
     position = linearize(indices, i.shape.dimensions)
     if position.is_constant:
         return e.literal(name, flat[position.low], block)
@@ -201,9 +200,6 @@ def _tuple(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) ->
     return tuple(values)
 
 
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
-
-
 @_enter
 def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
@@ -220,7 +216,8 @@ def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block:
         else:
             text = f"(double2)({', '.join(f'as_double({v})' for v in values)})"
         return e.assign(result, text, block)
-    narrow, wide = (_UNSIGNED[max(8, bits)] for bits in sorted((from_bits, to_bits)))  # a byte for a few bits
+    # A few bits take a byte.
+    narrow, wide = (scalar.UNSIGNED_OF_BITS[max(8, bits)] for bits in sorted((from_bits, to_bits)))
     raw = e.names.fresh("b")
     if from_bits > to_bits:  # the new minor dimension counts the parts, the least significant first
         part = indices[-1] * to_bits
@@ -257,67 +254,13 @@ def converted(e: ElementBuilder, value: str, source: str, result: str, block: Bl
     return e.assign(result, scalar.expression("convert", (source,), result, (value,)), block)
 
 
-def empty_sum(name: str) -> str:
-    """The sum of no terms, which leaves all bits of what it is added to; of a floating-point or complex type."""
-    return scalar.literal(name, complex(-0.0, -0.0) if name[0] == "c" else -0.0)
-
-
-def multiply_add(name: str, total: str, a: str, b: str) -> str:
-    """The C expression of total + a * b in the accumulation type `name`: one fma, or a wrapping product and sum."""
-    if name in ("f32", "f64"):
-        return f"RX_FMA_{name.upper()}({a}, {b}, {total})"
-    if name in ("c64", "c128"):
-        part = "F32" if name == "c64" else "F64"
-        real = f"RX_FMA_{part}(-{a}.y, {b}.y, RX_FMA_{part}({a}.x, {b}.x, {total}.x))"
-        imag = f"RX_FMA_{part}({a}.y, {b}.x, RX_FMA_{part}({a}.x, {b}.y, {total}.y))"
-        return f"({scalar.register_type(name)})({real}, {imag})"
-    if name == "pred":
-        return f"({total} | ({a} & {b}))"
-    wide = "ulong" if name in ("s64", "u64") else "uint"
-    return scalar.low_bits(name, f"(({wide}){total} + ({wide}){a} * ({wide}){b})")
-
-
-class _Sum:
-    """A sum in the accumulation type `name`, in the order of contraction_order.py: segments of so many terms (0: one
-    chain), of which each chain begins at `zero`; `start` is what they are added to."""
-
-    def __init__(self, e: ElementBuilder, name: str, segment: int, start: str, zero: str, block: Block) -> None:
-        self.e, self.name, self.segment, self.zero = e, name, segment, zero
-        self.chain = e.assign(name, zero if segment else start, block, changes=True)
-        if segment:
-            self.total = e.assign(name, start, block, changes=True)
-            self.open = e.names.fresh("segment")
-            block.line(f"int {self.open} = 0;")
-
-    def begin(self, k: Index, block: Block) -> None:
-        """Emits what begins a new segment where term number k is the first of one."""
-        if self.segment:
-            number = f"(({c_of(k)}) >> {self.segment.bit_length() - 1})"
-            with block.scope(f"if ({number} != {self.open})"):
-                block.line(f"{self.total} = {self._whole()};")
-                block.line(f"{self.chain} = {self.zero};")
-                block.line(f"{self.open} = {number};")
-
-    def add(self, k: Index, a: str, b: str, block: Block) -> None:
-        """Emits what adds a * b, which is term number k."""
-        self.begin(k, block)
-        block.line(f"{self.chain} = {multiply_add(self.name, self.chain, a, b)};")
-
-    def value(self, block: Block) -> str:
-        """The C variable of the sum, when all terms have been added."""
-        return self.e.assign(self.name, self._whole(), block) if self.segment else self.chain
-
-    def _whole(self) -> str:
-        return scalar.expression("add", (self.name, self.name), self.name, (self.total, self.chain))
-
-
 @_enter
 def _dot(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     lhs, rhs = i.operands
     name = contraction_type(type_name(i))
     sizes = index_maps.dot_terms(i)
     zero = scalar.literal(name, 0)
-    total = _Sum(e, name, segment_terms(prod(sizes), name), zero, zero, block)
+    total = ElementSum(e, name, segment_terms(prod(sizes), name), zero, zero, block)
     short = prod(sizes) <= UNROLLED
     with ExitStack() as scopes:
         terms = []
@@ -339,7 +282,7 @@ def _convolution(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     name = contraction_type(type_name(i))
     counts = index_maps.convolution_terms(i)
     zero = scalar.literal(name, 0)
-    total = _Sum(e, name, segment_terms(prod(counts), name), zero, zero, block)
+    total = ElementSum(e, name, segment_terms(prod(counts), name), zero, zero, block)
     with ExitStack() as scopes:
         placing = [indices[d] for d in n.output_spatial]
         sizes = [lhs.shape.dimensions[d] for d in n.input_spatial]
@@ -396,7 +339,7 @@ def _reduce_window(e: ElementBuilder, i: Instruction, indices: Indices, block: B
     sums = []
     for init, name in zip(inits, types, strict=True):
         start = converted(e, (yield init, ()), type_name(init), name, block)
-        sums.append(_Sum(e, name, segment, start, empty_sum(name) if segment else "", block))
+        sums.append(ElementSum(e, name, segment, start, empty_sum(name) if segment else "", block))
     chains = [s.chain for s in sums]
     running = cumulative(i)
     with ExitStack() as scopes:

@@ -8,7 +8,7 @@ from refxla_spec.module import Instruction
 
 from ..ir.plan import Argument, Fusion
 from . import scalar
-from .elemental_rules import type_name
+from .element_builder import type_name
 
 
 def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:

@@ -9,6 +9,8 @@ devices the OpenCL builtins are the primitives; each of those used here is corre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..device.description import Target
 
 # name -> (arity, clang's builtin without its f32 suffix "f", OpenCL's builtin)
@@ -26,6 +28,9 @@ _FLOAT_PRIMITIVES = {
 # clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
 BARE = "-D_OPENCL_H_"
 GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
+# RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that has counted
+# there, can be read after it.
+_ARRIVE = "#define RX_ARRIVE(p) {}"
 
 
 def build_options(target: Target) -> tuple[str, ...]:
@@ -37,78 +42,89 @@ def build_options(target: Target) -> tuple[str, ...]:
 
 def primitives(target: Target) -> str:
     """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
-    lines = ["#pragma OPENCL FP_CONTRACT OFF"]
+    lines = ["#pragma OPENCL FP_CONTRACT OFF", *_of_target(target), *_float_primitives(target), *_prefetches(target)]
+    lines += _clang_primitives() if target.clang else _opencl_primitives()
+    lines += _complex_parts(target)
+    return "\n".join(lines) + "\n"
+
+
+def _of_target(target: Target) -> Iterator[str]:
+    """What the prelude asks of a target."""
     if target.bare:
-        lines.append(GET_GLOBAL_ID)
+        yield GET_GLOBAL_ID
     if target.features:
-        lines.append(f'#define RX_WIDE __attribute__((target("{target.features}")))')
+        yield f'#define RX_WIDE __attribute__((target("{target.features}")))'
     if target.has_vnni:
-        lines.append("#define RX_VNNI")
+        yield "#define RX_VNNI"
     if target.slow_subnormals:
-        lines.append("#define RX_SLOW_SUBNORMALS")
+        yield "#define RX_SLOW_SUBNORMALS"
     if target.fp64:
-        lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
+        yield "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
+
+
+def _float_primitives(target: Target) -> Iterator[str]:
+    """RX_FMA_F32(a, b, c) and the like."""
     for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():
         parameters = ", ".join("abc"[:arity])
-        for suffix, bits in (("f", 32), ("", 64)):
-            if bits == 64 and not target.fp64:
-                continue
+        for suffix, bits in (("f", 32), ("", 64)) if target.fp64 else (("f", 32),):
             function = clang + suffix if target.clang else opencl
-            lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
-    # RX_PREFETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
-    # RX_PREFETCH_FOR_WRITE(p) does so for one that will be written.
+            yield f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})"
+
+
+def _prefetches(target: Target) -> Iterator[str]:
+    """RX_PREFETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
+    RX_PREFETCH_FOR_WRITE(p) does so for one that will be written."""
     for name, written in (("RX_PREFETCH", 0), ("RX_PREFETCH_FOR_WRITE", 1)):
         fetch = f"__builtin_prefetch((const void*)(size_t)(p), {written}, 2)"
-        lines.append(f"#define {name}(p) {fetch if target.clang and target.kind == 'cpu' else ''}".rstrip())
-    # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that
-    # has counted there, can be read after it.
-    if target.clang:
-        lines.append("#define RX_ARRIVE(p) __atomic_fetch_add((p), 1, __ATOMIC_ACQ_REL)")
-    else:
-        lines += [
-            "static inline int rx_arrive(volatile __global int* p) {",
-            "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
-            "    int before = atomic_inc(p);",
-            "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
-            "    return before;",
-            "}",
-            "#define RX_ARRIVE(p) rx_arrive(p)",
-        ]
-    if target.clang:
+        yield f"#define {name}(p) {fetch if target.clang and target.kind == 'cpu' else ''}".rstrip()
+
+
+def _clang_primitives() -> tuple[str, ...]:
+    return (
+        _ARRIVE.format("__atomic_fetch_add((p), 1, __ATOMIC_ACQ_REL)"),
         # A function that is called, so that it is compiled once; one that is compiled as it stands, because it takes
         # less than optimising it would, and one that is inlined even there; and what has others see what was written
         # past the caches.
-        lines += [
-            "#define RX_NOINLINE __attribute__((noinline))",
-            "#define RX_UNOPTIMIZED __attribute__((noinline, optnone))",
-            "#define RX_INLINE __attribute__((always_inline))",
-            "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
-            "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
-            "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",
-            "#define RX_HALVES",  # the processor converts vectors of f16
-            "#endif",
-            "#if __has_builtin(__builtin_elementwise_fma)",
-            "#define RX_FMA_LANES(a, b, c) __builtin_elementwise_fma(a, b, c)",
-            "#endif",
-        ]
+        "#define RX_NOINLINE __attribute__((noinline))",
+        "#define RX_UNOPTIMIZED __attribute__((noinline, optnone))",
+        "#define RX_INLINE __attribute__((always_inline))",
+        "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
+        "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
+        "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",
+        "#define RX_HALVES",  # the processor converts vectors of f16
+        "#endif",
+        "#if __has_builtin(__builtin_elementwise_fma)",
+        "#define RX_FMA_LANES(a, b, c) __builtin_elementwise_fma(a, b, c)",
+        "#endif",
         # clang's clz is undefined at 0, where HLO says: the width.
-        lines += [
-            "#define RX_POPCOUNT_U32(a) ((uint)__builtin_popcount(a))",
-            "#define RX_POPCOUNT_U64(a) ((ulong)__builtin_popcountl(a))",
-            "#define RX_CLZ_U32(a) ((a) == 0u ? 32u : (uint)__builtin_clz(a))",
-            "#define RX_CLZ_U64(a) ((a) == 0ul ? 64ul : (ulong)__builtin_clzl(a))",
-        ]
-    else:
-        lines += [f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)]
-        lines += [f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)]
-        lines.append("#define RX_IS_CONSTANT(a) 0")
-    if target.clang and target.kind == "cpu":
-        # A complex number in memory by its parts: clang makes no vectors of loops that load vectors.
-        lines += [
+        "#define RX_POPCOUNT_U32(a) ((uint)__builtin_popcount(a))",
+        "#define RX_POPCOUNT_U64(a) ((ulong)__builtin_popcountl(a))",
+        "#define RX_CLZ_U32(a) ((a) == 0u ? 32u : (uint)__builtin_clz(a))",
+        "#define RX_CLZ_U64(a) ((a) == 0ul ? 64ul : (ulong)__builtin_clzl(a))",
+    )
+
+
+def _opencl_primitives() -> tuple[str, ...]:
+    return (
+        "static inline int rx_arrive(volatile __global int* p) {",
+        "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
+        "    int before = atomic_inc(p);",
+        "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
+        "    return before;",
+        "}",
+        _ARRIVE.format("rx_arrive(p)"),
+        *(f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)),
+        *(f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)),
+        "#define RX_IS_CONSTANT(a) 0",
+    )
+
+
+def _complex_parts(target: Target) -> tuple[str, ...]:
+    """How loops load and store a complex number."""
+    if target.clang and target.kind == "cpu":  # by its parts: clang makes no vectors of loops that load vectors
+        return (
             "#define RX_PART(place, n) (((__typeof__((place).x)*)&(place))[n])",
             "#define RX_LOAD_PARTS(type, place) ((type)(RX_PART(place, 0), RX_PART(place, 1)))",
             "#define RX_STORE_PARTS(place, z) (RX_PART(place, 0) = (z).x, RX_PART(place, 1) = (z).y)",
-        ]
-    else:
-        lines += ["#define RX_LOAD_PARTS(type, place) (place)", "#define RX_STORE_PARTS(place, z) ((place) = (z))"]
-    return "\n".join(lines) + "\n"
+        )
+    return ("#define RX_LOAD_PARTS(type, place) (place)", "#define RX_STORE_PARTS(place, z) ((place) = (z))")

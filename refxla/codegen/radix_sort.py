@@ -23,7 +23,7 @@ from refxla_spec.sorting import SortKey
 from ..ir.plan import Argument, Kernel
 from . import scalar
 from .c_block import Block
-from .elemental_rules import type_name
+from .element_builder import type_name
 from .sort_rows import SortRows
 
 SHORTEST = 16  # elements for each pass: shorter rows are sorted by merging
@@ -33,8 +33,6 @@ MAX_CHUNKS = 64
 MAX_PASSES = 16
 
 Digits = Sequence[tuple["Key", int]]  # (key, number of the digit), as many as passes
-
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 class Key:
@@ -54,7 +52,7 @@ class Key:
     @property
     def ctype(self) -> str:
         """The C type of a key."""
-        return _UNSIGNED[self.bits]
+        return scalar.UNSIGNED_OF_BITS[self.bits]
 
     @property
     def digits(self) -> list[tuple[Key, int]]:

@@ -22,11 +22,13 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.ops.compare import is_total
 from refxla_spec.types import ELEMENT_TYPES
 
+from ..ir.op_table import MIRRORED
 from . import prelude
 
 _SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
 _UNSIGNED = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _INTEGER = _SIGNED | _UNSIGNED
+UNSIGNED_OF_BITS = {int(name[1:]): c_type for name, c_type in _UNSIGNED.items()}
 _SMALL = {"s1": "s8", "s2": "s8", "s4": "s8", "u1": "u8", "u2": "u8", "u4": "u8"}  # and what they are computed in
 _EIGHT_BITS = (
     "f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f6e2m3fn",
@@ -45,7 +47,6 @@ _PRED_INFIX = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&", "and
 _BITWISE = {"and", "or", "xor", "not"}
 # Forms of operations of which the last operand is a constant, or the first (analysis/sign_analysis.py).
 _BY_CONSTANT, _OF_CONSTANT = "-by-constant", "-of-constant"
-_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 # Operations that are one primitive of the target.
 _PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
@@ -157,7 +158,7 @@ def _expression(opcode: str, operand_types: Names, result_type: str, args: Names
     if opcode.endswith(_OF_CONSTANT):
         opcode, args = opcode.replace(_OF_CONSTANT, _BY_CONSTANT), args[::-1]
         if "direction" in attributes:
-            attributes = {**attributes, "direction": _MIRRORED[attributes["direction"]]}
+            attributes = {**attributes, "direction": MIRRORED[attributes["direction"]]}
     rule = _RULES.get(opcode)
     if rule:
         return rule(operand_types, result_type, args, attributes)

@@ -21,19 +21,19 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
 from ..analysis.access_patterns import AccessPattern
+from ..analysis.accumulation import accumulator_types
 from ..analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..device.description import Target
 from ..ir.plan import Argument, Fusion, Kernel
-from . import scalar
+from . import scalar, work_items
 from .c_block import Block
-from .elemental_ir_emitter import ElementalIrEmitter, type_name
-from .elemental_rules import accumulator_types
+from .element_builder import type_name
+from .elemental_ir_emitter import ElementalIrEmitter
 from .elemental_rules import combine as combine_in_f32
 from .index_printer import c_of
 from .kernel_arguments import hero_of, input_argument, output_argument
 
 LITTLE = 16384  # updates that are not worth a second item
-CHUNK = 16384  # elements that an item converts
 SHORTEST = 16  # elements of a cache line of f32
 SHORT = 64  # elements of a block's part, below which blocks are not parted
 LONG = 32  # elements of a block that are worth going through all indices once in each item
@@ -91,7 +91,7 @@ def _apart(
     fusion: Fusion, target: Target, walk: ScatterWalk, operand: Instruction, output: Instruction, combining: Combining
 ) -> tuple[Kernel, ...]:
     """Sums of halves stay in f32 until all are there: a kernel before the scatter and one after it convert."""
-    size, chunk = operand.shape.size, 1 if target.kind == "gpu" else CHUNK
+    size, chunk = operand.shape.size, 1 if target.kind == "gpu" else work_items.ELEMENTS
     items = -(-size // chunk)
     sums = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
     name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})

@@ -13,7 +13,8 @@ from ..device.description import Target
 from ..ir.plan import Argument, Fusion
 from . import scalar
 from .c_block import Block
-from .elemental_ir_emitter import ElementalIrEmitter, type_name
+from .element_builder import type_name
+from .elemental_ir_emitter import ElementalIrEmitter
 from .index_printer import c_of
 from .kernel_arguments import input_argument, output_argument
 

@@ -38,7 +38,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         if any(str(problem).startswith(f"{i.name}: ") for i in fusion.instructions):
             raise
         i = fusion.hero or fusion.outputs[0]
-        raise UnsupportedError(f"{i.name}: {i.opcode}: {problem}") from None
+        raise type(problem)(f"{i.name}: {i.opcode}: {problem}") from None
 
 
 def with_source_location(problem: UnsupportedError, module: Module) -> Error:
@@ -48,7 +48,5 @@ def with_source_location(problem: UnsupportedError, module: Module) -> Error:
     places = [i.position for i in module.instructions() if i.name == name and i.position is not None]
     if len(places) == 1 and module.source is not None:
         place = places[0]
-        problem = UnsupportedError(
-            f"line {place.line}, column {place.column}: {problem}\n{excerpt(module.source, place)}"
-        )
+        problem = type(problem)(f"line {place.line}, column {place.column}: {problem}\n{excerpt(module.source, place)}")
     return in_file(problem, module.file)

@@ -18,10 +18,10 @@ from refxla_spec.errors import plural
 
 from .._core.array import Array
 from .._core.launch import STEPS
-from ..analysis.cost_analysis import bytes_text
+from ..analysis.cost_analysis import bytes_text, fusion_cost
 from ..ir.plan import Kernel, LibraryCall, Plan, all_steps
 from ..runtime.executable import Executable
-from .explanation import Explanation, fusion_cost
+from .explanation import Explanation
 
 MOST_EVENTS = 1 << 20  # steps of a call that are noted
 LEAST_CALLS = 3

@@ -14,8 +14,9 @@ from ..ir.plan import Kernel
 from ..passes import winograd_convolution as tiles
 from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
 from ..scheduling.kernel_deduplication import KernelDeduplicator
-from ..scheduling.launch_merging import Merging
+from ..scheduling.launch_costs import Merging
 from ..scheduling.scheduler import PlanningResult, make_plan
+from ..scheduling.scheduling_options import SchedulingOptions
 from .diagnostics import check_values, emit, with_source_location
 
 
@@ -40,8 +41,8 @@ def plan_module(
         group = group_size(target) if target.kind == "gpu" else 0
         merging = Merging(units, target.persistent, group, target.handover)
         emitter = KernelDeduplicator(partial(emit, target=target))
-        tiled_fusion = TILED_FUSION not in without
-        planned = make_plan(optimized, emitter, target.costs, fuse, merging, on_kernel, tiled_fusion)
+        options = SchedulingOptions(target.costs, fuse, TILED_FUSION not in without, merging)
+        planned = make_plan(optimized, emitter, options, on_kernel)
         planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:

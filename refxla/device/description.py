@@ -12,14 +12,13 @@ LINE = 64  # bytes of a line of a cache
 
 @dataclass(frozen=True)
 class Caches:
-    """The bytes that stay in the caches of a device: of one core's nearest (`first`), of all that is a core's own
-    (`second`), and of what the cores share (`last`). Thresholds in the compiler are parts of these. Nothing measures
+    """The bytes that stay in the caches of a device. Thresholds in the compiler are parts of these. Nothing measures
     them: they are those of the machine that the rates of Costs were fitted to.
     """
 
-    first: int = 1 << 15
-    second: int = 1 << 20
-    last: int = 1 << 25
+    first: int = 1 << 15  # of one core's nearest
+    second: int = 1 << 20  # of all that is a core's own
+    last: int = 1 << 25  # of what the cores share
 
 
 @dataclass(frozen=True)
@@ -100,48 +99,44 @@ class Costs:
 
 @dataclass(frozen=True)
 class Target:
-    """One kind of device, as far as code generation cares.
+    """One kind of device, as far as code generation cares, and what was asked of compilation for it. The defaults of a
+    GPU's are what almost every GPU has."""
 
-    `kind` is "cpu" or "gpu"; `clang` says that its OpenCL compiler is a clang whose builtins are inlined;
-    `vector_bytes` is the width of a vector register; `compute_units` counts cores or multiprocessors; `fp64` and
-    `fp16` say which of OpenCL's optional types exist; `max_vector` is the widest explicit vector (in elements) that is
-    safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
-    the words of clang's attribute `target`; "" where there are none. `tile_configurations` says how
-    matrix products are cut, by their signatures (tile_configurations.py), where that was found by measuring.
-    `bare` says that programs compile with the option BARE (codegen/primitives.py), which saves time.
-    `slow_subnormals` says that products which are subnormal take far longer than others. `persistent` says that
-    work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
-    in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
-    which takes a device that uses the host's memory as it is (ir/library_calls.py). `offsets` says that kernels are
-    given memory objects, and where in them each array begins: they do not reach the host's memory. `costs` are its
-    rates, as measured.
-
-    Of a GPU, `sub_group` is the number of work items that run in lockstep, neighbours in a work-group; `group_size` the
-    most items of a work-group, and `local_bytes` the most local memory that it may have. `handover` says that its items
-    see after a barrier what others wrote to global memory before it, as OpenCL has it; merged kernels rest on that. The
-    defaults are what almost every GPU has. Code for CPUs has no work-groups.
-    """
-
-    kind: str
-    clang: bool
-    vector_bytes: int
-    compute_units: int
-    fp64: bool
+    kind: str  # "cpu" or "gpu"
+    clang: bool  # its OpenCL compiler is a clang whose builtins are inlined
+    vector_bytes: int  # of a vector register
+    compute_units: int  # cores or multiprocessors
+    fp64: bool  # OpenCL's optional types
     fp16: bool
-    max_vector: int
-    bare: bool = False
-    slow_subnormals: bool = False
+    max_vector: int  # elements of the widest explicit vector that is safe to write
+
+    # The compiler.
+    bare: bool = False  # programs compile with the option BARE (codegen/primitives.py), which saves time
+    slow_subnormals: bool = False  # products that are subnormal take longer than others
+    # Of the processor, what the compiler uses only where a function asks for it (Kernel.wide_vectors), in the words of
+    # clang's attribute `target`; "" where there is nothing:
     features: str = ""
-    persistent: bool = False
-    winograd: bool = False
-    library_calls: bool = False
-    costs: Costs = Costs()
-    sub_group: int = 32
-    group_size: int = 256
-    local_bytes: int = 32768
-    handover: bool = True
+
+    # Execution.
+    persistent: bool = False  # work items can go through phases together (scheduling/persistent_kernel.py)
+    # Kernels are given memory objects, and where in them each array begins: they do not reach the host's memory.
     offsets: bool = False
+    costs: Costs = Costs()  # the rates, as measured
+
+    # What was asked for.
+    winograd: bool = False  # convolutions may be computed in tiles (passes/winograd_convolution.py)
+    # Linear algebra is left to LAPACK, which takes a device that uses the host's memory as it is (ir/library_calls.py).
+    library_calls: bool = False
+    # How matrix products are cut, by their signatures (tile_configurations.py), where that was found by measuring:
     tile_configurations: Mapping[str, TileConfiguration] = field(default_factory=dict, compare=False, repr=False)
+
+    # Of a GPU. Code for CPUs has no work-groups.
+    sub_group: int = 32  # work items that run in lockstep, neighbours in a work-group
+    group_size: int = 256  # the most items of a work-group
+    local_bytes: int = 32768  # the most local memory of a work-group
+    # Its items see after a barrier what others wrote to global memory before it, as OpenCL has it; merged kernels rest
+    # on that.
+    handover: bool = True
 
     @property
     def caches(self) -> Caches:

@@ -174,7 +174,7 @@ def _hermitian_eigen(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
         mode, lower = "V", (i.backend_config or "1").strip('"').split(",")[0].strip() != "0"
     else:
         mode, lower = letter(i, "mode", "V"), letter(i, "uplo", "L") == "L"
-    return LibraryRoutine("syevd", (n, n, n), mode + ("U" if lower else "L"), _scale(shapes[0]) * 9 * n**3, 3)
+    return LibraryRoutine("syevd", (n, n, n), mode + ("L" if lower else "U"), _scale(shapes[0]) * 9 * n**3, 3)
 
 
 def _singular_values(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:

@@ -13,6 +13,7 @@ from typing import Any
 
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
+from refxla_spec.vectorize import COMMUTATIVE
 
 from .library_calls import library_call
 from .library_calls import work as library_work
@@ -50,55 +51,55 @@ def _never(i: Instruction) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """What the compiler knows about one operation.
-
-    `op_class` is one of the classes above. `flops`: rough cost of one element of the result in units of one vectorised
-    addition of f32 (of a hero: of one combined element); `flops_of` has that of an instruction's type. `commutative`,
-    `associative`: of the exact operation on integers and pred; for floats associativity does not hold and is never
-    used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter evaluates producers
-    element by element; `fuses_users`: whether its result can feed elementwise users in the same kernel. `emitter` is
-    the module of `codegen` that writes it, "" for one that a loop kernel computes; `gpu_emitter` that for GPUs, ""
-    where it is the same; `by_element`: whether a loop kernel can compute its elements one by one. `access(instruction,
-    number)` says how the emitter reads that operand; `work(instruction)` counts its operations; `in_place(instruction)`
-    says how many of its first operands it overwrites if nothing else reads them. `costly`: an element takes long to
-    compute again. `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and
-    blocks can be chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion. `has_below`: the
-    prelude has a cheaper form of it, rx_<opcode>_below_<type>, for operands that are not above 0
-    (analysis/sign_analysis.py). `in_pieces`: of real numbers it has a cheaper form for moderate operands, which a CPU
-    chooses for many elements at once (codegen/loops/fast_path_math.py). `constant_role`: what a constant operand is (as
-    in the sign analysis). Of an integer operation a "divisor", "modulus", "shift" or "factor": C's operator is written
-    where it is defined for that constant. Of floats a "modulus", of which the remainder may need no loop; a "bound" of
-    a maximum or minimum, or "bounds" of a clamp, which is then one selection; a "threshold" of a comparison.
-
-    `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
-    type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
-    own, in _core/shapes.pyx. `takes` are the kinds of element types that such a family's operation takes.
-    """
+    """What the compiler knows about one operation."""
 
     opcode: str
-    op_class: str
+    op_class: str  # one of the classes above
+
+    # Arithmetic. `flops` is the rough cost of one element of the result, in vectorized additions of f32 (of a hero: of
+    # one combined element); `flops_of` has that of an instruction's type. `work(instruction)` counts the elements that
+    # are computed, or the terms that are combined.
     flops: float = 1.0
-    commutative: bool = False
-    associative: bool = False
-    kind: str = ""
-    fuses_operands: bool = False
-    fuses_users: bool = False
+    commutative: bool = False  # the exact operation on integers and pred is
+    associative: bool = False  # likewise: for floats it does not hold, and is never used
+    work: Callable[[Instruction], int] = _elements
+    costly: bool = False  # an element takes long to compute again
+    invariant: bool = False  # worth moving out of a loop, whatever its cost for one element
+
+    # Shapes. `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the
+    # operand's type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a
+    # rule of its own, in _core/shapes.pyx. `takes` are the kinds of element types that operations of a family take.
     shape: str = ""
     takes: str = ""
-    emitter: str = ""
-    gpu_emitter: str = ""
-    by_element: bool = False
+
+    # Fusion. `access(instruction, number)` says how the emitter reads that operand: one of the accesses above.
+    kind: str = ""  # the emitter of a hero (plan.Fusion.kind)
+    fuses_operands: bool = False  # a hero's emitter evaluates producers element by element
+    fuses_users: bool = False  # a hero's result can feed elementwise users in the same kernel
     access: Callable[[Instruction, int], str] = _in_memory
-    work: Callable[[Instruction], int] = _elements
+    # How many of the first operands it overwrites, if nothing else reads them:
     in_place: Callable[[Instruction], int] = _never
-    costly: bool = False
-    invariant: bool = False
-    tunable: bool = False
-    tileable: bool = False
+    tileable: bool = False  # its fusions can be parts of a tiled fusion
+
+    # Emitters, as modules of `codegen`.
+    emitter: str = ""  # "": a loop kernel computes it
+    gpu_emitter: str = ""  # "": the same on GPUs
+    by_element: bool = False  # a loop kernel, too, can compute a hero's elements one by one
+    tunable: bool = False  # its tiles and blocks can be chosen by measurement
+
+    # Cheaper forms. `has_below`: rx_<opcode>_below_<type> of the prelude, for operands that are not above 0
+    # (analysis/sign_analysis.py). `in_pieces`: of real numbers, one for moderate operands, which a CPU chooses for many
+    # elements at once (codegen/loops/fast_path_math.py). `constant_role`: one for a constant operand, and what that is.
+    # Of an integer operation it is a "divisor", "modulus", "shift" or "factor": C's operator is written where it is
+    # defined for that constant. Of floats it is a "modulus", of which the remainder may need no loop; a "bound" of a
+    # maximum or minimum, or "bounds" of a clamp, which is then one selection; a "threshold" of a comparison.
     has_below: bool = False
     in_pieces: bool = False
     constant_role: str = ""
 
+
+# The direction of a comparison that is the same with its operands exchanged.
+MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 # Kinds of element types.
 INTEGER, LOGIC = "signed unsigned", "pred signed unsigned"
@@ -107,6 +108,8 @@ NUMBER, ANY = "signed unsigned float complex", "pred signed unsigned float compl
 
 # Elementwise operations: family of shapes, flops, what they take, opcodes.
 _ELEMENTWISE = (
+    ("binary", 1, ANY, "add multiply maximum minimum"),
+    ("binary", 1, LOGIC, "and or xor"),
     ("unary", 1, NUMBER, "negate"),
     ("unary", 1, "signed " + FIELD, "sign"),
     ("component", 1, "signed " + FIELD, "abs"),
@@ -143,7 +146,6 @@ _CONSTANT_ROLES = {
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
     "clamp": "bounds", "compare": "threshold",
 }  # fmt: skip
-_COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 
 
 def _first_half(access: str) -> Callable[[Instruction, int], str]:
@@ -176,7 +178,7 @@ def _reads_elsewhere(i: Instruction, value: Instruction) -> bool:
     cone, seen = [value], {value}
     while cone and len(seen) <= _LOOKED_AT:
         x = cone.pop()
-        if x.opcode not in ROWS or ROWS[x.opcode].op_class not in (ELEMENTWISE, MOVEMENT):
+        if class_of(x) not in (ELEMENTWISE, MOVEMENT):
             continue
         if array in x.operands and not is_slice_at(x, update, starts):
             return True
@@ -207,7 +209,7 @@ def _scattering(i: Instruction, number: int) -> str:
     cone, count = [i.operands[number]], 0
     while cone:
         x = cone.pop()
-        op_class = ROWS[x.opcode].op_class if x.opcode in ROWS else CONTROL
+        op_class = class_of(x)
         if op_class not in (ELEMENTWISE, MOVEMENT):
             continue
         count += 1
@@ -263,17 +265,14 @@ def _rows() -> dict[str, Row]:
     rows += [Row(o, STRUCTURE, 0) for o in ("tuple", "get-tuple-element", "after-all", "add-dependency")]
     rows += [Row(o, CONTROL, 0) for o in ("while", "conditional", "custom-call")]
 
-    for takes, opcodes in _COMMUTATIVE:
-        rows += [
-            Row(o, ELEMENTWISE, 1, True, True, shape="binary", takes=takes, constant_role=_CONSTANT_ROLES.get(o, ""))
-            for o in opcodes.split()
-        ]
     for shape, flops, takes, opcodes in _ELEMENTWISE:
         rows += [
             Row(
                 o,
                 ELEMENTWISE,
                 flops,
+                commutative=o in COMMUTATIVE,
+                associative=o in COMMUTATIVE,
                 shape=shape,
                 takes=takes,
                 has_below=o in _HAS_BELOW,
@@ -349,7 +348,15 @@ def _rows() -> dict[str, Row]:
 
 
 ROWS: dict[str, Row] = _rows()
+# Elementwise operations that no processor has an instruction for: each evaluates polynomials, with their constants.
+FUNCTIONS = frozenset(o for o, r in ROWS.items() if r.op_class == ELEMENTWISE and r.flops > ROWS["sqrt"].flops)
 _LIBRARY_CUSTOM_CALL = _library("custom-call")
+
+
+def class_of(instruction: Instruction) -> str:
+    """The class of an instruction's operation; "" where the compiler has no row for it."""
+    known = ROWS.get(instruction.opcode)
+    return "" if known is None else known.op_class
 
 
 def flops_of(instruction: Instruction) -> float:

@@ -90,43 +90,34 @@ class Argument:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What one launch runs.
+    """What one launch runs: a function that is called once for every `item` in [0, items), each time for one chunk of
+    the work. Any call may run beside any other.
 
-    `fusion` names the fusion that it computes, alone or as a stage of it; it is "" where it copies or calls others.
-    `body`, of a fusion's kernel, is the body of `static void f(const int item, T0 a0, T1 a1, ...)` in OpenCL C, where
-    a_n is the n-th argument, a pointer `__global [const] ctype* restrict`. The function is called once for every `item`
-    in [0, items): each call is one chunk of the work. Any call may run beside any other.
+    Of a fusion, `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)` in OpenCL C, where a_n is the
+    n-th argument, a pointer `__global [const] ctype* restrict`. Of a merged kernel (scheduling/launch_merging.py) it is
+    a StructuredBody, which says in which control flow the kernels `calls` run;
+    codegen/merged_kernel_emitter.py writes it as C.
 
-    A merged kernel (scheduling/launch_merging.py) has a StructuredBody, which says in which control flow it runs the
-    kernels `calls`; codegen/merged_kernel_emitter.py writes it as C. `us` is the cost model's estimate for all items on
-    one core, in microseconds (0: unknown). The items of a persistent kernel are workers that go through its phases
-    together. There may be any number of them, which the body knows as `workers`; `persistent_us` is the estimate for
-    `items` workers. `helpers` are C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once.
-    `wide_vectors` asks for all vector registers of the device (Target.features): the sums of a matrix product need
-    them, and so do the constants of an exponential. `global_only`, set by its emitter, says that its text takes
-    pointers into its arguments that are `__global`, so that these cannot lie in private memory
-    (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not say).
-
-    Of a kernel for GPUs whose items work together, `work_group` is the number of items in a work-group, of which
-    `items` is a multiple, and `local_bytes` the local memory of one. Its body is that of a function f(const int group,
-    const int item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and
-    the local memory, aligned to 16 bytes. All items of a work-group reach the same barriers. A `work_group` of 0 is
-    none.
+    A GPU's kernel whose items work together has a `work_group`. Its body is that of a function f(const int group, const
+    int item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and the
+    local memory, aligned to 16 bytes. All items of a work-group reach the same barriers.
     """
 
     name: str
     body: str | StructuredBody
     arguments: tuple[Argument, ...]
-    items: int
+    items: int  # of a persistent kernel: workers, of which there may be any number, and the body knows it as `workers`
     calls: tuple[Kernel, ...] = ()
-    us: float = 0.0
-    wide_vectors: bool = False
-    persistent_us: float = 0.0
-    helpers: tuple[str, ...] = ()
+    us: float = 0.0  # the cost model's estimate for all items on one core, in microseconds; 0: unknown
+    wide_vectors: bool = False  # it is compiled for the widest vectors of the device (codegen/wide_vectors.py)
+    persistent_us: float = 0.0  # of a persistent kernel, the estimate for `items` workers
+    helpers: tuple[str, ...] = ()  # C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once
+    # The text takes pointers into its arguments that are `__global`, so that these cannot lie in private memory
+    # (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not say).
     global_only: bool = False
-    work_group: int = 0
-    local_bytes: int = 0
-    fusion: str = ""
+    work_group: int = 0  # items of a work-group, of which `items` is a multiple; 0: none
+    local_bytes: int = 0  # the local memory of a work-group
+    fusion: str = ""  # the fusion that it computes, alone or as a stage of it; "": it copies, or calls others
 
     @property
     def persistent(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from refxla_spec.elementwise import is_elementwise
 from refxla_spec.module import Computation, Instruction, Module, SliceDimension
 from refxla_spec.types import Shape
+from refxla_spec.vectorize import COMMUTATIVE
 
 from .._core.shapes import make
 from ..ir.literals import is_splat
@@ -481,7 +482,7 @@ def _reduce_ones(i: Instruction) -> Instruction | None:
     x, start = i.operands
     reducer = i.to_apply
     root, parameters = reducer.root, reducer.parameters
-    if root.opcode not in ROWS or not ROWS[root.opcode].commutative or set(root.operands) != set(parameters):
+    if root.opcode not in COMMUTATIVE or set(root.operands) != set(parameters):
         return None
     if len({s.shape.element_type for s in (x, start, root)}) != 1:
         return None
@@ -496,7 +497,7 @@ def _reduce_all_of_reshape(i: Instruction) -> Instruction | None:
     x, reducer = i.operands[0], i.to_apply
     if x.opcode != "reshape" or i.shape.is_tuple or i.shape.rank or x.operands[0].shape.is_dynamic:
         return None
-    if reducer.root.opcode not in ("and", "or", "xor", "add", "multiply", "maximum", "minimum"):
+    if reducer.root.opcode not in COMMUTATIVE:
         return None
     element_type = i.shape.element_type
     if element_type.is_float or element_type.is_complex or set(reducer.root.operands) != set(reducer.parameters):

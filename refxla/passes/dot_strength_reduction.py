@@ -5,11 +5,13 @@ multiplication and a reduction; an outer product by a multiplication.
     dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]
     dot(x[b.., m.., k], y[b.., n.., k]) -> reduce(multiply(x, y), 0, add) over k in [b.., m.., n.., k], for small m n,
     and large k
+    dot(x[b.., k], y[b.., k, n..]) -> reduce(multiply(x, y), 0, add) over k in [b.., k, n..], of complex numbers
 
 The 0 is where a sum begins: a sum of -0 alone is 0.
 
-A matrix product would pad both sides to the width of its tiles; as a reduction, the sum fuses with what makes x and y.
-Products and sums are computed in at least f32, as those of a dot. XLA's algebraic simplifier has a pass of this name.
+A matrix product would pad both sides to the width of its tiles, and copy a complex matrix to make it real; as a
+reduction, the sum fuses with what makes x and y. Products and sums are computed in at least f32, as those of a dot.
+XLA's algebraic simplifier has a pass of this name.
 
 The sum is in the order of a reduction, not of a product. So the pass is never left out, and comes before those that can
 be: which dots are reductions, and with that the bits of a program, depends on the program alone.
@@ -17,6 +19,7 @@ be: which dots are reductions, and with that the bits of a program, depends on t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from refxla_spec.module import Computation, Instruction, Module
@@ -40,7 +43,9 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        replacement = (_reduced(i) or _outer(i) or _of_few_rows(i)) if i.opcode == "dot" else None
+        replacement = (
+            (_reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i)) if i.opcode == "dot" else None
+        )
         if replacement is not None:
             replaced[i] = replacement
     if replaced:
@@ -49,25 +54,28 @@ def _rewrite_all(computation: Computation) -> int:
 
 
 def _reduced(dot: Instruction) -> Instruction | None:
-    """The reduction that a dot is; None where it has free dimensions, or one side would have to be transposed."""
+    """The reduction that a dot is; None where it has free dimensions."""
     element_type = _computed_in(dot.shape.element_type)
-    orders = [_order(dot, number) for number in (0, 1)]
-    if element_type is None or len(dot.operands) != 2 or orders[0] is None or orders[0] != orders[1]:
+    orders = [order for number in (0, 1) if (order := _order(dot, number)) is not None]
+    if element_type is None or len(dot.operands) != 2 or len(orders) != 2:
         return None
     batch = dot.attributes.get("lhs_batch_dims", ())
-    batch_order = [d for d in orders[0] if d < len(batch)]
-    if batch_order != sorted(batch_order):
+    sorted_batch = [o for o in orders if (first := [d for d in o if d < len(batch)]) == sorted(first)]
+    if not sorted_batch:
         return None
+    common = sorted_batch[0]
     lhs = dot.operands[0].shape
     paired = (*batch, *dot.lhs_contracting_dims)
-    dimensions = tuple(lhs.dimensions[paired[d]] for d in orders[0])
     b = Build(dot.name)
-    sides = [
-        b.convert(o if o.shape.dimensions == dimensions else b.reshape(o, dimensions), element_type)
-        for o in dot.operands
-    ]
+    sides: list[Instruction] = []
+    for o, order in zip(dot.operands, orders, strict=True):
+        dimensions = tuple(lhs.dimensions[paired[d]] for d in order)
+        side = o if o.shape.dimensions == dimensions else b.reshape(o, dimensions)
+        if order != common:
+            side = b.make("transpose", side, dimensions=tuple(order.index(d) for d in common))
+        sides.append(b.convert(side, element_type))
     product = b.multiply(*sides)
-    along = tuple(n for n, d in enumerate(orders[0]) if d >= len(batch))
+    along = tuple(n for n, d in enumerate(common) if d >= len(batch))
     sum = b.sum(product, along) if along else _of_one_term(b, product)
     sum = b.convert(sum, dot.shape.element_type)
     return sum if sum.shape.dimensions == dot.shape.dimensions else b.reshape(sum, dot.shape.dimensions)
@@ -111,6 +119,33 @@ def _of_few_rows(dot: Instruction) -> Instruction | None:
         at += len(own)
         sides.append(b.spread(b.convert(o, element_type), pairs, places))
     return b.convert(b.sum(b.multiply(*sides), (shape.rank,)), shape.element_type)
+
+
+def _complex_columns(dot: Instruction) -> Instruction | None:
+    """The reduction that a product of a complex vector and a matrix whose columns are summed is, or a batch of them;
+    None for any other."""
+    shape = dot.shape
+    if not shape.element_type.is_complex or len(dot.operands) != 2 or not shape.size:
+        return None
+    dims = [_dimensions(dot, number) for number in (0, 1)]
+    batch = tuple(range(len(dims[0][0])))
+    sizes = [prod(o.shape.dimensions[d] for d in own) for o, (*_, own) in zip(dot.operands, dims, strict=True)]
+    if 1 not in sizes or any(own_batch != batch for own_batch, *_ in dims):
+        return None
+    number = 1 - sizes.index(1)
+    matrix, vector = dot.operands[number], dot.operands[1 - number]
+    _, contracted, own = dims[number]
+    if not own or own[-1] != matrix.shape.rank - 1:
+        return None
+    _, of_vector, _ = dims[1 - number]
+    order = sorted((*batch, *of_vector))
+    places = {**{d: d for d in batch}, **dict(zip(of_vector, contracted, strict=True))}
+    b, pairs = Build(dot.name), replace(matrix.shape, element_type=shape.element_type)
+    values = b.convert(b.reshape(vector, tuple(vector.shape.dimensions[d] for d in order)), shape.element_type)
+    spread = b.spread(values, pairs, tuple(places[d] for d in order))
+    sides = [b.convert(matrix, shape.element_type), spread]
+    sum = b.sum(b.multiply(*(sides if number == 0 else sides[::-1])), tuple(sorted(contracted)))
+    return sum if sum.shape.dimensions == shape.dimensions else b.reshape(sum, shape.dimensions)
 
 
 def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:

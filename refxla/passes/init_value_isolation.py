@@ -27,14 +27,13 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import PRED, Shape
-from refxla_spec.vectorize import binary_opcode
+from refxla_spec.vectorize import COMMUTATIVE, binary_opcode
 
 from ..ir.builder import Build
 from .algebraic_simplifier import scalar_value
 from .call_inliner import mapped
 from .dce import sort
 
-_PLAIN = frozenset("add multiply maximum minimum and or xor".split())  # of which kernels know the neutral element
 _CHOOSING = frozenset("maximum minimum and or".split())  # of x and x they give x
 
 
@@ -71,7 +70,7 @@ def reductions_that_are_not_plain(computation: Computation) -> list[Instruction]
 def is_plain(reducer: Computation) -> bool:
     """Whether a reducer is one operation of which kernels know the neutral element."""
     opcode = binary_opcode(reducer)
-    return opcode in _PLAIN and not (opcode == "multiply" and reducer.root.shape.element_type.is_complex)
+    return opcode in COMMUTATIVE and not (opcode == "multiply" and reducer.root.shape.element_type.is_complex)
 
 
 def _counts_once(i: Instruction) -> bool:

@@ -18,7 +18,7 @@ from math import prod
 from refxla_spec.module import Computation, Instruction, Module, SliceDimension
 
 from .._core.shapes import make
-from ..ir.op_table import ELEMENTWISE, ROWS
+from ..ir.op_table import ELEMENTWISE, class_of
 from .dce import settle
 
 _Bounds = tuple[tuple[int, int], ...]  # the first element and the one after the last, of each dimension
@@ -110,7 +110,7 @@ class _Propagation:
 
 
 def _is_elementwise(i: Instruction) -> bool:
-    return i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE and i.shape.is_array and not i.called
+    return class_of(i) == ELEMENTWISE and i.shape.is_array and not i.called
 
 
 def _are_parts(i: Instruction, slices: Iterable[Instruction]) -> bool:

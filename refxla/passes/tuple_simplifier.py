@@ -12,7 +12,6 @@ opt-barrier, after-all and add-dependency have no effect here, because a plan ru
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 from refxla_spec.module import Computation, Instruction, Metadata, Module
@@ -33,115 +32,120 @@ def run(module: Module) -> int:
     flat = {c for i in module.instructions() if i.opcode in ("while", "conditional") for c in i.called}
     for computation in module.computations:
         if computation in flat or computation is module.entry:
-            _flatten(computation, computation is module.entry, computation not in conditions)
+            returns_array = computation is module.entry or computation in conditions
+            _Flattening(computation, computation is module.entry).run(returns_array)
     return 0
 
 
-def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> None:
-    """Rewrite one; `gives_tuple` says that it gives one where it is no entry: it is no condition."""
-    instructions: list[Instruction] = []
-    trees: dict[Instruction, Tree] = {}
-    elements: dict[tuple[Instruction, int], Instruction] = {}
+class _Flattening:
+    """One computation being rewritten: its new instructions, and the tree of arrays that each old one became."""
 
-    def new(instruction: Instruction) -> Instruction:
-        instructions.append(instruction)
-        return instruction
+    def __init__(self, computation: Computation, is_entry: bool) -> None:
+        self.computation, self.is_entry = computation, is_entry
+        self.instructions: list[Instruction] = []
+        self.trees: dict[Instruction, Tree] = {}
+        self.elements: dict[tuple[Instruction, int], Instruction] = {}
 
-    def element(source: Instruction, index: int, shape: Shape) -> Instruction:
-        """The one get-tuple-element of that index."""
-        key = (source, index)
-        if key not in elements:
-            name = f"{source.name}.{index}"
-            gte = Instruction(name, "get-tuple-element", shape, [source], {"index": index}, source.metadata)
-            elements[key] = new(gte)
-        return elements[key]
+    def run(self, returns_array: bool) -> None:
+        """Rewrite it. `returns_array` says that its root may be an array: all others give a tuple, be it of one."""
+        self._rewrite_parameters()
+        for i in self.computation.instructions:
+            if i.opcode != "parameter":
+                self.trees[i] = self._rewritten(i, [self.trees[o] for o in i.operands])
+        root = self.trees[self.computation.root]
+        if not isinstance(root, Instruction) or not returns_array:
+            root = self._flat_tuple(f"{self.computation.root.name}.flat", root)
+        self.computation.root = root
+        self.computation.instructions = self.instructions
+        sort(self.computation)
 
-    def tree_of(source: Instruction, shape: Shape) -> Tree:
-        """The tree of a flat tuple `source` whose elements are the leaves of `shape`."""
-        numbers = iter(range(len(leaves(shape))))
-
-        def build(s: Shape) -> Tree:
-            return [build(e) for e in s.elements] if s.is_tuple else element(source, next(numbers), s)
-
-        return build(shape)
-
-    def flat_tuple(name: str, tree: Tree) -> Instruction:
-        return new(make("tuple", *flatten(tree), name=name))
-
-    parameters = computation.parameters
-    if is_entry:
+    def _rewrite_parameters(self) -> None:
+        """The entry gets a parameter for each array; any other computation one flat tuple."""
+        parameters = self.computation.parameters
+        if not self.is_entry:
+            (parameter,) = parameters
+            flat = Shape.tuple_of(*leaves(parameter.shape))
+            whole = self._new(Instruction(parameter.name, "parameter", flat, [], {"number": 0}))
+            self.trees[parameter] = self._tree_of(whole, parameter.shape)
+            return
         numbers = iter(range(sum(len(leaves(p.shape)) for p in parameters)))
 
         def open_parameter(shape: Shape, name: str, metadata: Metadata | None) -> Tree:
             if shape.is_tuple:
                 return [open_parameter(e, f"{name}.{n}", metadata) for n, e in enumerate(shape.elements)]
-            return new(Instruction(name, "parameter", shape, [], {"number": next(numbers)}, metadata))
+            return self._new(Instruction(name, "parameter", shape, [], {"number": next(numbers)}, metadata))
 
         for p in parameters:
-            trees[p] = open_parameter(p.shape, p.name, p.metadata)
-    else:
-        shape = parameters[0].shape
-        whole = new(Instruction(parameters[0].name, "parameter", Shape.tuple_of(*leaves(shape)), [], {"number": 0}))
-        trees[parameters[0]] = tree_of(whole, shape)
+            self.trees[p] = open_parameter(p.shape, p.name, p.metadata)
 
-    for i in computation.instructions:
-        operands = [trees[o] for o in i.operands]
+    def _rewritten(self, i: Instruction, operands: list[Tree]) -> Tree:
+        """What an instruction becomes: a tree of its operands, or of the results of an operation on arrays."""
         match i.opcode:
-            case "parameter":
-                continue
             case "tuple":
-                trees[i] = operands
-                continue
+                return operands
             case "get-tuple-element":
-                trees[i] = _elements(operands[0])[i.index]
-                continue
+                chosen: Tree = _elements(operands[0])[i.index]
+                return chosen
             case "opt-barrier" | "add-dependency":
-                trees[i] = operands[0]
-                continue
+                return operands[0]
             case "copy" if i.shape.is_tuple:
-                trees[i] = operands[0]
-                continue
-            case "while":
-                i.operands = [flat_tuple(f"{i.name}.init", operands[0])]
-            case "conditional":
-                i.operands = [_array(operands[0])] + [
-                    flat_tuple(f"{i.name}.operand.{n}", t) for n, t in enumerate(operands[1:])
-                ]
+                return operands[0]
             case "select" if i.shape.is_tuple:
-                trees[i] = _select(i, operands, new)
-                continue
+                return self._select(i, operands)
+            case "while":
+                i.operands = [self._flat_tuple(f"{i.name}.init", operands[0])]
+            case "conditional":
+                flat = [self._flat_tuple(f"{i.name}.operand.{n}", t) for n, t in enumerate(operands[1:])]
+                i.operands = [_array(operands[0]), *flat]
             case _:
                 i.operands = [o for t in operands for o in flatten(t)]
         i.control_predecessors = []
         shape = i.shape
         if i.opcode in ("while", "conditional"):
             i.shape = Shape.tuple_of(*leaves(shape))
-        new(i)
+        self._new(i)
         if i.opcode in ("while", "conditional") and not shape.is_tuple:
-            trees[i] = element(i, 0, shape)
-        else:
-            trees[i] = tree_of(i, shape) if shape.is_tuple else i
-    root = trees[computation.root]
-    if isinstance(root, Instruction) and (is_entry or not gives_tuple):
-        computation.root = root
-    else:
-        computation.root = flat_tuple(f"{computation.root.name}.flat", root)
-    computation.instructions = instructions
-    sort(computation)
+            return self._element(i, 0, shape)
+        return self._tree_of(i, shape) if shape.is_tuple else i
 
+    def _select(self, i: Instruction, operands: list[Tree]) -> Tree:
+        """A select of tuples is a select of each leaf."""
 
-def _select(i: Instruction, operands: list[Tree], new: Callable[[Instruction], Instruction]) -> Tree:
-    """A select of tuples is a select of each leaf."""
+        def build(pred: Instruction, on_true: Tree, on_false: Tree) -> Tree:
+            if isinstance(on_true, list) or isinstance(on_false, list):
+                return [build(pred, t, f) for t, f in zip(_elements(on_true), _elements(on_false), strict=True)]
+            if on_true.shape.rank:
+                wide = on_true.shape.with_element_type(pred.shape.element_type)
+                name = f"{i.name}.{on_true.name}.pred"
+                pred = self._new(make("broadcast", pred, name=name, shape=wide, dimensions=()))
+            return self._new(make("select", pred, on_true, on_false, name=f"{i.name}.{on_true.name}"))
 
-    def build(pred: Instruction, on_true: Tree, on_false: Tree) -> Tree:
-        if isinstance(on_true, list) or isinstance(on_false, list):
-            return [build(pred, t, f) for t, f in zip(_elements(on_true), _elements(on_false), strict=True)]
-        if on_true.shape.rank:
-            wide = on_true.shape.with_element_type(pred.shape.element_type)
-            pred = new(make("broadcast", pred, name=f"{i.name}.{on_true.name}.pred", shape=wide, dimensions=()))
-        return new(make("select", pred, on_true, on_false, name=f"{i.name}.{on_true.name}"))
+        return build(_array(operands[0]), operands[1], operands[2])
 
-    return build(_array(operands[0]), operands[1], operands[2])
+    def _new(self, instruction: Instruction) -> Instruction:
+        self.instructions.append(instruction)
+        return instruction
+
+    def _flat_tuple(self, name: str, tree: Tree) -> Instruction:
+        return self._new(make("tuple", *flatten(tree), name=name))
+
+    def _tree_of(self, source: Instruction, shape: Shape) -> Tree:
+        """The tree of a flat tuple `source` whose elements are the leaves of `shape`."""
+        numbers = iter(range(len(leaves(shape))))
+
+        def build(s: Shape) -> Tree:
+            return [build(e) for e in s.elements] if s.is_tuple else self._element(source, next(numbers), s)
+
+        return build(shape)
+
+    def _element(self, source: Instruction, index: int, shape: Shape) -> Instruction:
+        """The one get-tuple-element of that index."""
+        key = (source, index)
+        if key not in self.elements:
+            name = f"{source.name}.{index}"
+            gte = Instruction(name, "get-tuple-element", shape, [source], {"index": index}, source.metadata)
+            self.elements[key] = self._new(gte)
+        return self.elements[key]
 
 
 def _elements(tree: Tree) -> list[Tree]:

@@ -26,6 +26,7 @@ from refxla_spec.groups import device_pairs, member_groups
 from refxla_spec.module import Computation, Instruction, Module, clone_computation
 from refxla_spec.names import make_unique
 from refxla_spec.types import F32, PRED, U32, Shape
+from refxla_spec.vectorize import COMMUTATIVE
 
 from .._core.shapes import make
 from ..ir.builder import Build
@@ -556,7 +557,7 @@ def _folded(b: Build, opcode: str | None, values: list[Instruction], reducer: Co
     values = [b.convert(v, F32) for v in values] if wide else values
     result = values[0]
     for v in values[1:]:
-        if opcode in ("add", "multiply", "maximum", "minimum", "and", "or", "xor"):
+        if opcode in COMMUTATIVE:
             result = b.make(opcode, result, v)
         else:
             result = b.make("map", result, v, dimensions=tuple(range(v.shape.rank)), to_apply=reducer)

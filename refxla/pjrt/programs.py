@@ -164,7 +164,7 @@ def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
     for name, _ in parsed.env_option_overrides:
         if not name.startswith("xla_"):
             raise InputError(
-                f"there is no compiler option {name!r}; XLA's own, xla_..., are taken, and change nothing here"
+                f"No such compile option: {name!r}. XLA's own, xla_..., are taken, and change nothing here"
             )
     check_layouts(code)
     return _program(_converted(code, parsed.executable_build_options.num_partitions), parsed, options)

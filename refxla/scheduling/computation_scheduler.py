@@ -19,10 +19,11 @@ from refxla_spec.types import S32, Shape
 
 from .._core.fusion import schedule
 from .._core.graph import Graph, NodeClass, Relation
+from ..analysis.conditional_analysis import branch_computations, returned_elements, root_leaves
 from ..analysis.cost_analysis import kernel_us, library_call_us
 from ..analysis.in_place_updates import reads_where_it_writes
 from ..analysis.tiling_analysis import TileBody
-from ..analysis.while_loop_analysis import counter_of, covers, state_values, without_counting
+from ..analysis.while_loop_analysis import Counter, counter_of, covers, state_values, without_counting
 from ..ir import plan as p
 from ..ir.library_calls import batch, library_call, routine_name
 from ..passes import host_call_threading
@@ -70,7 +71,8 @@ class ComputationScheduler:
 
     `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
     time: the state of the loop whose body it is. `trip_count`: of the body of a tiled fusion, the number of tiles.
-    `second`: of a body that is two iterations of a loop, the instructions of the second.
+    `second`: of a body that is two iterations of a loop, the instructions of the second. `in_loop`: it is the body of a
+    loop.
     """
 
     def __init__(
@@ -81,10 +83,12 @@ class ComputationScheduler:
         owned: set[MemoryBlock],
         trip_count: int = 0,
         second: Collection[Instruction] = (),
+        in_loop: bool = False,
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
-        self.graph = Graph(computation, second, builder.costs.caches, builder.computes_in_pieces)
-        self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.shares_launches)
+        options = builder.options
+        self.graph = Graph(computation, second, options.costs.caches, options.computes_in_pieces)
+        self.groups, unfused = schedule(self.graph, options.costs, options.fusion, options.shares_launches, in_loop)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
@@ -270,22 +274,11 @@ class ComputationScheduler:
                 bases.add(self.base(source))  # a second output that begins as the same value needs a copy
         each_time: set[str] = set()  # scratch memory that is used anew in each iteration of the loop around
         for kernel in kernels:
-            numbers = []
-            for a in kernel.arguments:
-                if a.role == "scratch":
-                    if a.scratch not in scratch:
-                        shape = Shape.array("u8", (a.bytes,))
-                        scratch[a.scratch] = builder.block(f"{fusion.name}.{a.scratch}", shape)
-                    block = scratch[a.scratch]
-                elif a.role == "workspace":
-                    block = builder.blocks[builder.workspace(kernel.name, a.bytes)]
-                else:
-                    block = self.block_of(_value(a))
-                numbers.append(builder.number[block])
+            numbers = tuple(builder.number[self._argument_block(fusion, kernel, a, scratch)] for a in kernel.arguments)
             us = builder.us_of(fusion, kernel, last=kernel is kernels[-1])
             builder.kernels.append(replace(kernel, us=us))
             builder.report_kernel(builder.kernels[-1], self.computation)
-            step = p.Launch(len(builder.kernels) - 1, tuple(numbers))
+            step = p.Launch(len(builder.kernels) - 1, numbers)
             shared = {a.scratch for a in kernel.arguments if a.role == "scratch"}
             preheader = None if kernel is kernels[-1] or shared & each_time else self.preheader
             if preheader is not None and self.is_once(kernel):
@@ -294,6 +287,19 @@ class ComputationScheduler:
                 each_time |= shared
                 if kernel.items:
                     self.steps.append(step)
+
+    def _argument_block(
+        self, fusion: p.Fusion, kernel: p.Kernel, a: p.Argument, scratch: dict[str, MemoryBlock]
+    ) -> MemoryBlock:
+        """The block of a kernel's argument; `scratch` has those of the fusion's scratch memory so far, by name."""
+        if a.role == "workspace":
+            return self.builder.blocks[self.builder.workspace(kernel.name, a.bytes)]
+        if a.role != "scratch":
+            return self.block_of(_value(a))
+        if a.scratch not in scratch:
+            shape = Shape.array("u8", (a.bytes,))
+            scratch[a.scratch] = self.builder.block(f"{fusion.name}.{a.scratch}", shape)
+        return scratch[a.scratch]
 
     def library_call(self, n: int, group: FusionGroup) -> None:
         """A call of a library. What several instructions show of it is written once and copied."""
@@ -438,44 +444,15 @@ class ComputationScheduler:
         self.steps.append(builder.merging.tiled(body.axes, tile.sub_buffers, once, steps))
 
     def loop(self, n: int, i: Instruction) -> None:
-        """A while: its state lives in blocks that the body reads and writes anew."""
+        """A while: its state lies in blocks that the body reads and writes anew."""
         builder = self.builder
         counter = counter_of(i)
         tabled = counter if counter is not None and counter.trip_count <= TABLE else None
         body = i.body if tabled is None else without_counting(i.body, tabled)
-        init = i.operands[0].operands
-        inside = state_values(body)
-        roots = root_leaves(body)
-        state: list[MemoryBlock] = []
-        owned: set[MemoryBlock] = set()
-        unread = self.overwritten.get(i, ())
-        sources = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
-        for k, value in enumerate(init):
-            source = sources[k]
-            if tabled is not None and k == tabled.index:
-                state.append(builder.block(f"{i.name}.{k}", value.shape))
-                continue
-            if source is None:  # every iteration writes its part
-                state.append(builder.block(f"{i.name}.{k}", value.shape))
-                owned.add(state[-1])
-                continue
-            if inside.get(k) is roots[k]:  # the same in every iteration
-                state.append(source)
-                continue
-            if self.is_last_use(value, n) and sources.count(source) == 1:
-                block = source
-            else:
-                block = builder.block(f"{i.name}.{k}", value.shape)
-                builder.copy(self.steps, source, block)
-            owned.add(block)
-            state.append(block)
+        state, owned, invariant = self._loop_state(n, i, body, None if tabled is None else tabled.index)
         block_count, before = len(builder.blocks), len(self.steps)
-        same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is sources[k]}
-        around = _Preheader(self.steps, same, self.preheader)
-        if counter is None:
-            test = ComputationScheduler(builder, i.condition, _bind(i.condition, state), set())
-            test_steps = builder.merge(test.run())
-            predicate = builder.number[test.block_of(test.roots[0])]
+        around = _Preheader(self.steps, invariant, self.preheader)
+        condition = self._condition(i, state) if counter is None else None
         told, tilings = len(builder.refusals), len(builder.tiling_decisions)
         iteration = self._iteration(body, state, owned)
         rest: Computation | None = None  # an iteration after the loop
@@ -485,38 +462,89 @@ class ComputationScheduler:
             tabled = replace(tabled, step=2 * tabled.step, trip_count=tabled.trip_count // 2)
             counter = tabled
             both, second = unrolled_twice(i.body)
-            body = without_counting(both, tabled)
-            iteration = self._iteration(body, state, owned, second)
+            iteration = self._iteration(without_counting(both, tabled), state, owned, second)
         iteration.preheader = around
         unmerged = iteration.run()
         self.write_back(iteration, unmerged, state)
-        body_steps = builder.merge(unmerged)
-        merging = builder.merging
+        steps = builder.merge(unmerged)
         internal = builder.internal(block_count, [*self.steps[before:], *around.passed])
-        steps: tuple[p.Step, ...]
-        if counter is None:
-            steps = (p.Loop(test_steps, predicate, body_steps),)
-            if merging is not None:
-                steps = merging.while_loop(test_steps, predicate, body_steps, internal)
-        else:
-            numbers: tuple[int | None, int | None] = (None, None)
-            if tabled is not None:
-                variable = state[tabled.index]
-                table = builder.constant(f"{i.name}.iterations", tabled.values(_dtype(variable.shape)))
-                numbers = builder.number[variable], builder.number[table]
-            steps = (p.Repeat(counter.trip_count, body_steps, *numbers),)
-            if merging is not None:
-                steps = merging.counted_loop(counter.trip_count, body_steps, *numbers, internal)
-        self.steps += steps
-        if tabled is not None:
-            last = tabled.values(_dtype(state[tabled.index].shape))[-1]
-            state[tabled.index] = builder.constant(f"{i.name}.{tabled.index}.last", last)
+        if condition is not None:
+            self._append_while_loop(*condition, steps, internal)
+        elif counter is not None:
+            self._append_counted_loop(i, counter, tabled, state, steps, internal)
         if rest is not None:
             state = self._last_iteration(i, rest, state, owned)
         self.owned |= owned
         for k, block in enumerate(state):
             for gte in self.elements(i, k):
                 self.values[gte] = block
+
+    def _loop_state(
+        self, n: int, i: Instruction, body: Computation, counter: int | None
+    ) -> tuple[list[MemoryBlock], set[MemoryBlock], set[MemoryBlock]]:
+        """The blocks of a loop's state before its first iteration; those that the loop may overwrite; and those that
+        are the same in every iteration. `counter` is the element that whoever runs the loop counts, if there is one."""
+        builder, init = self.builder, i.operands[0].operands
+        inside, roots = state_values(body), root_leaves(body)
+        unread = self.overwritten.get(i, ())
+        sources = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
+        state: list[MemoryBlock] = []
+        owned: set[MemoryBlock] = set()
+        invariant: set[MemoryBlock] = set()
+        for k, (value, source) in enumerate(zip(init, sources, strict=True)):
+            is_invariant = inside.get(k) is roots[k]
+            if k == counter or source is None:  # of which every iteration writes its part
+                block = builder.block(f"{i.name}.{k}", value.shape)
+            elif is_invariant or (self.is_last_use(value, n) and sources.count(source) == 1):
+                block = source
+            else:
+                block = builder.block(f"{i.name}.{k}", value.shape)
+                builder.copy(self.steps, source, block)
+            state.append(block)
+            if is_invariant and block is source:
+                invariant.add(block)
+            elif k != counter:
+                owned.add(block)
+        return state, owned, invariant
+
+    def _condition(self, i: Instruction, state: Sequence[MemoryBlock]) -> tuple[tuple[p.Step, ...], int]:
+        """The steps of a loop's condition, and the number of the buffer of its value."""
+        test = ComputationScheduler(self.builder, i.condition, _bind(i.condition, state), set())
+        steps = self.builder.merge(test.run())
+        return steps, self.builder.number[test.block_of(test.roots[0])]
+
+    def _append_while_loop(
+        self, test: tuple[p.Step, ...], predicate: int, body: tuple[p.Step, ...], internal: Collection[int]
+    ) -> None:
+        """The steps of a loop that ends by a predicate."""
+        if self.builder.merging is None:
+            self.steps.append(p.Loop(test, predicate, body))
+        else:
+            self.steps += self.builder.merging.while_loop(test, predicate, body, internal)
+
+    def _append_counted_loop(
+        self,
+        i: Instruction,
+        counter: Counter,
+        tabled: Counter | None,
+        state: list[MemoryBlock],
+        body: tuple[p.Step, ...],
+        internal: Collection[int],
+    ) -> None:
+        """The steps of a loop with a known trip count. Where the counter is `tabled`, iterations read its value from a
+        table, and `state` has the last one from here on."""
+        builder = self.builder
+        numbers: tuple[int | None, int | None] = (None, None)
+        if tabled is not None:
+            variable = state[tabled.index]
+            values = tabled.values(_dtype(variable.shape))
+            numbers = builder.number[variable], builder.number[builder.constant(f"{i.name}.iterations", values)]
+        if builder.merging is None:
+            self.steps.append(p.Repeat(counter.trip_count, body, *numbers))
+        else:
+            self.steps += builder.merging.counted_loop(counter.trip_count, body, *numbers, internal)
+        if tabled is not None:
+            state[tabled.index] = builder.constant(f"{i.name}.{tabled.index}.last", values[-1])
 
     def _iteration(
         self,
@@ -526,7 +554,7 @@ class ComputationScheduler:
         second: Collection[Instruction] = (),
     ) -> ComputationScheduler:
         """The body of a loop, which writes the next state where the state lies if that can be."""
-        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned, second=second)
+        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned, second=second, in_loop=True)
         inside = state_values(body)
         iteration.assign_output_buffers({k: (block, inside.get(k)) for k, block in enumerate(state)})
         return iteration
@@ -536,12 +564,12 @@ class ComputationScheduler:
     ) -> list[MemoryBlock]:
         """One iteration after those of the loop: the blocks of the state after it, each of its own. `owned` grows by
         those that are new."""
-        frame = ComputationScheduler(self.builder, body, _bind(body, state), owned)
-        self.steps += frame.run()
-        owned |= frame.owned
+        iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned)
+        self.steps += iteration.run()
+        owned |= iteration.owned
         blocks: list[MemoryBlock] = []
-        for k, root in enumerate(frame.roots):
-            block = frame.block_of(root)
+        for k, root in enumerate(iteration.roots):
+            block = iteration.block_of(root)
             if block in blocks:
                 again = self.builder.block(f"{i.name}.{k}", root.shape)
                 self.builder.copy(self.steps, block, again)
@@ -638,11 +666,11 @@ class ComputationScheduler:
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             parameters = _bind(called, [self.block_of(o) for o in operand.operands])
             old = {block: value for value, block in parameters.items()}
-            frame = ComputationScheduler(builder, called, parameters, owned)
-            frame.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
-            frame.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
-            steps = frame.run()
-            self.write_back(frame, steps, results)
+            branch = ComputationScheduler(builder, called, parameters, owned)
+            branch.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
+            branch.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
+            steps = branch.run()
+            self.write_back(branch, steps, results)
             branches.append(builder.merge(steps))
         self.owned.update(results)
         merging = builder.merging
@@ -669,7 +697,7 @@ class ComputationScheduler:
         of it updated, if that may be overwritten; None for a result that needs a new one."""
         places: list[MemoryBlock | None] = []
         for k, shape in enumerate(i.shape.elements):
-            alike = (v for v in _returned(i, k) if v.shape.element_type is shape.element_type)
+            alike = (v for v in returned_elements(i, k) if v.shape.element_type is shape.element_type)
             blocks = (b for b in map(self.block_of, alike) if b in owned and b.bytes == shape.bytes and b not in places)
             places.append(next(blocks, None))
         return places
@@ -701,60 +729,6 @@ class ComputationScheduler:
             base = self.base(root)
             if block and base in outputs and base not in self.targets and base.shape.bytes == block.bytes:
                 self.targets[base] = block
-
-
-def root_leaves(computation: Computation) -> list[Instruction]:
-    """The array values a computation returns."""
-    root = computation.root
-    return list(root.operands) if root.opcode == "tuple" else [root]
-
-
-def _returned(i: Instruction, k: int) -> Iterator[Instruction]:
-    """The elements of a conditional's operands that its branches return as result k, as they are or with slices of them
-    updated."""
-    for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
-        value = _element_of(operand, _origin(root_leaves(called)[k], called))
-        if value is not None:
-            yield value
-
-
-def _origin(value: Instruction, computation: Computation) -> int | None:
-    """The number of the element of a computation's parameter that a value is, whether or not slices of it are updated;
-    None if it is computed otherwise."""
-    numbers = {element: k for k, element in state_values(computation).items()}
-    i: Instruction | None = value
-    while i is not None and i not in numbers:
-        i = _begins_as(i)
-    return None if i is None else numbers[i]
-
-
-def _begins_as(i: Instruction) -> Instruction | None:
-    """The value that a value is before some of its elements are updated."""
-    if i.opcode in ("copy", "reshape", "dynamic-update-slice", "scatter"):
-        return i.operands[0]
-    if i.opcode != "get-tuple-element":
-        return None
-    source = i.operands[0]
-    if source.opcode == "scatter":
-        updated: Instruction = source.operands[i.index]
-        return updated
-    if source.opcode == "while":
-        return _element_of(source.operands[0], i.index)
-    if source.opcode == "conditional":
-        return next(_returned(source, i.index), None)
-    return None
-
-
-def _element_of(value: Instruction, number: int | None) -> Instruction | None:
-    """An element of a tuple that is made here."""
-    return value.operands[number] if value.opcode == "tuple" and number is not None else None
-
-
-def branch_computations(i: Instruction) -> tuple[Computation, ...]:
-    """The computations of a conditional, in the order of its operands."""
-    if "true_computation" in i.attributes:
-        return (i.true_computation, i.false_computation)
-    return tuple(i.branch_computations)
 
 
 def _value(a: p.Argument) -> Instruction:

@@ -3,7 +3,8 @@
 A launch costs microseconds, and many kernels take less: the updates of an optimiser, what a batch normalisation does
 for each channel, the iteration of a small loop. After a computation's steps are planned, its launches are gathered:
 
-    side by side    kernels that do not need each other share a launch; each has its own range of items (a section)
+    side by side    kernels that do not need each other share a launch; each has its own range of items (a section;
+                    launch_units.py)
     serial          kernels too small to be worth more than one core follow each other in one item, also where one
                     needs what the other makes
     loops           a loop whose iteration is one such item becomes a launch itself
@@ -21,7 +22,7 @@ bits. A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeVar
 
@@ -29,8 +30,9 @@ from ..device.description import Costs
 from ..ir import merged_body as m
 from ..ir import plan as p
 from . import serial_control_flow
+from .launch_costs import LaunchCosts, Merging
+from .launch_units import LaunchUnit, LaunchUnits
 from .merged_kernel import (
-    COPIED_AT_A_TIME,
     MOST_ARGUMENTS,
     ArgumentList,
     BoundKernel,
@@ -54,13 +56,10 @@ from .register_promotion import with_frame
 from .serial_control_flow import LAUNCH_US, iterations_per_launch
 
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
-LARGE_US = 500.0  # a kernel that takes longer gains little from a persistent, and is compiled while others are emitted
-UNIT_US = 240.0  # of all kernels in a launch
-MOST_MOVED_BYTES = (
-    1 << 18
-)  # what writes more than this stays where it is, for it would lengthen the life of much memory
+LARGE_US = (
+    500.0  # one that takes longer gains little from a persistent kernel, and is compiled while others are emitted
+)
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
-LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
 # How many times as long one core must take for a loop to be shared: what cores write for each other takes a while to
 # fetch, and the others may have something else to do.
 LEAST_GAIN = 1.15
@@ -69,70 +68,6 @@ MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
 GROUP_ARGUMENTS = 48  # of a kernel at most: each is a pointer and an offset
 GROUP_COPY_BYTES = 1 << 14  # a copy of up to this size can be a part of a launch
 ITEM_COPY_BYTES = 64  # and one of up to this size a single item does
-
-
-@dataclass(frozen=True)
-class Merging:
-    """For what device launches are merged: its `units`, which are cores or compute units (0: none are merged); whether
-    there may be `persistent` kernels; and of a GPU the items of a work-group, and whether these can hand values over
-    (Target.handover): else only loops of single items are merged."""
-
-    units: int = 0
-    persistent: bool = False
-    group: int = 0
-    handover: bool = True
-
-
-NOT_MERGED = Merging()
-
-
-@dataclass
-class _Unit:
-    """What is launched at once, or another step."""
-
-    sections: list[Section] = field(default_factory=list)
-    step: p.Step | None = None
-    us: float = 0.0
-    buffers: set[int] = field(default_factory=set)
-
-    def includes(self, part: Call) -> None:
-        """Note that a part is in one of the sections."""
-        self.us += part.us
-        self.buffers.update(part.buffers)
-
-    def holds(self, part: Call, most_arguments: int) -> bool:
-        """Whether there is room for one more."""
-        if self.step is not None or self.us + part.us > UNIT_US:
-            return False
-        return len(self.buffers.union(part.buffers)) <= most_arguments
-
-
-class _Units:
-    """The units of a computation so far, and for each buffer the last of them that reads and that writes it."""
-
-    def __init__(self) -> None:
-        self.members: list[_Unit] = []
-        self._reader: dict[int, int] = {}
-        self._writer: dict[int, int] = {}
-
-    def append(self, unit: _Unit, reads: Iterable[int], writes: Iterable[int]) -> None:
-        self.members.append(unit)
-        self._note(len(self.members) - 1, reads, writes)
-
-    def include(self, number: int, part: Call) -> None:
-        """Note that a part is in one of the sections of a unit."""
-        self.members[number].includes(part)
-        self._note(number, part.reads, part.writes)
-
-    def free_from(self, part: Call) -> int:
-        """The number of the first unit from which on none reads what a part writes, or writes what it uses."""
-        used = [self._writer.get(b, -1) for b in (*part.reads, *part.writes)]
-        return max((*used, *(self._reader.get(b, -1) for b in part.writes)), default=-1) + 1
-
-    def _note(self, number: int, reads: Iterable[int], writes: Iterable[int]) -> None:
-        for last, buffers in ((self._reader, reads), (self._writer, writes)):
-            for b in buffers:
-                last[b] = max(last.get(b, -1), number)
 
 
 @dataclass(frozen=True)
@@ -169,46 +104,24 @@ class LaunchMerger:
         self.cores, self.workspace = merging.units, workspace if merging.units > 1 else None
         self.handover = merging.handover or not merging.group
         self.group, self.most_arguments = merging.group, GROUP_ARGUMENTS if merging.group else MOST_ARGUMENTS
-        self.costs, self.launch_us = costs, costs.launch / 1e3
-        self.call_us = (costs.group if merging.group else costs.call) / 1e3
-        self.barrier_us = costs.phase / 1e3
-        self.start_us = self.launch_us if self.workspace is None else self.barrier_us  # of one more launch, or phase
+        self.costs = LaunchCosts(costs, merging, persistent=self.workspace is not None)
         self.sync: int | None = None
         self.merged: list[MergedLaunch] = []
-
-    def _copy_us(self, bytes: int) -> float:
-        """What one work item takes to copy so much, or on a GPU a work-group."""
-        if self.group:
-            return bytes / (COPIED_AT_A_TIME * self.group) * self.call_us
-        return bytes * self.costs.copied_byte / 1e3
-
-    def _unit_us(self, kernel: p.Kernel) -> float:
-        """What a kernel takes on one core or compute unit."""
-        if not self.group or not isinstance(kernel.body, str):
-            return kernel.us
-        return max(kernel.us * self.cores, self._unit_count(kernel) * self.call_us)
-
-    def _unit_count(self, kernel: p.Kernel) -> int:
-        """What of a kernel can run side by side: items, or on a GPU work-groups."""
-        return -(-kernel.items // self.group) if self.group else kernel.items
 
     def run(self, steps: Sequence[p.Step]) -> tuple[p.Step, ...]:
         """The steps, with launches made one."""
         if not self.handover:
             return tuple(steps)
-        units = _Units()
+        launches = LaunchUnits(self.bytes_of, self.most_arguments, self.costs.start_us)
         for step in steps:
             part = self._part(step)
             if part is None:
-                reads, writes = uses(step, self.kernels)
-                units.append(_Unit([], step), reads, writes)
+                launches.append_step(step, *uses(step, self.kernels))
             else:
-                self._assign_unit(units, part)
-        return (
-            self._persistent_steps(units.members)
-            if self.workspace
-            else tuple(self._step(unit) for unit in units.members)
-        )
+                launches.assign(part)
+        if self.workspace:
+            return self._persistent_steps(launches.units)
+        return tuple(map(self._step, launches.units))
 
     def counted_loop(
         self,
@@ -244,7 +157,7 @@ class LaunchMerger:
     ) -> tuple[p.Step, ...]:
         """A loop that one core runs; nothing if that has too many arguments."""
         arguments = ArgumentList(counted)
-        if not section.resumable and trip_count * max(section.us, self.call_us) <= LAUNCH_US:
+        if not section.resumable and trip_count * max(section.us, self.costs.call_us) <= LAUNCH_US:
             repeated = m.MergedBody((arguments.section(section),), trip_count)
             launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal)
             return () if launch is None else (launch,)
@@ -259,7 +172,7 @@ class LaunchMerger:
         if not phases:
             return (step,)
         count = max(
-            1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores, self.barrier_us) for x in phases)))
+            1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores, self.costs.barrier_us) for x in phases)))
         )
         if count == trip_count:
             return (self._persistent_launch(phases, trip_count, counted),)
@@ -305,7 +218,7 @@ class LaunchMerger:
         sections = _all_or_none(self._section(x) for x in branches)
         if sections is None or not any(section.parts for section in sections):
             return (step,)
-        if any(_waits(part.kernel) for section in sections for part in section.parts):
+        if any(part.has_barriers for section in sections for part in section.parts):
             return (step,)
 
         def serial() -> tuple[p.Step, ...]:
@@ -391,7 +304,7 @@ class LaunchMerger:
     def _shared_us(self, body: Sequence[p.Step]) -> float:
         """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases of one
         persistent kernel, which takes no more arguments than any other."""
-        start = self.launch_us if self._phases(body) is None else self.barrier_us
+        start = self.costs.launch_us if self._phases(body) is None else self.costs.barrier_us
         return sum(map(self._parallel_us, body)) + start * len(body)
 
     def _note_serial_form(
@@ -440,7 +353,9 @@ class LaunchMerger:
             case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
                 reads, writes = uses(step, self.kernels)
                 kernel, resumable = self.kernels[number], (self.progress[number], predicate)
-                return Call(step, kernel, buffers, max(kernel.us, self.call_us), reads, writes, True, 1, resumable)
+                return Call(
+                    step, kernel, buffers, max(kernel.us, self.costs.call_us), reads, writes, True, 1, resumable
+                )
         return None
 
     def _parallel_us(self, step: p.Step) -> float:
@@ -449,33 +364,29 @@ class LaunchMerger:
             return self.serial_forms[step].shared_us
         match step:
             case p.Launch(number) | p.Loop((p.Launch(number),), _, ()):
-                kernel = self.kernels[number]
-                us = kernel.persistent_us if kernel.persistent else self._unit_us(kernel) / self._workers(kernel)
-                return max(us, self.call_us)
+                return self.costs.shared_us(self.kernels[number])
             case p.Copy(source):
-                return max(self._copy_us(self.bytes_of(source)), self.call_us)
+                return max(self.costs.copy_us(self.bytes_of(source)), self.costs.call_us)
         return 0.0
-
-    def _workers(self, kernel: p.Kernel) -> int:
-        """How many cores have something to do for a kernel."""
-        return max(1, min(self._unit_count(kernel), self.cores))
 
     def _part(self, step: p.Step, alone: bool = False) -> Call | None:
         """A step as a call in a merged launch; None if it cannot be one. `alone`: its cost is not limited."""
         most = GROUP_COPY_BYTES if self.group else COPY_BYTES
         if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= most or (alone and self.workspace)):
             size = self.bytes_of(step.source)
-            kernel, us = copy_kernel(size, self.group if size > ITEM_COPY_BYTES else 0), self._copy_us(size)
+            kernel, us = copy_kernel(size, self.group if size > ITEM_COPY_BYTES else 0), self.costs.copy_us(size)
             buffers: tuple[int, ...] = (step.source, step.target)
         elif isinstance(step, p.Launch):
-            kernel, buffers, us = self.kernels[step.kernel], step.buffers, self._unit_us(self.kernels[step.kernel])
+            kernel, buffers, us = self.kernels[step.kernel], step.buffers, self.costs.unit_us(self.kernels[step.kernel])
         else:
             return None
         if kernel.work_group not in (0, self.group) or (not self.handover and kernel.items > 1):
             return None
         reads, writes = uses(step, self.kernels)
-        part = Call(step, kernel, buffers, max(us, self.call_us), reads, writes, False, self._unit_count(kernel))
-        part.serial = part.us - part.us / self._workers(kernel) <= self.start_us
+        part = Call(
+            step, kernel, buffers, max(us, self.costs.call_us), reads, writes, False, self.costs.unit_count(kernel)
+        )
+        part.serial = part.us - part.us / self.costs.workers(kernel) <= self.costs.start_us
         many = len(buffers) > self.most_arguments
         if many or ((kernel.persistent or part.us > SMALL_US * self.cores) and not alone):
             return None
@@ -483,56 +394,14 @@ class LaunchMerger:
 
     def stands_alone(self, kernel: p.Kernel) -> bool:
         """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
-        return not self.handover or self._unit_us(kernel) > (LARGE_US if self.workspace else SMALL_US) * self.cores
-
-    def _assign_unit(self, units: _Units, part: Call) -> None:
-        """Add a part to the first of the last units that can take it, or else to a new unit."""
-        moves_ahead = sum(self.bytes_of(b) for b in part.writes) <= MOST_MOVED_BYTES
-        count = len(units.members)
-        at = max(units.free_from(part), 0 if moves_ahead else count - 1)
-        if at > 0 and self._append_to_section(units.members[at - 1], part):
-            return units.include(at - 1, part)
-        for number in range(max(at, count - LAST_UNITS), count):
-            if units.members[number].holds(part, self.most_arguments) and _can_share(units.members[number], part):
-                self._add_section(units.members[number], part)
-                return units.include(number, part)
-        units.append(_Unit([Section([part])]), (), ())
-        units.include(count, part)
-
-    def _append_to_section(self, unit: _Unit, part: Call) -> bool:
-        """Append a part to the section of the unit that it depends on, to run after it in the same item. Sections that
-        it depends on become one. False if this is not possible, or not worth it; the unit is then unchanged."""
-        if not unit.holds(part, self.most_arguments) or not part.serial:
-            return False
-        if len(unit.sections) > 1 and not _can_share(unit, part):
-            return False
-        met = [section for section in unit.sections if section.meets(part)]
-        if not met or not all(section.serial for section in met):
-            return False
-        if len(met) > 1 and sum(section.us for section in met) > 2 * self.start_us:
-            return False
-        first = met[0]
-        for other in met[1:]:
-            first.parts += other.parts
-            unit.sections.remove(other)
-        first.parts.append(part)
-        return True
-
-    def _add_section(self, unit: _Unit, part: Call) -> None:
-        """Put a part into a section of its own or, if both are short, into a serial section of the unit."""
-        if part.serial:
-            for section in unit.sections:
-                if section.serial and section.us + part.us <= self.start_us:
-                    section.parts.append(part)
-                    return
-        unit.sections.append(Section([part]))
+        return not self.handover or self.costs.unit_us(kernel) > (LARGE_US if self.workspace else SMALL_US) * self.cores
 
     # -- persistent kernels -------------------------------------------------------------------------------------------
 
-    def _persistent_steps(self, units: Sequence[_Unit]) -> tuple[p.Step, ...]:
+    def _persistent_steps(self, units: Sequence[LaunchUnit]) -> tuple[p.Step, ...]:
         """The steps of the units, in as few launches as persistent kernels allow."""
         steps: list[p.Step] = []
-        pending: list[_Unit] = []
+        pending: list[LaunchUnit] = []
         phases: list[Phase] = []
 
         def close() -> None:
@@ -569,10 +438,9 @@ class LaunchMerger:
         return None if phases is None or not shares_work(phases) or not self._fits(phases) else phases
 
     def _fits(self, phases: list[Phase]) -> bool:
-        count = len(arguments_of(phases)) + 1
-        return (
-            count <= MOST_ARGUMENTS and sum(phase_us(x, self.cores, self.barrier_us) for x in phases) <= PERSISTENT_US
-        )
+        """Whether a persistent kernel of these phases takes few enough arguments and is soon done."""
+        us = sum(phase_us(x, self.cores, self.costs.barrier_us) for x in phases)
+        return len(arguments_of(phases)) + 1 <= MOST_ARGUMENTS and us <= PERSISTENT_US
 
     def tiled(
         self, axes: Sequence[m.Axis], sub_buffers: SubBuffers, once: Sequence[p.Step], each: Sequence[p.Step]
@@ -586,7 +454,7 @@ class LaunchMerger:
         name, trip_count = f"merged.{len(self.merged)}", prod(a.count for a in axes)
         whole = persistent.kernel(name, 1, 1)
         names = tuple(x.kernel.name for x in (*first, *rest))
-        saved = (len(rest) - 1) * self.launch_us
+        saved = (len(rest) - 1) * self.costs.launch_us
         self.merged.append(MergedLaunch(name, (names,), trip_count, whole.kernel.us, saved, tiled=True))
         self.kernels.append(whole.kernel)
         return p.Launch(len(self.kernels) - 1, whole.buffers)
@@ -595,7 +463,7 @@ class LaunchMerger:
         if self.sync is None:
             assert self.workspace is not None  # or there are no persistent kernels
             self.sync = self.workspace(sync_bytes(self.cores))
-        return PersistentKernel(self.sync, self.cores, self.barrier_us, sub_buffers)
+        return PersistentKernel(self.sync, self.cores, self.costs.barrier_us, sub_buffers)
 
     def _persistent_launch(
         self, phases: Sequence[Phase], trip_count: int, counted: SubBuffers | None = None
@@ -609,7 +477,7 @@ class LaunchMerger:
     def _persistent_while_loop(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
         """A while loop as a persistent kernel, each launch of which runs many iterations."""
         persistent = self._new_persistent()
-        us = sum(phase_us(x, self.cores, self.barrier_us) for x in (*test, *body))
+        us = sum(phase_us(x, self.cores, self.costs.barrier_us) for x in (*test, *body))
         for phase in test:
             persistent.phase(phase)
         persistent.exit_unless(predicate)
@@ -631,8 +499,8 @@ class LaunchMerger:
             names.append(own[0][0] if parts == 1 else p.phase_name(name, n))
             if parts > 1:
                 us = sum(section.us for section in sections)
-                self.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.launch_us))
-        saved = (counted * len(phases) - 1) * self.launch_us
+                self.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.costs.launch_us))
+        saved = (counted * len(phases) - 1) * self.costs.launch_us
         self.merged.append(MergedLaunch(name, (tuple(names),), counted, whole.kernel.us, saved, persistent=True))
         self.kernels.append(whole.kernel)
         if trip_count == 1:
@@ -641,7 +509,7 @@ class LaunchMerger:
 
     # -- the kernels ----------------------------------------------------------------------------------------------
 
-    def _step(self, unit: _Unit) -> p.Step:
+    def _step(self, unit: LaunchUnit) -> p.Step:
         if unit.step is not None:
             return unit.step
         if len(unit.sections) == 1 and len(unit.sections[0].parts) == 1:
@@ -662,21 +530,10 @@ class LaunchMerger:
         kernel = merged.kernel
         parts = sum(len(section.parts) for section in sections)
         names = tuple(tuple(x.kernel.name for x in section.parts) for section in sections)
-        saved = (trip_count * parts - 1) * self.launch_us
+        saved = (trip_count * parts - 1) * self.costs.launch_us
         self.merged.append(MergedLaunch(kernel.name, names, trip_count, kernel.us, saved))
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, merged.buffers)
-
-
-def _waits(kernel: p.Kernel) -> bool:
-    """Whether there are barriers in the kernel of a GPU."""
-    return kernel.work_group > 0 and (kernel.local_bytes > 0 or bool(kernel.calls))
-
-
-def _can_share(unit: _Unit, part: Call) -> bool:
-    """Whether a part can be called in another section than what a unit has: those share barriers, and none stands under
-    a condition."""
-    return not _waits(part.kernel) and not any(_waits(x.kernel) for section in unit.sections for x in section.parts)
 
 
 _T = TypeVar("_T")

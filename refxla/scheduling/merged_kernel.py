@@ -52,9 +52,17 @@ class Call:
     units: int
     resumable: tuple[int, int] | None = None
 
+    @property
+    def has_barriers(self) -> bool:
+        """Whether its kernel, which is a GPU's, has barriers."""
+        return self.kernel.work_group > 0 and (self.kernel.local_bytes > 0 or bool(self.kernel.calls))
+
 
 @dataclass
 class Section:
+    """Parts that follow each other. Where they are `serial`, one item runs them all; else there is one, whose items run
+    side by side."""
+
     parts: list[Call]
 
     @property
@@ -78,6 +86,7 @@ class Section:
         return 1 if self.serial else self.parts[0].units
 
     def meets(self, part: Call) -> bool:
+        """Whether a part must come after one of these, or before it."""
         return any(conflict(x.reads, x.writes, part) for x in self.parts)
 
 

@@ -2,8 +2,8 @@
 
 A launch that needs what the one before it made waits for it, and waking a device's threads takes ten microseconds and
 more. A persistent kernel has as many items as there are compute units, which go through the launches phase by phase:
-the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes a
-tenth of a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: sections in
+the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes less
+than a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: sections in
 parallel. What each kernel computes, and its bits, stay as they are.
 
 No item waits for one that has not begun: those that run take all there is to do, and one that starts after them finds

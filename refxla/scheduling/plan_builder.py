@@ -18,10 +18,10 @@ from refxla_spec.types import Shape
 from .._core.buffer_offsets import assign
 from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
-from ..device.description import Costs
 from ..ir import plan as p
-from .launch_merging import LaunchMerger, Merging
+from .launch_merging import LaunchMerger
 from .merged_kernel import uses
+from .scheduling_options import SchedulingOptions
 from .tiled_fusion import TilingDecision
 
 ALIGNMENT = 64
@@ -68,13 +68,11 @@ class PlanBuilder:
         self,
         module: Module,
         emit: Emit,
-        costs: Costs,
-        fuse: bool,
-        merging: Merging,
+        options: SchedulingOptions,
         on_kernel: Callable[[p.Kernel], object] | None,
-        tiled_fusion: bool,
     ) -> None:
-        self.module, self.emit, self.costs, self.fuse, self.on_kernel = module, emit, costs, fuse, on_kernel
+        self.module, self.emit, self.options, self.on_kernel = module, emit, options, on_kernel
+        self.costs, merging = options.costs, options.merging
         self.blocks: list[MemoryBlock] = []
         self.number: dict[MemoryBlock, int] = {}
         self.kernels: list[p.Kernel] = []
@@ -87,11 +85,10 @@ class PlanBuilder:
         if merging.units:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
             workspace = partial(self.workspace, "barrier") if merging.persistent else None
-            self.merging = LaunchMerger(self.kernels, size, costs, merging, self.scratch, self.zeros, workspace)
+            self.merging = LaunchMerger(self.kernels, size, self.costs, merging, self.scratch, self.zeros, workspace)
         self.cores = merging.units
-        self.shares_launches = merging.units > 0 and not merging.group  # a GPU's launches stay few without
-        self.computes_in_pieces = not merging.group  # functions, as codegen/loops/fast_path_math.py does for CPUs
-        self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
+        has_persistent_kernels = self.merging is not None and self.merging.workspace is not None
+        self.tiled = options.tiled_fusion and options.fusion and has_persistent_kernels
         self.tiling_decisions: list[TilingDecision] = []
 
     def block(

@@ -17,10 +17,12 @@ from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
-from .launch_merging import NOT_MERGED, Merging
 from .merged_kernel import MergedLaunch
 from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
+from .scheduling_options import SchedulingOptions
 from .tiled_fusion import TilingDecision
+
+_DEFAULTS = SchedulingOptions()
 
 
 @dataclass
@@ -39,19 +41,14 @@ class PlanningResult:
 def make_plan(
     module: Module,
     emit: Emit,
-    costs: Costs | None = None,
-    fuse: bool = True,
-    merging: Merging = NOT_MERGED,
+    options: SchedulingOptions = _DEFAULTS,
     on_kernel: Callable[[p.Kernel], object] | None = None,
-    tiled_fusion: bool = True,
 ) -> PlanningResult:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
-    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merging` says for what
-    device small launches are merged (launch_merging.py), `tiled_fusion` allows tiled fusions (tiled_fusion.py).
     `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
     """
-    builder = PlanBuilder(module, emit, costs or Costs(), fuse, merging, on_kernel, tiled_fusion)
+    builder = PlanBuilder(module, emit, options, on_kernel)
     entry = module.entry
     single = entry.root.opcode != "tuple"
     threaded = host_call_threading.STATE_RESULT in module.attributes
@@ -90,5 +87,5 @@ def make_plan(
         builder.refusals,
         [] if builder.merging is None else builder.merging.merged,
         tiled_fusions=builder.tiling_decisions,
-        costs=builder.costs,
+        costs=options.costs,
     )

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Protocol
 
 from refxla_spec.module import Instruction
 
 from .._core.fusion import in_order
+from .._core.graph import Graph
 from ..analysis.cost_analysis import bytes_text
 from ..analysis.tiling_analysis import Dimension, TileBody, TilingAnalysis
 from ..device.description import Costs
@@ -32,6 +33,7 @@ LEAST_PART = 8  # of the last cache: a value that takes less than this part of i
 LEAST_ROWS = 32  # of a tile of a dot: fewer read the other side too often
 SEEN = 0.5  # of the time that values take through memory: the rest passes while something is computed
 ALIKE = 0.02  # of the work, by which ways to cut may differ: the one that takes least memory is chosen
+UNEVEN = 0.1  # of a tile's work, by which cores come to their ends apart
 MOST_FUSIONS = 6  # in a tiled fusion
 
 
@@ -68,11 +70,26 @@ class TiledFusion:
     decision: TilingDecision
 
 
-class TilingSearch:
-    """Finds the tiled fusions among a frame's groups. `fusion_us` gives the microseconds that one takes on one core."""
+class GroupedComputation(Protocol):
+    """A computation whose instructions are in groups, with a name for each: what the search asks its scheduler for."""
 
-    def __init__(self, frame: Any, costs: Costs, cores: int, fusion_us: Callable[[int], float]) -> None:
-        self.frame, self.graph, self.groups = frame, frame.graph, frame.groups
+    graph: Graph
+    groups: list[FusionGroup]
+    names: list[str]
+
+    def inputs(self, group: FusionGroup) -> list[Instruction]: ...
+
+    def is_inline(self, i: Instruction) -> bool: ...
+
+
+class TilingSearch:
+    """Finds the tiled fusions among the groups of a computation. `fusion_us` gives the microseconds that the kernel of
+    a group, by its number, takes on one core."""
+
+    def __init__(
+        self, computation: GroupedComputation, costs: Costs, cores: int, fusion_us: Callable[[int], float]
+    ) -> None:
+        self.computation, self.graph, self.groups = computation, computation.graph, computation.groups
         self.costs, self.cores, self.fusion_us = costs, cores, fusion_us
         self.least_bytes = costs.caches.last // LEAST_PART
         self.decisions: list[TilingDecision] = []
@@ -81,7 +98,7 @@ class TilingSearch:
         for n, group in enumerate(self.groups):
             for m in group.outputs:
                 self.maker.update(dict.fromkeys(self.graph.instructions[m], n))
-            for i in frame.inputs(group):
+            for i in computation.inputs(group):
                 self.readers.setdefault(i, set()).add(n)
         self.roots = {i for m in self.graph.roots for i in self.graph.instructions[m]}
 
@@ -131,7 +148,7 @@ class TilingSearch:
         neighbours = set()
         for n in groups:
             outputs = [i for m in self.groups[n].outputs for i in self.graph.instructions[m]]
-            for i in (*outputs, *self.frame.inputs(self.groups[n])):
+            for i in (*outputs, *self.computation.inputs(self.groups[n])):
                 if i.shape.is_array and i.shape.bytes >= self.least_bytes and i in self.maker:
                     neighbours |= {self.maker[i], *self.readers.get(i, ())}
         return neighbours - groups
@@ -150,7 +167,7 @@ class TilingSearch:
         order = in_order(needs, {n: n for n in needs})
         groups, names = [], []
         for n in order:
-            names.append(f"tiled.{self.frame.names[n]}" if n in tiled else self.frame.names[n])
+            names.append(f"tiled.{self.computation.names[n]}" if n in tiled else self.computation.names[n])
             groups.append(self._group(tiled[n]) if n in tiled else self.groups[n])
         return groups, names, {order.index(n): fused for n, fused in tiled.items()}
 
@@ -223,10 +240,10 @@ class TilingSearch:
         if any(len(self.graph.instructions[m]) > 1 for m in nodes):
             return None
         members = [self.graph.instructions[m][0] for m in nodes]
-        inputs = self.frame.inputs(FusionGroup("tile", (), tuple(nodes), ()))
+        inputs = self.computation.inputs(FusionGroup("tile", (), tuple(nodes), ()))
         outputs = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n].outputs]
         heroes = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n].heroes]
-        rows = TilingAnalysis(members, inputs, self.frame.is_inline, outputs, heroes)
+        rows = TilingAnalysis(members, inputs, self.computation.is_inline, outputs, heroes)
         return rows if rows.is_supported else None
 
     @staticmethod
@@ -265,7 +282,7 @@ class TilingSearch:
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
         tiled = trip_count * (SEEN * (moved + again) * self.costs.reused_byte(used) + self.costs.tile) / self.cores
         rounds = -(-trip_count // self.cores) * self.cores / trip_count * ratio
-        tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
+        tiled += work * (rounds - 1 + UNEVEN * self.cores / trip_count)
         return _Candidate(
             groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(tile_bytes), untiled, tiled
         )
@@ -278,7 +295,7 @@ class TilingSearch:
     def _fusion_of(self, choice: _Candidate) -> TiledFusion | None:
         """The tiled fusion of a choice, if it gains."""
         order = tuple(sorted(choice.groups))
-        names = tuple(self.frame.names[n] for n in order)
+        names = tuple(self.computation.names[n] for n in order)
 
         def decide(axes: tuple[Axis, ...], reason: str = "") -> TilingDecision:
             verdict = TilingDecision(names, axes, choice.bytes, choice.tile_bytes, choice.untiled, choice.tiled, reason)

@@ -10,7 +10,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.codegen.emitter_registry import emit
-from refxla.codegen.products import blocking, convolution, dot, gemm, matrix_rows
+from refxla.codegen.products import blocking, gemm, matrix_rows, small_products
 from refxla.codegen.products.blocking import Blocking, choose_tile
 from refxla.codegen.products.tile import Tile
 from refxla.device.description import DEFAULT_CPU
@@ -45,8 +45,7 @@ def arguments(text: str) -> list[np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def no_tiny_products(monkeypatch):
-    monkeypatch.setattr(dot, "TINY", 0)
-    monkeypatch.setattr(convolution, "TINY", 0)
+    monkeypatch.setattr(small_products, "MOST_WORK", 0)
 
 
 def wide() -> object:

@@ -13,7 +13,7 @@ from refxla_spec.text import parse
 from search import examples
 
 from refxla.analysis import contraction_order
-from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows
+from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows, small_products
 from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
 from refxla.device.description import DEFAULT_CPU, Costs
 
@@ -77,7 +77,7 @@ def go_through_the_batch(patch: pytest.MonkeyPatch) -> None:
 def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops, segmented, alike):
     lhs, rhs, window, labels, groups, of_batch = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "TINY", 0)
+        patch.setattr(small_products, "MOST_WORK", 0)
         if segmented:
             patch.setattr(contraction_order, "ONE_CHAIN", 2)
             patch.setattr(contraction_order, "SEGMENT", 4)

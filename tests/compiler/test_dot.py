@@ -15,7 +15,7 @@ from search import examples
 import refxla
 from refxla.analysis import contraction_order
 from refxla.codegen import opencl_program
-from refxla.codegen.products import blocking, complex_dot, dot, gemm, matrix_rows
+from refxla.codegen.products import blocking, complex_dot, dot, gemm, matrix_rows, small_products
 from refxla.compiler.driver import Request, compile_request
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.fingerprint import Source
@@ -25,8 +25,8 @@ from refxla.runtime.devices import find
 @pytest.fixture(autouse=True)
 def no_tiny_products(monkeypatch):
     """Small shapes, too, take the fast form."""
-    for limit in ("TINY", "SHORT", "SMALL"):
-        monkeypatch.setattr(dot, limit, 0)
+    for limit in ("MOST_WORK", "SHORTEST_VECTOR", "SMALLEST_WORK"):
+        monkeypatch.setattr(small_products, limit, 0)
 
 
 @st.composite
@@ -55,7 +55,7 @@ def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(
 ):
     lhs, rhs = numbers[:2]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dot, "TINY", 0)
+        patch.setattr(small_products, "MOST_WORK", 0)
         if segmented:
             patch.setattr(contraction_order, "ONE_CHAIN", 4)
             patch.setattr(contraction_order, "SEGMENT", 16)
@@ -292,7 +292,7 @@ def test_a_vector_that_is_no_row_of_memory_is_computed_in_the_kernel(name, swapp
 )
 def test_small_products_of_long_sums_are_products(m, k, n, plain, monkeypatch):
     """Many sums of 64 terms one after the other would wait for each term; a single one has to."""
-    monkeypatch.setattr(dot, "TINY", 2048)
+    monkeypatch.setattr(small_products, "MOST_WORK", 2048)
     kernels = dot.emit(fusion_of(parse(dot_text((m, k), (k, n), lc=(1,), rc=(0,))), "dot"), DEFAULT_CPU)
     plain = len(kernels) == 1 and "vector" not in kernels[0].body and not kernels[0].helpers
     assert plain == (n < 32)
@@ -303,7 +303,7 @@ def test_small_products_of_long_sums_are_products(m, k, n, plain, monkeypatch):
 )
 def test_a_small_matrix_that_lies_along_its_sums_is_transposed_in_registers(m, k, along_sums, transposes, monkeypatch):
     """As the matrix of a recurrent net: a loop over its rows would gather a column for each term."""
-    monkeypatch.setattr(dot, "TINY", 2048)
+    monkeypatch.setattr(small_products, "MOST_WORK", 2048)
     dims, lc = ((m, k), (1,)) if along_sums else ((k, m), (0,))
     (kernel,) = dot.emit(fusion_of(parse(dot_text(dims, (k,), lc=lc, rc=(0,))), "dot"), DEFAULT_CPU)
     assert ("rx_multiply_add_vector_f32(" in kernel.body) == transposes
@@ -323,8 +323,8 @@ def test_a_small_matrix_that_lies_along_its_sums_is_transposed_in_registers(m, k
 )
 def test_products_of_short_sums_with_vectors_are_loops(batch, m, k, n, loops, monkeypatch):
     """As points that are turned, one matrix each: blocks of a product would be packed for each of them."""
-    monkeypatch.setattr(dot, "SHORT", 16)
-    monkeypatch.setattr(dot, "SMALL", 8)
+    monkeypatch.setattr(small_products, "SHORTEST_VECTOR", 16)
+    monkeypatch.setattr(small_products, "SMALLEST_WORK", 8)
     own = tuple(range(len(batch)))
     text = dot_text((*batch, m, k), (*batch, k, n), lb=own, rb=own, lc=(len(batch) + 1,), rc=(len(batch),))
     kernels = dot.emit(fusion_of(parse(text), "dot"), DEFAULT_CPU)

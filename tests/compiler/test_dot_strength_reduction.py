@@ -78,9 +78,41 @@ CASES = {
         "lhs_contracting_dims={0}, rhs_contracting_dims={0}",
         False,
     ),
-    "exchanged": ("f32[], f32[5,7], f32[7,5]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}", False),
+    "exchanged": ("f32[], f32[5,7], f32[7,5]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}", True),
+    "exchanged in each batch": (
+        "f32[3], f32[3,5,7], f32[7,5,3]",
+        "lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={1,2}, rhs_contracting_dims={1,0}",
+        True,
+    ),
+    "batches exchanged": (
+        "f32[3,2], f32[2,5,3], f32[3,2,5]",
+        "lhs_batch_dims={2,0}, rhs_batch_dims={0,1}, lhs_contracting_dims={1}, rhs_contracting_dims={2}",
+        True,
+    ),
+    "batches exchanged on both sides": (
+        "f32[3,2], f32[2,5,3], f32[2,3,5]",
+        "lhs_batch_dims={2,0}, rhs_batch_dims={1,0}, lhs_contracting_dims={1}, rhs_contracting_dims={2}",
+        False,
+    ),
     "a matrix": ("f32[5], f32[5,70], f32[70]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", False),
     "complex": ("c64[], c64[70], c64[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "complex columns": ("c64[9], c64[70], c64[70,9]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "complex columns, of a matrix of one row": (
+        "c64[9,8,1], c64[5,4,9,8], c64[4,1,5]",
+        "lhs_contracting_dims={0,1}, rhs_contracting_dims={2,0}",
+        True,
+    ),
+    "complex columns in each batch": (
+        "c64[3,9], c64[3,70,9], c64[70,3]",
+        "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        False,
+    ),
+    "complex columns of a vector in each batch": (
+        "c64[3,9], c64[3,70,9], c64[3,70]",
+        BATCHES + "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+        True,
+    ),
+    "complex rows": ("c64[70], c64[70,9], c64[9]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", False),
     "one complex term": ("c64[5,7], c64[5], c64[7]", "lhs_contracting_dims={}, rhs_contracting_dims={}", True),
     "predicates": ("pred[], pred[70], pred[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
 }

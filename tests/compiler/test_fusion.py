@@ -471,6 +471,18 @@ def test_functions_in_pieces_are_computed_before_short_rows(opcode, rows, column
     assert kinds(plan) == (["reduction"] if fused else ["loop", "reduction"])
 
 
+@pytest.mark.parametrize(
+    ("opcode", "rows", "fused"), [("sine", 300, False), ("sine", 8, True), ("exponential", 300, True)]
+)
+def test_functions_in_pieces_are_computed_after_a_product(opcode, rows, fused):
+    """A product makes a few elements of a row at a time; of few in all a function may be computed there."""
+    plan = planned(f"""x = f32[{rows},64] parameter(0)
+        w = f32[64,16] parameter(1)
+        d = f32[{rows},16] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        ROOT s = f32[{rows},16] {opcode}(d)""")
+    assert kinds(plan) == (["dot"] if fused else ["dot", "loop"])
+
+
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_the_operation_table_knows_which_functions_are_computed_in_pieces(name):
     """The prelude has their cheaper form, and codegen looks for it there."""

@@ -18,7 +18,8 @@ from refxla.compiler.planning import plan_module
 from refxla.device.description import Costs
 from refxla.device.gpu_models import EMULATED
 from refxla.ir import plan as p
-from refxla.scheduling.launch_merging import LaunchMerger, Merging
+from refxla.scheduling.launch_costs import Merging
+from refxla.scheduling.launch_merging import LaunchMerger
 
 HEAD = """HloModule m
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }

@@ -13,6 +13,7 @@ from refxla.device.description import DEFAULT_CPU
 from refxla.passes.pipeline import optimize
 from refxla.scheduling.kernel_deduplication import KernelDeduplicator
 from refxla.scheduling.scheduler import make_plan
+from refxla.scheduling.scheduling_options import SchedulingOptions
 
 LAYERS = """HloModule layers
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
@@ -87,7 +88,7 @@ ENTRY main {{
 def test_what_differs_is_emitted_each(first, second, count):
     module = parse(PAIR.format(first=first, second=second))
     counting = Counting()
-    make_plan(module, KernelDeduplicator(counting), fuse=False)
+    make_plan(module, KernelDeduplicator(counting), SchedulingOptions(fusion=False))
     assert len(counting.fusions) == count
 
 
@@ -104,5 +105,5 @@ def test_constants_are_told_apart_by_their_bits(zero, count):
       ROOT r = (f32[70], f32[70]) tuple(a, b)
     }}"""
     counting = Counting()
-    make_plan(parse(text), KernelDeduplicator(counting), fuse=False)
+    make_plan(parse(text), KernelDeduplicator(counting), SchedulingOptions(fusion=False))
     assert len(counting.fusions) == count

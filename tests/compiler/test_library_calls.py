@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.linalg
 from refxla_spec import interpreter, properties
 from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.text import parse
@@ -153,6 +154,36 @@ def test_small_matrices_have_the_accuracy_of_lapack_whatever_their_scale(name, s
     wanted = np.linalg.eigvalsh(symmetric.astype(np.float64))
     assert (np.abs(w - wanted).max(1) < 4 * n * eps * norm).all()
     assert (np.abs(v * w[:, None] @ v.swapaxes(1, 2) - symmetric).max((1, 2)) < 20 * n * eps * norm).all()
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "c64", "c128"])
+def test_eigenvectors_are_lapacks(name):
+    """Either sign (of complex ones any phase) would be right; programs know that of JAX, NumPy and PyTorch, which pass
+    the matrix itself to LAPACK and not its transpose."""
+    n, routine = 7, LETTER[name] + ("heevd" if name[0] == "c" else "syevd")
+    a = matrix(name, n, n)
+    a += adjoint(a)
+    results = [shape(name, n, n), shape(REAL[name], n), "s32[]"]
+    for lower, letter in enumerate("UL"):
+        options = f"mode = 86 : ui8, uplo = {ord(letter)} : ui8"
+        v, w, _ = refxla.compile(program(f"lapack_{routine}_ffi", results, [a], options))(a)
+        wanted_w, wanted_v, _ = getattr(scipy.linalg.lapack, routine)(a, lower=lower)
+        np.testing.assert_array_equal(v, wanted_v)
+        np.testing.assert_array_equal(w, wanted_w)
+
+
+@pytest.mark.parametrize("mode", ["A", "S"])
+@pytest.mark.parametrize("sizes", [(6, 4), (4, 6), (5, 5)])
+@pytest.mark.parametrize("name", ["f32", "c128"])
+def test_singular_vectors_are_lapacks(name, sizes, mode):
+    a, (m, n), k = matrix(name, *sizes), sizes, min(sizes)
+    rows, columns = (k, k) if mode == "S" else sizes
+    results = [shape(name, m, n), shape(REAL[name], k), shape(name, m, rows), shape(name, columns, n), "s32[]"]
+    routine = LETTER[name] + "gesdd"
+    _, s, u, vh, _ = refxla.compile(program(f"lapack_{routine}_ffi", results, [a], f"mode = {ord(mode)} : ui8"))(a)
+    found = getattr(scipy.linalg.lapack, routine)(a, full_matrices=mode == "A")
+    for got, wanted in zip((u, s, vh), found[:3], strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def qr_program(name, sizes):

@@ -822,6 +822,27 @@ def test_functions_with_a_fast_path_go_in_pieces(sizes, reduced, scale):
     assert fused(x)[0].tobytes() == alone(before(x)[0])[0].tobytes()
 
 
+@pytest.mark.parametrize("reduced", [0, 1])
+def test_pieces_of_a_pass_read_the_results_of_passes_before(reduced):
+    """The sine of how far each element of a column, or row, is below the largest one."""
+    check(
+        entry(f"""
+        x = f32[70,90] parameter(0)
+        zero = f32[] constant(0)
+        least = f32[] constant(-inf)
+        s = f32[{(90, 70)[reduced]}] reduce(x, least), dimensions={{{reduced}}}, to_apply=max
+        b = f32[70,90] broadcast(s), dimensions={{{1 - reduced}}}
+        m = f32[70,90] subtract(x, b)
+        f = f32[70,90] sine(m)
+        ROOT r = f32[{(90, 70)[reduced]}] reduce(f, zero), dimensions={{{reduced}}}, to_apply=add
+        """),
+        f32(70, 90),
+        kind="reduction",
+        exact=False,
+        rtol=1e-5,
+    )
+
+
 def test_pieces_of_what_a_pad_joins_and_what_passes_cache():
     """A softmax of sines: the second pass reads what the first one has computed, in ranges of the rows."""
     check(

@@ -16,7 +16,7 @@ from refxla.analysis.index_expression import delinearize, linearize, variable
 from refxla.codegen.c_block import Block
 from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
 from refxla.codegen.index_printer import c_of
-from refxla.codegen.products import dot
+from refxla.codegen.products import small_products
 from refxla.device.description import DEFAULT_CPU
 
 MORE = 5  # how much larger the sliced array is, in each dimension
@@ -151,7 +151,7 @@ def small(monkeypatch):
     """What is done for large arrays is done for these."""
     set_caches(monkeypatch, last=1)
     set_caches(monkeypatch, second=1)
-    monkeypatch.setattr(dot, "TINY", 0)
+    monkeypatch.setattr(small_products, "MOST_WORK", 0)
 
 
 EVERYWHERE = "dynamic_slice", "gathered_rows"  # the others only where loops of its own are chosen by how they read

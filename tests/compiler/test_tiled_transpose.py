@@ -2,9 +2,11 @@
 
 from itertools import permutations
 
+import numpy as np
 import pytest
 from cache_sizes import set_caches
-from kernel_driver import check_within, random_array
+from kernel_driver import Compiled, check_within, fusion_of, random_array
+from refxla_spec.text import parse
 
 from refxla.codegen.loops import tiled_transpose
 
@@ -106,10 +108,27 @@ def test_fused(name, past_caches):
     check_within(lines, *(random_array(*a) for a in arguments), offset=3)
 
 
+@pytest.mark.parametrize("sizes", [(90, 170), (64, 64), (300, 5)])
+def test_functions_go_in_pieces(sizes, past_caches):
+    """The bits are those of the function computed before, be some of its operands large."""
+    (m, n), x = sizes, random_array("f32", sizes)
+    x[::40] *= np.float32(1e6)
+    y = random_array("f32", (n, m))
+    text = f"""x = f32[{m},{n}] parameter(0)
+        y = f32[{n},{m}] parameter(1)
+        t = f32[{n},{m}] transpose(x), dimensions={{1,0}}
+        s = f32[{n},{m}] sine(t)
+        ROOT a = f32[{n},{m}] add(s, y)"""
+    fused = Compiled(fusion_of(parse(f"ENTRY e {{ {text} }}")))
+    before = Compiled(fusion_of(parse(f"ENTRY e {{ x = f32[{m},{n}] parameter(0)\nROOT s = f32[{m},{n}] sine(x) }}")))
+    assert "fast_sine_f32(" in fused.kernels[0].body and "rx_transpose_u32(" in fused.kernels[0].body
+    assert fused(x, y)[0].tobytes() == (before(x)[0].T + y).tobytes()
+
+
 @pytest.mark.parametrize("chunk", [300, 5000])
 def test_units_and_items(chunk, past_caches, monkeypatch):
     """Panels, stretches of rows and several matrices to an item, or several items to a matrix."""
-    monkeypatch.setattr("refxla.codegen.loops.elementwise.CHUNK", chunk)
+    monkeypatch.setattr("refxla.codegen.work_items.ELEMENTS", chunk)
     monkeypatch.setattr(tiled_transpose, "PANEL", 32)
     monkeypatch.setattr(tiled_transpose, "PAGES", 32)
     monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_ITEMS", 9)

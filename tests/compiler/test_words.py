@@ -9,7 +9,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.codegen import opencl_program
-from refxla.codegen.products import dot, gemm, words
+from refxla.codegen.products import gemm, small_products, words
 from refxla.codegen.products.tile import Words
 from refxla.device.description import DEFAULT_CPU, Target
 
@@ -20,7 +20,7 @@ VNNI = replace(DEFAULT_CPU, features=f"{WIDE.features},avx512vnni")
 
 @pytest.fixture(autouse=True)
 def no_tiny_products(monkeypatch):
-    monkeypatch.setattr(dot, "TINY", 0)
+    monkeypatch.setattr(small_products, "MOST_WORK", 0)
 
 
 def on_this_machine(target: Target) -> Target:

@@ -7,7 +7,7 @@ from refxla_conformance.check import check_many
 from refxla_conformance.targets.merge import can_merge, merge
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.compare import bits_equal
-from refxla_spec.errors import InputError, InvalidProgramError, UnsupportedError
+from refxla_spec.errors import CompilerError, InputError, InvalidProgramError, UnsupportedError
 from refxla_spec.operation import operations
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
@@ -59,6 +59,11 @@ def test_a_refusal_is_not_a_failure():
         raise UnsupportedError("not today")
 
     assert outcomes(Changed(refuses)) == {Outcome.UNSUPPORTED}
+
+    def gets_lost(*_):
+        raise CompilerError("a reduction in a loop")
+
+    assert outcomes(Changed(gets_lost)) == {Outcome.FAIL}
 
 
 def test_a_verifier_has_to_refuse_by_the_right_rule_and_nothing_else():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refxla_conformance.fuzz import add_arguments, batch, invalid, main, values
+from refxla_conformance.fuzz import add_arguments, batch, differ, invalid, main, values
 from refxla_conformance.fuzz.differ import PROCESS, VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
 from refxla_conformance.fuzz.generate import EXACT, Sample, generate, palette
@@ -21,7 +21,7 @@ from refxla_conformance.fuzz.program_builder import RULES, Program, ProgramBuild
 from refxla_conformance.fuzz.record import investigate, read, replay
 from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.fuzz.runs import Kernels, expected, other_arguments
-from refxla_spec.errors import InputError
+from refxla_spec.errors import CompilerError, InputError
 from refxla_spec.interpreter import run
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
@@ -234,3 +234,13 @@ def test_operations_of_middling_length_are_valid_and_run(kind):
     verify(module)
     run(module, [a for p in module.entry.parameters for a in program.arguments[p]])
     assert roots and max(i.shape.size for i in module.instructions() if i.shape.is_array) <= lengths.LONGEST
+
+
+def test_a_program_that_the_compiler_gets_lost_in_is_a_divergence():
+    """It is refused as one that is not supported, and is not one of those."""
+
+    def gets_lost() -> str:
+        raise CompilerError("a reduction in a loop")
+
+    divergence = differ.attempt(7, "plan", gets_lost)
+    assert divergence is not None and "a reduction in a loop" in divergence.what

@@ -15,12 +15,12 @@ from ...analysis.index_expression import Index, constant, delinearize
 from ...analysis.index_maps import Condition
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import hero_of
 from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.packing import accumulation_type
+from ..products.small_products import has_little_work
 from . import elementwise
-from .dot import TINY
 from .gemm import Indices, MatrixProduct, kernels
 
 
@@ -33,7 +33,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
-    small = hero.shape.size * numbers.k <= TINY or 0 in numbers.lhs
+    small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     depthwise = numbers.n == 1 and numbers.groups > 1
     if name is None or small or depthwise or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)

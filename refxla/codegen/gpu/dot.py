@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import hero_of
 from ..products.dot_dimensions import DotDimensions
 from ..products.packing import accumulation_type
+from ..products.small_products import has_little_work
 from . import elementwise
 from .gemm import MatrixProduct, kernels
-
-TINY = 2048  # multiply-adds up to which plain loops are as quick
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -23,7 +22,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     hero = hero_of(fusion)
     numbers = DotDimensions(hero)
     name = accumulation_type(type_name(hero))
-    if name is None or hero.shape.size * numbers.k <= TINY or (name == "f64" and not target.fp64):
+    if name is None or has_little_work(hero.shape.size, numbers.k) or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     left, right = hero.operands
     product = MatrixProduct(

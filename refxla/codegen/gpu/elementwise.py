@@ -21,7 +21,8 @@ from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..kernel_arguments import input_argument
 from ..loops.index_space import Body, IndexSpace, Outputs, Segment, segments, update_of
 from .tiled_transpose import TiledTranspose

@@ -28,12 +28,13 @@ from ...analysis.index_maps import Condition
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import multiply_add, type_name
 from ..index_printer import c_of, c_of_conditions
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
+from ..sums import multiply_add
 from .operand_copy import Element, OperandCopy
 from .term_masks import TermMasks
 from .tiles import QUAD, Split, choose
@@ -176,7 +177,7 @@ class _Gemm:
             self.block.line(f"{name}[i][j] = 0;")
 
     def _each(self, name: str, count: int) -> ExitStack:
-        """A loop that is written out."""
+        """A loop that is unrolled."""
         scopes = ExitStack()
         self.block.line("#pragma unroll")
         scopes.enter_context(self.block.scope(f"for (int {name} = 0; {name} < {count}; ++{name})"))

@@ -12,12 +12,13 @@ from contextlib import ExitStack
 from math import prod
 
 from ...analysis.index_expression import Index, variable
+from ...analysis.index_maps import cumulative
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
-from ..elemental_rules import combine, cumulative
+from ..elemental_rules import combine
 from ..kernel_arguments import hero_of
-from ..windows.reduce_window import Cumulative, Sums, result_dimensions
+from ..windows.reduce_window import Cumulative, LaneSums, result_dimensions
 from . import elementwise
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
@@ -110,7 +111,7 @@ class _Cumulative(Cumulative):
         most_rows = self.target.local_bytes // ((columns + 1) * element_bytes)
         return max(1, min(tile_rows, group, most_rows)), columns
 
-    def _step(self, sums: Sums, elements: list[str], results: list[str]) -> None:
+    def _step(self, sums: LaneSums, elements: list[str], results: list[str]) -> None:
         """Combines what an item has with one element more, and keeps that as a result."""
         chains = sums.chains("0")
         for chain, total in zip(chains, combine(self.e, self.reducer, (*chains, *elements), self.block), strict=True):

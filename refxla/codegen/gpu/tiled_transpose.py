@@ -19,7 +19,8 @@ from ...analysis.index_expression import Index, delinearize, variable
 from ...device.description import Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..loops.index_space import IndexSpace
 from ..loops.tiled_transpose import across

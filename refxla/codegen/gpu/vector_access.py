@@ -17,7 +17,8 @@ from ...analysis.access_patterns import Access, AccessPattern, Store
 from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 ACCESS_BYTES = 16  # of the widest load or store of an item

@@ -13,35 +13,29 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from refxla_spec.module import Instruction
-from refxla_spec.types import ELEMENT_TYPES
 
-from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
-from ...analysis.accumulation import is_narrow
+from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.instruction_parallelism import vectors_at_once
-from ...device.description import LINE, Target
-from ...ir.op_table import ELEMENTWISE, ROWS, flops_of
+from ...device.description import Target
+from ...ir.op_table import ELEMENTWISE, FUNCTIONS, class_of, flops_of
 from ...ir.plan import Argument, Fusion, Kernel
-from .. import scalar
+from .. import scalar, wide_vectors, work_items
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import MAX_MEMBERS, Cut, Range, cut
-from .index_space import FUNCTIONS, Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
+from .index_space import Body, IndexSpace, Outputs, Segment, segments, update_of
+from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
-CHUNK = 16384  # elements that one item computes, for cheap elements
-CHEAP_NS = 0.8  # what an element may cost to be cheap
 LEAST_CHUNK = 1024  # elements of an item, however dear
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
-PREFETCH_ROWS = 12  # of those that are taken from anywhere, one is fetched
-WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
-MOST_PREFETCHED_BYTES = 1024  # bytes of it: after them the processor sees where it goes
-GATHER = 6  # operations on an element that take as long as a gather of AVX-512
 LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
 CUT_FROM = 1024
 MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
@@ -51,7 +45,7 @@ COSTLY_CUT_FROM = 32  # where they take functions, which are worth computing in 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
     body = Outputs(fusion)
-    return (_kernel(fusion, target, segments(fusion, body.dimensions, write_out=True), body),)
+    return (_kernel(fusion, target, segments(fusion, body.dimensions, may_unroll=True), body),)
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -96,32 +90,9 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
-    wide = _gains_by_registers(fusion, nests)
+    wide = wide_vectors.loop_gains(fusion.instructions, max((n.gathers for n in nests), default=0))
     helpers = fast_path_math.helpers(elements)
     return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=helpers)
-
-
-def _gains_by_registers(fusion: Fusion, nests: Sequence[_Nest]) -> bool:
-    """Whether it is computed in less time with the vectors of AVX-512: whatever is more than moved, unless it is mostly
-    gathered, which goes element by element there, too."""
-    if any(map(_has_wide_instructions, fusion.instructions)):
-        return True
-    operations = sum(map(_computes, fusion.instructions))
-    return operations > 0 and operations >= GATHER * max((n.gathers for n in nests), default=0)
-
-
-def _has_wide_instructions(i: Instruction) -> bool:
-    """Whether vectors of AVX-512 do more than twice as much of it: products and conversions of integers of 64 bits, for
-    which there are instructions; narrow and complex types, which take several that choose by masks; functions."""
-    types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
-    if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
-        return True
-    return _computes(i) and any(is_narrow(t) or ELEMENT_TYPES[t].is_complex for t in types)
-
-
-def _computes(i: Instruction) -> bool:
-    """Whether it computes its elements, and does not only move them."""
-    return i.opcode in ROWS and ROWS[i.opcode].op_class == ELEMENTWISE
 
 
 def _is_function(i: Instruction) -> bool:
@@ -149,13 +120,13 @@ def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 
 
 def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> int:
-    """The statements of items that copy segments as they lie, CHUNK elements each or a segment more; returns the number
-    of items."""
+    """The statements of items that copy segments as they lie, as many elements each as an item has or a segment more;
+    returns the number of items."""
     items, rest = 0, list(nests)
     while rest:
         with block.scope(f"{'else ' if items else ''}if (item < {items + 1})"):
             count = 0
-            while rest and count < CHUNK:
+            while rest and count < work_items.ELEMENTS:
                 count += rest[0].segment.size
                 rest.pop(0).emit_run(e, block)
         items += 1
@@ -165,10 +136,10 @@ def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 def chunk_of(fusion: Fusion, target: Target) -> int:
     """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
     where that costs no launch."""
-    inside = list(filter(_computes, fusion.instructions))
+    inside = [i for i in fusion.instructions if class_of(i) == ELEMENTWISE]
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
     ns = sum(flops_of(i) for i in inside) * costs.element_flop + moved * costs.byte
-    chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
+    chunk = max(LEAST_CHUNK, int(work_items.ELEMENTS / max(1.0, ns / work_items.CHEAP_NS)))
     size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
     items = -(-size // chunk)
     if target.persistent and size * ns >= costs.share * cores:
@@ -185,10 +156,11 @@ class _Nest(IndexSpace):
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.target = target
-        super().__init__(fusion, segment, body, _is_function, write_out=True)
+        super().__init__(fusion, segment, body, _is_function, may_unroll=True)
         pattern = self.whole_pattern
         self.has_fast_path = any(fast_path_math.applies(call.instruction) for call in pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
+        self.prefetch = RowPrefetch(self, target)
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
         self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
@@ -215,7 +187,7 @@ class _Nest(IndexSpace):
     @property
     def gathers(self) -> int:
         """The loads and stores of a vector that do not lie side by side."""
-        name = f"g{len(self.sizes) - 1 - self.is_written_out}"
+        name = f"g{len(self.sizes) - 1 - self.is_unrolled}"
         computed: set[str] = set()
         for symbol, start in self.starts.items():
             if any(not x.variables.isdisjoint({name, *computed}) for x in start.indices):
@@ -278,7 +250,7 @@ class _Nest(IndexSpace):
                 self._emit_joined(e, block, rows, count)
             else:
                 with rows.loop() as row:
-                    self._emit_fetch(e, block, row, rows)
+                    self.prefetch.emit_gathered(e, block, row, rows)
                     self.emit_row(e, block, row)
         else:
             parts = -(-self.sizes[-1] // self.chunk)
@@ -296,17 +268,17 @@ class _Nest(IndexSpace):
         stores = [e.adopt(s, pattern, block) for s in pattern.stores]
         if self.appended:
             with non_temporal_stores.appended(e, block, stores[0], run) as append, rows.loop() as row:
-                self._emit_fetch(e, block, row, rows)
-                self._emit_fetch_far(e, block, row, rows)
+                self.prefetch.emit_gathered(e, block, row, rows)
+                self.prefetch.emit_distant(e, block, row, rows)
                 _, source = self.emit_moved(e, block, (*delinearize(row, outer), constant(0)))
                 append(source, f"{c_of(row)} == {rows.first}")
             return
         with (
-            non_temporal_stores.joined(e, block, stores, run, self.is_written_out) as elements_of,
+            non_temporal_stores.joined(e, block, stores, run, self.is_unrolled) as elements_of,
             rows.loop() as row,
         ):
-            self._emit_fetch(e, block, row, rows)
-            self._emit_fetch_far(e, block, row, rows)
+            self.prefetch.emit_gathered(e, block, row, rows)
+            self.prefetch.emit_distant(e, block, row, rows)
             with elements_of() as name:
                 self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
 
@@ -331,52 +303,6 @@ class _Nest(IndexSpace):
         """The statements of one row, which is a whole innermost loop."""
         strip = StripMinedLoop(e, block, constant(0), self.sizes[-1], self.sizes[-1])
         self._emit_strip(e, block, delinearize(row, self.sizes[:-1]), strip, self.cut)
-
-    def _emit_fetch(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
-        inner = f"g{len(self.sizes) - 1}"
-        reads = [
-            a for a in self.accesses
-            if a.position.variables & self.starts.keys() and a.position.factor(inner) == 1
-            and a.instruction.shape.bytes >= self.target.caches.second
-        ]  # fmt: skip
-        gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
-        if not reads or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
-            return
-        most = max(a.instruction.shape.element_type.bits for a in reads) // 8 * self.sizes[-1]
-        with block.scope(), e.prefetching(min(most, MOST_PREFETCHED_BYTES) // 64 + 1):
-            later = self._later(e, block, row)
-            self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
-
-    def _emit_fetch_far(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Has what a later row takes from elsewhere than after the one before, as in a transpose, read ahead."""
-        outer, run = self.sizes[:-1], self.sizes[-1]
-
-        def accesses(at: Index) -> Sequence[Access]:
-            return self.pattern((*delinearize(at, outer), constant(0))).accesses
-
-        here = accesses(row)
-        if rows.single or not row.variables:
-            return
-        far = [
-            n for n, a in enumerate(here)
-            if not a.conditional and a.instruction.shape.bytes >= self.target.caches.second
-            and a.position.variables == row.variables and a.position.factor(c_of(row)) is None
-        ]  # fmt: skip
-        if far:
-            reads = accesses(self._later(e, block, row))
-            for a in (reads[n] for n in far):
-                lines = run * non_temporal_stores.size_of(a.instruction) // LINE + 1
-                block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({c_of(a.position)})), {LINE}, {lines});")
-
-    def _later(self, e: ElementalIrEmitter, block: Block, row: Index) -> Index:
-        """Declares the row that is read ahead with this one, be it the next item's."""
-        later, count = e.names.fresh("n"), prod(self.sizes[:-1])
-        block.line(
-            f"const int {later} = "
-            f"{c_of(row)} + {PREFETCH_ROWS} < {count} ? {c_of(row)} + {PREFETCH_ROWS} : {c_of(row)};"
-        )
-        return variable(later, 0, max(2, count) - 1)
 
     def _emit_strip(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], strip: StripMinedLoop, cut: Cut | None
@@ -407,7 +333,7 @@ class _Nest(IndexSpace):
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
             functions = [call for call in pattern.calls if fast_path_math.applies(call.instruction)]
-            parts = fast_path_math.pieces(functions, c_of(at))
+            parts = fast_path_math.pieces(functions, at)
             return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
 
         def index(name: str) -> Index:
@@ -421,7 +347,7 @@ class _Nest(IndexSpace):
         if self.non_temporal and high - low + 1 >= non_temporal_stores.MIN_RANGE_ELEMENTS:
             self._emit_non_temporal(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
-            if self.is_written_out:
+            if self.is_unrolled:
                 block.line("#pragma unroll")
             elif self.vectors > 1 and high - low + 1 >= LEAST_ALTERNATED:
                 block.line(f"#pragma clang loop interleave_count({self.vectors})")
@@ -429,7 +355,9 @@ class _Nest(IndexSpace):
                 body(inner)
         else:
             functions = [call.instruction for call in calls(index("i"), False)]
-            fast_path_math.emit_pieces(e, block, strip.bounds(within), index, functions, calls, body)
+            with fast_path_math.pieces_of(e, block, strip.bounds(within), index, functions, calls) as piece:
+                with piece.elements() as at:
+                    body(at)
 
     def _emit_non_temporal(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
@@ -451,31 +379,10 @@ class _Nest(IndexSpace):
             return [e.adopt(s, pattern, block) for s in pattern.stores]
 
         def fetch(name: str, piece: int) -> None:
-            self._fetch_row(e, block, (*outer, index(name)), piece)
+            self.prefetch.emit_next(e, block, (*outer, index(name)), piece)
 
         with non_temporal_stores.pieces(e, block, bounds, self.fusion.outputs, stores, fetch) as name:
             self.emit_body(e, block, (*outer, index(name)))
-
-    def _fetch_row(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
-        """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
-        ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
-        *outer, inner = map(c_of, at)
-        pattern, visited = self.pattern(at), set()
-        for a in pattern.accesses if outer and outer[-1].isidentifier() else ():
-            step = a.position.factor(outer[-1])
-            names = {inner} if a.position.factor(inner) == -1 else pattern.starts
-            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in names), 0)
-            span, others = anywhere.high - anywhere.low + 1, a.position - anywhere
-            if not step or not anywhere.terms or inner in others.variables or a.instruction in visited:
-                continue
-            if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
-                visited.add(a.instruction)
-                size = non_temporal_stores.size_of(a.instruction)
-                others = e.adopt_index(others, pattern, block)
-                begin = f"{c_of(others + anywhere.low + step)} + (long){inner} * {span} / {self.sizes[-1]}"
-                lines = -(-piece * span * size // self.sizes[-1] // LINE)
-                place = f"{e.input(a.instruction)} + ({begin})"
-                block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")
 
     def _rows_per_item(self) -> int:
         return max(1, self.chunk // self.sizes[-1])
@@ -496,7 +403,7 @@ class _Nest(IndexSpace):
     def _choose_transpose(self) -> TiledTranspose | None:
         """The loops over transposed blocks, if a read crosses memory in the innermost group, and not in another."""
         inner = len(self.sizes) - 1
-        if self.is_written_out:
+        if self.is_unrolled:
             return None
         for n in reversed(range(inner)):
             if self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):

@@ -14,7 +14,9 @@ and tangent in f32 have a third way, for angles that are larger but not very lar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import NamedTuple
 
 from refxla_spec.module import Instruction
 
@@ -23,7 +25,8 @@ from ...analysis.index_expression import Index
 from ...analysis.index_maps import elementwise_operand
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
@@ -40,12 +43,12 @@ def _operand_type(instruction: Instruction) -> str:
     return type_name(instruction.operands[0])
 
 
-def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
-    """The calls that are worth an array in a loop over the variable `loop`: in an order in which they can be made."""
+def pieces(calls: Sequence[FunctionCall], at: Index) -> list[FunctionCall]:
+    """The calls that are worth an array in a loop over the index `at`: in an order in which they can be made."""
     by_element: dict[tuple[Instruction, tuple[Index, ...]], FunctionCall] = {}
     for call in calls:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
-        if not call.conditional and loop in used:
+        if not call.conditional and at.variables & used:
             by_element.setdefault((call.instruction, call.indices), call)
     return list(by_element.values())[:MAX_FUNCTIONS]
 
@@ -98,20 +101,31 @@ def _to_array(name: str, place: str, value: str) -> str:
     return scalar.store_in_loop(name, place, value) if scalar.is_complex(name) else f"{place} = {value};"
 
 
-def emit_pieces(
+class Piece(NamedTuple):
+    """A piece of a loop, from `start` to `end`, both C variables, with the functions of its elements computed: `bind`
+    binds their results at an index, `elements` is a loop over all indices, at which they are bound."""
+
+    start: str
+    end: str
+    bind: Callable[[Index], None]
+    elements: Callable[[], AbstractContextManager[Index]]
+
+
+@contextmanager
+def pieces_of(
     e: ElementalIrEmitter,
     block: Block,
     bounds: tuple[str, str, str],
     index: Callable[[str], Index],
     functions: Sequence[Instruction],
     calls: Callable[[Index], Sequence[FunctionCall]],
-    body: Callable[[Index], None],
     hint: str = "",
-) -> None:
-    """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces.
+) -> Iterator[Piece]:
+    """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces: the scope of a
+    piece.
 
-    `index` makes an index of a variable's name, `calls` gives the calls at an index, one for each of `functions`,
-    `body` emits what is computed. A `hint` is a line for clang before each loop over the elements of a piece.
+    `index` makes an index of a variable's name, `calls` gives the calls at an index, one for each of `functions`. A
+    `hint` is a line for clang before each loop over the elements of a piece.
     """
     (c_type, first, last), fresh = bounds, e.names.fresh
     start, end, count = fresh("b"), fresh("e"), fresh("n")
@@ -136,6 +150,13 @@ def emit_pieces(
                 place = e.assign(name, _in_array(name, place), block)
             e.bind(call.instruction, call.indices, place)
 
+    @contextmanager
+    def elements() -> Iterator[Index]:
+        name = fresh("i")
+        with loop(name):
+            bind(len(results), index(name))
+            yield index(name)
+
     for function, arrays, result in zip(functions, operands, results, strict=True):
         for operand, array in zip(function.operands, arrays, strict=True):
             declare(operand, array)
@@ -156,7 +177,4 @@ def emit_pieces(
                 block.line(f"{others} |= {scalar.beyond_fast_path(function.opcode, of, values)};")
             e.fast_paths.add(function)
             block.line(f"{_head(function)}{', '.join(arrays)}, {results[n]}, {count}, {others});")
-        name = fresh("i")
-        with loop(name):
-            bind(len(results), index(name))
-            body(index(name))
+        yield Piece(start, end, partial(bind, len(results)), elements)

@@ -19,22 +19,18 @@ from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.in_place_updates import reads_where_it_writes
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
-from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE
+from ...analysis.index_maps import is_elementwise
+from ...ir.op_table import FUNCTIONS
 from ...ir.plan import Fusion
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, divides_by_constant, is_elementwise
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import update_starts
 from ..kernel_arguments import hero_of
+from . import row_unrolling
 
-NARROW = 16  # an innermost loop shorter than this is written out, or joined with the next one, which takes divisions
 VECTOR = 16  # elements of a vector, about
-WRITTEN_OUT = 256  # instructions of rows that are written out
-# Operations with constants of their own: functions, and not what the processor has an instruction for.
-FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 MAX_SEGMENTS = 64
 MAX_COPIED_SEGMENTS = 4096  # each of which is a call (elementwise.py)
-COSTLY_FLOPS = 8  # of an element, from which on a function is costly: dividing is not
-_COSTLY = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE and row.flops >= COSTLY_FLOPS)
 
 Indices = tuple[Index, ...]
 
@@ -132,31 +128,18 @@ def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
     return body, segment
 
 
-def is_written_out(fusion: Fusion, run: int) -> bool:
-    """Whether an innermost loop over so few elements is written out: where that takes little code. What is left is a
-    loop over rows, which clang makes vectors of; one over elements would divide each element's number."""
-    each = [i for i in fusion.instructions if i.shape.is_array and i.shape.size > 1]  # others are computed once
-    if run >= NARROW or run * len(each) > WRITTEN_OUT:
-        return False
-    groups = {ROWS[i.opcode].op_class for i in each if i.opcode in ROWS}
-    types = {i.shape.element_type.name for i in each}
-    costly = any(i.opcode in FUNCTIONS and not divides_by_constant(i) for i in each)
-    costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
-    return not costly and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
-
-
-def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = False) -> list[Segment]:
+def segments(fusion: Fusion, dimensions: tuple[int, ...], may_unroll: bool = False) -> list[Segment]:
     """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands, if
-    its rows are not written out."""
+    its rows are not unrolled."""
     whole = Segment((0,) * len(dimensions), dimensions)
     root = _root_concatenate(fusion, dimensions)
     if root is None:
         return [whole]
     (axis,) = root.attributes["dimensions"]
-    copied = write_out and _copies_runs(fusion, root, axis)
+    copied = may_unroll and _copies_runs(fusion, root, axis)
     if len(root.operands) > (MAX_COPIED_SEGMENTS if copied else MAX_SEGMENTS):
         return [whole]
-    if write_out and is_written_out(fusion, prod(dimensions[axis:])):
+    if may_unroll and row_unrolling.has_cheap_rows(fusion, prod(dimensions[axis:])):
         return [whole]  # which operand it is, is then known in each place of a row
     segments, offset = [], 0
     for operand in root.operands:
@@ -201,7 +184,7 @@ class IndexSpace:
     """One segment, and the loops over it: `groups` are the dimensions that each loop joins, `sizes` their elements.
 
     `accesses`, `starts` and `iterations` are those of the body at any index (see AccessPattern). `notes` says which
-    operations a pattern notes as calls, `write_out` whether short rows may be written out.
+    operations a pattern notes as calls, `may_unroll` whether short rows may be unrolled.
     """
 
     def __init__(
@@ -210,15 +193,15 @@ class IndexSpace:
         segment: Segment,
         body: Body,
         notes: Callable[[Instruction], bool] = lambda i: False,
-        write_out: bool = False,
+        may_unroll: bool = False,
     ) -> None:
-        self.fusion, self.segment, self.body, self._notes, self._write_out = fusion, segment, body, notes, write_out
+        self.fusion, self.segment, self.body, self._notes, self._may_unroll = fusion, segment, body, notes, may_unroll
         self._patterns: dict[tuple[tuple[int, ...], ...], AccessPattern] = {}
         self.groups = self._choose_groups()
         self.whole_pattern = pattern = self._pattern_of(self.groups)
         self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
-        self.is_written_out = len(self.groups) > 1 and self._writes_out(self.groups, self.sizes[-1])
+        self.is_unrolled = len(self.groups) > 1 and self._unrolls(self.groups, self.sizes[-1])
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
         self.body.emit(e, self._indices(self.groups, at), block)
@@ -275,29 +258,25 @@ class IndexSpace:
                 groups, best = trial, divisions
             at -= 1
         while len(groups) > 1 and self._is_narrow(run := prod(self.segment.sizes[d] for d in groups[-1])):
-            if self._writes_out(groups, run):
+            if self._unrolls(groups, run):
                 break
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
 
-    def _writes_out(self, groups: Sequence[Sequence[int]], run: int) -> bool:
-        """Whether an innermost loop over so many elements is written out: as the fusion asks for; or where all elements
-        are only moved, or each function of the fusion is one of theirs alone, as where matrices are put together."""
-        if not self._write_out or run >= NARROW:
-            return False
-        if is_written_out(self.fusion, run):
-            return True
-        pattern = self._pattern_of(groups)
-        if {s.value for s in pattern.stores} <= {a.name for a in pattern.accesses}:
-            return True
-        functions = sum(map(self._notes, self.fusion.instructions))
-        if not functions or run * len(self.fusion.instructions) > WRITTEN_OUT:
-            return False
+    def _unrolls(self, groups: Sequence[Sequence[int]], run: int) -> bool:
+        """Whether an innermost loop over `run` elements is unrolled (row_unrolling.py)."""
         rows = [variable(f"g{n}", 0, prod(self.segment.sizes[d] for d in g) - 1) for n, g in enumerate(groups[:-1])]
-        places = [self._pattern_at(groups, (*rows, constant(n))) for n in range(run)]
-        return sum(len(p.calls) for p in places) <= functions
+        return self._may_unroll and row_unrolling.applies(
+            self.fusion,
+            run,
+            lambda: self._pattern_of(groups),
+            lambda n: self._pattern_at(groups, (*rows, constant(n))),
+            functions=sum(map(self._notes, self.fusion.instructions)),
+        )
 
     def _is_narrow(self, size: int) -> bool:
         """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
-        where the elements that fill none are many and each takes a costly function."""
-        return size < NARROW or size % VECTOR > size // 8 and any(i.opcode in _COSTLY for i in self.fusion.instructions)
+        where the elements that fill none are many and each takes a function."""
+        fills_no_vector = size % VECTOR > size // 8
+        has_functions = any(i.opcode in FUNCTIONS for i in self.fusion.instructions)
+        return size < row_unrolling.NARROW or fills_no_vector and has_functions

@@ -27,7 +27,8 @@ from ...analysis.access_patterns import Access, AccessPattern, Store
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
@@ -144,7 +145,7 @@ def joined(
 ) -> Iterator[Callable[[], AbstractContextManager[str]]]:
     """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
     statements of a row's element and makes the loop over them: it gives the name of the index. With `unroll` that loop
-    is written out."""
+    is unrolled."""
     fresh = e.names.fresh
     lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
     for s in stores:

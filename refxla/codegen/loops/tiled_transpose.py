@@ -24,13 +24,15 @@ from typing import NamedTuple, Protocol
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Access, AccessPattern, Store
+from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, delinearize, variable
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
+from . import fast_path_math
 from .non_temporal_stores import is_moved, lines_of, size_of, storage
 from .strip_mining import StripMinedLoop
 
@@ -39,6 +41,7 @@ FAR = 16  # of them, from which it is worth transposing them one by one in the c
 MAX_INPUTS = 4  # of which blocks are transposed
 PANEL = 128  # columns of a panel whose results stay in the caches
 PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
+LEAST_PIECE = 64  # rows of a strip whose elements go in pieces (fast_path_math.py), at least
 RUN = 256  # bytes of a column of results that are written at a time
 MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
 NON_TEMPORAL_PART = 2  # of the last cache: the part of it that results take from which on they are written past it
@@ -50,9 +53,11 @@ SAME_PLACES = 1024  # bytes between lines of which there are few places in a cac
 
 
 class Nest(Protocol):
-    """What is asked of the nest: its groups' sizes, and its body at indices of the groups."""
+    """What is asked of the nest: its groups' sizes, whether it calls functions of fast_path_math.py, and its body at
+    indices of the groups."""
 
     sizes: list[int]
+    has_fast_path: bool
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None: ...
 
@@ -96,6 +101,8 @@ class TiledTranspose:
         self.inputs, self.outputs = [a.instruction for a in inputs], [s.instruction for s in pattern.stores]
         reads, writes = list(map(size_of, self.inputs)), list(map(size_of, self.outputs))
         self.height, self.width = LINE // min(*reads, *writes), max(4, LINE // max(reads))
+        if nest.has_fast_path:
+            self.height = max(self.height, LEAST_PIECE)
         along = all(s.position.factor(f"g{self.inner}") == 1 for s in pattern.stores)
         self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in reads)
         single = self.in_registers and along and len(inputs) == len(pattern.stores) == 1
@@ -238,26 +245,56 @@ class TiledTranspose:
         for name, access in zip(transposed, accesses, strict=True):
             place = f"{name} + {_spare(access.instruction) * self.height}"
             self._emit_transpose(e, block, b, access, place, self.height)
-        x, y = e.names.fresh("i"), e.names.fresh("i")
-        at = list(b.at)
-        at[self.inner] = variable(y, 0, max(self.rows, 2) - 1)
-        at[self.group] = variable(x, 0, max(self.columns, 2) - 1)
-        with (
-            block.scope(f"for (int {x} = {b.column}; {x} < {b.column} + {b.columns}; ++{x})"),
-            block.scope(f"for (int {y} = {b.row}; {y} < {b.row} + {b.rows}; ++{y})"),
-        ):
-            pattern = self.nest.pattern(at)
-            for name, source in zip(transposed, across(pattern.accesses, y, x), strict=True):
+        x = e.names.fresh("i")
+        column = variable(x, 0, max(self.columns, 2) - 1)
+
+        def index(name: str) -> Index:
+            return variable(name, 0, max(self.rows, 2) - 1)
+
+        def element(row: Index) -> list[Index]:
+            at = list(b.at)
+            at[self.inner], at[self.group] = row, column
+            return at
+
+        def pieces(pattern: AccessPattern, row: Index) -> list[FunctionCall]:
+            functions = [c for c in pattern.calls if fast_path_math.applies(c.instruction)]
+            return fast_path_math.pieces(functions, row)
+
+        def bind(row: Index) -> AccessPattern:
+            """What an element reads, calls and stores, whose inputs now lie in the arrays."""
+            pattern = self.nest.pattern(element(row))
+            for name, source in zip(transposed, across(pattern.accesses, c_of(row), x), strict=True):
                 access = e.adopt(source, pattern, block)
                 i = access.instruction
-                place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
+                place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {c_of(row)} - {b.row}]"
                 e.bind(i, access.indices, e.assign(type_name(i), scalar.load_in_loop(type_name(i), place), block))
+            return pattern
+
+        def calls(row: Index) -> list[FunctionCall]:
+            pattern = bind(row)
+            return [e.adopt(c, pattern, block) for c in pieces(pattern, row)]
+
+        def body(row: Index) -> None:
+            bind(row)
             for o in lines:
                 place = f"{self._strip(o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
-                e.gather(o, f"({place})[{y} - {b.row}]")
-            self.nest.emit_body(e, block, at)
+                e.gather(o, f"({place})[{c_of(row)} - {b.row}]")
+            self.nest.emit_body(e, block, element(row))
             for o in lines:
                 e.gather(o, None)
+
+        any_row = index("?")
+        functions = [c.instruction for c in pieces(self.nest.pattern(element(any_row)), any_row)]
+        bounds = "int", b.row, f"{b.row} + {b.rows}"
+        with block.scope(f"for (int {x} = {b.column}; {x} < {b.column} + {b.columns}; ++{x})"):
+            if functions:
+                with fast_path_math.pieces_of(e, block, bounds, index, functions, calls) as piece:
+                    with piece.elements() as at:
+                        body(at)
+                return
+            y = e.names.fresh("i")
+            with block.scope(f"for (int {y} = {bounds[1]}; {y} < {bounds[2]}; ++{y})"):
+                body(index(y))
 
     def _emit_transpose(
         self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int

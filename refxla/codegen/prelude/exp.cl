@@ -50,9 +50,10 @@ static inline T rx_exp_power_T(T x, T round, T* scale) {
     return 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
 }
 
-// x * scale, which is subnormal where x < least = TINY_T / scale; `least` is 0 where no product is. Where products that are
-// subnormal take a processor a hundred times as long, a sum rounds in their place, which does not: x + least has its last
-// bit where the product would, and the bits of (x + least) * scale exceed those of TINY_T by the result's.
+// x * scale, which is subnormal where x < least = TINY_T / scale; `least` is 0 where no product is. Where a processor takes
+// longer for products that are subnormal (four times, or a hundred), a sum rounds in their place, which takes no longer:
+// x + least has its last bit where the product would, and the bits of (x + least) * scale exceed those of TINY_T by the
+// result's.
 static inline T rx_exp_unscale_T(T x, T scale, T least) {
 #ifdef RX_SLOW_SUBNORMALS
     int below = x < least;

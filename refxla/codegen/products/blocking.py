@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...analysis.access_patterns import Access
 from ...device.description import Target
 from ...device.tile_configurations import configuration_for
-from ..elemental_ir_emitter import Access
+from .. import work_items
 from .packing import VECTORS
 from .panels import filter_windows
 from .product import Product
 from .tile import Tile, Words
 
-ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
 PERSISTENT_WORK = 1 << 18  # where items are shared out within a launch
 ROW_PIECE = 128  # elements of a row of memory that are read at a time, where there are that many for each core
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
@@ -119,7 +119,7 @@ def choose_blocking(p: Product) -> Blocking:
     if not candidates:
         candidates = [(tile.rows, tile.columns, "packed")]
     items = [model.items(rows, columns) for rows, columns, _ in candidates]
-    least = PERSISTENT_WORK if p.target.persistent else ITEM_WORK
+    least = PERSISTENT_WORK if p.target.persistent else work_items.MULTIPLY_ADDS
     most = max(p.groups * p.m * p.n * p.k // least, min(items))
     best = min((c for c, n in zip(candidates, items, strict=True) if n <= most), key=lambda c: model.cost(*c))
     rows = best[0] if configuration.rows is None else _round_up(min(configuration.rows, p.m), tile.rows)

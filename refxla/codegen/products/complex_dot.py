@@ -15,9 +15,10 @@ from __future__ import annotations
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
+from .. import work_items
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS
@@ -28,7 +29,6 @@ from .product import Product
 
 PARTS = {"c64": "f32", "c128": "f64"}
 MAX_TERMS = 1536  # of the real k in a block; even, as is LOCAL_TERMS
-COPY_ELEMENTS = 16384  # real elements that an item of the copy of the left side computes
 
 
 def product(fusion: Fusion, target: Target, numbers: DotDimensions) -> Product:
@@ -62,7 +62,7 @@ class ComplexRows(ContractionRows):
         """The kernel that makes the copy, if there is to be one."""
         if self.access is not None:
             return None
-        return self.copy_stage(self.numbers.groups * self.numbers.m, max(1, COPY_ELEMENTS // self.terms))
+        return self.copy_stage(self.numbers.groups * self.numbers.m, max(1, work_items.ELEMENTS // self.terms))
 
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
         m = self.numbers.m

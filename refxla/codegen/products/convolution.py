@@ -19,7 +19,8 @@ from math import prod
 
 from ...device.description import LINE, Costs, Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import UNROLLED, type_name
+from ..element_builder import type_name
+from ..elemental_rules import UNROLLED
 from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise
@@ -30,8 +31,7 @@ from .implicit_gemm_rows import WindowRows
 from .matrix_rows import MatrixRows
 from .packing import accumulation_type
 from .product import Product, Rows
-
-TINY = 2048  # products up to which plain loops are as quick
+from .small_products import has_little_work
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
-    small = hero.shape.size * numbers.k <= TINY or 0 in numbers.lhs
+    small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     windows = WindowRows(fusion, target, numbers, name)

@@ -16,11 +16,13 @@ from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
+from .. import work_items
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
+from ..sums import SegmentedSum
 from .convolution_dimensions import ConvolutionDimensions
 from .epilogue import store_outputs
 from .implicit_gemm_rows import WindowRows
@@ -28,7 +30,6 @@ from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
 from .prepacked_constants import can_prepack, constant_value, prepacked_argument
 
 ITEM_TERMS = 1 << 19  # multiply-adds that an item should have
-COPY_ELEMENTS = 16384  # elements that an item of the copy of the kernel computes
 
 
 def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
@@ -82,7 +83,7 @@ class _Depthwise:
         n = self.numbers
         inputs = inputs_of(self.fusion, [self.right])
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
-        per_item = max(1, COPY_ELEMENTS // n.groups)
+        per_item = max(1, work_items.ELEMENTS // n.groups)
         block = Block()
         with block.scope(f"for (int k = item * {per_item}; k < {per_item} * (item + 1) && k < {n.k}; ++k)"):
             with block.scope(f"for (int c = 0; c < {n.groups}; ++c)"):
@@ -147,6 +148,7 @@ class _Depthwise:
         """Declares the sums c0, c1, ... of the strip, and adds all terms to them."""
         n, strides, vector = self.numbers, self.rows.strides, vector_type(self.name)
         segment = segment_terms(n.k, self.name)
+        sums = [SegmentedSum.of_vectors(vector, f"t{v}", f"c{v}") for v in range(self.vectors)]
         for v in range(self.vectors):
             block.line(f"{vector} c{v} = ({vector})(0);")
         if segment:
@@ -176,9 +178,8 @@ class _Depthwise:
                 first = first + variable("f0", 0, n.features - 1)
             if segment:
                 with block.scope(f"if ({c_of(first // segment)} != segment)"):
-                    for v in range(self.vectors):
-                        block.line(f"t{v} = t{v} + c{v};")
-                        block.line(f"c{v} = ({vector})(0);")
+                    for sum in sums:
+                        sum.close(block)
                     block.line(f"segment = {c_of(first // segment)};")
             if segment and n.features > 1:
                 block.line(f"const int rest = (segment + 1) * {segment} - ({c_of(first)});")
@@ -202,5 +203,5 @@ class _Depthwise:
                 a, b = (f"*(__global const vector*)({p} + {v * self.lanes})" for p in "xy")
                 block.line(f"c{v} = rx_multiply_add_vector_{self.name}({a}, {b}, c{v});")
         if segment:
-            for v in range(self.vectors):
-                block.line(f"c{v} = t{v} + c{v};")
+            for sum in sums:
+                block.line(f"{sum.chain} = {sum.value};")

@@ -13,7 +13,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import constant
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import hero_of, inputs_of
 from ..loops import elementwise
 from . import complex_dot
@@ -24,52 +24,47 @@ from .matrix_rows import MatrixRows
 from .packing import accumulation_type
 from .prepacked_constants import can_prepack
 from .product import Product
+from .small_products import dot_is_loop
 from .words import product as product_of_words
 from .words import words_of
-
-TINY = 2048  # multiply-adds up to which plain loops are as quick, save for a matrix that lies along its sums,
-CHAIN = 32  # if each sum has no more terms than this: a processor computes several sums at once then,
-FEW = 8  # or where there are not as many sums as a vector has lanes
-SHORT = 16  # terms of the sums of matrices times vectors, however many, up to which loops are quicker than panels,
-SMALL = 8  # and the multiply-adds of each of many products: 2 x 2 matrices
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a dot with its producers and consumers.
 
-    The outputs are elementwise in the dot, or reshapes of what is. Types without vectors of their own, and tiny
+    The outputs are elementwise in the dot, or reshapes of what is. Types without vectors of their own, and small
     products, become plain loops.
     """
-    hero = hero_of(fusion)
-    numbers = DotDimensions(hero)
-    whole = type_name(hero)
-    name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
+    numbers, result = DotDimensions(hero_of(fusion)), type_name(hero_of(fusion))
+    is_complex = result in complex_dot.PARTS
+    name = complex_dot.PARTS[result] if is_complex else accumulation_type(result)
     if name is None or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
-    is_complex = whole in complex_dot.PARTS
-    gemvs = () if is_complex else _matrix_vector(fusion, target, numbers, name)
-    gemv = next((p for p in gemvs if p.applies()), None)
+    if not is_complex:
+        return _real_kernels(fusion, target, numbers, name)
+    if _is_loop(numbers):
+        return elementwise.emit(fusion, target)
+    return kernels(complex_dot.product(fusion, target, numbers))
+
+
+def _real_kernels(fusion: Fusion, target: Target, numbers: DotDimensions, name: str) -> tuple[Kernel, ...]:
+    """The kernels of a dot that is accumulated in type `name`: of the first form that fits it."""
+    gemv = next((p for p in _matrix_vector(fusion, target, numbers, name) if p.applies()), None)
     if gemv is None and _is_loop(numbers):
         return elementwise.emit(fusion, target)
-    if is_complex:
-        return kernels(complex_dot.product(fusion, target, numbers))
     words = words_of(fusion, target, name)
     if words is not None:
         return kernels(product_of_words(fusion, target, numbers, words))
     if gemv is None:
         return kernels(_product(fusion, target, numbers, name))
     if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are made before the loop are read faster
-        swapped = gemv.matrix_operand is not hero.operands[1]
+        swapped = gemv.matrix_operand is not hero_of(fusion).operands[1]
         return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
     return (gemv.kernel(),)
 
 
 def _is_loop(n: DotDimensions) -> bool:
-    """Whether loops over the elements are quicker than blocks of a matrix product."""
-    terms = n.m * n.n * n.k
-    if n.groups * terms <= TINY and (n.k <= CHAIN or n.groups * n.m * n.n < FEW):
-        return True
-    return terms <= SMALL or min(n.m, n.n) == 1 and n.k <= SHORT
+    return dot_is_loop(n.groups, n.m, n.n, n.k)
 
 
 def _product(fusion: Fusion, target: Target, n: DotDimensions | SwappedDimensions, name: str) -> Product:

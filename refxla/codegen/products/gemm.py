@@ -28,10 +28,10 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, linearize, variable
 from ...device.description import LINE
 from ...ir.plan import Argument, Kernel
-from .. import scalar
+from .. import scalar, work_items
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors
@@ -45,7 +45,6 @@ from .product import BlockRuns, Lines, OneRun, Product
 
 TURNED_ROWS = 64  # whose sums are turned at a time, where columns of the result lie side by side
 LEAST_RUN = 4  # rows that lie side by side in memory, from which on sums are turned
-ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
@@ -123,7 +122,7 @@ class _Main:
         blocks = p.groups * self.row_blocks * self.column_blocks
         # An item computes several blocks if they are small.
         work = b.rows * b.columns * p.k
-        blocks_per_item = max(1, min(ITEM_WORK // max(1, work), blocks // (4 * p.target.compute_units)))
+        blocks_per_item = max(1, min(work_items.MULTIPLY_ADDS // max(1, work), blocks // (4 * p.target.compute_units)))
         if blocks_per_item == 1:
             self._block("item")
         else:

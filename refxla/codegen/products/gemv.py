@@ -18,15 +18,16 @@ from ...analysis.index_expression import Index, constant, variable
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
+from ..sums import SegmentedSum
 from .epilogue import store_outputs
 from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
 from .product import Indices
 
-BEHIND = 16  # lines of the cache
+BEHIND = 16  # lines of the cache by which a strip is behind the one before it, where they would share its sets
 LONGEST_COMPUTED = 2048  # elements of a vector that is not read where it lies
 
 
@@ -46,10 +47,12 @@ class MatrixVector:
     vector: Callable[[Index, Index], Indices]
     result: Callable[[Index, Index], Indices]
 
-    def _matrix_position(self, g: Index, m: Index, k: Index) -> Access | None:
+    def matrix_access(self, g: Index, m: Index, k: Index) -> Access | None:
+        """The load of an element of the matrix; None if it is computed."""
         return direct_access(self.fusion, self.matrix_operand, self.matrix(g, m, k), self.name)
 
-    def _vector_position(self, g: Index, k: Index) -> Access | None:
+    def vector_access(self, g: Index, k: Index) -> Access | None:
+        """The load of an element of the vector; None if it is computed."""
         return direct_access(self.fusion, self.vector_operand, self.vector(g, k), self.name)
 
     def applies(self) -> bool:
@@ -58,119 +61,155 @@ class MatrixVector:
         if self.name not in ("f32", "f64") or self.m < VECTORS[self.name][1] or self.k < 16:
             return False
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix = self._matrix_position(g, m, k)
-        if matrix is None or (self._step() is None and not self._can_compute_vector()):
+        matrix = self.matrix_access(g, m, k)
+        if matrix is None or (self.vector_step() is None and not self._can_compute_vector()):
             return False
         return matrix.position.factor("k") == 1 and matrix.position.factor("m") is not None
 
-    def _step(self) -> int | None:
+    def vector_step(self) -> int | None:
         """How far the vector's elements lie from each other in memory; None if it is computed."""
         g, k = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1)
-        factor = self._vector_position(g, k)
-        return None if factor is None else factor.position.factor("k")
+        access = self.vector_access(g, k)
+        return None if access is None else access.position.factor("k")
 
     def _can_compute_vector(self) -> bool:
         return self.k <= LONGEST_COMPUTED and type_name(self.vector_operand) == self.name
 
-    def _compute_vector(self, e: ElementalIrEmitter, g: Index, element: str, block: Block) -> int:
-        """Compute the vector of a group into y; returns the step between its elements."""
-        block.line(f"{element} y[{self.k}];")
-        k, scope = e.loop(self.k, block)
-        with scope:
-            block.line(f"y[{c_of(k)}] = {e.value(self.vector_operand, self.vector(g, k), block)};")
-        return 1
-
     def kernel(self) -> Kernel:
-        """The kernel; an item computes some vectors of rows."""
-        element, lanes = VECTORS[self.name]
-        vector = vector_type(self.name)
-        g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix, factor, step = _required(self._matrix_position(g, m, k)), self._vector_position(g, k), self._step()
+        """The kernel; an item computes some vectors of rows. The product is one that it `applies` to."""
+        return _KernelEmitter(self).kernel()
+
+
+class _KernelEmitter:
+    """The kernel of a product p. An item has some strips of rows, each as many as a vector has lanes: strip s begins at
+    row m{s} and at x{s} in memory, and its sums are the vector c{s}, and t{s} of complete segments."""
+
+    def __init__(self, p: MatrixVector) -> None:
+        self.p = p
+        self.element, self.lanes = VECTORS[p.name]
+        self.vector = vector_type(p.name)
+        self.line = 2 * self.lanes  # the elements of a line of the cache: read at once, before other rows push it out
+        g, m, k = (variable(c, 0, n - 1) for c, n in (("g", p.groups), ("m", p.m), ("k", p.k)))
+        self.g, self.m = g, m
+        matrix = _required(p.matrix_access(g, m, k))
         row_step = matrix.position.factor("m")
         assert row_step is not None
-        inputs = set(inputs_of(self.fusion, self.fusion.outputs, self.fusion.hero)) | {matrix.instruction}
-        if step is None or factor is None:
-            inputs |= set(inputs_of(self.fusion, [self.vector_operand]))
+        self.row_step = row_step
+        inputs = set(inputs_of(p.fusion, p.fusion.outputs, p.fusion.hero)) | {matrix.instruction}
+        if p.vector_step() is None:
+            inputs |= set(inputs_of(p.fusion, [p.vector_operand]))
         else:
-            inputs.add(factor.instruction)
-        reads = [i for i in self.fusion.inputs if i in inputs]
-        values = [*reads, *self.fusion.outputs]
-        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
+            inputs.add(_required(p.vector_access(g, k)).instruction)
+        self.reads = [i for i in p.fusion.inputs if i in inputs]
+        self.pointers = {i: f"a{n}" for n, i in enumerate((*self.reads, *p.fusion.outputs))}
+        self.e, self.block = ElementalIrEmitter(p.fusion, p.target, self.pointers), Block()
         # The chains of several strips overlap: one alone would wait four cycles for each term. Rows that fall on the
         # same few sets of the first cache, as those a power of two apart do, would push each other out: there it is
         # two strips, one some lines after the other.
-        enough = self.groups * self.m // (4 * self.target.compute_units * lanes)
-        line = 2 * lanes  # the elements of a line of the cache: read at once, before other rows push it out
-        alike = row_step * (32 // lanes) % 2048 == 0
-        strips = max(1, min(2 if alike else self.target.registers // 8, enough, -(-self.m // lanes)))
-        behind = min(BEHIND, self.k // (4 * line)) if alike else 0
-        per_item = strips * lanes
-        parts = -(-self.m // per_item)
-        block = Block()
-        block.line(f"typedef {vector} __attribute__((aligned(sizeof({element})))) vector;")
+        enough = p.groups * p.m // (4 * p.target.compute_units * self.lanes)
+        alike = row_step * (32 // self.lanes) % 2048 == 0
+        self.strips = max(1, min(2 if alike else p.target.registers // 8, enough, -(-p.m // self.lanes)))
+        self.behind = min(BEHIND, p.k // (4 * self.line)) * self.line if alike else 0  # terms
+        # A segment is a multiple of a line: none begins within one.
+        self.segment = segment_terms(p.k, p.name)
+        self.sums = [SegmentedSum.of_vectors(self.vector, f"t{s}", f"c{s}") for s in range(self.strips)]
+
+    def kernel(self) -> Kernel:
+        p, block, per_item = self.p, self.block, self.strips * self.lanes
+        parts = -(-p.m // per_item)
+        block.line(f"typedef {self.vector} __attribute__((aligned(sizeof({self.element})))) vector;")
         block.line(f"const int g = item / {parts};")
         block.line(f"const int first = item % {parts} * {per_item};")
-        if step is None or factor is None:
-            step = self._compute_vector(e, g, element, block)
-        else:
-            at = _required(self._vector_position(g, constant(0))).position
-            block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({c_of(at)});")
-        for s in range(strips):
+        step = self._open_vector()
+        self._open_strips()
+        whole = p.k // self.line * self.line
+        self._add_lines(whole, step)
+        if self.segment and whole < p.k and whole % self.segment == 0:
+            self._close_segments()
+        if whole < p.k:
+            self._add_rest(whole, step)
+        self._store(per_item)
+        arguments = (*map(input_argument, self.reads), *map(output_argument, p.fusion.outputs))
+        return Kernel(p.fusion.name, block.text(), arguments, p.groups * parts, wide_vectors=True, global_only=True)
+
+    def _open_vector(self) -> int:
+        """Declares y, the vector of the group; returns the step between its elements."""
+        p, block, step = self.p, self.block, self.p.vector_step()
+        if step is not None:
+            access = _required(p.vector_access(self.g, constant(0)))
+            at = f"{self.pointers[access.instruction]} + ({c_of(access.position)})"
+            block.line(f"__global const {self.element}* const y = {at};")
+            return step
+        block.line(f"{self.element} y[{p.k}];")
+        k, scope = self.e.loop(p.k, block)
+        with scope:
+            block.line(f"y[{c_of(k)}] = {self.e.value(p.vector_operand, p.vector(self.g, k), block)};")
+        return 1
+
+    def _open_strips(self) -> None:
+        """Declares where the strips begin, and their sums."""
+        p, block, vector = self.p, self.block, self.vector
+        for s in range(self.strips):
             # Rows beyond the last: the strip begins early, and its own rows alone are stored.
-            start = f"first + {s * lanes}"
-            block.line(f"const int m{s} = {start} < {self.m - lanes} ? {start} : {self.m - lanes};")
-            at = _required(self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0))).position
-            block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({c_of(at)});")
+            start = f"first + {s * self.lanes}"
+            block.line(f"const int m{s} = {start} < {p.m - self.lanes} ? {start} : {p.m - self.lanes};")
+            access = _required(p.matrix_access(self.g, variable(f"m{s}", 0, p.m - 1), constant(0)))
+            at = f"{self.pointers[access.instruction]} + ({c_of(access.position)})"
+            block.line(f"__global const {self.element}* const x{s} = {at};")
             block.line(f"{vector} c{s} = ({vector})(0);")
-        segment = segment_terms(self.k, self.name)  # a multiple of a line, of whose terms none begins a segment within
-        if segment:
-            block.line(f"{vector} {', '.join(f't{s} = ({vector})(0)' for s in range(strips))};")
-        whole = self.k // line * line
-        last = (strips - 1) * behind * line
-        with block.scope(f"for (int at = 0; at < {whole + last}; at += {line})"):
-            for s in range(strips):
-                delay = s * behind * line
+        if self.segment:
+            block.line(f"{vector} {', '.join(f't{s} = ({vector})(0)' for s in range(self.strips))};")
+
+    def _add_lines(self, whole: int, step: int) -> None:
+        """Adds the first `whole` terms, a line of each row at a time."""
+        block, last = self.block, (self.strips - 1) * self.behind
+        with block.scope(f"for (int at = 0; at < {whole + last}; at += {self.line})"):
+            for s, sum in enumerate(self.sums):
+                delay = s * self.behind
                 with block.scope(f"if (at >= {delay} && at < {whole + delay})" if last else ""):
                     block.line(f"const int k = at - {delay};")
-                    if segment:
-                        with block.scope(f"if ((k & {segment - 1}) == 0)"):
-                            block.line(f"t{s} = t{s} + c{s};")
-                            block.line(f"c{s} = ({vector})(0);")
-                    for first in range(0, line, lanes // 2):
+                    if self.segment:
+                        with block.scope(f"if ((k & {self.segment - 1}) == 0)"):
+                            sum.close(block)
+                    for first in range(0, self.line, self.lanes // 2):
                         with block.scope():
-                            open_columns(block, self.name, f"x{s} + k + {first}", row_step, "r")
-                            for u in range(lanes // 2):
-                                y = f"({vector})(y[(k + {first + u}) * {step}])"
-                                block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {y}, c{s});")
-        if segment and whole < self.k and whole % segment == 0:
-            for s in range(strips):
-                block.line(f"t{s} = t{s} + c{s};")
-                block.line(f"c{s} = ({vector})(0);")
-        if whole < self.k:
-            with block.scope(f"for (int k = {whole}; k < {self.k}; ++k)"):
-                for s in range(strips):
-                    column = ", ".join(f"x{s}[{i * row_step} + k]" for i in range(lanes))
-                    block.line(
-                        f"c{s} = rx_multiply_add_vector_{self.name}(({vector})({column}), "
-                        f"({vector})(y[k * {step}]), c{s});"
-                    )
-        block.line(f"{element} sum[{per_item}];")
-        for s in range(strips):
-            block.line(f"*(vector*)(sum + {s * lanes}) = {f't{s} + ' if segment else ''}c{s};")
-        with block.scope(f"for (int j = 0; j < {per_item} && first + j < {self.m}; ++j)"):
+                            open_columns(block, self.p.name, f"x{s} + k + {first}", self.row_step, "r")
+                            for u in range(self.lanes // 2):
+                                self._add(s, f"r[{u}]", f"y[(k + {first + u}) * {step}]")
+
+    def _add_rest(self, whole: int, step: int) -> None:
+        """Adds the terms from number `whole` on, which fill no line."""
+        with self.block.scope(f"for (int k = {whole}; k < {self.p.k}; ++k)"):
+            for s in range(self.strips):
+                column = ", ".join(f"x{s}[{i * self.row_step} + k]" for i in range(self.lanes))
+                self._add(s, f"({self.vector})({column})", f"y[k * {step}]")
+
+    def _add(self, s: int, column: str, element: str) -> None:
+        """Adds a column of strip s times an element of the vector to its sums."""
+        y = f"({self.vector})({element})"
+        self.block.line(f"c{s} = rx_multiply_add_vector_{self.p.name}({column}, {y}, c{s});")
+
+    def _close_segments(self) -> None:
+        for sum in self.sums:
+            sum.close(self.block)
+
+    def _store(self, per_item: int) -> None:
+        """Stores what is computed from the sums of an item's rows."""
+        p, e, block, hero = self.p, self.e, self.block, hero_of(self.p.fusion)
+        block.line(f"{self.element} sum[{per_item}];")
+        for s, sum in enumerate(self.sums):
+            block.line(f"*(vector*)(sum + {s * self.lanes}) = {sum.value if self.segment else sum.chain};")
+        with block.scope(f"for (int j = 0; j < {per_item} && first + j < {p.m}; ++j)"):
             block.line("const int m = first + j;")
             # Where the strip began early, the row lies further back in it.
-            shifts = [f"first + {s * lanes} - m{s}" for s in range(strips)]
+            shifts = [f"first + {s * self.lanes} - m{s}" for s in range(self.strips)]
             shift = shifts[-1]
-            for s in reversed(range(strips - 1)):
-                shift = f"(j < {(s + 1) * lanes} ? {shifts[s]} : {shift})"
-            value = from_accumulation(e, type_name(hero_of(self.fusion)), self.name, f"sum[j + {shift}]", block)
-            indices = self.result(g, m)
-            e.bind(hero_of(self.fusion), indices, value)
-            store_outputs(self.fusion, e, indices, block)
-        arguments = (*map(input_argument, reads), *map(output_argument, self.fusion.outputs))
-        items = self.groups * parts
-        return Kernel(self.fusion.name, block.text(), arguments, items, wide_vectors=True, global_only=True)
+            for s in reversed(range(self.strips - 1)):
+                shift = f"(j < {(s + 1) * self.lanes} ? {shifts[s]} : {shift})"
+            value = from_accumulation(e, type_name(hero), p.name, f"sum[j + {shift}]", block)
+            indices = p.result(self.g, self.m)
+            e.bind(hero, indices, value)
+            store_outputs(p.fusion, e, indices, block)
 
 
 def _required(access: Access | None) -> Access:

@@ -21,6 +21,7 @@ from ...analysis.index_expression import Index, constant, delinearize, linearize
 from ...device.description import Target
 from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
+from .. import work_items
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
@@ -35,7 +36,6 @@ from .window_loop import WindowLoop
 
 WHOLE_COLUMNS = 32  # of filters that store windows, whose panels are made whole where so many of them fit the cache
 BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
-COPY_ELEMENTS = 16384  # elements that an item of the copy of lhs computes
 
 
 class WindowRows:
@@ -103,7 +103,7 @@ class WindowRows:
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
         *outer, inner = sizes
         rows = prod(outer)
-        per_item = max(1, COPY_ELEMENTS // inner)
+        per_item = max(1, work_items.ELEMENTS // inner)
         block = Block()
         with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {rows}; ++s)"):
             with block.scope(f"for (int u = 0; u < {inner}; ++u)"):

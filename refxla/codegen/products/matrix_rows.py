@@ -10,6 +10,7 @@ from ...analysis.index_expression import Index, variable
 from ...device.description import Target
 from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
+from .. import work_items
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
@@ -32,7 +33,6 @@ SPREAD = 16  # elements between the strips that an item copies, so that they fal
 COPIED_TERMS = 512  # of k in a block of which items copy their rows
 MAX_TERMS = 1536  # of k in a block: a panel of 16 columns of f32 is then 96 KB
 DIRECT_COLUMNS = 1 << 16  # elements up to which a left side that lies along m is read as it is
-COPY_ELEMENTS = 16384  # elements that an item of the copy of the left side computes
 
 
 class MatrixRows(ContractionRows):
@@ -176,7 +176,7 @@ class MatrixRows(ContractionRows):
         """The kernel that makes the copy in scratch memory, if there is to be one."""
         if self.access is not None or self.local or self.prepacked:
             return None
-        per_item = max(1, COPY_ELEMENTS // (self.strip * max(1, self.numbers.k)))
+        per_item = max(1, work_items.ELEMENTS // (self.strip * max(1, self.numbers.k)))
         return self.copy_stage(self.numbers.groups * self.strips, per_item)
 
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:

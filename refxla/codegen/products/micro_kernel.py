@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ...device.description import LINE
 from ..c_block import Block
+from ..sums import SegmentedSum
 from .tile import Tile
 
 SHARED_ROWS = 32  # terms of a run from which on a panel's tiles are shared, where rows lie evenly
@@ -134,8 +135,7 @@ class TermLoop:
     def close_segment(self, block: Block, sums: dict[str, str]) -> None:
         """Adds the sum of a segment to those of the segments before it, and begins the next."""
         for c, place in sums.items():
-            block.line(f"{place} = {place} + {c};")
-            block.line(f"{c} = ({self.tile.vector})(0);")
+            SegmentedSum.of_vectors(self.tile.vector, place, c).close(block)
 
     def add(self, block: Block, before: str, first: str = "0", end: str = "terms") -> None:
         """The loop itself, over the terms from `first` to `end` at the pointers p0, p1, ... and q, into the variables

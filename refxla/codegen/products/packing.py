@@ -20,8 +20,8 @@ from ...analysis.index_expression import Index, variable
 from ...ir.plan import Argument, Fusion
 from .. import scalar
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 
 DISTANT = 4096  # elements between terms that lie on pages of their own
 

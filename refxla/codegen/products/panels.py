@@ -12,11 +12,12 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import Access
 from ...analysis.index_expression import Index, constant, variable
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, ElementalIrEmitter
-from ..elemental_rules import type_name
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation

@@ -14,7 +14,7 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 
 from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
 from ...ir.plan import Argument, Fusion
-from ..elemental_rules import type_name
+from ..element_builder import type_name
 from ..kernel_arguments import input_argument, inputs_of
 
 GROWTH = 2  # bytes that packing may make of one: f32 of bf16, not u32 of s8

@@ -18,8 +18,8 @@ from ...device.description import Target
 from ...ir.op_table import MOVEMENT, ROWS
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
+from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.index_expression import Index
 from .. import scalar
-from ..elemental_rules import accumulator_types, binary_opcode, combine, rounded
+from ..elemental_rules import combine, rounded
 from ..index_printer import c_of
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
@@ -50,7 +51,7 @@ def declare(
     """
     reducer, names, starts = reduce.attributes["to_apply"], [], []
     for n, (name, initial) in enumerate(zip(types(reduce), inputs_and_initial_values(reduce)[1], strict=True)):
-        start = neutral_element(binary_opcode(reducer), name)
+        start = neutral_element(commutative_opcode(reducer), name)
         if start is None:
             start = body.elements.value(initial, (), body.block)
         names.append(body.fresh("acc"))
@@ -73,7 +74,7 @@ def declare(
 
 def starts_neutral(reduce: Instruction) -> bool:
     """Whether the initial value is not part of the total yet when all elements are."""
-    return neutral_element(binary_opcode(reduce.attributes["to_apply"]), types(reduce)[0]) is not None
+    return neutral_element(commutative_opcode(reduce.attributes["to_apply"]), types(reduce)[0]) is not None
 
 
 def combine_into(

@@ -25,7 +25,7 @@ from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import UNSPECIFIED, WRITTEN_OUT, CachedOperand, Pass, Position, Vector
+from .schedule import UNROLLED_ROW, UNSPECIFIED, CachedOperand, Pass, Position, Vector
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter
 
@@ -238,12 +238,14 @@ class ColumnReduction(UnitEmitter):
                 for place in places:  # what is broadcast along the columns, once for a strip
                     self.evaluate_broadcasts(0, place)
                 self._prefetch(step, [{**p, inner: self._strip.first_index} for p in places])
-                functions = self.fast_path_functions(step, at_column(places[0]), strip.size)
+                span = (0, strip.size - 1)
+                functions = self.fast_path_functions(step, at_column(places[0]), span)
                 if functions and s.column_row == 1:
                     bounds = "int", strip.first, strip.end
                     for place in places:
-                        at, offset = at_column(place), strip.offset
-                        self.accumulate_pieces(step, totals, functions, bounds, strip.size, at, offset)
+                        with self.pieces(step, functions, bounds, span, at_column(place)) as piece:
+                            with piece.elements() as column:
+                                self.accumulate_element(step, totals, at_column(place)(column), strip.offset(column))
                     return
                 if s.vector_columns > 1:
                     with self._each_padded_column(step.vector) as (lane, column, mask):
@@ -263,7 +265,7 @@ class ColumnReduction(UnitEmitter):
     def _ranges(
         self, step: Pass, positions: Sequence[Callable[[Index], Position]]
     ) -> list[AbstractContextManager[Index]]:
-        """Loops over the columns of the strip, for what reads the operands: where rows are written out, one for each
+        """Loops over the columns of the strip, for what reads the operands: where rows are unrolled, one for each
         range in which pads and concatenates are decided. Such rows may be neighbours along the columns: see
         rx_hidden_s32."""
         if len(positions) == 1 or self._strip.first != "0" or self.schedule.column_row > 1:
@@ -283,10 +285,10 @@ class ColumnReduction(UnitEmitter):
         ]
 
     def _joins_rows(self, size: int) -> bool:
-        """Whether so few rows are written out in one loop over the columns that it is known of each which operand of a
+        """Whether so few rows are unrolled in one loop over the columns that it is known of each which operand of a
         concatenate it comes from."""
         s, members = self.schedule, self.dataflow.fusion.instructions
-        few = 1 < size < WRITTEN_OUT and s.order.partials == 1 and s.vector_columns == 1
+        few = 1 < size < UNROLLED_ROW and s.order.partials == 1 and s.vector_columns == 1
         return few and any(i.opcode == "concatenate" for i in members) and not self.dataflow.has_expensive_members
 
     def _prefetch(self, step: Pass, places: Sequence[Position]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError
 from refxla_spec.module import Instruction
 
 from ...ir.op_table import ELEMENTWISE, ROWS
@@ -105,13 +105,13 @@ def inputs_and_initial_values(reduce: Instruction) -> tuple[tuple[Instruction, .
 
 
 def dataflow(fusion: Fusion) -> Dataflow:
-    """The dataflow of a fusion. Raises UnsupportedError where its reduces or outputs do not belong together."""
+    """The dataflow of a fusion. Raises CompilerError where its reduces or outputs do not belong together."""
     reduces = [i for i in fusion.instructions if i.opcode == "reduce"]
     first = reduces[0]
     dimensions, reduced = first.operands[0].shape.dimensions, _reduced(first)
     for r in reduces:
         if (r.operands[0].shape.dimensions, _reduced(r)) != (dimensions, reduced):
-            raise UnsupportedError(f"{r.name} and {first.name} reduce different dimensions; part them")
+            raise CompilerError(f"{r.name} and {first.name} reduce different dimensions; part them")
     kept_dims = tuple(d for d in range(len(dimensions)) if d not in reduced)
     levels = _levels(fusion)
     by_level = tuple(tuple(r for r in reduces if levels[r] == n) for n in range(1, 1 + max(levels[r] for r in reduces)))
@@ -125,7 +125,7 @@ def dataflow(fusion: Fusion) -> Dataflow:
         elif o.shape.size == size:
             (epilogue if levels[o] else elementwise).append(o)
         else:
-            raise UnsupportedError(f"{o.name} {o.shape} is neither as large as the reduce's operand nor its result")
+            raise CompilerError(f"{o.name} {o.shape} is neither as large as the reduce's operand nor its result")
     return Dataflow(
         fusion, dimensions, reduced, kept_dims, levels, by_level, tuple(elementwise), tuple(epilogue), tuple(results)
     )

@@ -5,8 +5,8 @@ Clang makes the same vectors of loops over lanes, but takes milliseconds for eac
 
 from __future__ import annotations
 
+from ...analysis.accumulation import commutative_opcode
 from .. import scalar
-from ..elemental_rules import binary_opcode
 from ..index_printer import c_of
 from .accumulators import Accumulators, combine_into, types
 from .kernel_body import KernelBody
@@ -35,13 +35,13 @@ def fill_lanes(body: KernelBody, name: str, array: str, start: str) -> None:
 
 def combine_lanes(body: KernelBody, accumulators: Accumulators, vector: Vector) -> None:
     """The total of all lanes goes to the first, by halves (analysis/reduction_order.py)."""
-    written_out = body.schedule.rows_written_out
-    if not written_out and _combine_vectors(body, accumulators):
+    unrolled = body.schedule.rows_unrolled
+    if not unrolled and _combine_vectors(body, accumulators):
         return
     half, width = body.schedule.order.lanes // 2, vector.width
     while half:
         width = min(width, half)
-        if written_out or half <= 2 and width > 0:  # no vectors: a loop would keep all accumulators in memory
+        if unrolled or half <= 2 and width > 0:  # no vectors: a loop would keep all accumulators in memory
             for k in range(half):
                 with body.lanes(1) as lane:
                     _combine_halves(body, accumulators, c_of(lane + k), c_of(lane + k + half))
@@ -59,7 +59,7 @@ def _combine_vectors(body: KernelBody, accumulators: Accumulators) -> bool:
     """Combines the lanes as vectors; False where that cannot be done."""
     reduce, array = accumulators.reduce, accumulators.names[0]
     name, width = types(reduce)[0], _vector_width(body, types(reduce)[0])
-    combined = _COMBINED.get(binary_opcode(reduce.attributes["to_apply"]) or "")
+    combined = _COMBINED.get(commutative_opcode(reduce.attributes["to_apply"]) or "")
     if not width or combined is None:
         return False
     c_type = f"{scalar.register_type(name)}{width}"

@@ -34,7 +34,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
             body.block.text(),
             tuple(arguments),
             s.items,
-            wide_vectors=s.wide_registers,
+            wide_vectors=s.wide_vectors,
             global_only=body.global_only,
             helpers=fast_path_math.helpers(body.elements),
         ),

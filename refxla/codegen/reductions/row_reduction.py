@@ -31,6 +31,8 @@ from .schedule import CachedOperand, Pass, Position
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter
 
+LEAST_TAIL = 8  # elements after the last whole chunk, from which on their functions are computed in pieces, too
+
 
 class RowReduction(UnitEmitter):
     """Writes the kernel of a row reduction."""
@@ -117,7 +119,7 @@ class RowReduction(UnitEmitter):
     def accumulate_contiguous(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """A contiguous piece of the row, in chunks of as many elements as there are lanes, and what remains."""
         s, inner, lanes = self.schedule, self.schedule.inner, self.order.lanes
-        if s.rows_written_out:
+        if s.rows_unrolled:
             for k in range(s.inner_size):
                 position = {**at, inner: constant(k)}
                 prefetch(self.body, step, position, 1)
@@ -133,30 +135,59 @@ class RowReduction(UnitEmitter):
             def position(k: int) -> Callable[[Index], Position]:
                 return lambda lane: {**at, inner: (chunk + k) * lanes + lane}
 
-            if functions := self.fast_path_functions(step, position(0), lanes):
-                bounds, first = ("int", "0", str(lanes)), s.single_chunk
-                for k in range(count):
-                    self.accumulate_pieces(step, totals, functions, bounds, lanes, position(k), c_of, is_first=first)
-                return
             with self.body.lanes(lanes, step.vector) as lane:
                 for k in range(count):
                     self.accumulate_element(step, totals, position(k)(lane), lane, is_first=s.single_chunk)
 
-        if self.order.partials > 1:
-            self.unrolled_loop(self.partial_range(inner, chunks, partial), chunks, emit_chunks)
-        else:
-            for first, last in self._chunk_ranges(step, at, chunks):
-                self.unrolled_loop((str(first), str(last + 1)), last - first + 1, emit_chunks, first)
+        def element(k: Index) -> Position:
+            return {**at, inner: k}
+
+        split = self.order.partials > 1
+        for first, last in [(0, chunks - 1)] if split else self._chunk_ranges(step, at, chunks):
+            low, end = self.partial_range(inner, chunks, partial) if split else (str(first), str(last + 1))
+            span = (first * lanes, (last + 1) * lanes - 1)
+            if functions := self.fast_path_functions(step, element, span):
+                bounds = "int", f"{lanes} * ({low})", f"{lanes} * ({end})"
+                self._accumulate_pieces(step, totals, functions, bounds, span, element)
+            else:
+                self.unrolled_loop((low, end), last - first + 1, emit_chunks, first)
         if not tail:
             return
         with ExitStack() as scopes:
-            if self.order.partials > 1 and self.order.split_group == inner:
+            if split and self.order.split_group == inner:
                 scopes.enter_context(self.block.scope(f"if ({c_of(partial)} == {self.order.partials - 1})"))
+            span = (chunks * lanes, s.inner_size - 1)
+            if functions := self.fast_path_functions(step, element, span, LEAST_TAIL):
+                bounds = "int", str(span[0]), str(s.inner_size)
+                self._accumulate_pieces(step, totals, functions, bounds, span, element)
+                return
             masked = tail > 1 and step.masked_tail
             loop = self.body.padded_lanes(tail, step.vector) if masked else self.body.lanes(tail)
             lane = scopes.enter_context(loop)
             mask = f"{c_of(lane)} < {tail}" if masked else ""
             self.accumulate_element(step, totals, {**at, inner: lane + chunks * lanes}, lane, mask)
+
+    def _accumulate_pieces(
+        self,
+        step: Pass,
+        totals: Sequence[Accumulators],
+        functions: Sequence[Instruction],
+        bounds: tuple[str, str, str],
+        span: Range,
+        position: Callable[[Index], Position],
+    ) -> None:
+        """Chunks of the row, or what remains, that need these functions: see `pieces`."""
+        lanes, first = self.order.lanes, self.schedule.single_chunk
+        count = min(lanes, span[1] - span[0] + 1)
+        with self.pieces(step, functions, bounds, span, position) as piece:
+            chunk = self.body.fresh("c")
+            with (
+                self.block.scope(f"for (int {chunk} = {piece.start}; {chunk} < {piece.end}; {chunk} += {lanes})"),
+                self.body.lanes(count, step.vector) as lane,
+            ):
+                k = variable(chunk, span[0], span[1] - count + 1) + lane
+                piece.bind(k)
+                self.accumulate_element(step, totals, position(k), c_of(lane), is_first=first)
 
     def _chunk_ranges(self, step: Pass, at: Position, chunks: int) -> list[Range]:
         """The first and the last chunk of ranges inside which a pad or concatenate is decided, so that clang can make
@@ -181,7 +212,7 @@ class RowReduction(UnitEmitter):
                 position, groups = dict(at), self.schedule.groups(reduced=True)
                 for n in groups[:-1]:
                     position[n] = scopes.enter_context(self.body.loop(n))
-                if self.schedule.rows_written_out:
+                if self.schedule.rows_unrolled:
                     for k in range(self.schedule.inner_size):  # so that what is cached is no array
                         with self.block.scope():
                             self.store_epilogue_element({**position, inner: constant(k)})

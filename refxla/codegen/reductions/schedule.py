@@ -22,25 +22,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import CompilerError
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
+from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.cost_analysis import element_ns
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
 from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion
-from .. import scalar
+from .. import scalar, wide_vectors, work_items
 from ..element_builder import type_name
-from ..elemental_rules import accumulator_types, binary_opcode
 from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
 
-ITEM_ELEMENTS = 16384  # elements of the operand that one work item reads, about: fewer that take longer than
-CHEAP_NS = 0.8  # nanoseconds each to compute
 ITEMS_PER_CORE = 4  # among which neighbouring strips are shared out
 INTERLEAVED_ELEMENTS = 2048  # elements of the pieces of interleaved rows, one piece of each row
 UNROLL = 4  # elements that one accumulator takes in one iteration, where they are cheap
@@ -53,9 +51,9 @@ BUFFERS = (
 SHORT_ROW = 256  # columns, up to which the rows that follow are prefetched
 SHORT_ROW_DISTANCE = 4096  # elements between what is read and those rows
 INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which the next piece is prefetched
-WRITTEN_OUT = 8  # elements of a row, below which they are written out one by one
-WRITTEN_OUT_DEAR = 16  # the same for rows whose lanes take long to combine, of large operands and with
-WRITTEN_OUT_MEMBERS = 256  # elements times members of the fusion, at most
+UNROLLED_ROW = 8  # elements of a row, below which the loop over them is unrolled
+UNROLLED_ROW_DEAR = 16  # the same for rows whose lanes take long to combine, of large operands and with
+UNROLLED_ROW_MEMBERS = 256  # elements times members of the fusion, at most
 MIN_INNER_UNITS = 8  # elements of an innermost dimension whose index is worth a loop of its own
 STRIP_ROWS_AHEAD = 16  # rows of a strip, far from each other, that are prefetched
 
@@ -113,35 +111,30 @@ class Pass:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a kernel computes a reduction.
-
-    `inputs` are the arrays that it reads. `sequential_partials`: one work item computes all partial results of a unit.
-    `unroll`: the number of elements that an accumulator takes in one iteration. `vector_columns`: the accumulators of a
-    strip are padded to a multiple of it, and elements beyond the strip are masked; 1 if they are not.
-    `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
-    of lanes, whose elements become the accumulators. `rows_written_out`: the elements of a row are written out one by
-    one, so that clang makes vectors of several rows. `non_temporal`: the epilogue pass writes its outputs past the
-    caches. `wide_registers`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
-    inner one over so many of them, or by one (1); `column_row`: so do the columns of a strip.
-    """
+    """How a kernel computes a reduction."""
 
     dataflow: Dataflow
     target: Target
-    inputs: tuple[Instruction, ...]
+    inputs: tuple[Instruction, ...]  # the arrays that the kernel reads
     order: ReductionOrder
     passes: tuple[Pass, ...]
     cached: tuple[CachedOperand, ...]
-    sequential_partials: bool
-    unroll: int
+    sequential_partials: bool  # one work item computes all partial results of a unit
+
+    # Rows and columns in vectors.
+    unroll: int  # elements that an accumulator takes in one iteration
+    # The accumulators of a strip are padded to a multiple of this, and elements beyond the strip are masked; 1: not so.
     vector_columns: int
-    interleaved_rows: int
-    single_chunk: bool
-    rows_written_out: bool
-    non_temporal: bool
-    wide_registers: bool
+    interleaved_rows: int  # rows that a unit accumulates alternately
+    single_chunk: bool  # a row has one full chunk of lanes, whose elements become the accumulators
+    rows_unrolled: bool  # the loop over a row's elements is, so that clang makes vectors of several rows
+    non_temporal: bool  # the epilogue pass writes its outputs past the caches
+    wide_vectors: bool  # the kernel is compiled for the widest vectors
+
+    # Loops over units.
     units_per_item: int
-    inner_units: int
-    column_row: int
+    inner_units: int  # units go by two loops, the inner one over so many of them; 1: by one loop
+    column_row: int  # the same of the columns of a strip
 
     @property
     def partials(self) -> int:
@@ -199,7 +192,7 @@ class Schedule:
 def schedule(fusion: Fusion, target: Target) -> Schedule:
     """The schedule of a fusion around reduces.
 
-    Raises UnsupportedError where the fusion's reduces or outputs do not belong together, and where columns are split
+    Raises CompilerError where the fusion's reduces or outputs do not belong together, and where columns are split
     into partial results and their operand is read again, but no panel of it fits into a cache.
     """
     flow = dataflow(fusion)
@@ -221,7 +214,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
     single_chunk = _is_single_chunk(order, interleaved_rows)
-    rows_written_out = _writes_out_rows(flow, order, target, single_chunk)
+    rows_unrolled = _unrolls_rows(flow, order, target, single_chunk)
 
     passes = []
     for number, reduces in enumerate(flow.reduces):
@@ -249,11 +242,11 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         vector_columns=vector_columns,
         interleaved_rows=interleaved_rows,
         single_chunk=single_chunk,
-        rows_written_out=rows_written_out,
+        rows_unrolled=rows_unrolled,
         non_temporal=non_temporal,
-        wide_registers=masks_all or has_floats,
+        wide_vectors=wide_vectors.reduction_gains(masks_all, (t for ts in types for t in ts)),
         units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
-        inner_units=_inner_units(flow, order) if rows_written_out else 1,
+        inner_units=_inner_units(flow, order) if rows_unrolled else 1,
         column_row=_column_row(flow, order),
     )
 
@@ -272,7 +265,7 @@ def _order(flow: Dataflow, target: Target) -> ReductionOrder:
     if columns := panel_columns(order, first.operands[0].shape.element_type.bytes, target.caches):
         return replace(order, strip=columns)
     if order.partials > 1:
-        raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
+        raise CompilerError(f"{first.name} is too long to go over its operand again in the same kernel")
     return order
 
 
@@ -299,8 +292,8 @@ def _is_single_chunk(order: ReductionOrder, interleaved_rows: int) -> bool:
     return alone and order.lanes > 1 and order.groups[-1].size // order.lanes == 1
 
 
-def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
-    """Whether the elements of a row are written out, so that a vector has an element of each of several rows.
+def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
+    """Whether the loop over the elements of a row is unrolled, so that a vector has an element of each of several rows.
 
     It is gathered, which takes longer than to load neighbours, but no lanes are combined inside of a vector. To add
     these is quick; and of loops that write rows again, clang makes vectors of some alone."""
@@ -308,15 +301,15 @@ def _writes_out_rows(flow: Dataflow, order: ReductionOrder, target: Target, sing
         return False
     size = order.groups[-1].size
     if order.lanes == 1:
-        return size < WRITTEN_OUT
-    adds = [binary_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
+        return size < UNROLLED_ROW
+    adds = [commutative_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
     return (
         target.kind == "cpu"
         and target.clang
         and single_chunk
-        and size < WRITTEN_OUT_DEAR
-        and flow.size >= ITEM_ELEMENTS * ITEMS_PER_CORE
-        and size * len(flow.fusion.instructions) <= WRITTEN_OUT_MEMBERS
+        and size < UNROLLED_ROW_DEAR
+        and flow.size >= work_items.ELEMENTS * ITEMS_PER_CORE
+        and size * len(flow.fusion.instructions) <= UNROLLED_ROW_MEMBERS
         and not flow.epilogue_outputs
         and adds != [True]
     )
@@ -332,18 +325,18 @@ def _units_per_item(
     if target.kind == "gpu" or split:
         return 1
     unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
-    dear = element_ns(flow.fusion, flow.size, target.costs) / CHEAP_NS if target.kind == "cpu" else 1.0
+    dear = element_ns(flow.fusion, flow.size, target.costs) / work_items.CHEAP_NS if target.kind == "cpu" else 1.0
     if dear > 1.0:
-        items = -(-units // max(1, int(ITEM_ELEMENTS / dear) // unit_elements))
+        items = -(-units // max(1, int(work_items.ELEMENTS / dear) // unit_elements))
         cores = target.compute_units
         return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)  # as many for each core
-    if flow.size <= ITEM_ELEMENTS and target.kind == "cpu":
+    if flow.size <= work_items.ELEMENTS and target.kind == "cpu":
         return max(1, units)
-    return max(1, min(ITEM_ELEMENTS // unit_elements, units))
+    return max(1, min(work_items.ELEMENTS // unit_elements, units))
 
 
 def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
-    """The size of the innermost dimension that is kept, where rows are written out and where indices would be divided
+    """The size of the innermost dimension that is kept, where rows are unrolled and where indices would be divided
     for each row if all were numbered in one loop; else 1."""
     sizes = flow.kept_sizes
     if len(order.groups) != 2 or len(sizes) < 2 or sizes[-1] < MIN_INNER_UNITS:
@@ -430,7 +423,7 @@ def _vector_columns(
     width = target.widest // _widest([t for ts in types for t in ts])
     if order.strip < width:
         alone = not any(t.startswith("c") for ts in types for t in ts)
-        if not alone or any(binary_opcode(r.attributes["to_apply"]) not in ("add", "multiply") for r in reduces):
+        if not alone or any(commutative_opcode(r.attributes["to_apply"]) not in ("add", "multiply") for r in reduces):
             return 1
         width = 1 << (order.strip - 1).bit_length()
     vectors = -(-order.strip // width) * max(map(len, types))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from refxla_spec.module import Instruction
 
@@ -12,6 +12,7 @@ from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..index_printer import c_of
 from ..loops import fast_path_math
+from ..loops.index_set_splitting import Range
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
@@ -69,8 +70,7 @@ class UnitEmitter(ABC):
                     for t, own in zip(totals, places, strict=True)
                 ]
             with block.scope(f"if ({mask})") if mask else nullcontext():
-                self._bind_cached(step.number, at)
-                self.bind_results(at)
+                self._bind_earlier(step, at)
                 for t, own in zip(totals, results, strict=True):
                     values = [e.value(o, indices, block) for o in inputs_and_initial_values(t.reduce)[0]]
                     combine_into(self.body, t.reduce, own, values, t.starts if is_first else ())
@@ -86,43 +86,44 @@ class UnitEmitter(ABC):
 
     # Functions with a fast path.
 
-    def fast_path_functions(self, step: Pass, position: Callable[[Index], Position], size: int) -> list[Instruction]:
+    def fast_path_functions(
+        self, step: Pass, position: Callable[[Index], Position], span: Range, least: int = fast_path_math.FROM
+    ) -> list[Instruction]:
         """The functions that are cheap where all operands are moderate (fast_path_math.py), which the elements at
-        `position(k)` need, for k in 0..`size` - 1; none where that is not worth it."""
-        if size < fast_path_math.FROM or not any(map(fast_path_math.applies, self.dataflow.fusion.instructions)):
+        `position(k)` need, for k in `span`; none where that is not worth it, as it is for fewer than `least`."""
+        low, high = span
+        if high - low + 1 < least or not any(map(fast_path_math.applies, self.dataflow.fusion.instructions)):
             return []
-        pattern = self.operand_pattern(step, position(variable("k", 0, size - 1)), fast_path_math.applies)
-        return [call.instruction for call in fast_path_math.pieces(pattern.calls, "k")]
+        k = variable("k", low, high)
+        pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
+        return [call.instruction for call in fast_path_math.pieces(pattern.calls, k)]
 
-    def accumulate_pieces(
+    @contextmanager
+    def pieces(
         self,
         step: Pass,
-        totals: Sequence[Accumulators],
         functions: Sequence[Instruction],
         bounds: tuple[str, str, str],
-        size: int,
+        span: Range,
         position: Callable[[Index], Position],
-        accumulator: Callable[[Index], str],
-        *,
-        is_first: bool = False,
-    ) -> None:
-        """The elements at `position(k)`, which need these `fast_path_functions`, enter the accumulators
-        `accumulator(k)`, for k from the first to the last of `bounds`, (C type, first, last), which lie in
-        0..`size` - 1."""
+    ) -> Iterator[fast_path_math.Piece]:
+        """The loop over the elements at `position(k)`, which need these `fast_path_functions`, in pieces: the scope of
+        one. k goes from the first to the last of `bounds`, (C type, first, last), which lie in `span`."""
 
         def index(name: str) -> Index:
-            return variable(name, 0, size - 1)
+            return variable(name, *span)
 
         def calls(k: Index) -> list[FunctionCall]:
+            self._bind_earlier(step, position(k))
             pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
-            return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, c_of(k))]
-
-        def body(k: Index) -> None:
-            self.accumulate_element(step, totals, position(k), accumulator(k), is_first=is_first)
+            return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, k)]
 
         hint = "#pragma clang loop unroll(disable)" if self.schedule.target.clang else ""
-        with self.block.scope():
-            fast_path_math.emit_pieces(self.elements, self.block, bounds, index, functions, calls, body, hint)
+        with (
+            self.block.scope(),
+            fast_path_math.pieces_of(self.elements, self.block, bounds, index, functions, calls, hint) as piece,
+        ):
+            yield piece
 
     def operand_pattern(
         self, step: Pass, at: Position, notes: Callable[[Instruction], bool] = lambda i: False
@@ -200,6 +201,11 @@ class UnitEmitter(ABC):
         """The C lvalue of an output's element in memory."""
         position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
         return f"{self.body.pointers[output]}[{c_of(position)}]"
+
+    def _bind_earlier(self, step: Pass, at: Position) -> None:
+        """Binds what the passes before this one leave to the element at a position."""
+        self._bind_cached(step.number, at)
+        self.bind_results(at)
 
     def _bind_cached(self, number: int, at: Position) -> None:
         """Binds what passes before that number have cached."""

@@ -21,26 +21,21 @@ from math import prod
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern, Store
+from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.contraction_order import cumulative_segment
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...analysis.index_maps import cumulative
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
-from .. import scalar
+from .. import scalar, wide_vectors
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import (
-    accumulator_types,
-    binary_opcode,
-    combine,
-    converted,
-    cumulative,
-    empty_sum,
-    rounded,
-    type_name,
-)
+from ..elemental_rules import combine, converted, rounded
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
+from ..sums import SegmentedSum, empty_sum
 from .window_lanes import STRIP_LANES, Lanes, OpenWindow
 
 CHUNK = 32768  # elements that an item combines, about
@@ -173,8 +168,8 @@ class _Pooling(WindowKernel):
             with ExitStack() as inner:
                 u, lane = lanes.open_lane(e, block, inner)
                 self.store([f"{a}[{u}]" for a in accumulators], lanes.placing(at, lane))
-        side_by_side = lanes.slides is None or self.window[lanes.slides].stride == 1
-        return Kernel(self.fusion.name, block.text(), self.arguments, items, wide_vectors=side_by_side)
+        wide = wide_vectors.window_gains(1 if lanes.slides is None else self.window[lanes.slides].stride)
+        return Kernel(self.fusion.name, block.text(), self.arguments, items, wide_vectors=wide)
 
 
 class Cumulative(WindowKernel):
@@ -198,9 +193,9 @@ class Cumulative(WindowKernel):
             items = self._strips(prod(self.before), 1)
         return Kernel(self.fusion.name, self.block.text(), self.arguments, items)
 
-    def sums(self, starts: list[str], width: int) -> Sums:
+    def sums(self, starts: list[str], width: int) -> LaneSums:
         """The accumulators of so many lanes, which are declared here."""
-        return Sums(self, starts, width)
+        return LaneSums(self, starts, width)
 
     def placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
         """Where the n-th result of a lane lies."""
@@ -282,7 +277,7 @@ class Cumulative(WindowKernel):
 
     def _goes_by_blocks(self) -> bool:
         """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
-        is_running = binary_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
+        is_running = commutative_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
         return is_running and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
 
     def _blocks(self, lanes: int) -> int:
@@ -322,7 +317,7 @@ class Cumulative(WindowKernel):
                     with self._each(rows, first) as place:
                         value = self.accumulable(self.operands[0], self.placing(at, row, constant(0)), name)
                         block.line(f"{source}[{place}] = {value};")
-                product = int(binary_opcode(self.reducer) == "multiply")
+                product = int(commutative_opcode(self.reducer) == "multiply")
                 kind, cast = RUNNING_TYPES[name]
                 block.line(f"rx_cumulative_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, "
                            f"{cast}{before}, {cast}{totals}, {cast}({output}), {room}l);")  # fmt: skip
@@ -377,9 +372,9 @@ class Cumulative(WindowKernel):
         return lines
 
 
-class Sums:
-    """What some lanes have accumulated on the way along a cumulative window; in segments (contraction_order.py) it is
-    the sum of those `before`, and the chain of the open one."""
+class LaneSums:
+    """What some lanes have accumulated on the way along a cumulative window, each in an array with an element for a
+    lane: of a sum in segments the chains, and the totals `before` the open segment."""
 
     def __init__(self, window: Cumulative, starts: list[str], width: int) -> None:
         self.window, self.width = window, width
@@ -416,14 +411,12 @@ class Sums:
         """The results of lane u."""
         if not self.before:
             return self.chains(u)
-        return [self.window.e.assign(self.window.types[0], self._whole(u), self.window.block)]
+        return [self.window.e.assign(self.window.types[0], self._sum(u).value, self.window.block)]
 
     def _close(self) -> None:
-        (chain,) = self.arrays
         with self.window.block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
-            self.window.block.line(f"{self.before}[u] = {self._whole('u')};")
-            self.window.block.line(f"{chain}[u] = {empty_sum(self.window.types[0])};")
+            self._sum("u").close(self.window.block)
 
-    def _whole(self, u: str) -> str:
-        (name,) = self.window.types
-        return scalar.expression("add", (name, name), name, (f"{self.before}[{u}]", *self.chains(u)))
+    def _sum(self, u: str) -> SegmentedSum:
+        (name,), (chain,) = self.window.types, self.chains(u)
+        return SegmentedSum.of_numbers(name, f"{self.before}[{u}]", chain, empty_sum(name))

@@ -18,13 +18,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import prod
 
+from ...analysis.accumulation import accumulator_types
 from ...analysis.index_expression import Index, delinearize, linearize, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
+from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import accumulator_types, combine, converted, rounded, type_name
+from ..elemental_rules import combine, converted, rounded
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise

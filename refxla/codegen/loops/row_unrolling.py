@@ -1,0 +1,61 @@
+"""Whether rows of a few elements are unrolled: no loop goes over them, and clang makes vectors of the loop over rows.
+
+A loop over all elements would divide the number of each to find its row. Unrolling costs code instead, one copy of the
+body for each element of a row, so each of the three reasons to do it bounds that:
+
+    cheap rows    every element is moved or computed by a few operations (has_cheap_rows)
+    moved rows    every element is stored as it was loaded (_moves)
+    joined rows   each function of the fusion is that of one element of a row, as where matrices are put together of
+                  sines and cosines: a loop over elements would compute all functions for each (_joins)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...analysis.access_patterns import AccessPattern
+from ...ir.op_table import ELEMENTWISE, FUNCTIONS, MOVEMENT, SOURCE, class_of
+from ...ir.plan import Fusion
+from ..elemental_ir_emitter import divides_by_constant
+
+NARROW = 16  # elements: shorter rows are unrolled, or joined with the next dimension, which takes divisions
+MOST_STATEMENTS = 256  # elements of a row times instructions of the fusion
+
+
+def has_cheap_rows(fusion: Fusion, row: int) -> bool:
+    """Whether rows of `row` elements take little code. Instructions of one element do not count: they are computed
+    once, before the loops."""
+    each = [i for i in fusion.instructions if i.shape.is_array and i.shape.size > 1]
+    if row >= NARROW or row * len(each) > MOST_STATEMENTS:
+        return False
+    groups = set(map(class_of, each)) - {""}
+    types = {i.shape.element_type.name for i in each}
+    costly = any(i.opcode in FUNCTIONS and not divides_by_constant(i) for i in each)
+    costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
+    return not costly and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
+
+
+def applies(
+    fusion: Fusion,
+    row: int,
+    pattern: Callable[[], AccessPattern],
+    pattern_of_element: Callable[[int], AccessPattern],
+    functions: int,
+) -> bool:
+    """Whether rows of `row` elements are unrolled. `pattern` gives what an element of any row reads and stores, and
+    `pattern_of_element` that of the n-th of a row; `functions` counts the operations that patterns note as calls."""
+    if row >= NARROW:
+        return False
+    return has_cheap_rows(fusion, row) or _moves(pattern()) or _joins(fusion, row, pattern_of_element, functions)
+
+
+def _moves(pattern: AccessPattern) -> bool:
+    """Whether all that is stored was loaded."""
+    return {s.value for s in pattern.stores} <= {a.name for a in pattern.accesses}
+
+
+def _joins(fusion: Fusion, row: int, pattern_of_element: Callable[[int], AccessPattern], functions: int) -> bool:
+    """Whether the elements of a row together call no more functions than the fusion has."""
+    if not functions or row * len(fusion.instructions) > MOST_STATEMENTS:
+        return False
+    return sum(len(pattern_of_element(n).calls) for n in range(row)) <= functions

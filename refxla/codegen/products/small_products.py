@@ -1,0 +1,28 @@
+"""Which products are too small for blocks: a plain loop over the elements of the result computes them as quickly.
+
+A product in blocks has whole tiles of sums and packs an operand; a loop begins at once, and fuses with what makes the
+operands. Each limit is where the two took about as long when they were measured. All depend on shapes alone, and both
+ways add the terms in one order (analysis/contraction_order.py).
+"""
+
+from __future__ import annotations
+
+MOST_WORK = 2048  # multiply-adds of all products
+LONGEST_CHAIN = 32  # terms of a sum, up to which a processor works on several sums at once in a loop
+FEWEST_SUMS = 8  # the lanes of a vector: with fewer, most of a tile would be empty, however long the sums are
+SHORTEST_VECTOR = 16  # terms of a matrix times a vector, up to which panels cost more than they save
+SMALLEST_WORK = 8  # multiply-adds of each of any number of products: 2 x 2 matrices
+
+
+def dot_is_loop(groups: int, m: int, n: int, k: int) -> bool:
+    """Whether a loop computes `groups` products of m x k and k x n matrices on a CPU."""
+    sums = groups * m * n
+    has_little_work = sums * k <= MOST_WORK and (k <= LONGEST_CHAIN or sums < FEWEST_SUMS)
+    has_tiny_matrices = m * n * k <= SMALLEST_WORK
+    has_short_vectors = min(m, n) == 1 and k <= SHORTEST_VECTOR
+    return has_little_work or has_tiny_matrices or has_short_vectors
+
+
+def has_little_work(results: int, k: int) -> bool:
+    """Whether a loop computes so many sums of k terms, of a convolution or on a GPU."""
+    return results * k <= MOST_WORK
