@@ -18,8 +18,12 @@ from .frontends.tensorflow import calls, keras
 from .frontends.tensorflow.clustered import ClusteredFunction
 from .frontends.tensorflow.function import as_function
 from .frontends.tensorflow.report import ClusteringWarning, Operation, Report, Reports
+from .frontends.tensorflow.tape import GradientWarning
 
-__all__ = ["ClusteringWarning", "Operation", "Report", "Reports", "accelerate", "cluster", "report", "xla_compile"]
+__all__ = [
+    "ClusteringWarning", "GradientWarning", "Operation", "Report", "Reports", "accelerate", "cluster", "report",
+    "xla_compile",
+]  # fmt: skip
 
 
 def accelerate(model: Any, **options: Any) -> Any:

@@ -3,6 +3,7 @@
 import collections
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,22 @@ def test_in_a_gradient_and_as_decorator():
 
     np.testing.assert_allclose(f(A), tf.cos(A), 1e-6)
     assert f.__doc__ == "Doubles." and "cosine" in str(f.hlo)
+
+
+def test_a_tape_around_a_call_says_that_it_records_nothing():
+    w, frozen, after = tf.Variable(2.0), tf.Variable(3.0, trainable=False), tf.Variable(4.0)
+    f = refxla.compile(tf.function(lambda a: {"y": tf.sin(a * w) * frozen, "kinds": tf.range(3)}))
+    with tf.GradientTape(persistent=True) as tape:
+        y = f(A)["y"] * after
+        unasked = tf.stop_gradient(f(A)["y"]) * after
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tape.gradient(unasked, w) is None
+        np.testing.assert_allclose(tape.gradient(unasked, after), tf.reduce_sum(tf.sin(A * 2) * 3), 1e-5)
+    with pytest.warns(refxla.tensorflow.GradientWarning, match="inside of the compiled function") as caught:
+        assert tape.gradient(y, [w, frozen]) == [None, None]
+        assert tape.gradient(y, w) is None
+    assert len(caught) == 1 and caught[0].filename == __file__
 
 
 # Variables.

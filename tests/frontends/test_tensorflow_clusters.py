@@ -1,5 +1,6 @@
 """Automatic clustering: what cannot be compiled stays in TensorFlow, the rest is compiled, to the same effect."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,18 @@ def test_what_controls_only_pure_operations_does_not_cut():
             return dense(x)
 
     assert len(agrees(f, X, clusters=1).clusters) == 1
+
+
+def test_a_tape_around_a_call_has_no_gradients_of_a_part():
+    """Those of what TensorFlow runs alone would be wrong."""
+    w = tf.Variable([[0.5, 0.1, 0.2], [-0.3, 0.2, 0.1], [0.7, -0.2, 0.3]])
+    square = tf.concat([X, X[:1] * 0.5 + 1], 0)
+    f = refxla.tensorflow.cluster(lambda x: tf.linalg.det(dense(x @ w)) + tf.linalg.det(x))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(square)
+        y = f(square)
+    with pytest.warns(refxla.tensorflow.GradientWarning, match="inside of the compiled"):
+        assert tape.gradient(y, [square, w]) == [None, None]
 
 
 def test_what_waits_through_a_pure_operation_waits():
@@ -326,6 +339,33 @@ def test_sizes_that_change_between_segments_are_told():
     with pytest.warns(RecompilationWarning, match=rf"the result of PyFunc \(.*{Path(__file__).name}:\d+\) changed"):
         for n in range(1, 8):
             compiled(tf.constant([1.0] * n + [-1.0] * (8 - n)))
+
+
+def test_a_slice_that_is_written_at_a_place_that_changes_is_no_new_program():
+    """As in a buffer that is filled round and round. A place that is known stays part of the program."""
+    rows, count = tf.Variable(tf.zeros((4, 3))), tf.Variable(0)
+
+    def step(x):
+        rows[count % 4].assign(dense(x)[0])
+        rows[tf.shape(x)[0] + 1, 1:].assign(x[0, 1:])
+        count.assign_add(1)
+        return dense(rows + x[:1])
+
+    compiled = refxla.tensorflow.cluster(step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RecompilationWarning)
+        for _ in range(8):
+            compiled(X)
+    report = agrees(step, X, variables=(rows, count), calls=3)
+    kinds = [o.cluster is None for o in of(report, "ResourceStridedSliceAssign")]
+    assert kinds.count(True) == 1 and len(kinds) == 2, str(report)
+
+    @tf.function
+    def known(x):
+        rows[1].assign(dense(x)[0])
+        return dense(rows + 0)
+
+    assert not agrees(known, X, variables=(rows,))
 
 
 def test_operations_that_are_functions():

@@ -18,7 +18,7 @@ from .graph import read
 from .lowering import ByValue, LoweredFunction
 from .partition import CompiledSegment, Part, Partition, refused_nodes
 from .report import ClusteringWarning, Operation, Report
-from .support import can_be_compiled
+from .support import can_be_compiled, writes_at_a_computed_place
 
 
 class ClusteredFunction(TensorFlowFunction):
@@ -26,7 +26,8 @@ class ClusteredFunction(TensorFlowFunction):
 
     def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
         problem: UnsupportedError | None = None
-        if can_be_compiled(traced.concrete.graph.as_graph_def()):
+        graph = traced.concrete.graph
+        if can_be_compiled(graph.as_graph_def()) and not any(map(writes_at_a_computed_place, read(graph).nodes)):
             try:
                 return super()._lowered(traced, examples)
             except UnsupportedError as caught:

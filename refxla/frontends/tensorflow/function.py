@@ -13,6 +13,7 @@ from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
+from . import tape
 from .arguments import assigner, example_of, is_tensor, kind_of, packed, reader, replaced, to_tensor
 from .lowering import ByValue, LoweredFunction, Lowering
 
@@ -50,8 +51,8 @@ class TensorFlowFunction(TracedFunction):
     """Called with nested dicts, lists and tuples of tensors, as the function was; gives tensors, on the CPU.
 
     Tensors and NumPy arrays take part by shape and type, all else (Python numbers and booleans, variables, objects) by
-    value or identity, as in tf.function; for `compile` also tf.TensorSpec. Results are no part of a GradientTape's
-    record: take gradients inside of the function.
+    value or identity, as in tf.function; for `compile` also tf.TensorSpec. Results have no gradients in a GradientTape
+    around the call, which a GradientWarning says: take gradients inside of the function.
     """
 
     value_advice = (
@@ -61,7 +62,23 @@ class TensorFlowFunction(TracedFunction):
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         super().__init__(function, options)
+        self._warned_of_gradients = False
         self._by_value: dict[Any, ByValue] = {}  # for each kind of arguments, whose values are in the program
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As of every traced function; a tape that records now has no gradients of it, and says so."""
+        if not tape.is_recording():
+            return super().call(args, kwargs)
+        executable: Any  # each that comes from here has `concrete`
+        executable, leaves = self._compile(args, kwargs)
+        self.executable = executable
+        variables = executable.concrete.graph.variables
+        return tape.unrecorded(lambda: executable(leaves), self._warn_without_gradients, leaves, variables)
+
+    def _warn_without_gradients(self) -> None:
+        if not self._warned_of_gradients:
+            self._warned_of_gradients = True
+            tape.warn_without_gradients(self.name)
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
         tensors: list[Any] = []

@@ -217,11 +217,17 @@ _NOT_THE_USERS = tuple(
 )  # fmt: skip
 
 
+def is_users_file(name: str) -> bool:
+    """Whether a file that ran is one of the user's program."""
+    if "__autograph_generated_file" in name or name.startswith("<"):
+        return False
+    return not os.path.realpath(name).startswith(_NOT_THE_USERS)
+
+
 def _users_line(operation: Any) -> str:
     for frame in reversed(operation.traceback):
-        file = os.path.realpath(frame.filename)
-        if file.startswith(_NOT_THE_USERS) or "__autograph_generated_file" in file or frame.filename.startswith("<"):
-            continue
-        inside = os.path.relpath(file)
-        return f"{file if inside.startswith('..') else inside}:{frame.lineno}"
+        if is_users_file(frame.filename):
+            file = os.path.realpath(frame.filename)
+            inside = os.path.relpath(file)
+            return f"{file if inside.startswith('..') else inside}:{frame.lineno}"
     return ""

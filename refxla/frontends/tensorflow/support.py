@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .graph import Node, called_by
+from .graph import Node, Value, called_by
 
 # What a compiled program would not do, by the operation.
 _NOT_DONE = {
@@ -17,6 +17,10 @@ _NOT_DONE = {
     "PyFunc": "calls a Python function", "PyFuncStateless": "calls a Python function",
     "EagerPyFunc": "calls a Python function",
 }  # fmt: skip
+
+
+# Operations that write a slice, and which of their inputs say where: XLA takes these for a part of the program.
+_SLICE_WRITES = {"ResourceStridedSliceAssign": slice(1, 4), "TensorStridedSliceUpdate": slice(1, 4)}
 
 
 def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, str]:
@@ -72,6 +76,25 @@ def grows(definition: Any) -> bool:
     return attribute in definition.attr and bool(definition.attr[attribute].b)
 
 
+def writes_at_a_computed_place(node: Node) -> bool:
+    """Whether a node writes a slice whose place differs from call to call: its program would be for one place alone."""
+    return not all(map(_is_known, node.inputs[_SLICE_WRITES.get(node.operation, slice(0))]))
+
+
+def _is_known(value: Value) -> bool:
+    """Whether a value is the same in each call with arguments of the same shapes."""
+    waiting, seen = [value.node], set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node.operation in ("Shape", "ShapeN", "Size", "Rank"):
+            continue
+        if node.operation == "Placeholder" or node.has_effect:
+            return False
+        seen.add(node)
+        waiting += (v.node for v in node.inputs)
+    return True
+
+
 def _reason_of_node(node: Node, functions: Mapping[str, Any]) -> str | None:
     import tensorflow as tf
 
@@ -84,6 +107,8 @@ def _reason_of_node(node: Node, functions: Mapping[str, Any]) -> str | None:
         return reason
     if any(v.type == tf.resource and v.node.operation != "Placeholder" for v in node.inputs):
         return "which variable it uses is known only when it runs"
+    if writes_at_a_computed_place(node):
+        return "writes a slice at a place that differs from call to call, and each place would be another program"
     if tf.resource in node.types:
         return "makes a variable, a table or an iterator"
     return _reason_in_functions(called_by(node.definition, functions), functions)
