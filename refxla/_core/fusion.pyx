@@ -66,7 +66,7 @@ cdef double CALL = 5  # nanoseconds, beside operations that are counted as if th
 
 # Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
 cdef long long LANES = 8  # as many times as long takes an operation then
-cdef long long SHORT_ROW = 300  # elements of a row, up to which functions that are computed in pieces go one by one
+cdef long long SHORT_ROW = 128  # elements of a row, up to which functions that are computed in pieces go one by one
 cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
 
 cdef enum:  # the tag of a member: at which index it is evaluated
