@@ -101,7 +101,7 @@ def _to_array(name: str, place: str, value: str) -> str:
     return scalar.store_in_loop(name, place, value) if scalar.is_complex(name) else f"{place} = {value};"
 
 
-class Piece(NamedTuple):
+class LoopPiece(NamedTuple):
     """A piece of a loop, from `start` to `end`, both C variables, with the functions of its elements computed: `bind`
     binds their results at an index, `elements` is a loop over all indices, at which they are bound."""
 
@@ -120,7 +120,7 @@ def pieces_of(
     functions: Sequence[Instruction],
     calls: Callable[[Index], Sequence[FunctionCall]],
     hint: str = "",
-) -> Iterator[Piece]:
+) -> Iterator[LoopPiece]:
     """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces: the scope of a
     piece.
 
@@ -177,4 +177,4 @@ def pieces_of(
                 block.line(f"{others} |= {scalar.beyond_fast_path(function.opcode, of, values)};")
             e.fast_paths.add(function)
             block.line(f"{_head(function)}{', '.join(arrays)}, {results[n]}, {count}, {others});")
-        yield Piece(start, end, partial(bind, len(results)), elements)
+        yield LoopPiece(start, end, partial(bind, len(results)), elements)

@@ -106,7 +106,7 @@ class UnitEmitter(ABC):
         bounds: tuple[str, str, str],
         span: Range,
         position: Callable[[Index], Position],
-    ) -> Iterator[fast_path_math.Piece]:
+    ) -> Iterator[fast_path_math.LoopPiece]:
         """The loop over the elements at `position(k)`, which need these `fast_path_functions`, in pieces: the scope of
         one. k goes from the first to the last of `bounds`, (C type, first, last), which lie in `span`."""
 
