@@ -19,7 +19,6 @@ be: which dots are reductions, and with that the bits of a program, depends on t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from refxla_spec.module import Computation, Instruction, Module
@@ -43,11 +42,10 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        replacement = (
-            (_reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i)) if i.opcode == "dot" else None
-        )
-        if replacement is not None:
-            replaced[i] = replacement
+        if i.opcode == "dot":
+            replacement = _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i)
+            if replacement is not None:
+                replaced[i] = replacement
     if replaced:
         settle(computation, replaced)
     return len(replaced)
@@ -140,11 +138,11 @@ def _complex_columns(dot: Instruction) -> Instruction | None:
     _, of_vector, _ = dims[1 - number]
     order = sorted((*batch, *of_vector))
     places = {**{d: d for d in batch}, **dict(zip(of_vector, contracted, strict=True))}
-    b, pairs = Build(dot.name), replace(matrix.shape, element_type=shape.element_type)
-    values = b.convert(b.reshape(vector, tuple(vector.shape.dimensions[d] for d in order)), shape.element_type)
-    spread = b.spread(values, pairs, tuple(places[d] for d in order))
-    sides = [b.convert(matrix, shape.element_type), spread]
-    sum = b.sum(b.multiply(*(sides if number == 0 else sides[::-1])), tuple(sorted(contracted)))
+    b = Build(dot.name)
+    values = b.reshape(vector, tuple(vector.shape.dimensions[d] for d in order))
+    sides = [matrix, b.spread(values, matrix.shape, tuple(places[d] for d in order))]
+    product = b.multiply(*(b.convert(x, shape.element_type) for x in (sides if number == 0 else sides[::-1])))
+    sum = b.sum(product, tuple(sorted(contracted)))
     return sum if sum.shape.dimensions == shape.dimensions else b.reshape(sum, shape.dimensions)
 
 

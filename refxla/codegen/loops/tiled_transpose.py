@@ -246,55 +246,28 @@ class TiledTranspose:
             place = f"{name} + {_spare(access.instruction) * self.height}"
             self._emit_transpose(e, block, b, access, place, self.height)
         x = e.names.fresh("i")
-        column = variable(x, 0, max(self.columns, 2) - 1)
+        column = _Column(self, e, block, b, transposed, x)
 
-        def index(name: str) -> Index:
-            return variable(name, 0, max(self.rows, 2) - 1)
-
-        def element(row: Index) -> list[Index]:
-            at = list(b.at)
-            at[self.inner], at[self.group] = row, column
-            return at
-
-        def pieces(pattern: AccessPattern, row: Index) -> list[FunctionCall]:
-            functions = [c for c in pattern.calls if fast_path_math.applies(c.instruction)]
-            return fast_path_math.pieces(functions, row)
-
-        def bind(row: Index) -> AccessPattern:
-            """What an element reads, calls and stores, whose inputs now lie in the arrays."""
-            pattern = self.nest.pattern(element(row))
-            for name, source in zip(transposed, across(pattern.accesses, c_of(row), x), strict=True):
-                access = e.adopt(source, pattern, block)
-                i = access.instruction
-                place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {c_of(row)} - {b.row}]"
-                e.bind(i, access.indices, e.assign(type_name(i), scalar.load_in_loop(type_name(i), place), block))
-            return pattern
-
-        def calls(row: Index) -> list[FunctionCall]:
-            pattern = bind(row)
-            return [e.adopt(c, pattern, block) for c in pieces(pattern, row)]
-
-        def body(row: Index) -> None:
-            bind(row)
+        def compute(row: Index) -> None:
             for o in lines:
                 place = f"{self._strip(o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
                 e.gather(o, f"({place})[{c_of(row)} - {b.row}]")
-            self.nest.emit_body(e, block, element(row))
+            self.nest.emit_body(e, block, column.at(row))
             for o in lines:
                 e.gather(o, None)
 
-        any_row = index("?")
-        functions = [c.instruction for c in pieces(self.nest.pattern(element(any_row)), any_row)]
-        bounds = "int", b.row, f"{b.row} + {b.rows}"
+        bounds, functions = ("int", b.row, f"{b.row} + {b.rows}"), column.functions()
         with block.scope(f"for (int {x} = {b.column}; {x} < {b.column} + {b.columns}; ++{x})"):
             if functions:
-                with fast_path_math.pieces_of(e, block, bounds, index, functions, calls) as piece:
-                    with piece.elements() as at:
-                        body(at)
+                pieces = fast_path_math.pieces_of(e, block, bounds, column.row, functions, column.calls)
+                with pieces as piece, piece.elements() as row:
+                    column.bind(row)
+                    compute(row)
                 return
             y = e.names.fresh("i")
             with block.scope(f"for (int {y} = {bounds[1]}; {y} < {bounds[2]}; ++{y})"):
-                body(index(y))
+                column.bind(column.row(y))
+                compute(column.row(y))
 
     def _emit_transpose(
         self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int
@@ -323,6 +296,59 @@ class TiledTranspose:
         ahead = max(self.width, min(PREFETCH_BYTES // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
+
+
+class _Column:
+    """A column of a block, in the loop over the C variable `name`: its elements by their rows, whose inputs lie in the
+    arrays `transposed`."""
+
+    def __init__(
+        self,
+        tiled: TiledTranspose,
+        e: ElementalIrEmitter,
+        block: Block,
+        b: _Block,
+        transposed: Sequence[str],
+        name: str,
+    ) -> None:
+        self._tiled, self._elements, self._block, self._b, self._transposed = tiled, e, block, b, transposed
+        self._name = name
+
+    def row(self, name: str) -> Index:
+        """The index of a row."""
+        return variable(name, 0, max(self._tiled.rows, 2) - 1)
+
+    def at(self, row: Index) -> list[Index]:
+        """The indices of the nest's groups at a row."""
+        at = list(self._b.at)
+        at[self._tiled.inner], at[self._tiled.group] = row, variable(self._name, 0, max(self._tiled.columns, 2) - 1)
+        return at
+
+    def bind(self, row: Index) -> AccessPattern:
+        """Binds the inputs of an element to where they lie; what it reads, calls and stores."""
+        e, pattern = self._elements, self._tiled.nest.pattern(self.at(row))
+        for name, source in zip(self._transposed, across(pattern.accesses, c_of(row), self._name), strict=True):
+            access = e.adopt(source, pattern, self._block)
+            i = access.instruction
+            column = f"{self._name} - {self._b.column} + {_spare(i)}"
+            place = f"{name}[({column}) * {self._tiled.height} + {c_of(row)} - {self._b.row}]"
+            value = e.assign(type_name(i), scalar.load_in_loop(type_name(i), place), self._block)
+            e.bind(i, access.indices, value)
+        return pattern
+
+    def functions(self) -> list[Instruction]:
+        """The functions of its elements that are computed in pieces."""
+        row = self.row("?")
+        return [call.instruction for call in _pieces(self._tiled.nest.pattern(self.at(row)), row)]
+
+    def calls(self, row: Index) -> list[FunctionCall]:
+        """The calls of these functions at a row."""
+        pattern = self.bind(row)
+        return [self._elements.adopt(call, pattern, self._block) for call in _pieces(pattern, row)]
+
+
+def _pieces(pattern: AccessPattern, row: Index) -> list[FunctionCall]:
+    return fast_path_math.pieces([c for c in pattern.calls if fast_path_math.applies(c.instruction)], row)
 
 
 def _least(e: ElementalIrEmitter, block: Block, value: str, bound: int) -> str:
