@@ -61,7 +61,7 @@ cdef int LONGEST_CHAIN = 100  # values of a chain that is computed again, which 
 
 # The body of a loop with short iterations, whose kernels are called one after the other: a costly function is computed
 # by itself for the price of a call.
-cdef double SHORT_ITERATION = 1000  # nanoseconds of all operations
+cdef double SHORT_ITERATION = 300  # nanoseconds of all operations
 cdef double CALL = 5  # nanoseconds, beside operations that are counted as if they were computed in vectors
 
 # Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
@@ -432,7 +432,7 @@ cdef class Scheduler:
         """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of a few
         values that others would compute `count` times, where kernels share launches; a call in a short iteration."""
         cdef Graph g = self.g
-        if self.in_sequence and g.flops[p] >= COSTLY:
+        if self.in_sequence and g.flops[p] >= COSTLY and count >= 2 * g.elements[p]:
             return CALL
         few = g.bytes[p] < self.cache_bytes and count >= OFTEN * g.elements[p]
         return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns

@@ -278,8 +278,8 @@ class IndexSpace:
 
     def _is_narrow(self, size: int, few_reads: bool) -> bool:
         """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
-        where the elements that fill none are many and each takes a function, and those of a vector are not gathered
-        from many places."""
-        fills_no_vector = size % VECTOR > size // 8
+        where the elements that fill none are many and each takes a function: more of them, where those of a vector
+        would be gathered from many places."""
+        fills_no_vector = size % VECTOR > size // (8 if few_reads else 4)
         has_functions = any(i.opcode in FUNCTIONS for i in self.fusion.instructions)
-        return size < row_unrolling.NARROW or fills_no_vector and has_functions and few_reads
+        return size < row_unrolling.NARROW or fills_no_vector and has_functions
