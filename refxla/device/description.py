@@ -112,7 +112,7 @@ class Target:
 
     # The compiler.
     bare: bool = False  # programs compile with the option BARE (codegen/primitives.py), which saves time
-    slow_subnormals: bool = False  # products that are subnormal take longer than others
+    slow_subnormals: bool = False  # products that are subnormal take many times as long as others
     # Of the processor, what the compiler uses only where a function asks for it (Kernel.wide_vectors), in the words of
     # clang's attribute `target`; "" where there is nothing:
     features: str = ""

@@ -51,9 +51,9 @@ static inline T rx_exp_power_T(T x, T round, T* scale) {
 }
 
 // x * scale, which is subnormal where x < least = TINY_T / scale; `least` is 0 where no product is. Where a processor takes
-// longer for products that are subnormal (four times, or a hundred), a sum rounds in their place, which takes no longer:
-// x + least has its last bit where the product would, and the bits of (x + least) * scale exceed those of TINY_T by the
-// result's.
+// a hundred times as long for products that are subnormal, a sum rounds in their place, which does not: x + least has its
+// last bit where the product would, and the bits of (x + least) * scale exceed those of TINY_T by the result's. (Four
+// times as long, as some take, is less than this costs all other exponentials.)
 static inline T rx_exp_unscale_T(T x, T scale, T least) {
 #ifdef RX_SLOW_SUBNORMALS
     int below = x < least;
