@@ -65,11 +65,9 @@ def attempt(seed: int, check: str, action: Callable[[], str]) -> Divergence | No
     try:
         with np.errstate(all="ignore"):
             what = action()
-    except CompilerError as error:
-        return Divergence(seed, check, f"CompilerError: {error}"[:2000], "CompilerError")
-    except UnsupportedError as error:
-        raise Unsupported(str(error)) from None
     except (Exception, RecursionError) as error:  # whatever it is, it is what we look for
+        if isinstance(error, UnsupportedError) and not isinstance(error, CompilerError):
+            raise Unsupported(str(error)) from None
         return Divergence(seed, check, f"{type(error).__name__}: {error}"[:2000], type(error).__name__)
     return Divergence(seed, check, what) if what else None
 

@@ -332,8 +332,7 @@ class _Nest(IndexSpace):
 
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
-            functions = [call for call in pattern.calls if fast_path_math.applies(call.instruction)]
-            parts = fast_path_math.pieces(functions, at)
+            parts = fast_path_math.pieces(pattern.calls, at)
             return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
 
         def index(name: str) -> Index:

@@ -44,11 +44,12 @@ def _operand_type(instruction: Instruction) -> str:
 
 
 def pieces(calls: Sequence[FunctionCall], at: Index) -> list[FunctionCall]:
-    """The calls that are worth an array in a loop over the index `at`: in an order in which they can be made."""
+    """The calls of such functions that are worth an array in a loop over the index `at`: in an order in which they can
+    be made."""
     by_element: dict[tuple[Instruction, tuple[Index, ...]], FunctionCall] = {}
     for call in calls:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
-        if not call.conditional and at.variables & used:
+        if applies(call.instruction) and not call.conditional and at.variables & used:
             by_element.setdefault((call.instruction, call.indices), call)
     return list(by_element.values())[:MAX_FUNCTIONS]
 

@@ -339,16 +339,12 @@ class _Column:
     def functions(self) -> list[Instruction]:
         """The functions of its elements that are computed in pieces."""
         row = self.row("?")
-        return [call.instruction for call in _pieces(self._tiled.nest.pattern(self.at(row)), row)]
+        return [call.instruction for call in fast_path_math.pieces(self._tiled.nest.pattern(self.at(row)).calls, row)]
 
     def calls(self, row: Index) -> list[FunctionCall]:
         """The calls of these functions at a row."""
         pattern = self.bind(row)
-        return [self._elements.adopt(call, pattern, self._block) for call in _pieces(pattern, row)]
-
-
-def _pieces(pattern: AccessPattern, row: Index) -> list[FunctionCall]:
-    return fast_path_math.pieces([c for c in pattern.calls if fast_path_math.applies(c.instruction)], row)
+        return [self._elements.adopt(call, pattern, self._block) for call in fast_path_math.pieces(pattern.calls, row)]
 
 
 def _least(e: ElementalIrEmitter, block: Block, value: str, bound: int) -> str:

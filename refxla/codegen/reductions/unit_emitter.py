@@ -70,7 +70,7 @@ class UnitEmitter(ABC):
                     for t, own in zip(totals, places, strict=True)
                 ]
             with block.scope(f"if ({mask})") if mask else nullcontext():
-                self._bind_earlier(step, at)
+                self._bind_passes(step.number, at)
                 for t, own in zip(totals, results, strict=True):
                     values = [e.value(o, indices, block) for o in inputs_and_initial_values(t.reduce)[0]]
                     combine_into(self.body, t.reduce, own, values, t.starts if is_first else ())
@@ -114,7 +114,7 @@ class UnitEmitter(ABC):
             return variable(name, *span)
 
         def calls(k: Index) -> list[FunctionCall]:
-            self._bind_earlier(step, position(k))
+            self._bind_passes(step.number, position(k))
             pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
             return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, k)]
 
@@ -144,8 +144,7 @@ class UnitEmitter(ABC):
 
     def store_epilogue_element(self, at: Position) -> None:
         """One element of each output on the operand's space that depends on results."""
-        self._bind_cached(len(self.schedule.passes), at)
-        self.bind_results(at)
+        self._bind_passes(len(self.schedule.passes), at)
         self._store_whole(self.dataflow.epilogue_outputs, self.schedule.operand_indices(at))
 
     def epilogue_stores(self, at: Position) -> list[Store]:
@@ -202,16 +201,13 @@ class UnitEmitter(ABC):
         position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
         return f"{self.body.pointers[output]}[{c_of(position)}]"
 
-    def _bind_earlier(self, step: Pass, at: Position) -> None:
-        """Binds what the passes before this one leave to the element at a position."""
-        self._bind_cached(step.number, at)
-        self.bind_results(at)
-
-    def _bind_cached(self, number: int, at: Position) -> None:
-        """Binds what passes before that number have cached."""
+    def _bind_passes(self, number: int, at: Position) -> None:
+        """Binds what the passes before that number leave to the element at a position: what they have cached of it, and
+        their results."""
         for c in self.schedule.cached:
             if c.computed_in < number:
                 self.elements.bind(c.instruction, self.schedule.operand_indices(at), self.cached_place(c, at))
+        self.bind_results(at)
 
     def _store_whole(self, outputs: Sequence[Instruction], indices: tuple[Index, ...]) -> None:
         sizes, places = self.dataflow.dimensions, {}
