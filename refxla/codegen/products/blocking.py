@@ -41,6 +41,8 @@ UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (3, 8), (2, 8), (1, 16))}
 ALIKE = range(4, 13)  # rows of a tile that are to be alike
 SUMS = {16: (8, 12), 32: (12, 24)}  # vectors of sums, fewest and most, of tiles whose rows are to be alike
+LEAST_SUMS = 8  # vectors of sums, fewer of which wait for each other: two multiply-adds begin a cycle, each takes four
+LOAD = 2  # the time of a vector of the right side, which comes from the second cache, over that of a multiply-add
 UNLIKE = 1.5  # the time of a tile of unlike rows over that of one whose rows are alike, about
 NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors of 64
 
@@ -61,12 +63,14 @@ def choose_tile(
         rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
         loads = 1 / (4 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
         unlike = UNLIKE if alike > 1 and alike % tile.rows else 1
-        return rows * columns / (m * n) * (NARROW if tile.bytes < target.widest else 1) * unlike + loads
+        waits = max(1.0, LEAST_SUMS / (tile.rows * tile.vectors), LOAD / tile.rows)
+        return rows * columns / (m * n) * (NARROW if tile.bytes < target.widest else 1) * unlike * waits + loads
 
     tiles = []
     for bytes in sorted({target.widest, 32}, reverse=True):
         lanes = VECTORS[name][1] * bytes // 32
         shapes = TILES[target.registers] if n > lanes else ((12, 1),)
+        shapes += tuple((1, v) for v in range(LEAST_SUMS // LOAD, LEAST_SUMS)) if m == 1 else ()
         shapes += ((strip, 2),) if strip > 1 and n > lanes and target.registers == 32 else ()
         if alike > 1:
             fewest, most = SUMS[target.registers]
