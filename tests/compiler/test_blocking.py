@@ -12,6 +12,7 @@ import refxla
 from refxla.codegen.emitter_registry import emit
 from refxla.codegen.products import blocking, gemm, matrix_rows, small_products
 from refxla.codegen.products.blocking import Blocking, choose_tile
+from refxla.codegen.products.product import Product
 from refxla.codegen.products.tile import Tile
 from refxla.device.description import DEFAULT_CPU
 
@@ -181,3 +182,50 @@ def test_a_filter_that_lies_along_its_input_features_is_transposed(panels, featu
     }}"""
     code = agrees(text, kind="convolution")
     assert ("panel_of_columns" in code) == (features % 8 == 0)
+
+
+SYMMETRIC = {
+    "rows": "x = f32[50,70] parameter(0)  ROOT d = f32[50,50] dot(x, x), "
+    "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    "columns": "x = f32[70,50] parameter(0)  t = f32[50,70] transpose(x), dimensions={1,0}  "
+    "ROOT d = f32[50,50] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    "a batch": "x = f32[2,70,50] parameter(0)  ROOT d = f32[2,50,50] dot(x, x), lhs_batch_dims={0}, "
+    "rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    "integers": "x = s32[50,70] parameter(0)  ROOT d = s32[50,50] dot(x, x), "
+    "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    "what is made of it": "x = f32[50,70] parameter(0)  y = f32[50,50] parameter(1)  d = f32[50,50] dot(x, x), "
+    "lhs_contracting_dims={1}, rhs_contracting_dims={1}  ROOT e = f32[50,50] multiply(d, y)",
+}
+
+
+@pytest.mark.parametrize("text", SYMMETRIC.values(), ids=SYMMETRIC)
+@pytest.mark.parametrize("rows, columns, panels", [(12, 64, "packed"), (18, 16, "packed"), (54, 64, "local")])
+def test_of_a_product_with_its_own_transpose_half_is_computed(text, rows, columns, panels, monkeypatch):
+    found = []
+
+    def choose(p: Product) -> Blocking:
+        found.append(p.symmetric)
+        return Blocking(Tile(6, 2, p.name), rows, columns, panels, True)
+
+    monkeypatch.setattr(gemm, "choose_blocking", choose)
+    assert "mirrored" in agrees("HloModule m\n ENTRY main { " + text + " }")
+    assert found == [True]
+
+
+@pytest.mark.parametrize("m, triangle", [(64, False), (512, True)])
+def test_half_is_computed_where_that_takes_less(m, triangle, monkeypatch):
+    text = f"""HloModule m
+    ENTRY main {{ x = f32[{m},512] parameter(0)
+      ROOT d = f32[{m},{m}] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}"""
+    assert chosen(text, DEFAULT_CPU, monkeypatch).triangle == triangle
+    assert not chosen(dot_text("nt", m, 512, m), DEFAULT_CPU, monkeypatch).triangle
+
+
+@pytest.mark.parametrize("n, vectors", [(40, 5), (64, 8), (200, 5), (400, 5), (1024, 8)])
+def test_a_tile_of_one_row_has_sums_that_do_not_wait_for_each_other(n, vectors):
+    assert choose_tile(1, n, "f32", DEFAULT_CPU).vectors == vectors
+
+
+@pytest.mark.parametrize("registers", blocking.TILES)
+def test_sums_and_operands_of_tiles_fit_into_registers(registers):
+    assert all(r * v + (v if r > 1 else 0) + 1 <= registers for r, v in blocking.TILES[registers])

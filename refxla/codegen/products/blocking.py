@@ -34,11 +34,14 @@ STREAMED_ROWS = 12  # of the left side, up to which the right side is read but o
 STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
 
+TRIANGLE_ROWS = 100  # of a symmetric product, from which on half of it takes clearly less than all,
+TRIANGLE_TERMS = 64  # and terms of k, which are worth writing the other half across memory
 UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 
 
-# rows x vectors of a tile, by the number of registers: most of them hold sums.
-TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (3, 8), (2, 8), (1, 16))}
+# rows x vectors of a tile, by the number of registers. Most of them hold sums; a row of vectors of the right side and an
+# element of the left one need the others: where there are too few, a product takes twice as long.
+TILES = {16: ((6, 2), (4, 3), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (2, 8), (1, 16))}
 ALIKE = range(4, 13)  # rows of a tile that are to be alike
 SUMS = {16: (8, 12), 32: (12, 24)}  # vectors of sums, fewest and most, of tiles whose rows are to be alike
 LEAST_SUMS = 8  # vectors of sums, fewer of which wait for each other: two multiply-adds begin a cycle, each takes four
@@ -61,7 +64,7 @@ def choose_tile(
 
     def waste(tile: Tile) -> float:
         rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
-        loads = 1 / (4 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
+        loads = 1 / (2 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
         unlike = UNLIKE if alike > 1 and alike % tile.rows else 1
         waits = max(1.0, LEAST_SUMS / (tile.rows * tile.vectors), LOAD / tile.rows)
         return rows * columns / (m * n) * (NARROW if tile.bytes < target.widest else 1) * unlike * waits + loads
@@ -89,6 +92,7 @@ class Blocking:
     rows: int
     columns: int
     panels: str  # "packed", "local" or "direct"
+    triangle: bool = False  # of a symmetric product, blocks end at the diagonal, and fill both sides of it
 
 
 def choose_blocking(p: Product) -> Blocking:
@@ -119,16 +123,19 @@ def choose_blocking(p: Product) -> Blocking:
     elif configuration.panels in ("packed", "local") or (configuration.panels == "direct" and direct):
         ways = [configuration.panels]
     model = _Model(p, tile)
-    candidates = [(*block, way) for way in ways for block in _blocks(p, tile, way)]
+    candidates = [(*block, way, False) for way in ways for block in _blocks(p, tile, way)]
     if not candidates:
-        candidates = [(tile.rows, tile.columns, "packed")]
-    items = [model.items(rows, columns) for rows, columns, _ in candidates]
+        candidates = [(tile.rows, tile.columns, "packed", False)]
+    if p.symmetric and p.m >= TRIANGLE_ROWS and p.k >= TRIANGLE_TERMS:  # blocks of rows differ in length: two for each core come to the same
+        even = 2 * p.target.compute_units
+        candidates += [(r, c, way, True) for r, c, way, _ in candidates if -(-p.m // r) >= even]
+    items = [model.items(rows, columns) for rows, columns, *_ in candidates]
     least = PERSISTENT_WORK if p.target.persistent else work_items.MULTIPLY_ADDS
     most = max(p.groups * p.m * p.n * p.k // least, min(items))
     best = min((c for c, n in zip(candidates, items, strict=True) if n <= most), key=lambda c: model.cost(*c))
     rows = best[0] if configuration.rows is None else _round_up(min(configuration.rows, p.m), tile.rows)
     columns = best[1] if configuration.columns is None else _round_up(min(configuration.columns, p.n), tile.columns)
-    return Blocking(tile, rows, columns, best[2])
+    return Blocking(tile, rows, columns, *best[2:])
 
 
 def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
@@ -159,7 +166,7 @@ class _Model:
     """What a product takes in blocks of so many rows and columns, with the right side from `panels`: see Blocking."""
 
     def __init__(self, p: Product, tile: Tile) -> None:
-        self.p, self.element = p, tile.bytes // tile.lanes
+        self.p, self.tile, self.element = p, tile, tile.bytes // tile.lanes
         self.left = p.groups * p.m * p.k * self.element
         self.right = p.groups // p.shared * p.k * p.n * self.element
         self.costs = p.target.costs
@@ -170,7 +177,7 @@ class _Model:
     def items(self, rows: int, columns: int) -> int:
         return self.p.groups * -(-self.p.m // rows) * -(-self.p.n // columns)
 
-    def cost(self, rows: int, columns: int, panels: str) -> float:
+    def cost(self, rows: int, columns: int, panels: str, triangle: bool) -> float:
         p, left, right, far, costs = self.p, self.left, self.right, self.far, self.costs
         row_blocks, column_blocks = -(-p.m // rows), -(-p.n // columns)
         # Between one time that a block of a side is needed and the next, one of each side is read, or all there is.
@@ -179,6 +186,9 @@ class _Model:
         pieces_left, pieces_right = self.local and row_blocks > 1, panels != "packed" and column_blocks > 1
         items = p.groups * row_blocks * column_blocks
         cost = items * rows * columns * p.k * costs.multiply_add
+        if triangle:
+            cost *= (1 + 1 / row_blocks + self.tile.columns / p.n) / 2
+            cost += p.groups * p.m * p.n / 2 * costs.copied_right
         cost += left * far[pieces_left] + (column_blocks - 1) * (left * again_left[pieces_left])
         cost += right * far[pieces_right] + (row_blocks - 1) * (right * again_right[pieces_right])
         if self.local:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from refxla_spec.module import Instruction
 
-from ...analysis.index_expression import constant
+from ...analysis.access_patterns import AccessPattern
+from ...analysis.index_expression import constant, variable
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..element_builder import type_name
@@ -73,7 +74,17 @@ def _product(fusion: Fusion, target: Target, n: DotDimensions | SwappedDimension
     return Product(
         fusion, target, name, n.groups, n.m, n.n, n.k, rows, n.right_operand, n.right,
         lambda g, m, column: (n.result(g, m, column), True), n.terms, n.right_matrix, lines=rows.lines,
+        symmetric=_is_symmetric(fusion, n),
     )  # fmt: skip
+
+
+def _is_symmetric(fusion: Fusion, n: DotDimensions | SwappedDimensions) -> bool:
+    """Whether a value is multiplied by its own transpose, so that result[g, i, j] is result[g, j, i]."""
+    if n.m != n.n:
+        return False
+    g, i, k = variable("g", 0, n.groups - 1), variable("i", 0, n.m - 1), variable("k", 0, n.k - 1)
+    pattern = AccessPattern(fusion)
+    return bool(pattern.value(n.left_operand, n.left(g, i, k)) == pattern.value(n.right_operand, n.right(g, k, i)))
 
 
 def _is_loop_invariant(fusion: Fusion, operand: Instruction) -> bool:

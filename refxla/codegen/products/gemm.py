@@ -21,6 +21,7 @@ evaluates the fusion's outputs from its sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -142,18 +143,27 @@ class _Main:
 
     def _block(self, number: str) -> None:
         """Emits block `number` (C) of the result: its place, the loop over k, and the epilogue."""
-        p, b, tile, block = self.p, self.b, self.tile, self.block
-        element, _ = VECTORS[p.name]
+        p, b, block = self.p, self.b, self.block
         # The side that takes more memory is read once.
         if columns_vary_first(p):
             row, column = f"{number} / {self.column_blocks} % {self.row_blocks}", f"{number} % {self.column_blocks}"
         else:
             row, column = f"{number} % {self.row_blocks}", f"{number} / {self.row_blocks} % {self.column_blocks}"
+        if b.triangle:  # the longest rows first
+            row = f"({self.row_blocks - 1} - {row})"
         block.line(f"const int first_row = {row} * {b.rows};")
         block.line(f"const int first_column = {column} * {b.columns};")
         block.line(f"const int g = {number} / {self.row_blocks * self.column_blocks};")
         block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
-        block.line(f"const int columns = {_least(str(b.columns), f'{p.n} - first_column')};")
+        end = "first_row + rows" if b.triangle else str(p.n)
+        block.line(f"const int columns = {_least(str(b.columns), f'{end} - first_column')};")
+        with block.scope("if (columns > 0)") if b.triangle else nullcontext():
+            self._rows_of_block()
+
+    def _rows_of_block(self) -> None:
+        """Emits the loop over k of a block whose place is declared, and the epilogue."""
+        p, b, tile, block = self.p, self.b, self.tile, self.block
+        element, _ = VECTORS[p.name]
         live_panels = 1 if p.rows.blocks == 1 else self.item_panels  # whose sums the next block of k needs
         vectors = live_panels * b.rows * tile.vectors
         block.line(f"{tile.vector} sums[{vectors}]{f', open[{vectors}]' if p.opens else ''};")
@@ -380,12 +390,19 @@ class _Main:
         panel = f" + j * {b.rows * tile.columns}" if p.rows.blocks > 1 else ""
         block.line(f"const {element}* const sum = (const {element}*)sums{panel};")
         block.line(f"const int column = first_column + j * {tile.columns};")
-        block.line(f"const int width = {_least(str(tile.columns), f'{p.n} - column')};")
+        end = "first_column + columns" if b.triangle else str(p.n)
+        block.line(f"const int width = {_least(str(tile.columns), f'{end} - column')};")
         if b.panels == "direct" and p.n % tile.columns:
             block.line(f"const int early = column > {p.n - tile.columns} ? column - {p.n - tile.columns} : 0;")
             self.early = "early + "
-        if self._stored() or self._stored_by_columns():
-            return
+        if not (self._stored() or self._stored_by_columns()):
+            self._stored_by_rows()
+        if self.b.triangle:
+            self._mirror()
+
+    def _stored_by_rows(self) -> None:
+        """Emits the outputs of panel j, row by row."""
+        p, tile, block = self.p, self.tile, self.block
         parts = 2 if p.whole else 1
         m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n // parts - 1)
         width, first = ("width / 2", "column / 2") if p.whole else ("width", "column")
@@ -394,6 +411,18 @@ class _Main:
             with block.scope(f"for (int u = 0; u < {width}; ++u)"):
                 block.line(f"const int n = {first} + u;")
                 self._store_element(m, n, f"sum[{self.early}i * {tile.columns} + u")
+
+    def _mirror(self) -> None:
+        """Emits the outputs on the other side of the diagonal, from the sums of panel j left of the block's rows and
+        columns that cross it, which have both."""
+        p, block = self.p, self.block
+        block.line(f"const int mirrored = {_least('width', 'first_row - column')};")
+        with block.scope("for (int u = 0; u < mirrored; ++u)"):
+            block.line("const int m = column + u;")
+            with block.scope("for (int i = 0; i < rows; ++i)"):
+                block.line("const int n = first_row + i;")
+                place = f"sum[{self.early}i * {self.tile.columns} + u"
+                self._store_element(variable("m", 0, p.m - 1), variable("n", 0, p.n - 1), place)
 
     def _store_element(self, m: Index, n: Index, place: str) -> None:
         """Emits the outputs at row m and column n, from the sum at a place: C text of an element up to its bracket."""

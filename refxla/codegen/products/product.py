@@ -164,6 +164,7 @@ class Product:
     words: Words | None = None  # in which several terms are (words.py): k counts words,
     elements: int = 0  # and this many elements are in them
     row_sizes: Sequence[int] = ()  # the sizes that m counts, where they are known
+    symmetric: bool = False  # result[g, m, n] is result[g, n, m]: one of the two is computed
     alike: int = 1  # so many neighbouring rows are alike: a tile of some of them is computed quickest
 
     @property

@@ -1,0 +1,130 @@
+"""Moves transposes behind elementwise operations and reductions, toward what takes them for nothing.
+
+    f(transpose(x), transpose(y), broadcast(z)) -> transpose(f(x, y, broadcast(z)))
+    reduce(transpose(x), 0, add) -> transpose(reduce(x, 0, add)) over the same elements
+    transpose(transpose(x)) -> x, or one transpose
+
+A program that keeps samples in columns (the mean of x.T along its rows, a vmap over another axis than the first, a
+layer norm over channels that do not come last) would otherwise read across memory in each kernel, or write across it. A
+dot takes a transpose as other dimension numbers, and a transpose of a small result is cheap. Where one is left at the
+end, the loop that wrote elements in the order of the result now reads them in that of the operand: as fast.
+
+XLA gets the same by its assignment of layouts, in which a transpose is a bitcast. Arrays of this compiler are all in
+row-major order.
+
+A reduction adds in the order of the operand that it has. So this pass is never left out, and comes before those that
+can be. It also comes before `ordered-reductions`, which looks at where that order matters: along one dimension, it is
+the same before and after.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction, Module
+
+from .._core.shapes import make
+from ..analysis.index_maps import is_elementwise
+from ..ir.builder import Build
+from .dce import settle
+from .init_value_isolation import is_plain
+
+Permutation = tuple[int, ...]
+
+
+def run(module: Module) -> int:
+    """Move all such transposes; returns how many instructions they moved behind."""
+    return sum(_rewrite_all(c) for c in module.computations)
+
+
+def _rewrite_all(computation: Computation) -> int:
+    replaced: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        replacement = None
+        if i.opcode == "transpose":
+            replacement = _composed(i)
+        elif i.opcode == "reduce":
+            replacement = _reduced(i)
+        elif i.operands and is_elementwise(i):
+            replacement = _elementwise(i)
+        if replacement is not None:
+            replaced[i] = replacement
+    if replaced:
+        settle(computation, replaced)
+    return len(replaced)
+
+
+def _composed(i: Instruction) -> Instruction | None:
+    """What a transpose of a transpose is."""
+    inner = i.operands[0]
+    if inner.opcode != "transpose":
+        return None
+    return _transposed(Build(i.name), inner.operands[0], tuple(inner.dimensions[d] for d in i.dimensions))
+
+
+def _elementwise(i: Instruction) -> Instruction | None:
+    """The transpose of an operation on what was transposed; None where operands are of different orders."""
+    order = next((tuple(o.dimensions) for o in i.operands if _is_transpose(o)), None)
+    if order is None:
+        return None
+    b = Build(i.name)
+    operands = [x for o in i.operands if (x := _before(b, o, order, i.shape.rank)) is not None]
+    if len(operands) < len(i.operands):
+        return None
+    shape = i.shape.with_dimensions(_inverted(order, i.shape.dimensions))
+    return _transposed(b, Instruction(i.name, i.opcode, shape, operands, i.attributes, i.metadata), order)
+
+
+def _reduced(i: Instruction) -> Instruction | None:
+    """The reduction of what was transposed, of elements in the same order, or whose reducer takes them in any."""
+    arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
+    order = next((tuple(x.dimensions) for x in arrays if _is_transpose(x)), None)
+    along = [d for d in i.dimensions if arrays[0].shape.dimensions[d] != 1]
+    if order is None or not (len(along) == 1 or is_plain(i.to_apply)):
+        return None
+    b = Build(i.name)
+    operands = [x for o in arrays if (x := _before(b, o, order, len(order))) is not None]
+    if len(operands) < len(arrays):
+        return None
+    attributes = {**i.attributes, "dimensions": tuple(sorted(order[d] for d in i.dimensions))}
+    moved = make("reduce", *operands, *initial, name=i.name, **attributes)
+    moved.metadata = i.metadata
+    kept = [order[d] for d in range(len(order)) if d not in i.dimensions]
+    after = tuple(sorted(kept).index(d) for d in kept)
+    if len(arrays) == 1:
+        return _transposed(b, moved, after)
+    parts = [b.make("get-tuple-element", moved, index=n) for n in range(len(arrays))]
+    return b.make("tuple", *(_transposed(b, part, after) for part in parts))
+
+
+def _is_transpose(i: Instruction) -> bool:
+    """Whether it is a transpose that moves elements."""
+    if i.opcode != "transpose":
+        return False
+    wide = [d for d in i.dimensions if i.operands[0].shape.dimensions[d] != 1]
+    return wide != sorted(wide)
+
+
+def _before(b: Build, x: Instruction, order: Permutation, rank: int) -> Instruction | None:
+    """The instruction whose transpose to this order is x; None where it would have to be made by a transpose."""
+    if x.shape.rank < rank:  # a scalar, which is for all elements
+        return x
+    if x.opcode == "transpose" and tuple(x.dimensions) == order:
+        return x.operands[0]
+    dimensions = _inverted(order, x.shape.dimensions)
+    if x.opcode == "iota":
+        return b.iota(x.shape.element_type, dimensions, order[x.iota_dimension])
+    if x.opcode != "broadcast":
+        return None
+    places = [order[d] for d in x.dimensions]
+    source = _transposed(b, x.operands[0], tuple(sorted(range(len(places)), key=places.__getitem__)))
+    return b.spread(source, x.shape.with_dimensions(dimensions), tuple(sorted(places)))
+
+
+def _inverted(order: Permutation, dimensions: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of what has these dimensions once it is transposed to an order."""
+    sizes = dict(zip(order, dimensions, strict=True))
+    return tuple(sizes[d] for d in range(len(order)))
+
+
+def _transposed(b: Build, x: Instruction, order: Permutation) -> Instruction:
+    return x if order == tuple(range(len(order))) else b.make("transpose", x, dimensions=order)
