@@ -126,8 +126,8 @@ def choose_blocking(p: Product) -> Blocking:
     candidates = [(*block, way, False) for way in ways for block in _blocks(p, tile, way)]
     if not candidates:
         candidates = [(tile.rows, tile.columns, "packed", False)]
-    if p.symmetric and p.m >= TRIANGLE_ROWS and p.k >= TRIANGLE_TERMS:  # blocks of rows differ in length: two for each core come to the same
-        even = 2 * p.target.compute_units
+    if p.symmetric and p.m >= TRIANGLE_ROWS and p.k >= TRIANGLE_TERMS:
+        even = 2 * p.target.compute_units  # blocks of rows, which differ in length: two for each core come to the same
         candidates += [(r, c, way, True) for r, c, way, _ in candidates if -(-p.m // r) >= even]
     items = [model.items(rows, columns) for rows, columns, *_ in candidates]
     least = PERSISTENT_WORK if p.target.persistent else work_items.MULTIPLY_ADDS

@@ -16,6 +16,9 @@ A stage of its own makes the panels (`packed`), or each item makes those that no
 product reads the right side where it lies (`direct`). A `Rows` provides the rows of the left side as pointers with a
 constant step along k: the rows of a matrix for a dot, windows for a convolution. After the last block, the item
 evaluates the fusion's outputs from its sums.
+
+Of a matrix times its own transpose, whose result is symmetric, items may compute the rows up to the diagonal alone (a
+`triangle`), and evaluate the outputs on both sides of it.
 """
 
 from __future__ import annotations
