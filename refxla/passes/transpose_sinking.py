@@ -1,4 +1,5 @@
-"""Moves transposes behind elementwise operations and reductions, toward what takes them for nothing.
+"""Moves transposes behind elementwise operations, slices, pads, concatenations and reductions, toward what takes them
+for nothing.
 
     f(transpose(x), transpose(y), broadcast(z)) -> transpose(f(x, y, broadcast(z)))
     reduce(transpose(x), 0, add) -> transpose(reduce(x, 0, add)) over the same elements
@@ -19,15 +20,28 @@ the same before and after.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
 from refxla_spec.module import Computation, Instruction, Module
 
 from .._core.shapes import make
 from ..analysis.index_maps import is_elementwise
 from ..ir.builder import Build
+from ..ir.op_table import ROWS
+from .algebraic_simplifier import without_ones
 from .dce import settle
 from .init_value_isolation import is_plain
 
+T = TypeVar("T")
 Permutation = tuple[int, ...]
+# What moves elements along dimensions: its attributes before a transpose to an order.
+_ALONG: dict[str, Callable[[Instruction, Permutation], dict[str, Any]]] = {
+    "slice": lambda i, order: {"slice": _inverted(order, i.slice)},
+    "pad": lambda i, order: {"padding": _inverted(order, i.padding)},
+    "concatenate": lambda i, order: {"dimensions": tuple(order[d] for d in i.dimensions)},
+    "reverse": lambda i, order: {"dimensions": tuple(order[d] for d in i.dimensions)},
+}
 
 
 def run(module: Module) -> int:
@@ -42,10 +56,12 @@ def _rewrite_all(computation: Computation) -> int:
         replacement = None
         if i.opcode == "transpose":
             replacement = _composed(i)
-        elif i.opcode == "reduce":
+        elif (row := ROWS.get(i.opcode)) is not None and row.kind == "reduction":
             replacement = _reduced(i)
-        elif i.operands and is_elementwise(i):
-            replacement = _elementwise(i)
+        elif i.opcode == "reshape":
+            replacement = _reshaped(i)
+        elif i.operands and (is_elementwise(i) or i.opcode in _ALONG):
+            replacement = _same_order(i)
         if replacement is not None:
             replaced[i] = replacement
     if replaced:
@@ -61,7 +77,7 @@ def _composed(i: Instruction) -> Instruction | None:
     return _transposed(Build(i.name), inner.operands[0], tuple(inner.dimensions[d] for d in i.dimensions))
 
 
-def _elementwise(i: Instruction) -> Instruction | None:
+def _same_order(i: Instruction) -> Instruction | None:
     """The transpose of an operation on what was transposed; None where operands are of different orders."""
     order = next((tuple(o.dimensions) for o in i.operands if _is_transpose(o)), None)
     if order is None:
@@ -71,7 +87,24 @@ def _elementwise(i: Instruction) -> Instruction | None:
     if len(operands) < len(i.operands):
         return None
     shape = i.shape.with_dimensions(_inverted(order, i.shape.dimensions))
-    return _transposed(b, Instruction(i.name, i.opcode, shape, operands, i.attributes, i.metadata), order)
+    along = _ALONG.get(i.opcode)
+    attributes = i.attributes if along is None else {**i.attributes, **along(i, order)}
+    return _transposed(b, Instruction(i.name, i.opcode, shape, operands, attributes, i.metadata), order)
+
+
+def _reshaped(i: Instruction) -> Instruction | None:
+    """The transpose of what gives or takes dimensions of 1 before it."""
+    x, sizes = i.operands[0], i.shape.dimensions
+    if not _is_transpose(x) or without_ones(sizes) != without_ones(x.shape.dimensions):
+        return None
+    source = x.operands[0].shape.dimensions
+    wide = [d for d in x.dimensions if source[d] != 1]
+    places = [d for d, size in enumerate(sizes) if size != 1]
+    after = list(range(len(sizes)))
+    for place, d in zip(places, wide, strict=True):
+        after[place] = places[sorted(wide).index(d)]
+    b = Build(i.name)
+    return _transposed(b, b.reshape(x.operands[0], _inverted(tuple(after), sizes)), tuple(after))
 
 
 def _reduced(i: Instruction) -> Instruction | None:
@@ -86,7 +119,7 @@ def _reduced(i: Instruction) -> Instruction | None:
     if len(operands) < len(arrays):
         return None
     attributes = {**i.attributes, "dimensions": tuple(sorted(order[d] for d in i.dimensions))}
-    moved = make("reduce", *operands, *initial, name=i.name, **attributes)
+    moved = make(i.opcode, *operands, *initial, name=i.name, **attributes)
     moved.metadata = i.metadata
     kept = [order[d] for d in range(len(order)) if d not in i.dimensions]
     after = tuple(sorted(kept).index(d) for d in kept)
@@ -120,10 +153,10 @@ def _before(b: Build, x: Instruction, order: Permutation, rank: int) -> Instruct
     return b.spread(source, x.shape.with_dimensions(dimensions), tuple(sorted(places)))
 
 
-def _inverted(order: Permutation, dimensions: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes of what has these dimensions once it is transposed to an order."""
-    sizes = dict(zip(order, dimensions, strict=True))
-    return tuple(sizes[d] for d in range(len(order)))
+def _inverted(order: Permutation, dimensions: Sequence[T]) -> tuple[T, ...]:
+    """What is known of each dimension, of what has it in this sequence once it is transposed to an order."""
+    known = dict(zip(order, dimensions, strict=True))
+    return tuple(known[d] for d in range(len(order)))
 
 
 def _transposed(b: Build, x: Instruction, order: Permutation) -> Instruction:

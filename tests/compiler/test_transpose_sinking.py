@@ -53,6 +53,19 @@ CASES = {
         "ROOT r = (f32[70], s32[70]) reduce(t, i, low, n), dimensions={1}, to_apply=argmax",
         [],
     ),
+    "slices, pads, concatenations and what is turned round": (
+        CUBE
+        + "s = f32[4,3,3] slice(t), slice={[1:5],[0:3],[0:5:2]}  p = f32[4,3,5] pad(s, zero), padding=0_0x0_0x2_0  "
+        "q = f32[4,3,5] slice(t), slice={[0:4],[1:4],[0:5]}  c = f32[4,6,5] concatenate(p, q), dimensions={1}  "
+        "v = f32[4,6,5] reverse(c), dimensions={0,2}  ROOT r = f32[4] reduce(v, zero), dimensions={1,2}, to_apply=add_",
+        [],
+    ),
+    "a stack": (
+        CUBE + "y = f32[6,4,5] negate(t)  u = f32[6,1,4,1,5] reshape(t)  v = f32[6,1,4,1,5] reshape(y)  "
+        "c = f32[6,1,4,2,5] concatenate(u, v), dimensions={3}  "
+        "ROOT r = f32[4,2] reduce(c, zero), dimensions={0,1,4}, to_apply=add_",
+        [],
+    ),
     "dimensions of one": (
         "x = f32[40,1] parameter(0)  t = f32[1,40] transpose(x), dimensions={1,0}  ROOT r = f32[1,40] negate(t)",
         [],

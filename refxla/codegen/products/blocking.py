@@ -39,8 +39,8 @@ TRIANGLE_TERMS = 64  # and terms of k, which are worth writing the other half ac
 UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 
 
-# rows x vectors of a tile, by the number of registers. Most of them hold sums; a row of vectors of the right side and an
-# element of the left one need the others: where there are too few, a product takes twice as long.
+# rows x vectors of a tile, by the number of registers. Most of them hold sums; a row of vectors of the right side and
+# an element of the left one need the others: where there are too few, a product takes twice as long.
 TILES = {16: ((6, 2), (4, 3), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (2, 8), (1, 16))}
 ALIKE = range(4, 13)  # rows of a tile that are to be alike
 SUMS = {16: (8, 12), 32: (12, 24)}  # vectors of sums, fewest and most, of tiles whose rows are to be alike
