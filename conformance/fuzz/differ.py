@@ -22,7 +22,7 @@ import numpy as np
 from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied
 from refxla_conformance.targets import Target, loaded
 from refxla_spec.compare import bits_equal
-from refxla_spec.errors import CompilerError, UnsupportedError
+from refxla_spec.errors import is_refusal
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
@@ -65,8 +65,8 @@ def attempt(seed: int, check: str, action: Callable[[], str]) -> Divergence | No
     try:
         with np.errstate(all="ignore"):
             what = action()
-    except (Exception, RecursionError) as error:  # whatever it is, it is what we look for
-        if isinstance(error, UnsupportedError) and not isinstance(error, CompilerError):
+    except Exception as error:  # whatever it is, it is what we look for
+        if is_refusal(error):
             raise Unsupported(str(error)) from None
         return Divergence(seed, check, f"{type(error).__name__}: {error}"[:2000], type(error).__name__)
     return Divergence(seed, check, what) if what else None
