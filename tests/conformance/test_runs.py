@@ -347,3 +347,10 @@ def test_a_run_goes_on_where_its_report_ends(faulty, capsys):
     assert "a.json is of other targets: faulty_target:Faulty there, reference" in capsys.readouterr().err
     assert main(["--resume", "ceil"]) == 2
     assert "--json FILE" in capsys.readouterr().err
+
+
+def test_a_program_that_takes_files_is_a_target(monkeypatch, capsys):
+    monkeypatch.chdir(EXAMPLE)
+    names = ["--name", "example/add/0", "--name", "edge/add/f8", "--name", "counterexample/add/c1"]
+    assert main(["--target", "command_target:Command", "-j", "0", *names]) == 0
+    assert "command_target:Command: 3 pass, 0 fail" in capsys.readouterr().out
