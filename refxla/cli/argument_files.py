@@ -77,7 +77,7 @@ def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _array(file: Any, name: str) -> np.ndarray:
+def _array(file: Any, name: str) -> Any:
     """An array of an npz. Of f8e5m2 numpy.savez writes '<f1', a float of one byte, which NumPy cannot read: it is read
     as elements of a byte without a type, as those of other types that NumPy does not have."""
     try:
