@@ -191,6 +191,56 @@ def test_complex_numbers_that_are_scattered_round():
     assert 2.0**-23 < bound[0] < 2.0**-20 and bound[1] == 0
 
 
+@pytest.mark.parametrize("name, largest", [("bf16", 3.38e38), ("f32", 3.4e38), ("f64", 1.79e308)])
+def test_a_batch_norm_of_which_a_step_may_overflow_is_undecided(name, largest):
+    """scale * (x - mean) is infinite, scale / deviation is not; beside an infinite offset it may be NaN."""
+    dtype = ELEMENT_TYPES[name].dtype
+    hlo = entry(
+        *(f"p{n} = {name}[{'3' if n else '1,3'}] parameter({n})" for n in range(5)),
+        f"ROOT r = {name}[1,3] batch-norm-inference(p0, p1, p2, p3, p4), feature_index=1, epsilon=0.125",
+    )
+    scale, offset = np.array([largest, largest, 1]), np.array([largest, np.inf, np.inf])
+    rows = (np.zeros((1, 3)), scale, offset, np.array([2, 2, 2]), np.full(3, largest))
+    _, (bound,) = bounds_of(hlo, *(r.astype(dtype) for r in rows))
+    assert bound.tolist() == [np.inf, np.inf, 0]
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_a_kernel_that_is_not_finite_is_undecided_where_it_meets_padding(special):
+    hlo = entry(
+        "x = f32[1,4,1] parameter(0)",
+        "w = f32[2,1,2] parameter(1)",
+        "ROOT r = f32[1,4,2] convolution(x, w), window={size=2 pad=1_0}, dim_labels=b0f_0io->b0f",
+    )
+    x, w = np.ones((1, 4, 1), np.float32), np.ones((2, 1, 2), np.float32)
+    w[0, 0, 1] = special
+    _, bound = bounds_of(hlo, x, w)
+    undecided = np.zeros((1, 4, 2), bool)
+    undecided[0, 0, 1] = True  # of the second feature the placing whose first element lies in the padding
+    np.testing.assert_array_equal(np.isinf(bound), undecided)
+
+
+def test_what_is_sorted_by_keys_in_doubt_may_change_places():
+    """0 and -0, too, which are no distance apart, and complex numbers of one size."""
+    hlo = """before {
+      a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      c = %s[] parameter(2)
+      d = %s[] parameter(3)
+      ROOT r = pred[] compare(a, b), direction=LT
+    }
+    ENTRY e {
+      x = f32[3] parameter(0)
+      y = %s[3] parameter(1)
+      k = f32[3] exponential(x)
+      ROOT r = (f32[3], %s[3]) sort(k, y), dimensions={0}, to_apply=before
+    }"""
+    for name, values in (("f32", [0.0, -0.0, 0.0]), ("c64", [1, 1j, -1])):
+        y = np.array(values).astype(ELEMENT_TYPES[name].dtype)
+        _, (_, bound) = bounds_of(hlo.replace("%s", name), f32(1, 1, 9), y)
+        assert (bound[:2] > 0).all() and not (bound[2] > 0), name
+
+
 def test_a_near_tie_is_undecided_and_select_may_give_either():
     hlo = entry(
         "x = f32[3] parameter(0)",
