@@ -219,7 +219,8 @@ class Session:
             within = range(first, first + count)
             smaller = (f in within and n < count for f, n in self.crashes)
             if not any(seed in within for seed in ended) and not any(smaller):
-                what = f"{problem} on programs {first} to {first + count - 1} in one process, and on no half of them"
+                which = f"programs {first} to {first + count - 1} one after the other"
+                what = f"{problem} on {which}, and on no half of them"
                 self.tally.found(Divergence(first, PROCESS, what[:2000], ChildDied.__name__))
 
     def _explain(self) -> None:
