@@ -439,7 +439,7 @@ def _group_error(sorted_values: Array, errors: Array, open_: Array) -> Array:
     low, high = np.minimum.reduceat(wide, first), np.maximum.reduceat(wide, first)
     differ = ~np.logical_and.reduceat(same_bits(flat, flat[first][group]), first)
     apart = np.maximum(distance(high, low), TINY) if type_of(flat).is_float else np.inf  # TINY: of 0 and -0
-    apart = np.where(differ, apart, 0)
+    apart = np.where(differ, np.where(np.isnan(low), np.inf, apart), 0)
     return outwards(np.where(alone, errors.reshape(-1), (apart + worst)[group])).reshape(errors.shape)
 
 

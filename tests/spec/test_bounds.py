@@ -221,7 +221,7 @@ def test_a_kernel_that_is_not_finite_is_undecided_where_it_meets_padding(special
 
 
 def test_what_is_sorted_by_keys_in_doubt_may_change_places():
-    """0 and -0, too, which are no distance apart, and complex numbers of one size."""
+    """0 and -0, too, which are no distance apart, NaN and a number, and complex numbers of one size."""
     hlo = """before {
       a = f32[] parameter(0)
       b = f32[] parameter(1)
@@ -235,10 +235,11 @@ def test_what_is_sorted_by_keys_in_doubt_may_change_places():
       k = f32[3] exponential(x)
       ROOT r = (f32[3], %s[3]) sort(k, y), dimensions={0}, to_apply=before
     }"""
-    for name, values in (("f32", [0.0, -0.0, 0.0]), ("c64", [1, 1j, -1])):
+    for name, values in (("f32", [0.0, -0.0, 0.0]), ("f32", [0.0, np.nan, 0.0]), ("c64", [1, 1j, -1])):
         y = np.array(values).astype(ELEMENT_TYPES[name].dtype)
         _, (_, bound) = bounds_of(hlo.replace("%s", name), f32(1, 1, 9), y)
         assert (bound[:2] > 0).all() and not (bound[2] > 0), name
+        assert not np.isnan(y).any() or (bound[:2] == np.inf).all()
 
 
 def test_a_near_tie_is_undecided_and_select_may_give_either():
