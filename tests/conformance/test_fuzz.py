@@ -269,6 +269,11 @@ def test_programs_with_changed_bytes_are_not_refused_by_an_error_of_the_compiler
         invalid.outcome(generate(3).module)
 
 
+def test_reasons_are_counted_without_the_names_of_one_program():
+    texts = [f"map.{n}: a map is not compiled: v.{n}.v.8 in it is a conditional; write it out" for n in (7, 12)]
+    assert {batch.reason(text) for text in texts} == {"a map is not compiled: * in it is a conditional"}
+
+
 CRASH = """
 import os
 from refxla_conformance.targets.reference import Reference
