@@ -32,7 +32,7 @@ from .bounds_sums import (
     sum_of_errors,
 )
 from .compare import TINY, distance, same_bits
-from .dynamic import meet, meet_dimensions
+from .dynamic import meet_dimensions
 from .module import Computation, Instruction
 from .numerics import component_type, total_order_key, type_of
 from .operation import operation
@@ -400,8 +400,7 @@ def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
         return moved.reshape(prod(moved.shape[:-1]), moved.shape[-1])
 
     is_exact = exact(errors)
-    errors = meet([filled(v, e) for v, e in zip(values, errors, strict=True)])
-    values = meet(values)  # of dynamic sizes the smallest counts
+    errors = [filled(v, e) for v, e in zip(values, errors, strict=True)]
     flat, es = [rows(v) for v in values], [rows(e) for e in errors]
     if not flat[0].size:
         return no_error(result)
