@@ -343,7 +343,7 @@ def test_a_run_goes_on_where_its_report_ends(faulty, capsys):
     whole = Results.read(Path("a.json"))
     assert len(whole.rows) == both and whole.started == first.started and whole.complete
     assert main([*options, "ceil", "sqrt"]) == 1  # all of them stand there, with their fails
-    assert main([*options[:4], "reference", *options[5:], "ceil"]) == 2
+    assert main([*options[:5], "reference", *options[6:], "ceil"]) == 2
     assert "a.json is of other targets: faulty_target:Faulty there, reference" in capsys.readouterr().err
     assert main(["--resume", "ceil"]) == 2
     assert "--json FILE" in capsys.readouterr().err
