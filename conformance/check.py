@@ -366,16 +366,17 @@ def _explained(difference: Difference, case: Case, leaf: int, actual: Array, exp
 @lru_cache(maxsize=8)
 def flushed(case: Case) -> Expectation:
     """What comes of the case when subnormal inputs are taken for zeros, and subnormal results given as zeros."""
-    value, bound = run_with_bounds(case.module, tuple(_flush(x) for x in case.inputs))
-    return Expectation(tuple(_flush(v) for v in arrays(value)), tuple(arrays(bound)))
+    value, bound = run_with_bounds(case.module, tuple(flush(x) for x in case.inputs))
+    return Expectation(tuple(flush(v) for v in arrays(value)), tuple(arrays(bound)))
 
 
-def _flush(value: Value) -> Value:
+def flush(value: Value) -> Value:
+    """A value with zeros in place of its subnormal numbers."""
     if isinstance(value, tuple):
-        return tuple(_flush(v) for v in value)
+        return tuple(flush(v) for v in value)
     if value is not None and type_of(value).is_complex:
-        flat = np.asarray(value)
-        return _flush(flat.reshape(-1).view(flat.real.dtype)).view(flat.dtype).reshape(flat.shape)
+        flat = np.array(value, order="C")
+        return flush(flat.reshape(-1).view(flat.real.dtype)).view(flat.dtype).reshape(flat.shape)
     if value is None or not type_of(value).is_float:
         return value
     return np.where(_subnormal(value), np.copysign(np.zeros((), value.dtype), value), value)

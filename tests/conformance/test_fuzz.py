@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refxla_conformance.check import flush
 from refxla_conformance.fuzz import add_arguments, batch, cause, differ, invalid, main, values
 from refxla_conformance.fuzz.differ import PROCESS, VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
@@ -22,6 +23,8 @@ from refxla_conformance.fuzz.program_builder import RULES, Program, ProgramBuild
 from refxla_conformance.fuzz.record import investigate, read, replay
 from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.fuzz.runs import Kernels, expected, other_arguments
+from refxla_conformance.liars.liar import redefined
+from refxla_conformance.targets.reference import Reference
 from refxla_spec.errors import CompilerError, InputError, UnsupportedError
 from refxla_spec.interpreter import run
 from refxla_spec.text import parse
@@ -300,3 +303,28 @@ def test_a_crash_on_several_programs_alone_is_a_divergence(tmp_path, monkeypatch
     (found,) = json.loads(Path("r.json").read_text())["tally"]["divergences"]
     assert found["check"] == PROCESS and "signal SIGABRT" in found["what"]
     assert re.search(r"on programs \d+ to \d+ one after the other, and on no half of them", found["what"])
+
+
+class Flushing(Reference):
+    """Flushes what a program gives, and the operands and values of some operations, but not what is only moved."""
+
+    name = "flushing"
+    flushes_subnormals = True
+
+    def run(self, module, arguments):
+        opcodes = ("add", "multiply", "subtract", "divide", "maximum")
+        with redefined(opcodes, lambda truth, i, *operands: flush(np.asarray(truth(i, *map(flush, operands))))):
+            return [flush(r) for r in super().run(module, arguments)]
+
+
+def test_what_a_target_flushes_is_no_divergence():
+    for seed in (47, 51, 69, 71, 180, 251):
+        try:
+            assert differ.of_target(generate(seed), Flushing()) is None
+        except differ.Unsupported as none:
+            assert seed in (69, 71) and "which the target flushes" in str(none)
+    silent = Flushing()
+    silent.flushes_subnormals = False
+    assert all(differ.of_target(generate(seed), silent) for seed in (47, 51, 69, 71))
+    turned = np.array([1 + 1e-40j, 1e-40, 2], np.complex64)[::-1]
+    assert flush(turned).tolist() == [2, 0, 1]
