@@ -71,7 +71,7 @@ class Prepared:
     def flat(self) -> list[np.ndarray]:
         """The results of the first call, those of types that NumPy's files do not know as f32."""
         arrays = [np.asarray(leaf) for leaf in leaves(self.framework.numpy(self.results))]
-        return [a if a.dtype.isbuiltin == 1 else a.astype(np.float32) for a in arrays]
+        return [a if a.dtype.type.__module__ == "numpy" else a.astype(np.float32) for a in arrays]
 
     def measure(self, seconds: float) -> tuple[list[float], float]:
         """Seconds of each of as many calls as fit, one at least; and the processor's seconds of all of them, which

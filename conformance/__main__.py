@@ -24,7 +24,7 @@ from .arguments import output_file, output_folder, positive, whole
 from .cases import KINDS, Case, collect
 from .check import Verdict
 from .console import rule, standard_output
-from .report import Results, difference, html, terminal
+from .report import Results, difference, html, junit, terminal
 
 # Commands of their own: each is a package with command.py, which has add_arguments(parser) and main(options) -> int.
 COMMANDS = {
@@ -43,13 +43,14 @@ targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-expand
          compiled-recut, xla-cpu, stablehlo, liar:NAME, package.module:Class
 
 exit status: 0 nothing failed; 1 something failed (with --diff: something is broken that was not);
-             2 the command was wrong; 130 interrupted, the reports hold what was there
+             2 the command was wrong; 130 interrupted, the reports hold what was there (--resume goes on)
 
 further commands (each has its own --help):
 {chr(10).join(f"  refxla-conformance {name:9} {meaning}" for name, meaning in COMMANDS.items())}
 """
 HINT = "--reproducers DIR writes a script for each fail; --name {name}, for one case, prints its script"
-TOLD = 10  # fails that are told in full on the terminal
+TOLD = 10  # fails that are told on the terminal
+KEPT_EVERY = 60.0  # seconds between two times that a report is written while the run goes on
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,6 +76,8 @@ def _command(arguments: list[str]) -> int:
         return 0
     if not cases:
         raise InputError("no case fits; --list shows those there are")
+    if options.resume and options.json is None:
+        raise InputError("--resume goes on with the run of a report: name it with --json FILE")
     if options.reproducers:
         make_folder(options.reproducers)
     return _run(options, cases, console)
@@ -104,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--limit", type=positive, default=runner.LIMIT, metavar="S", help="seconds for one case (default: %(default)g)")
     add("--json", type=output_file, metavar="FILE", help="write the report as JSON")
     add("--html", type=output_file, metavar="FILE", help="write the report as a page")
+    add("--junit", type=output_file, metavar="FILE", help="write the report as JUnit's XML, which CI systems read")
+    add("--resume", action="store_true", help="go on with the run whose report is in the FILE of --json")
     add("--reproducers", type=output_folder, metavar="DIR", help="write for each fail a script that shows it")
     add("-v", "--verbose", action="store_true", help="a row for every operation, and every fail in full")
     add("--diff", nargs=2, metavar=("A", "B"), help="what changed from one JSON report to another")
@@ -114,16 +119,24 @@ def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> in
     targets = list(dict.fromkeys(options.target or ["compiled"]))
     results = Results.begin(runner.versions(targets))
     by_name = {case.name: case for case in cases}
-    start = time.monotonic()
+    if options.resume and options.json.exists():
+        results.resume(options.json)
+        cases = [case for case in cases if not results.has(case.name)]
+        console.print(f"{len(by_name) - len(cases)} of {len(by_name)} cases stand in {options.json}", markup=False)
+    start = kept = time.monotonic()
+    before = results.seconds
     verdicts = runner.run(cases, targets, options.jobs, options.limit)
     try:
         with _terminated_as_interrupted(), contextlib.closing(verdicts):
             for verdict in terminal.track(verdicts, len(cases) * len(targets), console):
                 results.add(by_name[verdict.case], verdict)
+                results.seconds = round(before + time.monotonic() - start, 3)
+                if options.json and time.monotonic() - kept > KEPT_EVERY:
+                    results.write(options.json)
+                    kept = time.monotonic()
         results.complete = True
     except KeyboardInterrupt:
         pass
-    results.seconds = round(time.monotonic() - start, 3)
     results.sort(by_name)
     _report(options, results, by_name, console)
     if not results.complete:
@@ -149,10 +162,12 @@ def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case
         results.write(options.json)
     if options.html:
         html.write(results, options.html)
+    if options.junit:
+        junit.write(results, options.junit)
     failures = results.failures()
     told = failures if options.verbose else failures[:TOLD]
     for verdict in told:
-        terminal.show_failure(console, verdict)
+        terminal.show_failure(console, verdict, options.verbose)
     if len(failures) > len(told):
         console.print(f"... and {len(failures) - len(told)} more fails (-v tells them all)")
     _reproduce(failures, cases, options.reproducers, console)

@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import TINY, bits_equal, digest, distance, same_bits, ulp_distance
-from refxla_spec.errors import CompilerError, InvalidProgramError, ParseError, UnsupportedError, plural
+from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError, is_refusal, plural
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.properties import Decomposition, decided
 from refxla_spec.text import format_literal
@@ -27,7 +27,7 @@ from refxla_spec.types import Shape, Value
 
 from .cases import Case
 from .differences import DIFFERENCES, Difference
-from .targets import Misconduct, Target, arrays, forms, given, leaves, loaded
+from .targets import Misconduct, Target, arrays, contained, forms, given, leaves, loaded
 from .targets.child import ChildDied, ChildError
 from .targets.reference import Reference
 
@@ -154,7 +154,8 @@ def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more)
 
 def _refusal(case: Case, target: Target, differences: Sequence[Difference]) -> Verdict:
     try:
-        answer = target.verify(case.hlo)
+        with contained(target, "verify"):
+            answer = target.verify(case.hlo)
     except UnsupportedError as error:
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
     except (InvalidProgramError, ParseError) as error:
@@ -192,7 +193,7 @@ def _judged(
     actual: list[Array] | Exception,
 ) -> Verdict:
     """The verdict on what a target gave or raised."""
-    if isinstance(actual, UnsupportedError) and not isinstance(actual, CompilerError):
+    if isinstance(actual, Exception) and is_refusal(actual):
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(actual))
     if isinstance(actual, Exception):
         return _fail(case, target, differences, _raised(actual), expected=expected.values)
@@ -227,7 +228,8 @@ def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Diff
         and c.kind != "example"
     ]  # fmt: skip
     arguments = [copied(c.inputs) for c in together]
-    results = target.run_many([(c.module, inputs) for c, inputs in zip(together, arguments, strict=True)])
+    with contained(target, "run_many"):
+        results = target.run_many([(c.module, inputs) for c, inputs in zip(together, arguments, strict=True)])
     if not isinstance(results, (list, tuple)) or len(results) != len(together):
         told = plural(len(results), "result") if isinstance(results, (list, tuple)) else repr(results)[:80]
         wanted = f"a list of {plural(len(together), 'result')}, one for each program"
@@ -267,7 +269,8 @@ def asked(target: Target, case: Case) -> list[Array]:
     """What the target gives for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
     inputs = copied(case.inputs)
     if case.infeed is not None:
-        fed = target.run_fed(case.module, inputs, copied(case.infeed))
+        with contained(target, "run_fed"):
+            fed = target.run_fed(case.module, inputs, copied(case.infeed))
         actual = given(target, "run_fed", case.module, fed)
     elif case.before:
         call = loaded(target, case.module)
@@ -277,7 +280,9 @@ def asked(target: Target, case: Case) -> list[Array]:
         if not bits_equal(tuple(map(tuple, earlier)), copies):
             raise Misconduct(CHANGES_RESULTS)
     else:
-        actual = given(target, "run", case.module, target.run(case.module, inputs))
+        with contained(target, "run"):
+            result = target.run(case.module, inputs)
+        actual = given(target, "run", case.module, result)
     if not bits_equal(inputs, case.inputs):
         raise Misconduct(CHANGES_ARGUMENTS)
     return actual
@@ -295,7 +300,8 @@ def _accepted(case: Case, target: Target) -> None:
     if case.kind != "example":
         return
     try:
-        target.verify(case.hlo)
+        with contained(target, "verify"):
+            target.verify(case.hlo)
     except UnsupportedError:
         pass
 
@@ -314,7 +320,7 @@ def _raised(error: Exception) -> str:
     where = f" ({place[0].filename.rsplit('/', 1)[-1]}, line {place[0].lineno})" if place else ""
     if place and place[0].filename == __file__:  # it was not even entered
         where = "; it is called as run(module, arguments), see refxla_conformance.targets.Target"
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}{f': {error}' if str(error) else ''}{where}"
 
 
 def _fail(case: Case, target: Target, differences: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
@@ -360,16 +366,17 @@ def _explained(difference: Difference, case: Case, leaf: int, actual: Array, exp
 @lru_cache(maxsize=8)
 def flushed(case: Case) -> Expectation:
     """What comes of the case when subnormal inputs are taken for zeros, and subnormal results given as zeros."""
-    value, bound = run_with_bounds(case.module, tuple(_flush(x) for x in case.inputs))
-    return Expectation(tuple(_flush(v) for v in arrays(value)), tuple(arrays(bound)))
+    value, bound = run_with_bounds(case.module, tuple(flush(x) for x in case.inputs))
+    return Expectation(tuple(flush(v) for v in arrays(value)), tuple(arrays(bound)))
 
 
-def _flush(value: Value) -> Value:
+def flush(value: Value) -> Value:
+    """A value with zeros in place of its subnormal numbers."""
     if isinstance(value, tuple):
-        return tuple(_flush(v) for v in value)
+        return tuple(flush(v) for v in value)
     if value is not None and type_of(value).is_complex:
-        flat = np.asarray(value)
-        return _flush(flat.reshape(-1).view(flat.real.dtype)).view(flat.dtype).reshape(flat.shape)
+        flat = np.array(value, order="C")
+        return flush(flat.reshape(-1).view(flat.real.dtype)).view(flat.dtype).reshape(flat.shape)
     if value is None or not type_of(value).is_float:
         return value
     return np.where(_subnormal(value), np.copysign(np.zeros((), value.dtype), value), value)

@@ -6,19 +6,53 @@ import os
 import selectors
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from refxla_spec.errors import Error, InputError
 
 from . import worker
 from .cases import Case
-from .check import Verdict, died
-from .targets.child import Child, ChildDied, ChildError
+from .check import Outcome, Verdict, died
+from .targets.child import Child, ChildDied, ChildError, ChildTimedOut
 
 LIMIT = 300.0  # seconds that one case may take on one target; most take 0.1 s, and far more on a machine that is busy
 BATCH = 16  # cases that a worker is given at a time
 WORKER = "refxla_conformance.worker"
 
-Task = tuple[list[Case], str]  # cases that are put to a target in one go
+
+@dataclass
+class Crash:
+    """How a worker ended on several cases, and what comes of each of these by itself: if none ends a worker then, it is
+    the company that does."""
+
+    reason: str
+    cases: list[Case]
+    verdicts: list[Verdict] = field(default_factory=list)
+    again: bool = False  # whether one of them has ended a worker by itself
+
+    def settled(self) -> list[Verdict]:
+        """The verdicts, once all are there; until then none. The last of the cases fails for a crash that none of them
+        brings about by itself."""
+        if len(self.verdicts) < len(self.cases):
+            return []
+        if not self.again:
+            last = self.verdicts[-1]
+            more = "" if last.outcome is Outcome.PASS else f"; by itself: {last.outcome.value}, {last.reason}"
+            reason = (
+                f"the target's process: {self.reason}, on {len(self.cases)} cases in one process, "
+                f"{self.cases[0].name} to {self.cases[-1].name}, and on none of them by itself{more}"
+            )
+            self.verdicts[-1] = replace(last, outcome=Outcome.FAIL, reason=reason)
+        return self.verdicts
+
+
+@dataclass
+class Task:
+    """Cases that are put to a target in one go; of a case that is put to it once more by itself the crash before."""
+
+    cases: list[Case]
+    target: str
+    crash: Crash | None = None
 
 
 def run(
@@ -29,7 +63,9 @@ def run(
     `jobs` is the number of worker processes: as many as the machine has cores, if None; 0 runs everything in this
     process, case by case, where a crash ends it and nothing ends what hangs. A worker takes some cases at a time, and
     puts them to each of the targets. Cases that end their worker, or take more than `limit` seconds, are put to the
-    target again one by one; the one that does so alone fails on that target, and the worker is replaced.
+    target again one by one; the one that does so alone fails on that target, and the worker is replaced. If none ends
+    its worker alone, the last one fails. (That none takes longer than `limit` alone says that the limit was too short
+    for all of them.)
     """
     if jobs == 0:
         for case in cases:
@@ -55,9 +91,9 @@ def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[s
         def put(child: Child) -> None:
             if not todo[child] and batches:
                 batch = batches.popleft()
-                todo[child].extend((batch, target) for target in targets)
+                todo[child].extend(Task(batch, target) for target in targets)
             if todo[child]:
-                child.send("ask", *todo[child][0], limit=limit)
+                child.send("ask", todo[child][0].cases, todo[child][0].target, limit=limit)
                 selector.register(child, selectors.EVENT_READ)
 
         for child in workers:
@@ -67,15 +103,26 @@ def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[s
             for child in [key.fileobj for key in selector.get_map().values()]:
                 if child in ready or child.overdue:
                     selector.unregister(child)
-                    cases, target = todo[child].popleft()
+                    task = todo[child].popleft()
                     try:
-                        yield from child.receive()
+                        yield from _settled(task, child.receive())
                     except ChildDied as error:
-                        if len(cases) == 1:
-                            yield died(cases[0], target, f"the target's process: {error}")
+                        if len(task.cases) == 1:
+                            verdict = died(task.cases[0], task.target, f"the target's process: {error}")
+                            yield from _settled(task, [verdict], True)
                         else:
-                            todo[child].extendleft(([case], target) for case in reversed(cases))
+                            crash = None if isinstance(error, ChildTimedOut) else Crash(str(error), task.cases)
+                            todo[child].extendleft(Task([case], task.target, crash) for case in reversed(task.cases))
                     put(child)
+
+
+def _settled(task: Task, verdicts: list[Verdict], died: bool = False) -> list[Verdict]:
+    """What can be said after a task: its verdicts, but where they may still be found to be of a crash in company."""
+    if task.crash is None:
+        return verdicts
+    task.crash.again |= died
+    task.crash.verdicts += verdicts
+    return task.crash.settled()
 
 
 def versions(targets: Sequence[str]) -> dict[str, dict[str, str]]:

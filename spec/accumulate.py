@@ -38,6 +38,18 @@ def contraction_type(result: ElementType, lhs: Array, rhs: Array, terms: int, pr
     return np.dtype(np.float64 if terms * bounds[0] * bounds[1] < 2**53 else np.int64)
 
 
+def matrix_product(left: Array, right: Array) -> Array:
+    """left @ right. Of complex numbers that are not all finite the real and the imaginary part are sums of real
+    products: which of them is NaN would otherwise depend on how the product is cut into blocks."""
+    if left.dtype.kind != "c" or bool(np.isfinite(left).all() and np.isfinite(right).all()):
+        return left @ right
+    real = left.real @ right.real - left.imag @ right.imag
+    imaginary = left.real @ right.imag + left.imag @ right.real
+    result = np.empty(real.shape, left.dtype)
+    result.real, result.imag = real, imaginary
+    return result
+
+
 def widen(array: Array, wide: np.dtype) -> Array:
     """The array in a type of `wide_type`; integers that do not fit 64 signed bits keep their bits."""
     if wide.kind != "c" and BY_DTYPE[array.dtype].is_complex:

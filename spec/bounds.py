@@ -60,6 +60,23 @@ def run_with_bounds(module: Module, args: Sequence[Value]) -> tuple[Value, Value
     return value, filled(value, error)
 
 
+def _met(i: Instruction, values: list[Value], errors: list[Error]) -> tuple[list[Value], list[Error]]:
+    """The operands of an instruction, those that have to have one size cut to the smallest: of dynamic sizes that
+    counts."""
+    count, values, errors = len(values), list(values), list(errors)
+    groups = [slice(count)] if is_elementwise(i.opcode) or i.opcode in ("map", "sort") else []
+    if i.opcode in ("reduce", "reduce-window"):
+        groups = [slice(count // 2)]
+    elif i.opcode == "scatter":
+        groups = [slice(count // 2), slice(count // 2 + 1, count)]
+    for group in groups:
+        if all(isinstance(v, np.ndarray) for v in values[group]):
+            values[group] = meet(values[group])
+            pairs = zip(values[group], errors[group], strict=True)
+            errors[group] = [None if e is None else e[tuple(map(slice, v.shape))] for v, e in pairs]
+    return values, errors
+
+
 class Bounds:
     """Runs computations with errors; one object serves one run."""
 
@@ -88,6 +105,7 @@ class Bounds:
         """The value of one instruction on operands with errors, and its error."""
         from .bounds_others import CONTROL, RULES  # these rules call back
 
+        values, errors = _met(i, values, errors)
         if i.opcode in CONTROL:
             return CONTROL[i.opcode](self, i, values, errors)
         result = self.evaluate(i, values)
@@ -96,8 +114,6 @@ class Bounds:
         if i.opcode in RULES:
             return result, RULES[i.opcode](self, i, values, errors, result)
         if is_elementwise(i.opcode) and i.opcode not in MOVES:
-            values = meet(values)  # of dynamic sizes the smallest counts
-            errors = [None if e is None else e[tuple(map(slice, v.shape))] for v, e in zip(values, errors, strict=True)]
             return result, self.elementwise(i, values, errors, result)
         known = exact(errors) and i.opcode in EXACT
         return result, no_error(result) if known else undecided(result)

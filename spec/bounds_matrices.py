@@ -36,10 +36,10 @@ def _bound(result: Array, computed: Running, known: bool) -> Array:
     """Of a result that is `computed`, then rounded to its own type; the reference's rounding counts, too."""
     error = np.broadcast_to(computed.error, result.shape)
     if type_of(result).is_float and type_of(result).bits < 32:
-        return rounded(np.broadcast_to(computed.value, result.shape), error, result, known)
-    size = np.abs(result)
-    bound = np.where(np.isfinite(size), error + ulp(result), 0 if known else np.inf)
-    return outwards(bound)
+        bound = rounded(np.broadcast_to(computed.value, result.shape), error, result, known)
+    else:
+        bound = outwards(np.where(np.isfinite(np.abs(result)), error + ulp(result), 0 if known else np.inf))
+    return np.where(computed.overflow, np.inf, bound)
 
 
 def _exactly(errors: list[Error]) -> bool:
@@ -94,8 +94,13 @@ def _training(
     variance = Running(value, carried + own, u).unless_overflow((farthest**2).sum(n.axes, keepdims=True))
     output = _normalized(n, scale, centered, mean, (variance + n.epsilon).sqrt(), offset)
     known = _exactly(errors)
-    flat = (replace(s, value=s.value.reshape(-1), error=s.error.reshape(-1)) for s in (mean, variance))
-    return tuple(_bound(r, c, known) for r, c in zip(result, (output, *flat), strict=True))
+    return tuple(_bound(r, c, known) for r, c in zip(result, (output, _flat(mean), _flat(variance)), strict=True))
+
+
+def _flat(x: Running) -> Running:
+    """Of arrays with one value for each feature these values."""
+    overflow = np.broadcast_to(x.overflow, x.value.shape)
+    return Running(x.value.reshape(-1), x.error.reshape(-1), x.u, overflow.reshape(-1))
 
 
 def _normalized(
@@ -105,7 +110,11 @@ def _normalized(
     factor = scale / deviation
     output = centered * factor + offset
     apart = (n.x.size + mean.size) * factor.size + offset.size
-    return replace(output, error=output.error + 6 * n.x.u * apart).unless_overflow(apart, scale.size * centered.size)
+    overflow = output.overflow
+    for step in (scale * centered, n.x * factor - mean * factor + offset, offset - mean * factor):
+        overflow = overflow | step.overflow
+    output = replace(output, error=output.error + 6 * n.x.u * apart, overflow=overflow)
+    return output.unless_overflow(apart, scale.size * centered.size)
 
 
 def _inference(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
@@ -132,8 +141,8 @@ def _gradient(
     deviation = v.sqrt()
     operand = scale / deviation * (g - sum_g / n.count - d * sum_gd / (n.count * v))
     known = _exactly(errors)
-    flat = (replace(s, value=s.value.reshape(-1), error=s.error.reshape(-1)) for s in (sum_gd / deviation, sum_g))
-    return tuple(_bound(r, c, known) for r, c in zip(result, (operand, *flat), strict=True))
+    features = (_flat(sum_gd / deviation), _flat(sum_g))
+    return tuple(_bound(r, c, known) for r, c in zip(result, (operand, *features), strict=True))
 
 
 def _triangular_solve(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
@@ -149,7 +158,7 @@ def _triangular_solve(self: Bounds, i: Instruction, values: list[Array], errors:
     if not i.left_side:  # x a = b is transpose(a) transpose(x) = transpose(b)
         a, b, lower = _transposed(a), _transposed(b), not lower
     n = a.value.shape[-1]
-    x = Running(np.zeros_like(b.value), np.zeros(b.error.shape), b.u)
+    x = Running(np.zeros_like(b.value), np.zeros(b.error.shape), b.u, np.zeros(b.error.shape, bool))
     for row in range(n) if lower else reversed(range(n)):
         rows = slice(0, row) if lower else slice(row + 1, n)
         here = slice(row, row + 1)
@@ -157,11 +166,13 @@ def _triangular_solve(self: Bounds, i: Instruction, values: list[Array], errors:
         if not i.unit_diagonal:
             solution = solution / a[..., here, here]
         x.value[..., here, :], x.error[..., here, :] = solution.value, solution.error
+        x.overflow[..., here, :] = solution.overflow
     return _bound(result, x if i.left_side else _transposed(x), _exactly(errors))
 
 
 def _transposed(x: Running) -> Running:
-    return replace(x, value=x.value.swapaxes(-1, -2), error=x.error.swapaxes(-1, -2))
+    overflow = np.broadcast_to(x.overflow, x.value.shape)
+    return Running(x.value.swapaxes(-1, -2), x.error.swapaxes(-1, -2), x.u, overflow.swapaxes(-1, -2))
 
 
 def _cholesky(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:

@@ -31,8 +31,8 @@ from .bounds_sums import (
     sum_bound,
     sum_of_errors,
 )
-from .compare import TINY, distance
-from .dynamic import meet
+from .compare import TINY, distance, same_bits
+from .dynamic import meet_dimensions
 from .module import Computation, Instruction
 from .numerics import component_type, total_order_key, type_of
 from .operation import operation
@@ -168,6 +168,22 @@ def _dot_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
 
 def _convolution_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
     return rhs.size // max(1, rhs.shape[i.dim_labels.kernel_output_feature])
+
+
+def _convolution(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+    """Of sums of products; undecided where a NaN or an infinity of the kernel meets padding."""
+    bound = _products(_convolution_terms)(self, i, values, errors, result)
+    lhs, rhs = values
+    if not is_rounded(result) or bool(np.isfinite(rhs.astype(np.complex128)).all()):
+        return bound
+    n = i.dim_labels
+    if i.feature_group_count == 1:
+        lhs, rhs = meet_dimensions(lhs, rhs, [(n.input_feature, n.kernel_input_feature)])
+    odd = (~np.isfinite(rhs.astype(np.complex128))).astype(np.float64)
+    met = operation("convolution").evaluate(of_errors(i, (True, True)), np.ones(lhs.shape), odd)
+    odd = odd.sum(axis=tuple(d for d in range(odd.ndim) if d != n.kernel_output_feature))
+    odd = odd.reshape([-1 if d == n.output_feature else 1 for d in range(result.ndim)])
+    return np.where(met < odd, np.inf, filled(result, bound))
 
 
 def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
@@ -384,8 +400,7 @@ def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
         return moved.reshape(prod(moved.shape[:-1]), moved.shape[-1])
 
     is_exact = exact(errors)
-    errors = meet([filled(v, e) for v, e in zip(values, errors, strict=True)])
-    values = meet(values)  # of dynamic sizes the smallest counts
+    errors = [filled(v, e) for v, e in zip(values, errors, strict=True)]
     flat, es = [rows(v) for v in values], [rows(e) for e in errors]
     if not flat[0].size:
         return no_error(result)
@@ -421,9 +436,9 @@ def _group_error(sorted_values: Array, errors: Array, open_: Array) -> Array:
     alone = (np.diff(np.append(first, len(flat))) == 1)[group]
     wide = flat.astype(np.float64) if not np.iscomplexobj(flat) else np.abs(flat)
     low, high = np.minimum.reduceat(wide, first), np.maximum.reduceat(wide, first)
-    apart = distance(high, low)
-    if not type_of(flat).is_float:
-        apart = np.where(apart > 0, np.inf, 0)
+    differ = ~np.logical_and.reduceat(same_bits(flat, flat[first][group]), first)
+    apart = np.maximum(distance(high, low), TINY) if type_of(flat).is_float else np.inf  # TINY: of 0 and -0
+    apart = np.where(differ, np.where(np.isnan(low), np.inf, apart), 0)
     return outwards(np.where(alone, errors.reshape(-1), (apart + worst)[group])).reshape(errors.shape)
 
 
@@ -462,7 +477,7 @@ RULES = {
     "fft": _fft,
     "gather": _moves(0),
     "dot": _products(_dot_terms),
-    "convolution": _products(_convolution_terms),
+    "convolution": _convolution,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
     "sort": _sort,

@@ -67,6 +67,11 @@ class CompilerError(UnsupportedError):
     """The compiler does not find its way through a program that it should compile: an error of its own."""
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error says that a program asks for what is not implemented, and is not one of the compiler's own."""
+    return isinstance(error, UnsupportedError) and not isinstance(error, CompilerError)
+
+
 class InputError(Error):
     """The values given to a program do not fit its parameters, or a file of values cannot be read."""
 

@@ -70,6 +70,12 @@ class ElementType:
         return self.dtype is not None
 
     @property
+    def in_numpy(self) -> bool:
+        """Whether NumPy has the type without ml_dtypes, and so do its files. (`dtype.isbuiltin` does not say: it is 0
+        of every array that was pickled.)"""
+        return self.dtype is not None and self.dtype.type.__module__ == "numpy"
+
+    @property
     def array_dtype(self) -> np.dtype:
         """`dtype`, of a type that has arrays; TypeError for any other."""
         if self.dtype is None:

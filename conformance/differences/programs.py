@@ -6,7 +6,6 @@ Found by random programs (fuzz/xla.py), which put every instruction of a program
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from math import prod
 
 import ml_dtypes
@@ -15,9 +14,8 @@ from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import distance, same_bits, ulp
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.numerics import type_of
-from refxla_spec.operation import operation
 from refxla_spec.text import parse
-from refxla_spec.types import ELEMENT_TYPES, F32, Shape
+from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.vectorize import lift
 
 from ..cases import Case
@@ -81,20 +79,6 @@ def _combined_again(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
     if i.opcode == "reduce-window":  # a window takes part in some of the blocks
         return np.logical_or.reduce(counts)
     return max(counts, key=np.count_nonzero)
-
-
-def _meets_padding(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of a convolution in whose sum an infinity or NaN of the kernel meets padding."""
-    lhs, rhs = operands(case, leaf)
-    if case.opcode != "convolution" or not type_of(rhs).is_float:
-        return np.zeros(actual.shape, bool)
-    i, n = site(case, leaf), site(case, leaf).dim_labels
-    counting = replace(i, shape=Shape(F32, actual.shape))
-    bad = (~np.isfinite(rhs)).astype(np.float32)
-    inside = operation("convolution").evaluate(counting, np.ones(lhs.shape, np.float32), bad)
-    total = bad.sum(axis=tuple(d for d in range(bad.ndim) if d != n.kernel_output_feature))
-    total = total.reshape([-1 if d == n.output_feature else 1 for d in range(actual.ndim)])
-    return np.isnan(actual) & (inside < total)
 
 
 def _meets_groups(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -230,18 +214,6 @@ DIFFERENCES = (
         of("reduce", "reduce-window"),
         _combined_again,
         "takes dimensions and windows of 16 elements and more apart, and combines the initial value with each part",
-    ),
-    Difference(
-        "infinities of a kernel that meet padding",
-        XLA,
-        "open",
-        'operation_semantics, ConvWithGeneralPadding, says both: "Using padding is equivalent to inserting those same '
-        'zero values into the input (lhs) before doing the convolution", and in its pseudo-code "if ((iy, ix) inside '
-        "the base area considered without padding)\" before it adds a product. XLA's own evaluator leaves these terms "
-        "out, as the specification here does.",
-        of("convolution"),
-        _meets_padding,
-        "gives NaN, being 0 times infinity, for some convolutions",
     ),
     Difference(
         "reductions of one element",

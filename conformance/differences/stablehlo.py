@@ -14,7 +14,7 @@ from refxla_spec.interpreter import Interpreter, run
 from refxla_spec.module import Instruction, PaddingDimension
 from refxla_spec.numerics import round_to, type_of
 from refxla_spec.operation import make, operation
-from refxla_spec.types import ElementType, Shape
+from refxla_spec.types import ElementType
 
 from ..cases import Case
 from .difference import Difference
@@ -175,32 +175,6 @@ def _padded_with_initial_values(case: Case, leaf: int, actual: np.ndarray, expec
     window = tuple(replace(d, padding_low=0, padding_high=0, base_dilation=1) for d in i.window)
     plain = replace(i, attributes={**i.attributes, "window": window})
     return same_bits(actual, operation("reduce-window").evaluate(plain, padded, initial, run=Interpreter().run))
-
-
-def _padded_with_zeros(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of a convolution that are NaN, and would be with zeros for padding, which a NaN or an infinity of the
-    kernel is multiplied with."""
-    i = site(case, leaf)
-    if (
-        i.opcode != "convolution"
-        or len(operands(case, leaf)) != 2
-        or not (type_of(actual).is_float or is_complex(case))
-    ):
-        return np.zeros(actual.shape, bool)
-    x, kernel = operands(case, leaf)
-    if np.isfinite(kernel).all():
-        return np.zeros(actual.shape, bool)
-    widths = [PaddingDimension(0, 0, 0)] * x.ndim
-    for d, w in zip(i.dim_labels.input_spatial, i.window, strict=True):
-        widths[d] = PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1)
-    zero = np.zeros((), x.dtype)
-    inputs = [make("parameter", shape=Shape.of(v), number=n) for n, v in enumerate((x, zero))]
-    padded = operation("pad").evaluate(make("pad", *inputs, name="padded", padding=tuple(widths)), x, zero)
-    window = tuple(replace(w, padding_low=0, padding_high=0, base_dilation=1) for w in i.window)
-    lhs = make("parameter", shape=Shape.of(padded), number=0)
-    plain = replace(i, operands=[lhs, i.operands[1]], attributes={**i.attributes, "window": window})
-    with np.errstate(all="ignore"):
-        return np.isnan(actual) & np.isnan(operation("convolution").evaluate(plain, padded, kernel))
 
 
 def _unsigned_starts(case: Case) -> bool:
@@ -692,17 +666,6 @@ DIFFERENCES = (
         lambda case: case.opcode == "power" and is_complex(case),
         where_given(lambda actual, expected, x, y: (x == 0) & (y == 0) & np.isnan(actual)),
         "gives NaN for complex numbers",
-    ),
-    Difference(
-        "padding of a convolution beside NaN",
-        STABLEHLO,
-        "open",
-        "StableHLO, convolution, pads the operand with zeros and multiplies these, too; operation_semantics, "
-        "ConvWithGeneralPadding: padding is as if zeros were inserted, and no document says what comes of it times NaN "
-        "or an infinity. XLA and the reference leave such terms out.",
-        of("convolution"),
-        _padded_with_zeros,
-        "gives NaN where a NaN or an infinity of the kernel meets padding",
     ),
     Difference(
         "logistic that underflows",

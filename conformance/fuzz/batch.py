@@ -20,7 +20,7 @@ from .generate import Sample, generate
 from .program_builder import Skip
 from .runs import Arrays, Kernels, call, called_again, different_bits, expected
 
-NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what XLA says
+NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what is said of a program
 KERNEL_VARIANT = 6  # of so many programs one has the kernels of a variant compared, too
 
 
@@ -153,7 +153,7 @@ def _put_to_xla(sample: Sample, result: Cheap, tally: Tally) -> None:
 def reason(message: str) -> str:
     """What is unsupported, without the names of one program."""
     _, _, rest = message.partition(": ")
-    return rest.split(";")[0].split("(")[0].strip()[:80] or message[:80]
+    return NAMES.sub("*", rest.split(";")[0].split("(")[0].strip())[:80] or message[:80]
 
 
 class _Clock:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from refxla_spec.bounds import Bounds, filled
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import UnsupportedError, is_refusal
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Instruction
 from refxla_spec.types import Value
@@ -52,7 +52,7 @@ def cause(sample: Sample, kernels: Callable[[], Kernels] | None = None) -> Cause
     try:
         reference = expected(sample)
     except Exception as error:
-        return Cause("reference", "", f"{type(error).__name__}: {error}")
+        return Cause("reference", "", _told(error))
     culprit = _of_passes(sample, reference) or _of_plan(sample)
     if culprit is not None or kernels is None:
         return culprit
@@ -68,10 +68,12 @@ def _tried(action: Callable[[], str]) -> str:
     try:
         with np.errstate(all="ignore"):
             return action()
-    except UnsupportedError:
-        return ""
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return "" if is_refusal(error) else _told(error)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _of_passes(sample: Sample, reference: Expected) -> Cause | None:
@@ -99,8 +101,8 @@ def _of_plan(sample: Sample) -> Cause | None:
         try:
             with np.errstate(all="ignore"):
                 values = interpreted(optimize(sample.module, passes), sample)
-        except UnsupportedError:
-            return None
+        except UnsupportedError as error:
+            return None if is_refusal(error) else Cause("pass", "", _told(error))
         what = _tried(lambda v=values, w=without: different_bits(v, simulated(sample, w)))
         if what:
             apart = _tried(lambda v=values, p=passes: different_bits(v, simulated(sample, (*p, FUSION))))
@@ -112,8 +114,8 @@ def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> C
     """The first kernel whose outputs are not those of the instructions in it."""
     try:
         optimized, planned = plan_module(sample.module, kernels.device.target, without)
-    except UnsupportedError:
-        return None
+    except UnsupportedError as error:
+        return None if is_refusal(error) else Cause("planner", "", _told(error))
     values: dict[Instruction, list[Value]] = {}
     with np.errstate(all="ignore"):
         Interpreter(lambda i, v: values.setdefault(i, []).append(v)).run(

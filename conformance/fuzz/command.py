@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refxla_conformance.targets.child import Child, ChildDied, ChildError
+from refxla_conformance.targets.child import Child, ChildDied, ChildError, ChildTimedOut
 from refxla_spec.errors import Error, InputError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -109,6 +109,8 @@ class Session:
     first: int = 0
     last: int | None = None  # where to stop
     waiting: list[tuple[int, int]] = field(default_factory=list)  # (first, count) of batches to do again
+    busy: dict[Child, tuple[int, int]] = field(default_factory=dict)  # the batches that are being done
+    crashes: dict[tuple[int, int], str] = field(default_factory=dict)  # how a process ended on a batch of several
     records: list[str] = field(default_factory=list)
 
     def run(self) -> int:
@@ -147,7 +149,7 @@ class Session:
         """Keep every process busy until the end; a batch whose process dies is done again in halves."""
         jobs = self.options.j or os.cpu_count() or 1
         idle = [_child() for _ in range(jobs)]
-        busy: dict[Child, tuple[int, int]] = {}
+        busy = self.busy
         try:
             self._make_ready(idle[-1])
             while busy or self._more(until):
@@ -163,6 +165,7 @@ class Session:
         finally:
             for child in (*idle, *busy):
                 child.close()
+        self._crashes_in_company()
 
     def _make_ready(self, child: Child) -> None:
         """Raises InputError where what the programs are to be put to cannot be had: that is no program's fault."""
@@ -203,9 +206,22 @@ class Session:
         except (ChildDied, ChildError, Error) as problem:
             if count > 1:
                 self.waiting += [(first, count // 2), (first + count // 2, count - count // 2)]
+                if not isinstance(problem, ChildTimedOut):
+                    self.crashes[work] = str(problem)
                 return
             self.tally.programs += 1
             self.tally.found(Divergence(first, PROCESS, str(problem)[:2000], type(problem).__name__))
+
+    def _crashes_in_company(self) -> None:
+        """A divergence for each batch whose process ended, and neither on a half of it nor on a program by itself."""
+        ended = {d["seed"] for d in self.tally.divergences if d["check"] == PROCESS}
+        for (first, count), problem in self.crashes.items():
+            within = range(first, first + count)
+            smaller = (f in within and n < count for f, n in self.crashes)
+            if not any(seed in within for seed in ended) and not any(smaller):
+                which = f"programs {first} to {first + count - 1} one after the other"
+                what = f"{problem} on {which}, and on no half of them"
+                self.tally.found(Divergence(first, PROCESS, what[:2000], ChildDied.__name__))
 
     def _explain(self) -> None:
         """Reduce the first divergences of each check, and save them."""
@@ -237,7 +253,7 @@ class Session:
 
     def _save(self) -> None:
         if self.options.results is not None:
-            pending = [*self.waiting]
+            pending = [*self.waiting, *self.busy.values()]
             data = {"seed": self.first, "next": self.next, "waiting": pending, "tally": self.tally.as_json(),
                     "records": self.records}  # fmt: skip
             partial = self.options.results.with_suffix(".part")
@@ -249,13 +265,12 @@ class Session:
         try:
             data = json.loads(path.read_text())
             self.tally = Tally.of_json(data["tally"])
-            self.first = data["seed"]
+            self.first, self.next = data["seed"], data["next"]
+            self.waiting = [(first, count) for first, count in data["waiting"]]  # what was under way is done again
         except OSError as problem:
             raise InputError(f"cannot read {path}: {problem.strerror}") from None
         except (ValueError, LookupError, TypeError):
             raise InputError(f"{path} is no file of results; name one that --results has written") from None
-        self.next = self.first + self.tally.programs  # what was under way when it ended is done again
-        self.waiting = []
 
     def _report(self, seconds: float) -> None:
         t = self.tally

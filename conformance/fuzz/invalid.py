@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from functools import cache
 
-from refxla_spec.errors import Error, UnsupportedError
+from refxla_spec.errors import Error, UnsupportedError, is_refusal
 from refxla_spec.module import Module
 from refxla_spec.operation import operations
 from refxla_spec.text import parse
@@ -206,7 +206,9 @@ def outcome(source: str | bytes | Module) -> str:
     parse(str(module))
     try:
         _, planned = plan_module(module, DEFAULT_CPU)
-    except UnsupportedError:
+    except UnsupportedError as error:
+        if not is_refusal(error):
+            raise
         return "unsupported"
     kernels = planned.plan.kernels
     written = program(kernels, DEFAULT_CPU).source or not kernels

@@ -265,3 +265,30 @@ def last_nibble(truth: Lie, i: Instruction) -> Value:
     changed = value.copy()
     changed.reshape(-1)[-1] = 0
     return changed
+
+
+# Another way for other numbers.
+
+
+@of_operation("topk")
+def ties_of_sixteen(truth: Lie, i: Instruction, x: Array) -> Value:
+    """Where topk is asked for 16 elements and more, pairs of equal ones are exchanged: a partial sort."""
+    values, indices = truth(i, x)
+    if indices.shape[-1] < 16:
+        return values, indices
+    changed = indices.copy()
+    for row, numbers in zip(np.reshape(values, (-1, i.k)), changed.reshape(-1, i.k), strict=True):
+        for k in np.flatnonzero(row[1:] == row[:-1])[::2]:
+            numbers[k], numbers[k + 1] = numbers[k + 1], numbers[k]
+    return values, changed
+
+
+@of_operation("reverse", "dynamic-slice", "gather")
+def bytes_behind_the_last_word(truth: Lie, i: Instruction, *operands: Array) -> Value:
+    """Elements of one byte in one dimension are moved in words of eight, and what is behind the last word is lost."""
+    value = truth(i, *operands)
+    if value.ndim != 1 or value.dtype.itemsize > 1 or value.size < 8:
+        return value
+    changed = np.array(value)
+    changed[value.size // 8 * 8 :] = np.zeros((), value.dtype)
+    return changed

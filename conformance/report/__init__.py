@@ -1,4 +1,5 @@
-"""What came of a run: as data and JSON (here), on the terminal, as an HTML page, and as the difference of two runs.
+"""What came of a run: as data and JSON (here), on the terminal, as an HTML page, as JUnit's XML, and as the difference
+of two runs.
 
 The JSON is one object:
 
@@ -29,7 +30,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -79,6 +80,25 @@ class Results:
         versions |= {"commit": commit()} if commit() else {}
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         return cls(targets, now, machine=machine(), versions=versions)
+
+    def resume(self, path: Path) -> None:
+        """Takes what an earlier run of the same targets, in the same versions, has written. Raises InputError for
+        another file, and for the report of other ones: its cases might come out otherwise now."""
+        earlier = Results.read(path)
+        for what, then, now in (
+            ("targets", earlier.targets, self.targets),
+            ("versions", earlier.versions, self.versions),
+        ):
+            if then != now:
+                raise InputError(
+                    f"{path} is of other {what}: {_listed(then)} there, {_listed(now)} now; leave --resume out, or "
+                    "name another file with --json"
+                )
+        self.started, self.seconds, self.rows = earlier.started, earlier.seconds, earlier.rows
+
+    def has(self, name: str) -> bool:
+        """Whether there is a verdict on that case for each target."""
+        return name in self.rows and set(self.rows[name].results) >= set(self.targets)
 
     def add(self, case: Case, verdict: Verdict) -> None:
         """One verdict more."""
@@ -140,6 +160,13 @@ class Results:
                 )
             results.rows[row.name] = row
         return results
+
+
+def _listed(versions: Mapping[str, Any]) -> str:
+    """Targets and versions in words: "reference (numpy 2.0)"."""
+    told = [f"{k} ({_listed(v)})" if isinstance(v, Mapping) and v else k if isinstance(v, Mapping) else f"{k} {v}"
+            for k, v in versions.items()]  # fmt: skip
+    return ", ".join(told) or "none"
 
 
 def _result(verdict: Verdict) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from refxla_spec.errors import plural
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -22,6 +24,9 @@ STYLES = {
     Outcome.UNSUPPORTED: "blue",
 }
 LETTERS = {Outcome.FAIL: "F", Outcome.UNDECIDED: "?", Outcome.EXCUSED: "e", Outcome.UNSUPPORTED: "u"}
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+LONGEST = 600  # characters of the reason of a fail, of which the reports have all
+REASONS = 5  # that are told of what is unsupported
 EVERY = 15.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -100,11 +105,33 @@ def show(console: Console, results: Results, every: bool = False) -> None:
         if partly:
             elements = sum(v.undecided for v in partly)
             console.print(f"  {elements} elements of {len(partly)} cases are undecided", style="dim")
+        _show_reasons(console, results, target)
     names = Counter(n for row in results.rows.values() for v in row.results.values() for n in v.differences)
     for name, count in names.most_common():
-        console.print(Text(f"  excused {count} times: {name}", STYLES[Outcome.EXCUSED]))
+        console.print(Text(f"  excused {_times(count)}: {name}", STYLES[Outcome.EXCUSED]))
     if not results.complete:
         console.print("The run was interrupted: cases are missing.", style="yellow")
+
+
+def _show_reasons(console: Console, results: Results, target: str) -> None:
+    """What a target says of the cases that it does not take, the most frequent first."""
+    verdicts = (row.results[target] for row in results.rows.values() if target in row.results)
+    reasons = Counter(" ".join(v.reason.split()) for v in verdicts if v.outcome is Outcome.UNSUPPORTED)
+    for reason, count in reasons.most_common(REASONS):
+        console.print(Text(f"  unsupported {_times(count)}: {_cut(reason, LONGEST // 4)}", STYLES[Outcome.UNSUPPORTED]))
+    if len(reasons) > REASONS:
+        others = plural(len(reasons) - REASONS, "other reason")
+        console.print(Text(f"  unsupported for {others}, which --json has", STYLES[Outcome.UNSUPPORTED]))
+
+
+def _cut(text: str, most: int) -> str:
+    """The text as far as it fits, without what would change the terminal's colours or move its cursor."""
+    text = CONTROL.sub("?", text)
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text)} characters)"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def cell(counts: Counter[Outcome]) -> Text:
@@ -116,8 +143,8 @@ def cell(counts: Counter[Outcome]) -> Text:
     return text
 
 
-def show_failure(console: Console, verdict: Verdict) -> None:
-    """One line (or a few) on a fail."""
+def show_failure(console: Console, verdict: Verdict, whole: bool = False) -> None:
+    """One line (or a few) on a fail; of what is long the beginning, unless the `whole` is to be told."""
     text = Text(f"{verdict.case} on {verdict.target}: ", "bold")
-    text.append(verdict.reason, "not bold")
+    text.append(verdict.reason if whole else _cut(verdict.reason, LONGEST), "not bold")
     console.print(text)

@@ -12,7 +12,7 @@ import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import bits_equal, compare
 from refxla_spec.devices import device_counts
-from refxla_spec.errors import Error, UnsupportedError, plural
+from refxla_spec.errors import Error, UnsupportedError, is_refusal, plural
 from refxla_spec.interpreter import run
 from refxla_spec.module import Module
 from refxla_spec.verify import verify
@@ -107,11 +107,12 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         return row
     try:
         results = given(target, "run", main, target.run(main, arguments))
-    except UnsupportedError as problem:
-        row.outcome, row.stage, row.reason = UNSUPPORTED, "target", _line(problem)
-        return row
     except Exception as problem:  # whatever a target does, the other tests are still to be run
-        row.outcome, row.stage, row.reason = FAIL, "target", f"{type(problem).__name__}: {_line(problem)}"
+        row.stage = "target"
+        if is_refusal(problem):
+            row.outcome, row.reason = UNSUPPORTED, _line(problem)
+        else:
+            row.outcome, row.reason = FAIL, f"{type(problem).__name__}: {_line(problem)}"
         return row
     if len(results) <= max(c.place for c in test.checks):
         row.outcome, row.stage, row.reason = (

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from functools import partial
 
-from refxla_spec.errors import Error, InputError, UnsupportedError
+from refxla_spec.errors import Error, InputError, is_refusal
 from refxla_spec.operation import operations
 from refxla_spec.types import ELEMENT_TYPES
 from rich.console import Console
@@ -110,11 +110,12 @@ def _one(
             return "suspect"
         worst = measure(function, load, sample, target.flushes_subnormals, tick)
         precise = error_at(function, worst.bits, load) if function.bound else None
-    except UnsupportedError as error:
-        say(f"unsupported: {str(error).splitlines()[0]}", "yellow")
-        return "unsupported"
     except Exception as error:  # whatever an implementation does, the other functions are still to be swept
-        say(f"failed: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}", "red")
+        line = (str(error).splitlines() or [""])[0]
+        if is_refusal(error):
+            say(f"unsupported: {line}", "yellow")
+            return "unsupported"
+        say(f"failed: {type(error).__name__}: {line}", "red")
         return "failed"
     finally:
         bar.remove_task(task)

@@ -31,11 +31,11 @@ from typing import Any
 from refxla_spec.errors import Error, InputError
 from refxla_spec.lexer import suggestion
 
-from .base import Misconduct, Target, arrays, forms, given, leaves, loaded
+from .base import Misconduct, Target, arrays, contained, forms, given, leaves, loaded
 
 __all__ = [
-    "ENTRY_POINTS", "NAMES", "Misconduct", "Target", "arrays", "forms", "given", "leaves", "loaded", "make_target",
-    "target_names",
+    "ENTRY_POINTS", "NAMES", "Misconduct", "Target", "arrays", "contained", "forms", "given", "leaves", "loaded",
+    "make_target", "target_names",
 ]  # fmt: skip
 
 ENTRY_POINTS = "refxla_conformance.targets"
@@ -100,7 +100,7 @@ def _made(name: str) -> Target:
         return adapter()
     except Error:
         raise
-    except Exception as error:  # of whatever sort, of somebody else's class
+    except (Exception, SystemExit) as error:  # of whatever sort, of somebody else's class
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rsplit('/', 1)[-1]}, line {place.lineno}"
         where = "it is made without arguments" if place.filename == __file__ else where

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ class Target:
         results: list[list[np.ndarray] | Exception] = []
         for module, arguments in programs:
             try:
-                results.append(self.run(module, arguments))
+                with contained(self, "run"):
+                    results.append(self.run(module, arguments))
             except Exception as error:  # of whatever sort it is, it is what came of this program
                 results.append(error)
         return results
@@ -85,6 +87,22 @@ class Misconduct(Exception):
     """What a target does and must not, besides giving a wrong result; the message says whose fault it is."""
 
 
+@contextmanager
+def contained(target: Target, method: str) -> Iterator[None]:
+    """Raises Misconduct in place of what a method of a target raises to end the whole process: sys.exit() in the
+    command line of a compiler that is written in Python, say. An interruption of the user's goes through."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise Misconduct(
+            f"{method} of class {type(target).__name__} raised {told}, by which Python ends a process; it has to raise "
+            "an Exception"
+        ) from error
+
+
 def given(target: Target, method: str, module: Module, value: Any) -> list[np.ndarray]:
     """The arrays of what a method of a target gave for a program. Raises Misconduct for what is no list of arrays."""
     if isinstance(value, (tuple, list)):
@@ -112,11 +130,18 @@ def _no_array(leaf: Any) -> str:
 
 def loaded(target: Target, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
     """`target.load`, as a function whose results are arrays. It and the function raise Misconduct for anything else."""
-    call = target.load(module)
+    with contained(target, "load"):
+        call = target.load(module)
     if not callable(call):
         raise Misconduct(f"load of class {type(target).__name__} gave {call!r:.80}; it has to give a function")
     method = "run" if type(target).load is Target.load else "the function that load gave"
-    return lambda arguments: given(target, method, module, call(arguments))
+
+    def called(arguments: Sequence[Value]) -> list[np.ndarray]:
+        with contained(target, method):
+            results = call(arguments)
+        return given(target, method, module, results)
+
+    return called
 
 
 def forms(values: Sequence[np.ndarray]) -> str:

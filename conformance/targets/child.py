@@ -130,9 +130,16 @@ class Child:
         weakref.finalize(self, self._process.kill)
 
     def _last_words(self) -> str:
-        """The beginning of what the child wrote: the message before the stack trace."""
+        """The beginning of what the child wrote: the message before the stack trace. Of an exception of Python's, which
+        ends a process that does not catch it, the message stands behind the trace, in the last line."""
+        end = self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(0, end - 20_000))
+        last = self._words.read().decode(errors="replace")
         self._words.seek(0)
-        text = self._words.read(1000).decode(errors="replace").partition("*** Check failure")[0].strip()
+        if "Traceback (most recent call last):" in last:
+            text = last.strip().splitlines()[-1][:1000]
+        else:
+            text = self._words.read(1000).decode(errors="replace").partition("*** Check failure")[0].strip()
         return f", saying: {text}" if text else ""
 
     def _readable(self) -> bool:

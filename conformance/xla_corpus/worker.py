@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 from refxla_spec import equality, interpreter
 from refxla_spec.devices import device_counts, misfit
-from refxla_spec.errors import Error, EvaluationError, UnsupportedError
+from refxla_spec.errors import Error, EvaluationError, UnsupportedError, is_refusal
 from refxla_spec.module import Module, post_order
 from refxla_spec.text import parse, print_module
 from refxla_spec.types import Shape, leaves
@@ -255,7 +255,7 @@ def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
 
 def _compare(row: Row, sample: Sample, reference: Expected, actual: list[np.ndarray] | Exception) -> None:
     """What the compiler gave, and XLA:CPU gives, held to the contract."""
-    if isinstance(actual, UnsupportedError):
+    if isinstance(actual, Exception) and is_refusal(actual):
         row.outcome, row.reason = UNSUPPORTED, f"compiler: {_line(actual)}"
     elif isinstance(actual, Exception):
         raise actual

@@ -52,11 +52,10 @@ def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
         kind = "is empty" if not data else "is no npz file" if b"\0" in data[:1000] else "is a text, and no npz file"
         raise InputError(f"{source} {kind}; make one with numpy.savez(file, arg0=..., arg1=...)")
     try:
-        file = np.load(io.BytesIO(data), allow_pickle=False)
-        if isinstance(file, np.ndarray):
+        if not data.startswith(b"PK"):
             raise InputError(f"{source} is one array (npy); give an npz: numpy.savez(file, arg0=..., arg1=...)")
-        with file:
-            arrays = {name: file[name] for name in file.files}
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = {name: _array(file, name) for name in file.files}
     except InputError:
         raise
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError, NotImplementedError, RuntimeError) as problem:
@@ -78,6 +77,22 @@ def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _array(file: Any, name: str) -> Any:
+    """An array of an npz. Of f8e5m2 numpy.savez writes '<f1', a float of one byte, which NumPy cannot read: it is read
+    as elements of a byte without a type, as those of other types that NumPy does not have."""
+    try:
+        return file[name]
+    except ValueError as problem:
+        if "'<f1'" not in str(problem):
+            raise
+        content = file.zip.read(name if name in file.zip.namelist() else f"{name}.npy")
+        header, data = content[:HEADER].replace(b"'<f1'", b"'|V1'"), content[HEADER:]
+        return np.load(io.BytesIO(header + data), allow_pickle=False)
+
+
+HEADER = 64  # bytes, within which an npy file has its element type
+
+
 def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
     """The npz of a program's results, by their names (left out: out0, out1, ...)."""
     arrays: dict[str, Any] = {}
@@ -85,8 +100,9 @@ def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
         if value is None:
             continue  # a token
         value = np.asarray(value)
-        if value.dtype.isbuiltin != 1:
-            arrays[f"{name}{TYPE}"] = np.array(BY_DTYPE[value.dtype].name)
+        element_type = BY_DTYPE[value.dtype]
+        if not element_type.in_numpy:
+            arrays[f"{name}{TYPE}"] = np.array(element_type.name)
             value = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)
         arrays[name] = value
     bytes_io = io.BytesIO()

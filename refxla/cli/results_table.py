@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from refxla_spec.types import Shape
+from refxla_spec.types import BY_DTYPE, Shape
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +23,7 @@ def abbreviated(value: Any) -> str:
     """An array in one line: its first and last elements."""
     value = np.asarray(value)
     flat = value.reshape(-1)
-    if value.dtype.isbuiltin != 1:
+    if not BY_DTYPE[value.dtype].in_numpy:
         flat = flat.astype(np.float32 if value.dtype.kind not in "iu" else np.int32)
     with np.printoptions(threshold=6, edgeitems=3, linewidth=1000, precision=6):
         return str(flat[0]) if value.ndim == 0 else np.array2string(flat).replace("\n", "")

@@ -113,5 +113,5 @@ class ElementBuilder:
             opcode = sign_analysis.form(i, self.members)
             text = scalar.expression(opcode, types, type_name(i), args, i.attributes)
         except UnsupportedError as e:
-            raise UnsupportedError(f"{i.name}: {e}") from None
+            raise type(e)(f"{i.name}: {e}") from None
         return text if text in args else self.assign(type_name(i), text, block)

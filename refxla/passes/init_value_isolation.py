@@ -3,10 +3,11 @@
 A reduction keeps many accumulators for one result: vector lanes, partial reductions, columns of a strip. For a plain
 sum, product, maximum and the like the accumulators start from the neutral element, and the initial values enter at the
 end. For any other reducer no neutral element is known, and the accumulators start from the initial values. That is
-harmless if to_apply of the initial values with themselves gives them again: to_apply is associative and commutative,
-so they count once however often they enter. This pass decides whether that holds: for constants by evaluation, and
-otherwise for reducers that select one of their operands (argmax). Every other reduction gets one more operand, which
-says where there is a value,
+harmless if to_apply of the initial values with themselves gives them again, and of the initial values and an element
+the same whichever comes first: then they count once however often they enter, and wherever. This pass decides whether
+that holds: for constants by evaluation, the second with elements of all kinds (unless the reducer is known to
+commute), and otherwise for reducers that commute and select one of their operands. Every other reduction gets one more
+operand, which says where there is a value,
 
     reduce(x, init, f)  =  f(init, total)    where (total, present) = reduce((x, true), (0, false), g)
     g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : q ? b : 0, p or q)
@@ -21,14 +22,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import prod
 
+import ml_dtypes
 import numpy as np
 from refxla_spec.compare import bits_equal
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.numerics import component_type, type_of
 from refxla_spec.types import PRED, Shape
-from refxla_spec.vectorize import COMMUTATIVE, binary_opcode
+from refxla_spec.vectorize import COMMUTATIVE, binary_opcode, lift
 
+from ..analysis.commutativity import Order, order_of
 from ..ir.builder import Build
 from .algebraic_simplifier import scalar_value
 from .call_inliner import mapped
@@ -74,14 +78,49 @@ def is_plain(reducer: Computation) -> bool:
 
 
 def _counts_once(i: Instruction) -> bool:
-    """Whether to_apply of the initial values and themselves is the initial values, as far as can be decided."""
-    values = [scalar_value(o) for o in i.operands[len(i.operands) // 2 :]]
-    if any(v is None for v in values):
-        return _chooses(i.to_apply)
+    """Whether initial values may enter a result several times and in any place, as far as can be decided."""
+    inits = i.operands[len(i.operands) // 2 :]
+    values = [v for v in map(scalar_value, inits) if v is not None]
+    order = order_of(i.to_apply)
+    if len(values) < len(inits):
+        return order is not Order.CHOICE and _chooses(i.to_apply)
     with np.errstate(all="ignore"):
         results = Interpreter().run(i.to_apply, *values, *values)
     results = results if isinstance(results, tuple) else (results,)
-    return all(bits_equal(r, v) for r, v in zip(results, values, strict=True))
+    same = all(bits_equal(r, v) for r, v in zip(results, values, strict=True))
+    return same and (order is not Order.CHOICE or _enters_anywhere(i.to_apply, values))
+
+
+def _enters_anywhere(reducer: Computation, values: list[np.ndarray]) -> bool:
+    """Whether a reducer that chooses among its operands gives the same of these values and others in either order: of
+    the numbers at which comparisons change."""
+    columns = [_edges(v) for v in values]
+    size = max(len(c) for c in columns) ** min(2, len(columns))
+    # Each element of a column beside each of the next one, and those behind in step with these.
+    others = [np.resize(np.repeat(c, len(columns[0])) if n % 2 else c, size) for n, c in enumerate(columns)]
+    inits = [np.broadcast_to(v, (size,)) for v in values]
+    lifted = lift(reducer, (size,))
+    if lifted is None:
+        return False
+    with np.errstate(all="ignore"):
+        first, last = (Interpreter().run(lifted, *pair) for pair in ((*inits, *others), (*others, *inits)))
+    return bits_equal(first, last)
+
+
+def _edges(value: np.ndarray) -> np.ndarray:
+    """The value, the ends of its type, and what lies near them and zero."""
+    element_type = type_of(value)
+    if element_type.kind == "pred":
+        return np.array([False, True])
+    if element_type.is_integer:
+        info = ml_dtypes.iinfo(element_type.array_dtype)
+        numbers: list[float] = [0, 1, 2, info.max, info.max - 1, info.min, info.min + 1]
+    else:
+        with np.errstate(all="ignore"):
+            largest = float(ml_dtypes.finfo(component_type(element_type).array_dtype).max)
+        numbers = [0.0, -0.0, 1.0, -1.0, largest, -largest, np.inf, -np.inf, np.nan]
+    with np.errstate(all="ignore"):
+        return np.concatenate([np.array(numbers).astype(element_type.array_dtype), np.reshape(value, (1,))])
 
 
 def _chooses(reducer: Computation) -> bool:

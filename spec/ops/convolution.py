@@ -13,7 +13,8 @@ With feature_group_count = G, input features and output features fall into G gro
 output sees group g of the input alone. With batch_group_count = G, the batch of lhs falls into G groups; group g of the
 output features sees group g of the batch, and the result's batch is one G-th. Products and sums are computed in a
 wider type and rounded once; integers wrap around; a sum that is a pred is true where a term is. Whether a NaN or
-infinity of the kernel that meets padding makes a NaN is not specified (here it does not).
+infinity of the kernel that meets padding makes a NaN is not specified (here it does not, and the contract leaves such
+elements open).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from math import prod
 
 import numpy as np
 
-from ..accumulate import contraction_type, narrow, widen
+from ..accumulate import contraction_type, matrix_product, narrow, widen
 from ..attributes import CONVOLUTION, ENUM, ENUMS, INT, REQUIRED, VERBATIM, WINDOW, Attribute
 from ..dynamic import marked, meet_dimensions
 from ..indexing import placing_slices, window_count, window_slices
@@ -137,7 +138,7 @@ def _by_element(window: Window, x: Array, w: Array, result: Array) -> None:
         placings, elements = window_slices(window, k, x.shape[2:-1], result.shape[2:-1])
         source, factor, target = (_ALL, _ALL, *elements), (_ALL, *k), (_ALL, _ALL, *placings)
         part = x[source]
-        product = part.reshape(len(x), prod(part.shape[1:-1]), x.shape[-1]) @ w[factor]
+        product = matrix_product(part.reshape(len(x), prod(part.shape[1:-1]), x.shape[-1]), w[factor])
         result[target] += product.reshape(*part.shape[:-1], w.shape[-1])
 
 
@@ -147,8 +148,9 @@ def _by_placing(window: Window, x: Array, w: Array, result: Array) -> None:
         elements, positions = placing_slices(window, o, x.shape[2:-1])
         source, factor, target = (_ALL, _ALL, *positions), (_ALL, *elements), (_ALL, _ALL, *o)
         part, kernel = x[source], w[factor]
-        result[target] = part.reshape(*part.shape[:2], prod(part.shape[2:])) @ kernel.reshape(
-            len(kernel), prod(kernel.shape[1:-1]), kernel.shape[-1]
+        result[target] = matrix_product(
+            part.reshape(*part.shape[:2], prod(part.shape[2:])),
+            kernel.reshape(len(kernel), prod(kernel.shape[1:-1]), kernel.shape[-1]),
         )
 
 

@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from ..accumulate import contraction_type, narrow, widen
+from ..accumulate import contraction_type, matrix_product, narrow, widen
 from ..attributes import ENUM, ENUMS, INTS, Attribute
 from ..dynamic import marked, meet_dimensions
 from ..module import Instruction
@@ -90,7 +90,7 @@ def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     left = widen(lhs.transpose(lb + lf + lc), wide).reshape(b, m, k)
     right = widen(rhs.transpose(rb + rc + rf), wide).reshape(b, k, n)
     with np.errstate(all="ignore"):
-        result = narrow(left @ right, instruction.shape.element_type)
+        result = narrow(matrix_product(left, right), instruction.shape.element_type)
     return result.reshape(sizes(lhs, lb) + sizes(lhs, lf) + sizes(rhs, rf))
 
 

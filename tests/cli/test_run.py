@@ -1,6 +1,7 @@
 """refxla run: values in and out, random ones, devices, the check."""
 
 import io
+import pickle
 import subprocess
 import sys
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 from command_line import BF16, EXAMPLES, NESTED
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 
-from refxla.cli.argument_files import random_arguments
+from refxla.cli.argument_files import from_npz, random_arguments, read_npz, write_npz
+from refxla.cli.results_table import abbreviated
 from refxla.cli.run_command import check
 from refxla.compiler import driver
 
@@ -59,6 +62,20 @@ def test_types_that_numpy_does_not_know_keep_their_bits(refxla, program, tmp_pat
         with np.load(out) as file:
             assert str(file["out0.type"]) == "bf16"
             np.testing.assert_array_equal(file["out0"].view(ml_dtypes.bfloat16), value + value)
+
+
+@pytest.mark.parametrize("name", [t.name for t in ELEMENT_TYPES.values() if t.is_array])
+def test_every_type_is_read_as_numpy_writes_it_and_written_after_pickling(name):
+    """NumPy writes f8e5m2 as a float of one byte, which it cannot read; a pickled dtype is not built in any more."""
+    module = parse(f"x = {name}[2,3] parameter(0)\nROOT y = {name}[2,3] copy(x)")
+    dtype = ELEMENT_TYPES[name].dtype
+    value = pickle.loads(pickle.dumps(np.arange(6).reshape(2, 3).astype(dtype)))
+    file = io.BytesIO()
+    np.savez(file, x=value)
+    for data in (file.getvalue(), write_npz([value], ["x"])):
+        (read,) = from_npz(module, read_npz(data, "in.npz"), "in.npz")
+        assert read.dtype == dtype and read.shape == (2, 3) and read.tobytes() == value.tobytes()
+    assert abbreviated(value) == abbreviated(np.arange(6).reshape(2, 3).astype(dtype))
 
 
 def test_random_arguments_are_those_of_the_seed(refxla, program, tmp_path):

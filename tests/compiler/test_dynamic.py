@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.verify import verify
 from search import examples
 
@@ -139,3 +140,42 @@ def test_arguments_beyond_the_bounds_are_refused(device):
 def test_what_has_no_rule_is_refused_by_name(lines, name):
     with pytest.raises(refxla.UnsupportedError, match=f"line 4.*r: {name} of"):
         refxla.compile(f"HloModule test\nENTRY main {{\n{lines}\n}}")
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "f8e4m3fnuz", "f4e2m1fn"])
+@pytest.mark.parametrize("size", [1, 4, 5])
+def test_what_lies_beyond_the_size_is_not_selected_after_a_nan(name, size):
+    """No comparison with a NaN holds, whatever number would stand for what is not there."""
+    hlo = f"""ge {{ a = {name}[] parameter(0)
+                    b = {name}[] parameter(1)
+                    ROOT c = pred[] compare(a, b), direction=GE }}
+              add {{ a = f32[] parameter(0)
+                     b = f32[] parameter(1)
+                     ROOT c = f32[] add(a, b) }}
+              ENTRY e {{ x = {name}[<=5] parameter(0)
+                         s = f32[3] parameter(1)
+                         z = f32[] constant(0)
+                         ROOT r = f32[<=5] select-and-scatter(x, s, z), window={{size=4 pad=0_1}}, select=ge,
+                           scatter=add }}"""
+    with np.errstate(invalid="ignore"):
+        x = np.array([1, np.nan, -np.inf, np.nan, np.nan])[:size].astype(ELEMENT_TYPES[name].dtype)
+    module, arguments = parse(hlo), [x, np.float32([1, 10, 100])]
+    assert_same(listed(refxla.compile(module)(*arguments)), listed(interpreter.run(module, arguments)))
+
+
+@pytest.mark.parametrize("line", [
+    "f8e8m0fnu[2] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    "f8e8m0fnu[1,2,1] convolution(p, q), window={size=1}, dim_labels=b0f_0io->b0f",
+])  # fmt: skip
+def test_sums_of_products_of_a_type_without_zero(line):
+    hlo = f"""x = f8e8m0fnu[4,2] parameter(0)
+              y = f8e8m0fnu[<=4] parameter(1)
+              t = f8e8m0fnu[2,4] transpose(x), dimensions={{1,0}}
+              p = f8e8m0fnu[1,2,4] reshape(t)
+              q = f8e8m0fnu[1,<=4,1] reshape(y)
+              ROOT r = {line}"""
+    module, dtype = parse(hlo), ELEMENT_TYPES["f8e8m0fnu"].dtype
+    executable = refxla.compile(module)
+    for size in (1, 3, 4):
+        arguments = [np.exp2(np.arange(8.0).reshape(4, 2) % 3).astype(dtype), np.exp2(np.arange(size)).astype(dtype)]
+        assert_same(listed(executable(*arguments)), listed(interpreter.run(module, arguments)))

@@ -195,3 +195,38 @@ def test_random_programs():
     for seed in range(40):
         found = cheap(generate(seed, weights={"reduce": 8, "reduce_two": 8, "reduce_window": 4}), ())
         assert found.divergence is None, f"seed {seed}: {found.divergence}"
+
+
+EARLIER = """earlier {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  before = pred[] compare(i, j), direction=LT
+  v = f32[] select(before, a, b)
+  ROOT r = (f32[], s32[]) tuple(v, i)
+}
+
+ENTRY e {
+  x = f32[7,100] parameter(0)
+  %s
+  n = s32[7,100] iota(), iota_dimension=1
+  ROOT r = (f32[7], s32[7]) reduce(x, n, v, k), dimensions={1}, to_apply=earlier
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "inits",
+    [
+        "v = f32[] constant(5)\n  k = s32[] constant(0)",
+        "v = f32[] constant(5)\n  k = s32[] constant(-1)",
+        "v = f32[] parameter(1)\n  k = s32[] parameter(2)",
+    ],
+)
+def test_an_initial_value_that_ties_with_the_first_element_comes_before_it(inits):
+    """Of equal indices the reducer takes the second, and 0 is that of the first element, too."""
+    module = parse(EARLIER % inits)
+    x = np.random.default_rng(1).standard_normal((7, 100)).astype(np.float32)
+    arguments = [x, np.float32(5), np.int32(0)][: 3 if "parameter" in inits else 1]
+    assert_agree(refxla.compile(module)(*arguments), flat(run(module, arguments)))

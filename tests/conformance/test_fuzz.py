@@ -4,6 +4,7 @@ be run again. A sample; `refxla-conformance fuzz` is the long form, and `--plant
 import argparse
 import json
 import random
+import re
 from collections import Counter
 from fractions import Fraction
 from functools import cache
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refxla_conformance.fuzz import add_arguments, batch, differ, invalid, main, values
+from refxla_conformance.check import flush
+from refxla_conformance.fuzz import add_arguments, batch, cause, differ, invalid, main, values
 from refxla_conformance.fuzz.differ import PROCESS, VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
 from refxla_conformance.fuzz.generate import EXACT, Sample, generate, palette
@@ -21,7 +23,9 @@ from refxla_conformance.fuzz.program_builder import RULES, Program, ProgramBuild
 from refxla_conformance.fuzz.record import investigate, read, replay
 from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.fuzz.runs import Kernels, expected, other_arguments
-from refxla_spec.errors import CompilerError, InputError
+from refxla_conformance.liars.liar import redefined
+from refxla_conformance.targets.reference import Reference
+from refxla_spec.errors import CompilerError, InputError, UnsupportedError
 from refxla_spec.interpreter import run
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
@@ -244,3 +248,83 @@ def test_a_program_that_the_compiler_gets_lost_in_is_a_divergence():
 
     divergence = differ.attempt(7, "plan", gets_lost)
     assert divergence is not None and "a reduction in a loop" in divergence.what
+
+
+def test_what_the_compiler_gets_lost_in_has_a_cause(monkeypatch):
+    """And a refusal has none."""
+
+    def simulated(*_):
+        raise error
+
+    monkeypatch.setattr(cause, "simulated", simulated)
+    error = CompilerError("a reduction in a loop")
+    assert "a reduction in a loop" in str(cause.cause(generate(3)))
+    error = UnsupportedError("a host")
+    assert cause.cause(generate(3)) is None
+
+
+def test_programs_with_changed_bytes_are_not_refused_by_an_error_of_the_compilers(monkeypatch):
+    def gets_lost(*_):
+        raise CompilerError("a reduction in a loop")
+
+    monkeypatch.setattr(invalid, "plan_module", gets_lost)
+    with pytest.raises(CompilerError):
+        invalid.outcome(generate(3).module)
+
+
+def test_reasons_are_counted_without_the_names_of_one_program():
+    texts = [f"map.{n}: a map is not compiled: v.{n}.v.8 in it is a conditional; write it out" for n in (7, 12)]
+    assert {batch.reason(text) for text in texts} == {"a map is not compiled: * in it is a conditional"}
+
+
+CRASH = """
+import os
+from refxla_conformance.targets.reference import Reference
+
+
+class Eighth(Reference):  # the eighth call of a process ends it
+    calls = 0
+    def run(self, module, arguments):
+        type(self).calls += 1
+        if self.calls == 8:
+            os.abort()
+        return super().run(module, arguments)
+"""
+
+
+def test_a_crash_on_several_programs_alone_is_a_divergence(tmp_path, monkeypatch, capsys):
+    (tmp_path / "crashing.py").write_text(CRASH)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    options = ["--count", "5", "--seed", "11", "-j", "1", "--target", "crashing:Eighth", "--keep", "0"]
+    assert main(parser.parse_args([*options, "--results", "r.json"])) == 1
+    (found,) = json.loads(Path("r.json").read_text())["tally"]["divergences"]
+    assert found["check"] == PROCESS and "signal SIGABRT" in found["what"]
+    assert re.search(r"on programs \d+ to \d+ one after the other, and on no half of them", found["what"])
+
+
+class Flushing(Reference):
+    """Flushes what a program gives, and the operands and values of some operations, but not what is only moved."""
+
+    name = "flushing"
+    flushes_subnormals = True
+
+    def run(self, module, arguments):
+        opcodes = ("add", "multiply", "subtract", "divide", "maximum")
+        with redefined(opcodes, lambda truth, i, *operands: flush(np.asarray(truth(i, *map(flush, operands))))):
+            return [flush(r) for r in super().run(module, arguments)]
+
+
+def test_what_a_target_flushes_is_no_divergence():
+    for seed in (47, 51, 69, 71, 180, 251):
+        try:
+            assert differ.of_target(generate(seed), Flushing()) is None
+        except differ.Unsupported as none:
+            assert seed in (69, 71) and "which the target flushes" in str(none)
+    silent = Flushing()
+    silent.flushes_subnormals = False
+    assert all(differ.of_target(generate(seed), silent) for seed in (47, 51, 69, 71))
+    turned = np.array([1 + 1e-40j, 1e-40, 2], np.complex64)[::-1]
+    assert flush(turned).tolist() == [2, 0, 1]

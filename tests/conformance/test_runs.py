@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import ml_dtypes
 import numpy as np
 import pytest
 from refxla_conformance import Outcome, collect
 from refxla_conformance.__main__ import main
+from refxla_conformance.check import verdict
 from refxla_conformance.report import Results
+from refxla_conformance.runner import Crash, run
 from refxla_spec.compare import digest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conformance"
@@ -239,3 +242,115 @@ def test_the_liar_of_the_documentation_is_caught(monkeypatch, capsys):
     assert main(["pad", "slice", "--target", "own_liar:LastLine", *options]) == 1
     told = capsys.readouterr().out
     assert "structured/slice/tiles_2_f32 on own_liar:LastLine" in told and "structured/pad/tiles_3_f64" in told
+
+
+IN_COMPANY = """
+import os, sys
+from refxla_conformance.targets.reference import Reference
+
+
+class Third(Reference):  # the third program of a process ends it
+    runs = 0
+    def run(self, module, arguments):
+        self.runs += 1
+        if self.runs == 3:
+            os.abort()
+        return super().run(module, arguments)
+
+
+class Exits(Reference):
+    def run(self, module, arguments):
+        sys.exit("no such option")
+
+
+class Long(Reference):
+    def run(self, module, arguments):
+        raise ValueError("\\x1b[31m" + 5000 * "z")
+"""
+
+
+@pytest.fixture
+def in_company(tmp_path, monkeypatch):
+    (tmp_path / "in_company.py").write_text(IN_COMPANY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_crash_that_no_case_brings_about_by_itself_is_a_fail_of_the_last(in_company):
+    cases = collect(["negate"], ["edge"])[:6]
+    found = {v.case: v for v in run(cases, ["in_company:Third"], 1)}
+    assert len(found) == 6
+    fails = [v for v in found.values() if v.outcome is Outcome.FAIL]
+    assert fails and all("signal SIGABRT" in v.reason for v in fails)
+
+
+def test_a_crash_in_company_is_told_with_its_cases():
+    cases = collect(["negate"], ["edge"])[:3]
+    passes = [verdict(case, "t", Outcome.PASS) for case in cases]
+    crash = Crash("its process ended with signal SIGSEGV", cases, passes)
+    *rest, last = crash.settled()
+    assert {v.outcome for v in rest} == {Outcome.PASS} and last.outcome is Outcome.FAIL
+    assert (
+        f"on 3 cases in one process, {cases[0].name} to {cases[2].name}, and on none of them by itself" in last.reason
+    )
+    assert Crash("", cases, passes, again=True).settled() == passes
+    assert Crash("", cases, passes[:2]).settled() == []
+
+
+def test_what_ends_python_is_a_fail_of_that_case(in_company, capsys):
+    assert (
+        main(["--target", "in_company:Exits", "--name", "example/negate/0", "--name", "example/abs/0", "-j", "1"]) == 1
+    )
+    told = capsys.readouterr().out
+    assert told.count("run of class Exits raised SystemExit: no such option, by which Python ends a process") == 2
+
+
+def test_a_long_reason_is_cut_on_the_terminal_and_nowhere_else(in_company, capsys):
+    command = ["--target", "in_company:Long", "--name", "example/abs/0", "-j", "0", "--reproducers", "r"]
+    assert main([*command, "--json", "a.json", "--junit", "a.xml"]) == 1
+    told = capsys.readouterr().out
+    assert "zzz ... (" in told and len(told) < 2000 and "\x1b" not in told
+    (fail,) = Results.read(Path("a.json")).failures()
+    assert 5000 * "z" in fail.reason
+    assert 5000 * "z" in ElementTree.parse("a.xml").getroot().find(".//failure").text
+
+
+def test_what_is_unsupported_is_told_with_its_reason(faulty, capsys):
+    assert main(["--target", "faulty_target:Faulty", "--name", "example/ceil/*", "-j", "0"]) == 0
+    assert re.search(r"unsupported (once|\d times): no ceil\n", capsys.readouterr().out)
+
+
+def test_the_report_for_continuous_integration(faulty, capsys):
+    options = ["--kind", "example", "-j", "0", "--junit", "a.xml", "--target", "reference"]
+    assert main([*options, "--target", "faulty_target:Faulty", "sqrt", "ceil"]) == 1
+    right, wrong = ElementTree.parse("a.xml").getroot()
+    cases = collect(["sqrt", "ceil"], ["example"])
+    assert right.get("name") == "reference" and right.get("failures") == right.get("skipped") == "0"
+    assert right.get("tests") == wrong.get("tests") == str(len(cases))
+    assert int(wrong.get("failures")) == len(wrong.findall("testcase/failure")) > 0
+    assert int(wrong.get("skipped")) == len(wrong.findall("testcase/skipped")) == len(collect(["ceil"], ["example"]))
+    text = wrong.find("testcase/failure").text
+    assert "sqrt(" in text and "\ngot 0: f32[5]" in text
+
+
+def test_a_run_goes_on_where_its_report_ends(faulty, capsys):
+    options = ["--kind", "example", "-j", "0", "--target", "faulty_target:Faulty", "--json", "a.json", "--resume"]
+    assert main([*options, "ceil"]) == 0  # there is no report yet
+    first = Results.read(Path("a.json"))
+    assert main([*options, "ceil", "sqrt"]) == 1
+    ceil, both = len(collect(["ceil"], ["example"])), len(collect(["ceil", "sqrt"], ["example"]))
+    assert f"{ceil} of {both} cases stand in a.json\n" in capsys.readouterr().out
+    whole = Results.read(Path("a.json"))
+    assert len(whole.rows) == both and whole.started == first.started and whole.complete
+    assert main([*options, "ceil", "sqrt"]) == 1  # all of them stand there, with their fails
+    assert main([*options[:5], "reference", *options[6:], "ceil"]) == 2
+    assert "a.json is of other targets: faulty_target:Faulty there, reference" in capsys.readouterr().err
+    assert main(["--resume", "ceil"]) == 2
+    assert "--json FILE" in capsys.readouterr().err
+
+
+def test_a_program_that_takes_files_is_a_target(monkeypatch, capsys):
+    monkeypatch.chdir(EXAMPLE)
+    names = ["--name", "example/add/0", "--name", "edge/add/f8", "--name", "counterexample/add/c1"]
+    assert main(["--target", "command_target:Command", "-j", "0", *names]) == 0
+    assert "command_target:Command: 3 pass, 0 fail" in capsys.readouterr().out

@@ -191,6 +191,57 @@ def test_complex_numbers_that_are_scattered_round():
     assert 2.0**-23 < bound[0] < 2.0**-20 and bound[1] == 0
 
 
+@pytest.mark.parametrize("name, largest", [("bf16", 3.38e38), ("f32", 3.4e38), ("f64", 1.79e308)])
+def test_a_batch_norm_of_which_a_step_may_overflow_is_undecided(name, largest):
+    """scale * (x - mean) is infinite, scale / deviation is not; beside an infinite offset it may be NaN."""
+    dtype = ELEMENT_TYPES[name].dtype
+    hlo = entry(
+        *(f"p{n} = {name}[{'3' if n else '1,3'}] parameter({n})" for n in range(5)),
+        f"ROOT r = {name}[1,3] batch-norm-inference(p0, p1, p2, p3, p4), feature_index=1, epsilon=0.125",
+    )
+    scale, offset = np.array([largest, largest, 1]), np.array([largest, np.inf, np.inf])
+    rows = (np.zeros((1, 3)), scale, offset, np.array([2, 2, 2]), np.full(3, largest))
+    _, (bound,) = bounds_of(hlo, *(r.astype(dtype) for r in rows))
+    assert bound.tolist() == [np.inf, np.inf, 0]
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_a_kernel_that_is_not_finite_is_undecided_where_it_meets_padding(special):
+    hlo = entry(
+        "x = f32[1,4,1] parameter(0)",
+        "w = f32[2,1,2] parameter(1)",
+        "ROOT r = f32[1,4,2] convolution(x, w), window={size=2 pad=1_0}, dim_labels=b0f_0io->b0f",
+    )
+    x, w = np.ones((1, 4, 1), np.float32), np.ones((2, 1, 2), np.float32)
+    w[0, 0, 1] = special
+    _, bound = bounds_of(hlo, x, w)
+    undecided = np.zeros((1, 4, 2), bool)
+    undecided[0, 0, 1] = True  # of the second feature the placing whose first element lies in the padding
+    np.testing.assert_array_equal(np.isinf(bound), undecided)
+
+
+def test_what_is_sorted_by_keys_in_doubt_may_change_places():
+    """0 and -0, too, which are no distance apart, NaN and a number, and complex numbers of one size."""
+    hlo = """before {
+      a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      c = %s[] parameter(2)
+      d = %s[] parameter(3)
+      ROOT r = pred[] compare(a, b), direction=LT
+    }
+    ENTRY e {
+      x = f32[3] parameter(0)
+      y = %s[3] parameter(1)
+      k = f32[3] exponential(x)
+      ROOT r = (f32[3], %s[3]) sort(k, y), dimensions={0}, to_apply=before
+    }"""
+    for name, values in (("f32", [0.0, -0.0, 0.0]), ("f32", [0.0, np.nan, 0.0]), ("c64", [1, 1j, -1])):
+        y = np.array(values).astype(ELEMENT_TYPES[name].dtype)
+        _, (_, bound) = bounds_of(hlo.replace("%s", name), f32(1, 1, 9), y)
+        assert (bound[:2] > 0).all() and not (bound[2] > 0), name
+        assert not np.isnan(y).any() or (bound[:2] == np.inf).all()
+
+
 def test_a_near_tie_is_undecided_and_select_may_give_either():
     hlo = entry(
         "x = f32[3] parameter(0)",
@@ -313,3 +364,44 @@ def test_ulps(name):
 def test_results_of_another_type_are_refused():
     with pytest.raises(InputError, match=r"f32\[2\]"):
         compare(np.zeros(3, np.float32), np.zeros(2, np.float32), np.zeros(2))
+
+
+COMPUTATIONS = """
+less { a = s32[] parameter(0)
+       b = s32[] parameter(1)
+       c = f32[] parameter(2)
+       d = f32[] parameter(3)
+       ROOT r = pred[] compare(a, b), direction=LT }
+first { a = s32[] parameter(0)
+        b = f32[] parameter(1)
+        c = s32[] parameter(2)
+        d = f32[] parameter(3)
+        ROOT r = (s32[], f32[]) tuple(a, b) }
+one { a = s32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT r = f32[] negate(b) }
+"""
+MEETING = (
+    "f32[3,<=8] map(n, e), dimensions={0,1}, to_apply=one",
+    "(s32[3,<=8], f32[3,<=8]) sort(n, e), dimensions={0}, to_apply=less",
+    "(s32[<=8], f32[<=8]) reduce(n, e, k, z), dimensions={0}, to_apply=first",
+    "(s32[3,<=8], f32[3,<=8]) reduce-window(n, e, k, z), window={size=2x1 pad=1_0x0_0}, to_apply=first",
+    "f32[3,<=8] multiply(y, e)",
+)
+
+
+@pytest.mark.parametrize("line", MEETING)
+def test_of_operands_of_unequal_dynamic_sizes_the_smallest_counts(line):
+    hlo = f"""HloModule m
+      {COMPUTATIONS}
+      ENTRY e {{ x = f32[3,<=8] parameter(0)
+                 n = s32[3,8] parameter(1)
+                 y = f32[3,8] parameter(2)
+                 z = f32[] constant(0)
+                 k = s32[] constant(0)
+                 e = f32[3,<=8] exponential(x)
+                 ROOT r = {line} }}"""
+    x, n, y = (np.ones((3, size), t) for t, size in ((np.float32, 5), (np.int32, 8), (np.float32, 8)))
+    value, bound = bounds_of(hlo, x, n, y)
+    for v, b in zip(*(part if isinstance(part, tuple) else (part,) for part in (value, bound)), strict=True):
+        assert v.shape == b.shape and v.shape[-1] == 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refxla_spec.accumulate import matrix_product
+from refxla_spec.compare import bits_equal
 from refxla_spec.operation import operations
 from structured import check_equal, check_sums, neutral, reducer, run, shape, values, xla
 
@@ -314,3 +316,19 @@ def test_select_and_scatter(case):
     got, want = run(hlo, x, source), xla(hlo, x, source)
     (magnitude,) = run(hlo, x, np.abs(source))
     assert (np.abs(got[0] - want[0]) <= 18 * np.finfo(np.float32).eps * magnitude).all()
+
+
+def test_which_part_of_a_complex_product_is_nan_does_not_depend_on_its_form():
+    """0 times an infinity is NaN in both parts of a sum, however many rows are multiplied at once."""
+    rng = np.random.default_rng(0)
+    x = np.zeros((7, 5, 3), np.complex64)
+    y = np.zeros((7, 3, 4), np.complex64)
+    for a in (x, y):
+        a.reshape(-1)[rng.choice(a.size, a.size // 3, replace=False)] = 1 + 2j
+    y.reshape(-1)[rng.choice(y.size, 20, replace=False)] = complex(-np.inf, -1)
+    with np.errstate(invalid="ignore"):
+        whole = matrix_product(x, y)
+    for b, m, n in np.ndindex(7, 5, 4):
+        with np.errstate(invalid="ignore"):
+            one = matrix_product(x[b, m : m + 1], y[b, :, n : n + 1])[0, 0]
+        assert bits_equal(np.array(whole[b, m, n]), np.array(one))

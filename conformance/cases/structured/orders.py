@@ -106,3 +106,14 @@ def _topks(thorough: bool) -> Iterator[Case]:
         k = min(2, dims[-1])
         result = f"({shape('f32', (*dims[:-1], k))}, {shape('s32', (*dims[:-1], k))})"
         yield several("topk", f"ties_{n}", [f"{result} topk(p0), k={k}, largest=true"], x)
+    yield from _long_ties()
+
+
+def _long_ties() -> Iterator[Case]:
+    """Rows of a few numbers each, so that nearly all are equal to others, of which many are asked for: an
+    implementation may take another way from some k or some length on."""
+    for length, k in ((70, 1), (70, 20), (70, 70), (700, 33), (5000, 3), (5000, 2500)):
+        x = small_integers(seeded(f"topk/long_ties/{length}"), "f32", (2, length))
+        result = f"(f32[2,{k}], s32[2,{k}])"
+        lines = [f"{result} topk(p0), k={k}, largest={largest}, is_stable=true" for largest in ("true", "false")]
+        yield several("topk", f"ties_{k}_of_{length}", lines, x)

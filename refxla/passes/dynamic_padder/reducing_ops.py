@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 from refxla_spec.module import Computation, Instruction, WindowDimension
-from refxla_spec.ops.compare import is_total
-from refxla_spec.types import S32, Shape
+from refxla_spec.types import F32, S32, Shape
 
 from ...ir.builder import Build
-from ..init_value_isolation import is_plain
 from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
+from .select_and_scatter import select_and_scatter
 
 
 def elementwise(b: Build, i: Instruction, *xs: Sized) -> Sized:
@@ -66,12 +64,22 @@ def _results(b: Build, result: Instruction, sizes: tuple[Size, ...]) -> Sized | 
 def dot(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
     lb, rb, lc, rc = i.lhs_batch_dims, i.rhs_batch_dims, i.lhs_contracting_dims, i.rhs_contracting_dims
     x, y = _paired(b, x, y, zip(lc, rc, strict=True))
-    left = masked(b, x, zero(b, x), lc)
-    right = masked(b, y, zero(b, y), rc)
+    left, right = _without_the_rest(b, x, lc), _without_the_rest(b, y, rc)
     batch = [least(b, x.sizes[d], y.sizes[e]) for d, e in zip(lb, rb, strict=True)]
     sizes = batch + [s for d, s in enumerate(x.sizes) if d not in lb + lc]
     sizes += [s for d, s in enumerate(y.sizes) if d not in rb + rc]
     return Sized(b.make("dot", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
+
+
+def _without_the_rest(b: Build, x: Sized, dimensions: Iterable[int]) -> Instruction:
+    """A factor of sums of products with zeros beyond its sizes; of a type that has no zero, f8e8m0fnu, as f32, which
+    has all its numbers."""
+    dimensions = tuple(dimensions)
+    element_type = x.array.shape.element_type
+    cut = any(x.sizes[d] is not None for d in dimensions)
+    if cut and element_type.is_float and np.isnan(np.zeros((), np.float32).astype(element_type.array_dtype)):
+        x = Sized(b.convert(x.array, F32), x.sizes)
+    return masked(b, x, zero(b, x), dimensions)
 
 
 def _paired(b: Build, x: Sized, y: Sized, pairs: Iterable[tuple[int, int]]) -> tuple[Sized, Sized]:
@@ -92,51 +100,13 @@ def convolution(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
         raise unsupported(i, "a kernel of dynamic size")
     if i.batch_group_count > 1 and x.sizes[n.input_batch] is not None:
         raise unsupported(i, "groups of a dynamic batch")
-    left = masked(b, x, zero(b, x), (n.input_feature, *n.input_spatial))
-    right = masked(b, y, zero(b, y), (n.kernel_input_feature,))
+    left = _without_the_rest(b, x, (n.input_feature, *n.input_spatial))
+    right = _without_the_rest(b, y, (n.kernel_input_feature,))
     sizes: list[Size] = [None] * len(x.sizes)
     sizes[n.output_batch] = x.sizes[n.input_batch]
     for d, source, w in zip(n.output_spatial, n.input_spatial, i.window, strict=True):
         sizes[d] = placings(b, x.sizes[source], replace(w, reversal=False))
     return Sized(b.make("convolution", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
-
-
-def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: Sized) -> Sized:
-    """What lies beyond the operand's size loses every comparison; beyond the source's, nothing is added."""
-    sliding = [d for d, w in enumerate(i.window) if x.sizes[d] is not None and w != WindowDimension(1)]
-    lowest = masked(b, x, _loser(b, i, x.array.shape), sliding) if sliding else x.array
-    met_there = zip(x.sizes, i.window, source.sizes, strict=True)
-    counts = tuple(least(b, placings(b, s, w), t) for s, w, t in met_there)
-    if not is_plain(i.scatter) and any(s is not None for s in counts):
-        raise unsupported(i, "with a scatter of which no neutral element is known")
-    added = masked(b, Sized(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
-    result = b.make("select-and-scatter", lowest, added, init.array, **i.attributes)
-    return Sized(result, x.sizes)
-
-
-def _loser(b: Build, i: Instruction, shape: Shape) -> Instruction:
-    root, parameters = i.select.root, i.select.parameters
-    direction = root.direction if root.opcode == "compare" and root.operands == parameters else None
-    if direction not in ("GE", "LE") or is_total(root.attributes) or shape.element_type.kind not in _ENDS:
-        raise unsupported(i, "a window over a dynamic size with another select than a >= b or a <= b")
-    ends = _ENDS[shape.element_type.kind](shape.element_type.array_dtype)
-    value = np.asarray(ends[direction == "LE"]).astype(shape.element_type.dtype)
-    return b.make("constant", shape=Shape(shape.element_type), literal=value)
-
-
-def _ends_of_floats(dtype: np.dtype) -> tuple[float, float]:
-    """The infinities, or the ends of a type that has none."""
-    if np.isinf(np.asarray(np.inf).astype(dtype)):
-        return -np.inf, np.inf
-    info = ml_dtypes.finfo(dtype)
-    return float(info.min), float(info.max)
-
-
-_ENDS: dict[str, Callable[[np.dtype], tuple[float, float]]] = {
-    "float": _ends_of_floats,
-    "signed": lambda dtype: (int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)),
-    "unsigned": lambda dtype: (int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)),
-}
 
 
 def sort(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
