@@ -319,9 +319,16 @@ def _concatenate(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
     rotation = index_maps.rotation(i, indices, p._fusion)
     if rotation is not None:
         return (yield rotation)
-    for n, piece in enumerate(pieces):
-        if n < len(pieces) - 1:
-            p._ask([Condition(indices[axis], "<", piece.end)])
+    window = index_maps.window(i, indices, pieces, p._fusion)
+    if window is not None and not any(window.shifts):
+        return (yield window.array, window.indices)
+    for piece in pieces[:-1]:
+        p._ask([Condition(indices[axis], "<", piece.end)])
+    if window is not None:
+        with p._scope(conditional=True):
+            place = [x + p.symbol("shift", min(of), max(of)) if of else x for x, of in window.places]
+            return (yield window.array, tuple(place))
+    for piece in pieces:
         with p._scope(conditional=True):
             yield piece.operand, piece.indices
     return p._computed()
