@@ -195,6 +195,12 @@ class AccessPattern:
         self._symbols += 1
         return symbol(f"{prefix}{self._symbols}", low, high)
 
+    def shift(self, values: Sequence[int]) -> Index:
+        """A symbol for one of some distances; what is read there is not one load for each element."""
+        index = self.symbol("shift", min(values), max(values))
+        self._counters |= index.variables
+        return index
+
     def _starts(self, starts: Sequence[Start]) -> Rule:
         symbols = []
         for s in starts:
@@ -325,9 +331,7 @@ def _concatenate(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
     for piece in pieces[:-1]:
         p._ask([Condition(indices[axis], "<", piece.end)])
     if window is not None:
-        with p._scope(conditional=True):
-            place = [x + p.symbol("shift", min(of), max(of)) if of else x for x, of in window.places]
-            return (yield window.array, tuple(place))
+        return (yield window.array, tuple(x + p.shift(of) if of else x for x, of in window.places))
     for piece in pieces:
         with p._scope(conditional=True):
             yield piece.operand, piece.indices

@@ -143,9 +143,7 @@ def _shift(e: ElementBuilder, x: Index, pieces: Sequence[Piece], shifts: Sequenc
     for piece, shift, following in zip(pieces[:-1], shifts[:-1], shifts[1:], strict=True):
         if shift != following:
             text += f" + ({c_of_condition(Condition(x, '>=', piece.end))}) * {following - shift}"
-    name = e.names.fresh("d")
-    block.line(f"const int {name} = {text};")
-    return variable(name, min(shifts), max(shifts))
+    return e.shift(text, shifts, block)
 
 
 def _starts(e: ElementBuilder, starts: Sequence[Start], block: Block) -> Rule:

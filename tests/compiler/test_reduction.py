@@ -705,6 +705,43 @@ def test_a_few_joined_rows_fall_into_ranges(opcode):
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("starts", [range(12), (0, 3, 4, 9, 1, 7, 2, 8, 0, 5)])
+def test_windows_that_are_stacked_are_read_without_asking_which_is_which(starts):
+    """A bilateral filter: a vector of exponentials where each element asked which of many pieces it comes from is none.
+    Where there is no formula for the places of the windows, a variable has them."""
+    lines = ["x = f32[60,52] parameter(0)"]
+    for n, start in enumerate(starts):
+        lines.append(f"s{n} = f32[40,50] slice(x), slice={{[{start}:{start + 40}], [{n % 3}:{n % 3 + 50}]}}")
+        lines.append(f"p{n} = f32[1,40,50] reshape(s{n})")
+    count = len(starts)
+    lines += [
+        f"j = f32[{count},40,50] concatenate({', '.join(f'p{n}' for n in range(count))}), dimensions={{0}}",
+        f"e = f32[{count},40,50] exponential(j)",
+        "zero = f32[] constant(0)",
+        "ROOT r = f32[40,50] reduce(e, zero), dimensions={0}, to_apply=add",
+    ]
+    text = entry("\n".join(lines))
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert "if (" not in kernel.body and "else" not in kernel.body, kernel.body
+    x = f32(60, 52)
+    got = refxla.compile(text)(x)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x))
+    windows = np.stack([x[start : start + 40, n % 3 : n % 3 + 50] for n, start in enumerate(starts)])
+    np.testing.assert_allclose(got, np.exp(windows).sum(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [128, 255])
+def test_accumulators_of_few_chunks_are_not_filled(columns):
+    """Where clang sees with what they are filled, it makes no vectors of the one iteration over the chunks."""
+    text = reduce_text((1 << 14, columns), (1,), "maximum", init="-inf")
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    filled = re.search(r"\*\(float8\*\)\(acc\d+ \+ 8\) = ", kernel.body)
+    assert not filled, kernel.body
+    x = f32(1 << 14, columns)
+    x[3, 5], x[4, columns - 1], x[5, 40] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(refxla.compile(text)(x), x.max(1))
+
+
 def test_columns_of_short_rows_are_read_without_divisions():
     """Vectors by matrices of twelve columns, one of several matrices for each: the loop over columns is two."""
     text = entry(
