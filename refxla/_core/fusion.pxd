@@ -67,6 +67,7 @@ cdef class Scheduler:
     cdef int obstacle(self, Group group, int p, list edges)
     cdef bint is_in_short_rows(self, int p, int hero)
     cdef bint is_of_pieces(self, int p)
+    cdef bint is_of_many_cases(self, int p)
     cdef bint is_carried(self, int p, int u)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)
