@@ -26,6 +26,7 @@ from . import index_maps
 from .element_rules import Request, Rule, run_rule
 from .index_expression import Index, linearize, symbol
 from .index_maps import Condition, Indices, Start
+from .index_values import known_start
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,9 @@ class AccessPattern:
         return symbols
 
     def _start(self, s: Start) -> Rule:
+        known = known_start(s)
+        if known is not None:
+            return known
         value = yield s.value, s.indices
         key = (value, s.value.shape.element_type.name, s.limit)
         start = self._recall(key)

@@ -14,6 +14,7 @@ from ..analysis import sign_analysis
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, constant, variable
 from ..analysis.index_maps import SOURCES, Start
+from ..analysis.index_values import known_start
 from ..ir.plan import Fusion
 from . import scalar
 from .c_block import Block, Names
@@ -69,6 +70,9 @@ class ElementBuilder:
 
     def start(self, s: Start, block: Block) -> Rule:
         """The start index, as an Index (use `yield from`)."""
+        known = known_start(s)
+        if known is not None:
+            return known
         value, element_type = (yield s.value, s.indices), type_name(s.value)
         if s.limit <= 0:
             return constant(0)

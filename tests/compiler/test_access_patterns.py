@@ -32,6 +32,9 @@ PROGRAMS = {
     + "u = f32[2,3] slice(x), slice={[0:2],[1:4]}\nROOT r = f32[6,8] dynamic-update-slice(x, u, s, z)",
     "gather": X + "i = s32[5,1] parameter(1)\nROOT r = f32[5,8] gather(x, i), offset_dims={1}, "
     "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
+    "gathered window": X + "a = s32[5] iota(), iota_dimension=0\ni = s32[5,1] reshape(a)\n"
+    "ROOT r = f32[5,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+    "index_vector_dim=1, slice_sizes={1,8}",
     "bits": X + "ROOT r = u8[6,8,4] bitcast-convert(x)",
     "dot": X + "n = f32[6,8] exponential(x)\n"
     "ROOT r = f32[6,6] dot(x, n), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
