@@ -200,15 +200,15 @@ def window(i: Instruction, indices: Indices, pieces: Sequence[Piece], fusion: Fu
         distances.append(tuple(x.low for x in distance))
     single = all(p.operand.shape.dimensions[axis] == 1 for p in pieces)
     number = indices[axis] - (pieces[0].end - 1)
-    place, shifts = list(first), []
+    moved, shifts = list(first), []
     for d, of_pieces in enumerate(zip(*distances, strict=True)):
         formula = _formula(number, of_pieces) if single else None
         if formula is not None:
-            place[d] += formula
+            moved[d] += formula
         shifts.append(of_pieces if formula is None and any(of_pieces) else ())
     if any(shifts) and prod(i.shape.dimensions[axis + 1 :]) < SHORT_RUN:
         return None
-    return Window(array, tuple(place), tuple(shifts))
+    return Window(array, tuple(moved), tuple(shifts))
 
 
 def _formula(number: Index, values: Sequence[int]) -> Index | None:

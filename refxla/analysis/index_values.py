@@ -48,7 +48,8 @@ class _Values:
 
     def _computed(self, i: Instruction, indices: Indices) -> Index | None:
         if i.opcode == "iota":
-            return indices[i.attributes["iota_dimension"]]
+            dimension: int = i.attributes["iota_dimension"]
+            return indices[dimension]
         if i.opcode == "constant":
             values = np.asarray(i.attributes["literal"])
             return constant(int(values.flat[0])) if values.size and is_splat(values) else None

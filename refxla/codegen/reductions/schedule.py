@@ -287,15 +287,16 @@ def _is_unrolled(flow: Dataflow) -> bool:
 
 
 def _begins_with_one_iteration(flow: Dataflow, order: ReductionOrder, unroll: int, interleaved_rows: int) -> bool:
-    """Whether the loop over the chunks of lanes of a row, of which an iteration takes `unroll`, is but one iteration, or
-    that and the chunks that are left.
+    """Whether the loop over the chunks of lanes of a row, of which an iteration takes `unroll`, begins with one
+    iteration that is not repeated.
 
     (Where clang sees the constants that accumulators were filled with, it takes the first lane out of the loop over
-    them, and makes no vector of the rest: what is left of a row of 128 to 255 minima took five times as long.)"""
+    them, and makes no vector of the rest.)"""
     alone = order.is_row and order.partials == 1 and order.reduces_one_group and interleaved_rows == 1
     if not alone or order.lanes == 1 or order.groups[-1].size // order.lanes // unroll != 1:
         return False
-    return unroll == 1 or not any(i.opcode in ("pad", "concatenate") for i in flow.fusion.instructions)  # see _chunk_ranges
+    may_be_cut = any(i.opcode in ("pad", "concatenate") for i in flow.fusion.instructions)
+    return unroll == 1 or not may_be_cut
 
 
 def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
