@@ -30,21 +30,21 @@ class _Values:
     """The elements that were asked for, each once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Instruction, Indices], Index | None] = {}
+        self._values: dict[tuple[Instruction, Indices], Index | None] = {}
 
     def of(self, i: Instruction, indices: Indices) -> Index | None:
         """An element as an index, where no input of the program decides it, and no step leaves the type's range."""
         key = i, indices
-        if key not in self._known:
-            if len(self._known) >= LONGEST_CHAIN or not i.shape.is_array or not i.shape.element_type.is_integer:
+        if key not in self._values:
+            if len(self._values) >= LONGEST_CHAIN or not i.shape.is_array or not i.shape.element_type.is_integer:
                 return None
             value = self._computed(i, indices)
             if value is not None:
                 signed, bits = i.shape.element_type.kind == "signed", i.shape.element_type.bits - 1
                 least, end = (-(1 << bits), 1 << bits) if signed else (0, 2 << bits)
                 value = value if least <= value.low and value.high < end else None
-            self._known[key] = value
-        return self._known[key]
+            self._values[key] = value
+        return self._values[key]
 
     def _computed(self, i: Instruction, indices: Indices) -> Index | None:
         if i.opcode == "iota":

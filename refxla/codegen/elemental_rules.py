@@ -137,8 +137,8 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
 
 
 def _shift(e: ElementBuilder, x: Index, pieces: Sequence[Piece], shifts: Sequence[int], block: Block) -> Index:
-    """The shift of the piece that has element `x` of a concatenate, as a variable, which does not change in loops inside
-    of the one over the pieces. A sum of comparisons: a choice between so many would be branches."""
+    """The shift of the piece that has element `x` of a concatenate, as a variable, which does not change in loops
+    inside of the one over the pieces. A sum of comparisons: a choice between so many would be branches."""
     text = str(shifts[0])
     for piece, shift, following in zip(pieces[:-1], shifts[:-1], shifts[1:], strict=True):
         if shift != following:
