@@ -25,6 +25,7 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
     U_OTHER_ITERATION = 13
     U_SHORT_ROWS = 14
     U_FEW_AT_ONCE = 15
+    U_CASES = 16
 
 cdef class Group:
     cdef public int number, kind
@@ -65,6 +66,8 @@ cdef class Scheduler:
     cdef double evaluations_of(self, Group group, int p, list edges, int tag)
     cdef int obstacle(self, Group group, int p, list edges)
     cdef bint is_in_short_rows(self, int p, int hero)
+    cdef bint is_of_pieces(self, int p)
+    cdef bint is_of_many_cases(self, int p)
     cdef bint is_carried(self, int p, int u)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)

@@ -42,11 +42,15 @@ REASONS = {
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
     U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
     U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
+    U_CASES: "its pads and concatenates make an element in so many ways that no vector of elements is computed",
 }
 
 # The size of a kernel.
 cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
+cdef long long MOST_CASES = 7  # in which one loop of a reduction makes the elements of a concatenate
+cdef long long MANY_CASES = 32  # that are not written in several kernels
+cdef long long MANY_ELEMENTS = 1 << 12  # that are not computed one by one
 cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
@@ -308,7 +312,15 @@ cdef class Scheduler:
                 return U_NOT_LIGHT
         if self.g.in_pieces[p] and group.kind == K_REDUCTION and self.is_in_short_rows(p, group.heroes[0]):
             return U_SHORT_ROWS
+        if group.kind == K_REDUCTION and self.g.cases[p] >= MOST_CASES and self.is_of_pieces(p):
+            return U_CASES
         return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
+
+    cdef bint is_of_pieces(self, int p):
+        """Whether p is a large concatenate of pieces that are made in several ways themselves."""
+        cdef Graph g = self.g
+        cdef int count = g.first[p + 1] - g.first[p]
+        return g.instructions[p][0].opcode == "concatenate" and g.cases[p] > count and g.elements[p] >= MANY_ELEMENTS
 
     cdef bint is_in_short_rows(self, int p, int hero):
         """Whether a reduction takes p for each element of rows that are no loop of many."""
@@ -326,6 +338,13 @@ cdef class Scheduler:
         if maps > MOST_MAPS:
             return True
         return self.shared and self.g.bytes[p] < self.cache_bytes and (maps - 1) * self.g.statements[p] > MOST_COPIED
+
+    cdef bint is_of_many_cases(self, int p):
+        """Whether p is made in so many ways that several kernels which share a launch read it from a cache rather than
+        that each of them makes it: on each level of a scan by halves there would else be the code of all levels below
+        it, once for each component of what is scanned."""
+        cdef Graph g = self.g
+        return self.shared and g.bytes[p] < self.cache_bytes and g.cases[p] >= MANY_CASES
 
     cdef bint reaches(self, int start, int goal):
         """Whether a group needs, directly or not, what another makes."""
@@ -376,6 +395,10 @@ cdef class Scheduler:
                 continue
             tag = self.tag_of(group, p, edges)
             fits[number] = (tag, self.evaluations_of(group, p, edges, tag))
+        if len(users) > 1 and not in_memory and self.is_of_many_cases(p):
+            for number in fits:
+                self.refuse(p, self.groups[number], U_CASES)
+            in_memory = True
         if not in_memory and len(fits) == len(users):
             again = g.group[p] == N_ELEMENTWISE and g.elements[p] > 1  # (a number is computed before the loop)
             again = again and any(t[1] >= OFTEN * g.elements[p] for t in fits.values())

@@ -57,6 +57,7 @@ cdef class Graph:
     cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again: 1 or 2 (columns_fit)
     cdef public long long[::1] elements, bytes
     cdef public long long[::1] read        # bytes that reading it takes: for a broadcast, those of its operand
+    cdef public long long[::1] cases       # ways in which pads and concatenates make an element of it, all of them fused
     cdef public long long[::1] statements  # of its code where all that it is computed from is fused, or MOST_STATEMENTS
     cdef public long long[::1] window      # elements combined for one element of the result
     cdef public long long[::1] row_length
@@ -67,6 +68,8 @@ cdef class Graph:
 
     cdef _fill(self, list edges)
     cdef long long _statements(self, int k, int end)
+    cdef long long _cases(self, int k, i, int end)
+    cdef int _moved_from(self, int n)
     cdef _node(self, int k, instruction)
     cdef int _intern(self, dict table, key)
     cdef int _relation(self, int k, instruction, int position, leaf)

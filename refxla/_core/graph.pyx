@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from refxla.analysis.index_maps import FEWEST_PIECES
 from refxla.analysis.reduction_order import columns_fit
 from refxla.device.description import Caches
 from refxla.ir.literals import is_splat
@@ -103,6 +104,7 @@ cdef class Graph:
         self.bytes = np.zeros(n, np.int64)
         self.read = np.zeros(n, np.int64)
         self.statements = np.zeros(n, np.int64)
+        self.cases = np.zeros(n, np.int64)
         self.window = np.ones(n, np.int64)
         self.row_length = np.zeros(n, np.int64)
         self.is_row = np.zeros(n, np.int32)
@@ -123,6 +125,7 @@ cdef class Graph:
                 at += 1
             # A broadcast is read as what it repeats.
             self.statements[k] = self._statements(k, at)
+            self.cases[k] = self._cases(k, i, at)
             self.read[k] = self.read[self.operand[at - 1]] if i.opcode == "broadcast" else self.bytes[k]
             if self.group[k] == N_INLINE:
                 self.read[k] = 0
@@ -151,6 +154,28 @@ cdef class Graph:
             for e in range(self.first[k], end):
                 result += self.statements[self.operand[e]]
         return min(result, MOST_STATEMENTS)
+
+    cdef long long _cases(self, int k, i, int end):
+        cdef long long result = 1
+        cdef int e
+        if self.group[k] not in (N_ELEMENTWISE, N_MOVEMENT):
+            return 1
+        if i.opcode == "pad":
+            return min(1 + self.cases[self.operand[self.first[k]]], MOST_STATEMENTS)
+        if i.opcode == "concatenate":
+            pieces = [self.operand[e] for e in range(self.first[k], end)]
+            if len(pieces) >= FEWEST_PIECES and len({(self._moved_from(n), self.space[n]) for n in pieces}) == 1:
+                return self.cases[self._moved_from(pieces[0])]  # perhaps index_maps.window
+            return min(sum([self.cases[n] for n in pieces]), MOST_STATEMENTS)
+        for e in range(self.first[k], end):
+            result = max(result, self.cases[self.operand[e]])
+        return result
+
+    cdef int _moved_from(self, int n):
+        """What a node is before it is only moved."""
+        while self.light[n] and self.group[n] == N_MOVEMENT and self.first[n + 1] > self.first[n]:
+            n = self.operand[self.first[n]]
+        return n
 
     cdef _node(self, int k, i):
         r = row(i)

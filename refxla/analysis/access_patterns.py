@@ -26,6 +26,7 @@ from . import index_maps
 from .element_rules import Request, Rule, run_rule
 from .index_expression import Index, linearize, symbol
 from .index_maps import Condition, Indices, Start
+from .index_values import known_start
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,12 @@ class AccessPattern:
         self._symbols += 1
         return symbol(f"{prefix}{self._symbols}", low, high)
 
+    def shift(self, values: Sequence[int]) -> Index:
+        """A symbol for one of some distances; what is read there is not one load for each element."""
+        index = self.symbol("shift", min(values), max(values))
+        self._counters |= index.variables
+        return index
+
     def _starts(self, starts: Sequence[Start]) -> Rule:
         symbols = []
         for s in starts:
@@ -202,6 +209,9 @@ class AccessPattern:
         return symbols
 
     def _start(self, s: Start) -> Rule:
+        known = known_start(s)
+        if known is not None:
+            return known
         value = yield s.value, s.indices
         key = (value, s.value.shape.element_type.name, s.limit)
         start = self._recall(key)
@@ -319,9 +329,14 @@ def _concatenate(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
     rotation = index_maps.rotation(i, indices, p._fusion)
     if rotation is not None:
         return (yield rotation)
-    for n, piece in enumerate(pieces):
-        if n < len(pieces) - 1:
-            p._ask([Condition(indices[axis], "<", piece.end)])
+    window = index_maps.window(i, indices, pieces, p._fusion)
+    if window is not None and not any(window.shifts):
+        return (yield window.array, window.indices)
+    for piece in pieces[:-1]:
+        p._ask([Condition(indices[axis], "<", piece.end)])
+    if window is not None:
+        return (yield window.array, tuple(x + p.shift(of) if of else x for x, of in window.places))
+    for piece in pieces:
         with p._scope(conditional=True):
             yield piece.operand, piece.indices
     return p._computed()

@@ -8,7 +8,7 @@ they cannot disagree about what is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -24,6 +24,7 @@ Indices = tuple[Index, ...]
 # Operations that pass on the elements of their first operand.
 THROUGH = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
 SHORT_RUN = 64  # elements of rows that are shorter than what a loop is cut into
+FEWEST_PIECES = 3  # of a concatenate that are looked at as a window
 MAX_LITERALS = 16  # elements of a constant that is written into the code; larger ones are loaded from memory
 
 _WITHOUT_ELEMENTS = frozenset({"parameter", "while", "conditional", "custom-call"})
@@ -161,9 +162,75 @@ def concatenate(i: Instruction, indices: Indices) -> list[Piece]:
     for operand in i.operands:
         size = operand.shape.dimensions[axis]
         if size and x.high >= offset and x.low < offset + size:
-            pieces.append(Piece(operand, (*indices[:axis], x - offset, *indices[axis + 1 :]), offset + size))
+            position = x - offset if size > 1 else constant(0)
+            pieces.append(Piece(operand, (*indices[:axis], position, *indices[axis + 1 :]), offset + size))
         offset += size
     return pieces
+
+
+@dataclass(frozen=True)
+class Window:
+    """What all pieces of a concatenate are moved from, and the element of it: `indices`, moved further by what
+    `shifts` has for each piece in the dimensions where no formula gives that; it is empty in the others."""
+
+    array: Instruction
+    indices: Indices
+    shifts: tuple[tuple[int, ...], ...]
+
+    @property
+    def places(self) -> Iterator[tuple[Index, tuple[int, ...]]]:
+        """The index and the shifts of each dimension."""
+        return zip(self.indices, self.shifts, strict=True)
+
+
+def window(i: Instruction, indices: Indices, pieces: Sequence[Piece], fusion: Fusion) -> Window | None:
+    """The array of which the pieces of a concatenate are parts that differ by constant distances, one for each element
+    of a window that slides over it. None, too, where a vector would have elements of several pieces at distances
+    without a formula, and where there are so few pieces that one is as well computed in the place of another."""
+    if len(pieces) < FEWEST_PIECES:
+        return None
+    (axis,) = i.attributes["dimensions"]
+    array, first = _moved_from(pieces[0], fusion)
+    distances = []
+    for piece in pieces:
+        source, place = _moved_from(piece, fusion)
+        distance = [x - y for x, y in zip(place, first, strict=True)] if source is array else []
+        if source is not array or not all(x.is_constant for x in distance):
+            return None
+        distances.append(tuple(x.low for x in distance))
+    single = all(p.operand.shape.dimensions[axis] == 1 for p in pieces)
+    number = indices[axis] - (pieces[0].end - 1)
+    moved, shifts = list(first), []
+    for d, of_pieces in enumerate(zip(*distances, strict=True)):
+        formula = _formula(number, of_pieces) if single else None
+        if formula is not None:
+            moved[d] += formula
+        shifts.append(of_pieces if formula is None and any(of_pieces) else ())
+    if any(shifts) and prod(i.shape.dimensions[axis + 1 :]) < SHORT_RUN:
+        return None
+    return Window(array, tuple(moved), tuple(shifts))
+
+
+def _formula(number: Index, values: Sequence[int]) -> Index | None:
+    """An index that has the n-th of some values where `number` is n: they grow by the same step from run to run of
+    equals, and perhaps begin anew again and again. The first is 0."""
+    run = next((n for n, v in enumerate(values) if v), len(values))
+    if run == len(values):
+        return constant(0)
+    step = values[run]
+    period = next((n for n in range(run, len(values), run) if values[n] == 0), len(values))
+    if any(v != n % period // run * step for n, v in enumerate(values)):
+        return None
+    repeated = number % period if period < len(values) else number
+    return repeated // run * step
+
+
+def _moved_from(piece: Piece, fusion: Fusion) -> tuple[Instruction, Indices]:
+    """What a kernel has of a piece before it is only moved, and the indices there."""
+    operand, indices = piece.operand, piece.indices
+    while operand not in fusion.inputs and operand.opcode in SOURCES:
+        operand, indices = operand.operands[0], SOURCES[operand.opcode](operand, indices)
+    return operand, indices
 
 
 def rotation(i: Instruction, indices: Indices, fusion: Fusion) -> tuple[Instruction, Indices] | None:

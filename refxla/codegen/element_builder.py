@@ -14,6 +14,7 @@ from ..analysis import sign_analysis
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, constant, variable
 from ..analysis.index_maps import SOURCES, Start
+from ..analysis.index_values import known_start
 from ..ir.plan import Fusion
 from . import scalar
 from .c_block import Block, Names
@@ -31,7 +32,7 @@ class ElementBuilder:
         self.fusion, self.members = fusion, frozenset(fusion.instructions)
         self.names = Names()
         self.starts: set[str] = set()
-        self._counters: set[str] = set()  # the variables of loops inside of one element
+        self._counters: set[str] = set()  # the variables of loops inside of one element, and shifts
 
     def assign(self, name: str, expression: str, block: Block, changes: bool = False) -> str:
         """Declares a variable that holds an element of type `name`; returns its name."""
@@ -59,8 +60,19 @@ class ElementBuilder:
             block.line("#pragma unroll")
         return variable(name, 0, max(size - 1, 0)), block.scope(head)
 
+    def shift(self, text: str, values: Sequence[int], block: Block) -> Index:
+        """Declares a variable with one of some distances, given as C; what is read there is not one load for each
+        element."""
+        name = self.names.fresh("d")
+        self._counters.add(name)
+        block.line(f"const int {name} = {text};")
+        return variable(name, min(values), max(values))
+
     def start(self, s: Start, block: Block) -> Rule:
         """The start index, as an Index (use `yield from`)."""
+        known = known_start(s)
+        if known is not None:
+            return known
         value, element_type = (yield s.value, s.indices), type_name(s.value)
         if s.limit <= 0:
             return constant(0)

@@ -21,7 +21,7 @@ from ..analysis.accumulation import accumulator_types, combiners, contraction_ty
 from ..analysis.contraction_order import cumulative_segment, segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
-from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Start, cumulative
+from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Piece, Start, cumulative
 from ..ir.literals import is_splat
 from . import scalar
 from .c_block import Block
@@ -122,6 +122,10 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     if rotation is not None:
         return (yield rotation)
     (axis,) = i.attributes["dimensions"]
+    window = index_maps.window(i, indices, pieces, e.fusion)
+    if window is not None:
+        shifted = [x + _shift(e, indices[axis], pieces, of, block) if of else x for x, of in window.places]
+        return (yield window.array, tuple(shifted))
     result = e.declare(type_name(i), block)
     for n, piece in enumerate(pieces):
         condition = c_of_condition(Condition(indices[axis], "<", piece.end))
@@ -130,6 +134,16 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
             value = yield piece.operand, piece.indices
             block.line(f"{result} = {value};")
     return result
+
+
+def _shift(e: ElementBuilder, x: Index, pieces: Sequence[Piece], shifts: Sequence[int], block: Block) -> Index:
+    """The shift of the piece that has element `x` of a concatenate, as a variable, which does not change in loops
+    inside of the one over the pieces. A sum of comparisons: a choice between so many would be branches."""
+    text = str(shifts[0])
+    for piece, shift, following in zip(pieces[:-1], shifts[:-1], shifts[1:], strict=True):
+        if shift != following:
+            text += f" + ({c_of_condition(Condition(x, '>=', piece.end))}) * {following - shift}"
+    return e.shift(text, shifts, block)
 
 
 def _starts(e: ElementBuilder, starts: Sequence[Start], block: Block) -> Rule:

@@ -119,6 +119,16 @@ def store_in_loop(name: str, place: str, value: str, opcode: str = "") -> str:
     return f"{place} = {store(name, value, opcode)};"
 
 
+def from_array(name: str, place: str) -> str:
+    """The register value that lies in an array of them which a loop goes through."""
+    return load_in_loop(name, place) if name in _COMPLEX else place
+
+
+def to_array(name: str, place: str, value: str) -> str:
+    """The statement that writes a register value, a C variable, into an array of them which a loop goes through."""
+    return store_in_loop(name, place, value) if name in _COMPLEX else f"{place} = {value};"
+
+
 Names = tuple[str, ...]  # of HLO's element types, or of C variables: one for each operand
 Attributes = Mapping[str, Any]  # of the instruction
 

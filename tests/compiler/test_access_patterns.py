@@ -20,12 +20,21 @@ PROGRAMS = {
     "padded": X + "c = f32[] constant(1)\nROOT r = f32[9,9] pad(x, c), padding=1_2_0x0_1_0",
     "strided pad": X + "c = f32[] constant(1)\nROOT r = f32[11,8] pad(x, c), padding=0_0_1x0_0",
     "concatenated": X + "n = f32[6,8] negate(x)\nROOT r = f32[6,16] concatenate(x, n), dimensions={1}",
+    "window": X + "a = f32[6,3] slice(x), slice={[0:6],[0:3]}\nb = f32[6,3] slice(x), slice={[0:6],[2:5]}\n"
+    "c = f32[6,3] slice(x), slice={[0:6],[4:7]}\np = f32[6,1,3] reshape(a)\nq = f32[6,1,3] reshape(b)\n"
+    "s = f32[6,1,3] reshape(c)\nROOT r = f32[6,3,3] concatenate(p, q, s), dimensions={1}",
+    "uneven window": "x = f32[9,80] parameter(0)\na = f32[1,80] slice(x), slice={[0:1],[0:80]}\n"
+    "b = f32[1,80] slice(x), slice={[7:8],[0:80]}\nc = f32[1,80] slice(x), slice={[2:3],[0:80]}\n"
+    "ROOT r = f32[3,80] concatenate(a, b, c), dimensions={0}",
     "dynamic-slice": X + START + "ROOT r = f32[4,8] dynamic-slice(x, s, z), dynamic_slice_sizes={4,8}",
     "dynamic-update-slice": X
     + START
     + "u = f32[2,3] slice(x), slice={[0:2],[1:4]}\nROOT r = f32[6,8] dynamic-update-slice(x, u, s, z)",
     "gather": X + "i = s32[5,1] parameter(1)\nROOT r = f32[5,8] gather(x, i), offset_dims={1}, "
     "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
+    "gathered window": X + "a = s32[5] iota(), iota_dimension=0\ni = s32[5,1] reshape(a)\n"
+    "ROOT r = f32[5,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+    "index_vector_dim=1, slice_sizes={1,8}",
     "bits": X + "ROOT r = u8[6,8,4] bitcast-convert(x)",
     "dot": X + "n = f32[6,8] exponential(x)\n"
     "ROOT r = f32[6,6] dot(x, n), lhs_contracting_dims={1}, rhs_contracting_dims={1}",

@@ -51,6 +51,41 @@ def test_a_sum_of_products_is_one_kernel_and_needs_no_memory(size):
     assert plan.arena_bytes == 0 and plan.constant_bytes == 0
 
 
+def test_rotated_rows_that_are_stacked_are_written_before_they_are_reduced():
+    """Each element of a stack of many rotations asked which of them it is of, and then on which side of the cut it
+    lies: no vector was made of the elements. A loop over each piece writes vectors."""
+    lines, pieces = ["x = f32[20,300] parameter(0)"], []
+    for n in range(1, 10):
+        lines.append(f"a{n} = f32[20,{300 - n}] slice(x), slice={{[0:20], [{n}:300]}}")
+        lines.append(f"b{n} = f32[20,{n}] slice(x), slice={{[0:20], [0:{n}]}}")
+        lines.append(f"c{n} = f32[20,300] concatenate(a{n}, b{n}), dimensions={{1}}")
+        lines.append(f"p{n} = f32[1,20,300] reshape(c{n})")
+        pieces.append(f"p{n}")
+    lines.append(f"j = f32[9,20,300] concatenate({', '.join(pieces)}), dimensions={{0}}")
+    lines.append("z = f32[] constant(-inf)")
+    lines.append("ROOT r = f32[20,300] reduce(j, z), dimensions={0}, to_apply=max")
+    assert kinds(planned("\n".join(lines))) == ["loop", "reduction"]
+    few = [line.replace("f32[9,20,300]", "f32[2,20,300]").replace(", ".join(pieces), "p1, p2") for line in lines]
+    assert kinds(planned("\n".join(few))) == ["reduction"]
+
+
+def test_levels_of_components_are_not_written_again_in_each_kernel_above():
+    """A scan by halves of quaternions: each component of a level reads all components of the level below."""
+    lines, rows = ["v0 = f32[8,4] parameter(0)"], 8
+    for level in range(6):
+        for k in range(4):
+            lines.append(f"c{level}{k} = f32[{rows},1] slice(v{level}), slice={{[0:{rows}], [{k}:{k + 1}]}}")
+        for k in range(4):
+            lines.append(f"p{level}{k} = f32[{rows},1] multiply(c{level}{k}, c{level}{(k + 1) % 4})")
+        parts = ", ".join(f"p{level}{k}" for k in range(4))
+        lines.append(f"w{level} = f32[{rows},4] concatenate({parts}), dimensions={{1}}")
+        rows *= 2
+        lines.append(f"v{level + 1} = f32[{rows},4] concatenate(v{level}, w{level}), dimensions={{0}}")
+    lines[-1] = "ROOT " + lines[-1]
+    largest = max(len(f.instructions) for f in planned("\n".join(lines)).fusions)
+    assert largest < 24
+
+
 @pytest.mark.parametrize(("rows", "count"), [(16, 2), (8192, 1)])
 def test_what_is_summed_by_columns_is_written_beside_where_it_is_large(rows, count):
     """The sums of a small array are one item's work; the array's elements are better made by several."""

@@ -13,6 +13,7 @@ import refxla
 from refxla.analysis.reduction_order import columns_fit, panel_columns, reduction_order
 from refxla.analysis.sign_analysis import form
 from refxla.codegen.emitter_registry import emit
+from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU, Caches
 from refxla.runtime.devices import choose
 
@@ -703,6 +704,61 @@ def test_a_few_joined_rows_fall_into_ranges(opcode):
     parts = np.stack([np.append(1e9, x[:-1]), x, np.append(x[1:], 1e9)]).astype(np.float32)
     wanted = parts.sum(0) if opcode == "add" else np.maximum(parts.max(0), 0)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("starts", [range(12), (0, 3, 4, 9, 1, 7, 2, 8, 0, 5)])
+def test_windows_that_are_stacked_are_read_without_asking_which_is_which(starts):
+    """A bilateral filter: a vector of exponentials where each element asked which of many pieces it comes from is none.
+    Where there is no formula for the places of the windows, a variable has them."""
+    lines = ["x = f32[60,52] parameter(0)"]
+    for n, start in enumerate(starts):
+        lines.append(f"s{n} = f32[40,50] slice(x), slice={{[{start}:{start + 40}], [{n % 3}:{n % 3 + 50}]}}")
+        lines.append(f"p{n} = f32[1,40,50] reshape(s{n})")
+    count = len(starts)
+    lines += [
+        f"j = f32[{count},40,50] concatenate({', '.join(f'p{n}' for n in range(count))}), dimensions={{0}}",
+        f"e = f32[{count},40,50] exponential(j)",
+        "zero = f32[] constant(0)",
+        "ROOT r = f32[40,50] reduce(e, zero), dimensions={0}, to_apply=add",
+    ]
+    text = entry("\n".join(lines))
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert "if (" not in kernel.body and "else" not in kernel.body, kernel.body
+    x = f32(60, 52)
+    got = refxla.compile(text)(x)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x))
+    windows = np.stack([x[start : start + 40, n % 3 : n % 3 + 50] for n, start in enumerate(starts)])
+    np.testing.assert_allclose(got, np.exp(windows).sum(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("reduced", [0, 1])
+def test_complex_accumulators_are_read_and_written_by_parts(reduced):
+    """Clang makes no vectors of a loop that loads vectors of two: sums of exponentials took four times as long."""
+    sizes = (70, 300)
+    text = entry(
+        f"""x = c64[70,300] parameter(0)
+        e = c64[70,300] exponential(x)
+        zero = c64[] constant((0, 0))
+        ROOT r = c64[{sizes[1 - reduced]}] reduce(e, zero), dimensions={{{reduced}}}, to_apply=of""",
+        reducer("of", "add", "c64"),
+    )
+    plan = plan_module(parse(text), DEFAULT_CPU)[1].plan
+    bodies = [kernel.body for fusion in plan.fusions for kernel in emit(fusion, DEFAULT_CPU)]
+    assert not any(re.search(r"= acc\d+\[\w+( - \w+)?\];", body) for body in bodies), bodies
+    x = f32(*sizes) + 1j * f32(*sizes)
+    np.testing.assert_allclose(refxla.compile(text)(x), np.exp(x).sum(reduced), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("columns", [128, 255])
+def test_accumulators_of_few_chunks_are_not_filled(columns):
+    """Where clang sees with what they are filled, it makes no vectors of the one iteration over the chunks."""
+    text = reduce_text((1 << 14, columns), (1,), "maximum", init="-inf")
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    filled = re.search(r"\*\(float8\*\)\(acc\d+ \+ 8\) = ", kernel.body)
+    assert not filled, kernel.body
+    x = f32(1 << 14, columns)
+    x[3, 5], x[4, columns - 1], x[5, 40] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(refxla.compile(text)(x), x.max(1))
 
 
 def test_columns_of_short_rows_are_read_without_divisions():

@@ -70,9 +70,9 @@ def helper(instruction: Instruction) -> str:
     def loop(text: str) -> None:
         with block.scope("for (int i = 0; i < count; ++i)"):
             for value, x in zip(values, arrays, strict=True):
-                block.line(f"const {scalar.register_type(name)} {value} = {_in_array(name, f'{x}[i]')};")
+                block.line(f"const {scalar.register_type(name)} {value} = {scalar.from_array(name, f'{x}[i]')};")
             block.line(f"const {scalar.register_type(result)} v = {text};")
-            block.line(_to_array(result, "y[i]", "v"))
+            block.line(scalar.to_array(result, "y[i]", "v"))
 
     with block.scope(f"void {_head(instruction)}{', '.join(arguments)})"):
         far = scalar.has_far_path(instruction.opcode, name)
@@ -90,16 +90,6 @@ def _head(instruction: Instruction) -> str:
     """How the function is called, up to its arguments."""
     opcode = instruction.opcode.replace("-", "_")
     return f"fast_{opcode}_{_operand_type(instruction)}("
-
-
-def _in_array(name: str, place: str) -> str:
-    """The register value that lies in an array of them."""
-    return scalar.load_in_loop(name, place) if scalar.is_complex(name) else place
-
-
-def _to_array(name: str, place: str, value: str) -> str:
-    """The statement that writes a register value, a C variable, into an array of them."""
-    return scalar.store_in_loop(name, place, value) if scalar.is_complex(name) else f"{place} = {value};"
 
 
 class LoopPiece(NamedTuple):
@@ -148,7 +138,7 @@ def pieces_of(
         for call, array in list(zip(calls(at), results, strict=True))[:count]:
             name, place = type_name(call.instruction), f"{array}[{c_of(at)} - {start}]"
             if scalar.is_complex(name):
-                place = e.assign(name, _in_array(name, place), block)
+                place = e.assign(name, scalar.from_array(name, place), block)
             e.bind(call.instruction, call.indices, place)
 
     @contextmanager
@@ -174,7 +164,7 @@ def pieces_of(
                 call = calls(at)[n]
                 values = [e.value(o, elementwise_operand(o, call.indices), block) for o in call.instruction.operands]
                 for array, value in zip(arrays, values, strict=True):
-                    block.line(_to_array(of, f"{array}[{name} - {start}]", value))
+                    block.line(scalar.to_array(of, f"{array}[{name} - {start}]", value))
                 block.line(f"{others} |= {scalar.beyond_fast_path(function.opcode, of, values)};")
             e.fast_paths.add(function)
             block.line(f"{_head(function)}{', '.join(arrays)}, {results[n]}, {count}, {others});")

@@ -83,10 +83,12 @@ def combine_into(
     """The reducer on the `places`, C lvalues, and the `values`; with `starts`, on those and the values. The results go
     to the places."""
     e, block = body.elements, body.block
-    accumulated = [e.assign(t, place, block) for t, place in zip(types(reduce), starts or places, strict=True)]
+    names = types(reduce)
+    loads = starts or [scalar.from_array(name, place) for name, place in zip(names, places, strict=True)]
+    accumulated = [e.assign(name, value, block) for name, value in zip(names, loads, strict=True)]
     results = combine(e, reduce.attributes["to_apply"], (*accumulated, *values), block)
-    for place, result in zip(places, results, strict=True):
-        block.line(f"{place} = {result};")
+    for name, place, result in zip(names, places, results, strict=True):
+        block.line(scalar.to_array(name, place, result))
 
 
 def initial_values(body: KernelBody, reduce: Instruction) -> list[str]:

@@ -97,7 +97,7 @@ class RowReduction(UnitEmitter):
         """Declares the accumulators of a row."""
 
         def fill(name: str, array: str, start: str) -> None:
-            if not self.schedule.single_chunk:
+            if not self.schedule.unfilled:
                 fill_lanes(self.body, name, array, start)
 
         return declare(self.body, reduce, self.order.lanes, fill)
@@ -124,7 +124,7 @@ class RowReduction(UnitEmitter):
                 position = {**at, inner: constant(k)}
                 prefetch(self.body, step, position, 1)
                 with self.body.lanes(1) as lane:
-                    is_first = s.single_chunk and k < lanes
+                    is_first = s.unfilled and k < lanes
                     self.accumulate_element(step, totals, position, lane + k % lanes, is_first=is_first)
             return
         chunks, tail = divmod(s.inner_size, lanes)
@@ -137,7 +137,8 @@ class RowReduction(UnitEmitter):
 
             with self.body.lanes(lanes, step.vector) as lane:
                 for k in range(count):
-                    self.accumulate_element(step, totals, position(k)(lane), lane, is_first=s.single_chunk)
+                    is_first = s.unfilled and k == 0 and count == min(s.unroll, chunks)
+                    self.accumulate_element(step, totals, position(k)(lane), lane, is_first=is_first)
 
         def element(k: Index) -> Position:
             return {**at, inner: k}
@@ -177,7 +178,7 @@ class RowReduction(UnitEmitter):
         position: Callable[[Index], Position],
     ) -> None:
         """Chunks of the row, or what remains, that need these functions: see `pieces`."""
-        lanes, first = self.order.lanes, self.schedule.single_chunk
+        lanes, first = self.order.lanes, self.schedule.unfilled
         count = min(lanes, span[1] - span[0] + 1)
         with self.pieces(step, functions, bounds, span, position) as piece:
             chunk = self.body.fresh("c")

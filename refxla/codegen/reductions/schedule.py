@@ -126,7 +126,7 @@ class Schedule:
     # The accumulators of a strip are padded to a multiple of this, and elements beyond the strip are masked; 1: not so.
     vector_columns: int
     interleaved_rows: int  # rows that a unit accumulates alternately
-    single_chunk: bool  # a row has one full chunk of lanes, whose elements become the accumulators
+    unfilled: bool  # the first chunk of lanes of a row becomes the accumulators, which are not filled before
     rows_unrolled: bool  # the loop over a row's elements is, so that clang makes vectors of several rows
     non_temporal: bool  # the epilogue pass writes its outputs past the caches
     wide_vectors: bool  # the kernel is compiled for the widest vectors
@@ -213,7 +213,8 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     vector_columns = _vector_columns(order, target, types, heroes) if masks_all else 1
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
-    single_chunk = _is_single_chunk(order, interleaved_rows)
+    unroll = UNROLL if _is_unrolled(flow) and vector_columns == 1 else 1
+    single_chunk = _begins_with_one_iteration(flow, order, 1, interleaved_rows)
     rows_unrolled = _unrolls_rows(flow, order, target, single_chunk)
 
     passes = []
@@ -238,10 +239,10 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         tuple(passes),
         cached,
         sequential_partials=order.partials > 1 and flow.reads_operand_again,
-        unroll=UNROLL if _is_unrolled(flow) and vector_columns == 1 else 1,
+        unroll=unroll,
         vector_columns=vector_columns,
         interleaved_rows=interleaved_rows,
-        single_chunk=single_chunk,
+        unfilled=single_chunk or _begins_with_one_iteration(flow, order, unroll, interleaved_rows),
         rows_unrolled=rows_unrolled,
         non_temporal=non_temporal,
         wide_vectors=wide_vectors.reduction_gains(masks_all, (t for ts in types for t in ts)),
@@ -285,11 +286,17 @@ def _is_unrolled(flow: Dataflow) -> bool:
     return cheap and flow.size >= UNROLL_FROM
 
 
-def _is_single_chunk(order: ReductionOrder, interleaved_rows: int) -> bool:
-    """(Where clang sees the constants that accumulators were filled with, it takes the first lane out of the loop over
+def _begins_with_one_iteration(flow: Dataflow, order: ReductionOrder, unroll: int, interleaved_rows: int) -> bool:
+    """Whether the loop over the chunks of lanes of a row, of which an iteration takes `unroll`, begins with one
+    iteration that is not repeated.
+
+    (Where clang sees the constants that accumulators were filled with, it takes the first lane out of the loop over
     them, and makes no vector of the rest.)"""
     alone = order.is_row and order.partials == 1 and order.reduces_one_group and interleaved_rows == 1
-    return alone and order.lanes > 1 and order.groups[-1].size // order.lanes == 1
+    if not alone or order.lanes == 1 or order.groups[-1].size // order.lanes // unroll != 1:
+        return False
+    may_be_cut = any(i.opcode in ("pad", "concatenate") for i in flow.fusion.instructions)
+    return unroll == 1 or not may_be_cut
 
 
 def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
