@@ -28,6 +28,7 @@ from ...compiler.options import Options
 from .decompositions import decompositions
 from .partition import INFERENCE, compile_graph
 from .selections import index_by_tensors
+from .tensors import plain
 
 
 def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
@@ -92,7 +93,7 @@ def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     """With the calling convention of AOTAutograd: one list, which is emptied, so that nothing is kept alive by it."""
 
     def call(arguments: list[Any]) -> list[Any]:
-        values = tuple(arguments)
+        values = tuple(map(plain, arguments))
         arguments.clear()
         return run(*values)
 
