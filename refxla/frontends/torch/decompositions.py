@@ -13,6 +13,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 from .embedding_bags import embedding_bag, embedding_bag_backward, embedding_renorm, sample_weights_backward
 from .lowering import LOWERINGS, overload_of
 from .order_statistics import bucketize, histc, kthvalue, median, median_of_all, searchsorted
+from .quantization import QUANTIZATION
 from .roi_align import roi_align, roi_align_backward
 from .sampling import deform_conv2d, deform_conv2d_backward, grid_sampler, grid_sampler_backward
 from .segments import segment_reduce, segment_reduce_backward
@@ -230,6 +231,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "torchvision::deform_conv2d": deform_conv2d,
     "torchvision::roi_align": roi_align,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
+    **QUANTIZATION,
 }
 
 
