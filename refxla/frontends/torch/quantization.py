@@ -1,5 +1,5 @@
-"""Quantization as arithmetic: training with fake quantization, and the operations that PyTorch's exported quantized models
-are written in (`quantized_decomposed`)."""
+"""Quantization as arithmetic: training with fake quantization, and the operations of quantized models that PyTorch
+exports (`quantized_decomposed`)."""
 
 from __future__ import annotations
 

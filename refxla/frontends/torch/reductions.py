@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
-from refxla_spec.types import PRED, S64, ElementType, Shape
+from refxla_spec.types import PRED, S32, S64, ElementType, Shape
 
 from ...ir.builder import Build
 from .elementwise import is_nan
@@ -212,8 +212,9 @@ def _cumulative_extreme(name: str, opcode: str, start: Callable[[ElementType], A
         is_new = b.compare(x, values, direction="EQ")
         if own.is_float:
             is_new = b.or_(is_new, is_nan(b, x))
-        places = b.select(is_new, b.iota(S64, x.shape.dimensions, d), 0)
-        return [values, running(b, places, d, "maximum", 0)]
+        kind = S32 if x.shape.dimensions[d] < 2**31 else S64  # half of the bytes to go through
+        places = b.select(is_new, b.iota(kind, x.shape.dimensions, d), 0)
+        return [values, b.convert(running(b, places, d, "maximum", 0), S64)]
 
     lowers(name)(apply)
 
