@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...compiler.options import Options
 from .decompositions import decompositions
+from .numbers import NumbersAsTensors, returned_numbers, value_arguments
 from .partition import INFERENCE, compile_graph
 from .selections import index_by_tensors
 from .tensors import plain
@@ -124,14 +125,21 @@ def _is_symbolic(value: Any) -> bool:
 
 
 class Specializing:
-    """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each."""
+    """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each.
+
+    Numbers that decide no size are arguments of the program: it is the same for all."""
 
     def __init__(self, graph_module: Any, name: str, options: Options, shown: range) -> None:
         self.graph_module, self.name, self.options, self.shown = graph_module, name, options, shown
+        self._numbers = value_arguments(graph_module)
+        self._returned = returned_numbers(graph_module, self._numbers)
         self._compiled_graphs: dict[Any, Callable[..., list[Any]]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> list[Any]:
+        given = arguments
+        if self._numbers:
+            arguments = tuple(torch.tensor(a, device="cpu") if n in self._numbers else a for n, a in enumerate(arguments))
         key = tuple(_kind(a) for a in arguments)
         run = self._compiled_graphs.get(key)
         if run is None:
@@ -139,7 +147,10 @@ class Specializing:
                 run = self._compiled_graphs.get(key)
                 if run is None:
                     run = self._compiled_graphs[key] = self._traced(arguments)
-        return run(*arguments)
+        results = run(*arguments)
+        for number, value_of in self._returned.items():
+            results[number] = value_of(given)
+        return results
 
     def _traced(self, arguments: tuple[Any, ...]) -> Callable[..., list[Any]]:
         """The graph traced again with sizes in the place of symbols."""
@@ -148,7 +159,7 @@ class Specializing:
                 "a nested tensor was given, whose rows have sizes of their own: torch.nested.to_padded_tensor(x, 0) "
                 "makes an array of it"
             )
-        interpreter = torch.fx.Interpreter(self.graph_module)
+        interpreter = NumbersAsTensors(self.graph_module, self._numbers)
         inputs = [a.detach() if _is_tensor(a) else a for a in arguments]
         with torch.no_grad(), preserve_node_meta():
             trace = make_fx(lambda *values: interpreter.run(*values), tracing_mode="fake", _allow_non_fake_inputs=True)
