@@ -12,6 +12,7 @@ from torch_agreement import close  # noqa: E402
 
 from refxla.frontends import torch as frontend  # noqa: E402
 from refxla.frontends.torch.partition import compile_graph  # noqa: E402
+from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +124,11 @@ def test_a_view_that_a_number_places_is_one():
         close(view, x[n : n + 2])
         view.fill_(n)
         assert (x[n : n + 2] == n).all()
+
+
+def test_sizes_that_keep_changing_are_warned_of():
+    f = torch.compile(lambda x: x.sin().sum(0), backend="refxla", dynamic=True)
+    with pytest.warns(RecompilationWarning, match=r"test_torch_numbers.py:\d+ was .*from 6 to 7: each size") as seen:
+        for rows in (2, 3, 4, 5, 6, 7, 8, 9, 10):
+            f(torch.ones(rows, 3))
+    assert [w.filename for w in seen if w.category is RecompilationWarning] == [__file__]
