@@ -494,6 +494,23 @@ def test_writing_to_places_of_all_elements():
         compiled(lambda x: x.put(torch.tensor([12]), torch.ones(1)))(x)
 
 
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_reductions_by_places_of_rows(reduce, include_self):
+    places = torch.tensor([0, 2, 0])
+
+    def f(x, y, z):
+        rows = x.index_reduce(0, places, y, reduce, include_self=include_self)
+        return rows, z.index_reduce(-1, places, z[..., :3], reduce, include_self=include_self)
+
+    check(f, torch.randn(4, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True), torch.rand(2, 3, 4))
+
+
+def test_sums_of_products_of_matrices():
+    x, y, z = torch.randn(3, 5), torch.randn(2, 3, 4, requires_grad=True), torch.randn(2, 4, 5, requires_grad=True)
+    check(lambda x, y, z: (torch.addbmm(x, y, z), torch.addbmm(x * torch.nan, y, z, beta=0, alpha=3)), x, y, z)
+
+
 def test_hypotenuses_and_variances_of_complex_numbers():
     x, y = torch.randn(4, 5, requires_grad=True), torch.randn(5, requires_grad=True)
     check(torch.hypot, x, y)

@@ -190,12 +190,25 @@ def _masked_scatter_backward(gradient: Any, mask: Any, sizes: Sequence[int]) -> 
     return gradient.new_zeros(count + 1).scatter(0, place, gradient.flatten())[:count].view(sizes)
 
 
+def _index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """The reduction by places of a scatter, one place for all of a row."""
+    places = index.view([-1 if d == dim % x.dim() else 1 for d in range(x.dim())]).expand(source.shape)
+    return x.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+
+
+def _addbmm(x: Any, first: Any, second: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    total = torch.bmm(first, second).sum(0)
+    return alpha * total if beta == 0 else beta * x + alpha * total
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "binary_cross_entropy": _binary_cross_entropy,
     "_cdist_backward": _cdist_backward,
     "_pdist_backward": _pdist_backward,
     "_pdist_forward": _pdist,
     "_trilinear": _trilinear,
+    "addbmm": _addbmm,
+    "index_reduce": _index_reduce,
     "_weight_norm_interface_backward": _weight_norm_backward,
     "bucketize.Scalar": bucketize,
     "bucketize.Tensor": bucketize,
