@@ -152,7 +152,7 @@ def value_arguments(graph_module: Any) -> frozenset[int]:
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     sizes = _symbols_of_sizes(graph_module)
     candidates = {
-        n for n in placeholders if isinstance(n.meta.get("val"), torch.SymInt) and not _symbols(n.meta["val"]) & sizes
+        n for n in placeholders if _is_number(n) and _is_symbol(n.meta["val"]) and not _symbols(n.meta["val"]) & sizes
     }
     while candidates:
         refused = _refused(graph_module, candidates)
@@ -169,10 +169,15 @@ def _is_number(node: Any) -> bool:
     return node.target in _ARITHMETIC and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat))
 
 
+def _is_symbol(value: Any) -> bool:
+    """Whether a value is a symbol of Dynamo's, or computed from such; the size of a nested tensor's rows is none."""
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) and hasattr(value.node, "expr")
+
+
 def _symbols(*values: Any) -> set[Any]:
     found: set[Any] = set()
     for value in values:
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        if _is_symbol(value):
             found |= value.node.expr.free_symbols
     return found
 
