@@ -143,7 +143,8 @@ class Specializing:
         given = arguments
         if self._numbers:
             arguments = tuple(
-                torch.tensor(a, device="cpu") if n in self._numbers else a for n, a in enumerate(arguments)
+                torch.tensor(a, device="cpu") if n in self._numbers and type(a) is int else a
+                for n, a in enumerate(arguments)
             )
         key = tuple(_kind(a) for a in arguments)
         run = self._compiled_graphs.get(key)
