@@ -274,3 +274,11 @@ def test_remainders_by_powers_of_two_have_no_loop(name, divisor):
         == bits(np.where(np.isnan(want), types[name](0), want)).tolist()
     )
     np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want.astype(float)))
+
+
+def test_a_loop_that_cannot_be_vectorized_writes_nothing_to_the_terminal(capfd):
+    """PoCL's compiler counts its warnings there, whatever becomes of the log."""
+    loop = "#pragma clang loop vectorize_width(4)\nfor (int i = 0; i < 8; ++i) { x[0] = x[0] * x[0] + i; }"
+    text = f"__kernel void k(volatile __global float* x) {{\n{loop}\n}}\n"
+    cl.Program(queue().context, primitives(DEFAULT_CPU) + text).build(list(build_options(DEFAULT_CPU)))
+    assert not capfd.readouterr().err

@@ -470,6 +470,56 @@ def test_products_of_narrow_integers():
     check(torch._int_mm, x, y)
 
 
+@pytest.mark.parametrize("f", [torch.cummax, torch.cummin])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_extremes_so_far_and_where_they_stand(f, dim):
+    """The last of equal ones, and a NaN from there on."""
+    x = torch.randint(0, 5, (9, 40)).float()
+    check(lambda x: f(x, dim), x.requires_grad_())
+    check(lambda x: f(x, dim), torch.randint(-5, 5, (3, 7), dtype=torch.int8))
+    check(lambda x: f(x > 2, dim), x.detach())
+    check(lambda x: (*f(x, 1), *f(x.sum(), 0)), torch.randn(0, 3) if dim else torch.randn(3, 3).half())
+    special = torch.tensor([[1.0, -0.0, 0.0, torch.inf, -torch.inf, torch.nan, 3.0, torch.nan, 2.0]])
+    given = special if dim else special.T.contiguous()
+    for actual, expected in zip(compiled(lambda x: f(x, dim))(given), f(given, dim), strict=True):
+        torch.testing.assert_close(actual, expected, equal_nan=True)
+    assert not frontend.report()
+
+
+def test_writing_to_places_of_all_elements():
+    x, places = torch.randn(3, 4, requires_grad=True), torch.tensor([[0, -1], [5, 2]])
+    y = torch.randn(2, 2, requires_grad=True)
+    check(lambda x, y: (x.put(places, y), x.mT.put(places, y, accumulate=True)), x, y)
+    with pytest.raises(IndexError, match="put: "):
+        compiled(lambda x: x.put(torch.tensor([12]), torch.ones(1)))(x)
+
+
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_reductions_by_places_of_rows(reduce, include_self):
+    places = torch.tensor([0, 2, 0])
+
+    def f(x, y, z):
+        rows = x.index_reduce(0, places, y, reduce, include_self=include_self)
+        return rows, z.index_reduce(-1, places, z[..., :3], reduce, include_self=include_self)
+
+    check(f, torch.randn(4, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True), torch.rand(2, 3, 4))
+
+
+def test_sums_of_products_of_matrices():
+    x, y, z = torch.randn(3, 5), torch.randn(2, 3, 4, requires_grad=True), torch.randn(2, 4, 5, requires_grad=True)
+    check(lambda x, y, z: (torch.addbmm(x, y, z), torch.addbmm(x * torch.nan, y, z, beta=0, alpha=3)), x, y, z)
+
+
+def test_hypotenuses_and_variances_of_complex_numbers():
+    x, y = torch.randn(4, 5, requires_grad=True), torch.randn(5, requires_grad=True)
+    check(torch.hypot, x, y)
+    large = torch.tensor([3e30, torch.inf, torch.nan]), torch.tensor([4e30, torch.nan, 1.0])
+    torch.testing.assert_close(compiled(torch.hypot)(*large), torch.hypot(*large), equal_nan=True)
+    z = torch.randn(4, 5, dtype=torch.complex64, requires_grad=True)
+    check(lambda z: (z.var(0), z.std(1, correction=0, keepdim=True), *torch.var_mean(z)), z)
+
+
 def test_less_common_operations():
     def f(x, y):
         return (
@@ -485,7 +535,7 @@ def test_training_warns_of_nothing_and_eager_operations_warn_at_the_users_line(r
     compiled(torch.nn.Linear(3, 3))(torch.randn(2, 3)).sum().backward()
     assert not [w for w in recwarn if issubclass(w.category, UserWarning)]
     frontend.clear()
-    compiled(lambda x: x.cummax(0).values)(torch.ones(3))
+    compiled(lambda x: x.mode(0).values)(torch.ones(3))
     (warning,) = [w for w in recwarn if issubclass(w.category, frontend.EagerWarning)]
     assert warning.filename == __file__
 
@@ -536,7 +586,7 @@ def test_results_are_views_of_one_another_as_in_eager(f):
         lambda x: ((y := x * 2)[:, 1:3], y.sum(), y[:, 0]),
         lambda x: (torch.diagonal(x * 3), (x + 1).as_strided((2, 2), (1, 3))),
         lambda x: torch.fft.irfft(torch.fft.rfft(x, 8), 8)[..., :4],
-        lambda x: (x.cummax(0).values[:, 1:3],),
+        lambda x: (torch.stack([x, x]).mode(0).values[:, 1:3],),
     ],
 )
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -1058,12 +1108,12 @@ def test_attention_on_both_sides_of_what_runs_in_eager():
 
 def test_gradients_through_what_runs_in_eager():
     def f(x):
-        a, i = torch.cummax(x * 3, 0)
-        return (a.tanh(), x * i)
+        a, i = torch.mode(x * 3, 1)
+        return (a.tanh(), x[:, 0] * i)
 
     with pytest.warns(frontend.EagerWarning):
-        x = torch.randn(6, requires_grad=True)
-        check(f, x, eager={"aten.cummax.default"})
+        x = torch.randn(6, 3, requires_grad=True)
+        check(f, x, eager={"aten.mode.default"})
 
 
 def test_control_flow_operations_run_in_eager():

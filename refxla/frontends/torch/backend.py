@@ -25,9 +25,14 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...compiler.options import Options
+from ..traced import WARN_COMPILATIONS, RecompilationWarning
 from .decompositions import decompositions
+from .graph import source_of
+from .numbers import NumbersAsTensors, returned_numbers, value_arguments
 from .partition import INFERENCE, compile_graph
+from .report import warn_at
 from .selections import index_by_tensors
+from .tensors import plain
 
 
 def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
@@ -92,7 +97,7 @@ def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     """With the calling convention of AOTAutograd: one list, which is emptied, so that nothing is kept alive by it."""
 
     def call(arguments: list[Any]) -> list[Any]:
-        values = tuple(arguments)
+        values = tuple(map(plain, arguments))
         arguments.clear()
         return run(*values)
 
@@ -123,22 +128,52 @@ def _is_symbolic(value: Any) -> bool:
 
 
 class Specializing:
-    """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each."""
+    """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each.
+
+    Numbers that decide no size are arguments of the program: it is the same for all."""
 
     def __init__(self, graph_module: Any, name: str, options: Options, shown: range) -> None:
         self.graph_module, self.name, self.options, self.shown = graph_module, name, options, shown
+        self._numbers = value_arguments(graph_module)
+        self._returned = returned_numbers(graph_module, self._numbers)
         self._compiled_graphs: dict[Any, Callable[..., list[Any]]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> list[Any]:
+        given = arguments
+        if self._numbers:
+            arguments = tuple(
+                torch.tensor(a, device="cpu") if n in self._numbers and type(a) is int else a
+                for n, a in enumerate(arguments)
+            )
         key = tuple(_kind(a) for a in arguments)
         run = self._compiled_graphs.get(key)
         if run is None:
             with self._lock:
                 run = self._compiled_graphs.get(key)
                 if run is None:
-                    run = self._compiled_graphs[key] = self._traced(arguments)
-        return run(*arguments)
+                    run = self._traced(arguments)
+                    self._warn_of_many(key)
+                    self._compiled_graphs[key] = run
+        results = run(*arguments)
+        for number, value_of in self._returned.items():
+            results[number] = value_of(given)
+        return results
+
+    def _warn_of_many(self, key: tuple[Any, ...]) -> None:
+        """Warn, once, when sizes that change have led to several compilations; the backward graph's are the same."""
+        if len(self._compiled_graphs) != WARN_COMPILATIONS or self.name == "backward":
+            return
+        last = list(self._compiled_graphs)[-1]
+        was, now = next((_described(x), _described(y)) for x, y in zip(last, key, strict=True) if x != y)
+        source = next(filter(None, map(source_of, self.graph_module.graph.nodes)), "")
+        at = f" at {source}" if source else ""
+        warn_at(
+            source,
+            f"the graph{at} was compiled {WARN_COMPILATIONS} times anew because an argument changed, the last time "
+            f"from {was} to {now}: each size is a program of its own; pad tensors to a few sizes",
+            RecompilationWarning,
+        )
 
     def _traced(self, arguments: tuple[Any, ...]) -> Callable[..., list[Any]]:
         """The graph traced again with sizes in the place of symbols."""
@@ -147,7 +182,7 @@ class Specializing:
                 "a nested tensor was given, whose rows have sizes of their own: torch.nested.to_padded_tensor(x, 0) "
                 "makes an array of it"
             )
-        interpreter = torch.fx.Interpreter(self.graph_module)
+        interpreter = NumbersAsTensors(self.graph_module, self._numbers)
         inputs = [a.detach() if _is_tensor(a) else a for a in arguments]
         with torch.no_grad(), preserve_node_meta():
             trace = make_fx(lambda *values: interpreter.run(*values), tracing_mode="fake", _allow_non_fake_inputs=True)
@@ -157,6 +192,11 @@ class Specializing:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
+
+
+def _described(kind: tuple[Any, ...]) -> str:
+    """What of an argument decides about the program, for a message."""
+    return f"{str(kind[0]).removeprefix('torch.')}{list(kind[1])}" if len(kind) > 2 else str(kind[1])
 
 
 def _kind(value: Any) -> Any:

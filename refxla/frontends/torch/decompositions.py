@@ -13,6 +13,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 from .embedding_bags import embedding_bag, embedding_bag_backward, embedding_renorm, sample_weights_backward
 from .lowering import LOWERINGS, overload_of
 from .order_statistics import bucketize, histc, kthvalue, median, median_of_all, searchsorted
+from .quantization import QUANTIZATION
 from .roi_align import roi_align, roi_align_backward
 from .sampling import deform_conv2d, deform_conv2d_backward, grid_sampler, grid_sampler_backward
 from .segments import segment_reduce, segment_reduce_backward
@@ -189,12 +190,25 @@ def _masked_scatter_backward(gradient: Any, mask: Any, sizes: Sequence[int]) -> 
     return gradient.new_zeros(count + 1).scatter(0, place, gradient.flatten())[:count].view(sizes)
 
 
+def _index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """The reduction by places of a scatter, one place for all of a row."""
+    places = index.view([-1 if d == dim % x.dim() else 1 for d in range(x.dim())]).expand(source.shape)
+    return x.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+
+
+def _addbmm(x: Any, first: Any, second: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    total = torch.bmm(first, second).sum(0)
+    return alpha * total if beta == 0 else beta * x + alpha * total
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "binary_cross_entropy": _binary_cross_entropy,
     "_cdist_backward": _cdist_backward,
     "_pdist_backward": _pdist_backward,
     "_pdist_forward": _pdist,
     "_trilinear": _trilinear,
+    "addbmm": _addbmm,
+    "index_reduce": _index_reduce,
     "_weight_norm_interface_backward": _weight_norm_backward,
     "bucketize.Scalar": bucketize,
     "bucketize.Tensor": bucketize,
@@ -230,6 +244,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "torchvision::deform_conv2d": deform_conv2d,
     "torchvision::roi_align": roi_align,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
+    **QUANTIZATION,
 }
 
 

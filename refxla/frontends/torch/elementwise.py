@@ -243,6 +243,12 @@ def fma(b: Lowering, x: Operand, y: Operand, z: Operand) -> I:
     return _in_wide(b, lambda b, x, y, z: b.add(b.multiply(x, y), z), x, y, z)
 
 
+@lowers("hypot", "prims::hypot")
+def hypot(b: Lowering, x: I, y: I) -> I:
+    """The absolute value of a complex number, which squares nothing that overflows."""
+    return _in_wide(b, lambda b, x, y: b.make("abs", b.make("complex", x, y)), x, y)
+
+
 @lowers("atan2")
 def atan2(b: Lowering, x: I, y: Operand) -> I:
     return _in_wide(b, _hlo("atan2"), x, y)

@@ -166,6 +166,14 @@ def index_fill(b: Lowering, x: I, dim: int, index: I, value: Operand) -> I:
     return _put_along(b, x, dim, index, filled, None, "index_fill", wraps=True)
 
 
+@lowers("put")
+def put(b: Lowering, x: I, index: I, source: I, accumulate: bool = False) -> I:
+    """Writes to places in the row of all elements."""
+    row, opcode = b.view(x, (x.shape.size,)), "add" if accumulate else None
+    written = _put_along(b, row, 0, index, b.view(source, (source.shape.size,)), opcode, "put", wraps=True)
+    return b.view(written, x.shape.dimensions)
+
+
 def _scattered(b: Lowering, x: I, d: int, index: I, updates: I, opcode: str | None) -> I:
     """x with updates at places along a dimension; those in the other dimensions are the updates' own."""
     dims = index.shape.dimensions

@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
-from refxla_spec.types import PRED, S64, ElementType, Shape
+from refxla_spec.types import PRED, S32, S64, ElementType, Shape
 
 from ...ir.builder import Build
 from .elementwise import is_nan
-from .lowering import I, Lowering, NotLowered, axis, highest, lowers, lowest, reducer, wide
+from .lowering import I, Lowering, axis, highest, lowers, lowest, real_of, reducer, wide
 
 Dims = Sequence[int] | int | None
 
@@ -89,14 +89,16 @@ def _variance(b: Lowering, x: I, dims: Dims, correction: float | None, keepdim: 
     """(variance, mean), both in the type in which they are computed: squares of distances from the mean."""
     along = axes(x, dims)
     kind = wide(x.shape.element_type)
-    if kind.is_complex:
-        raise NotLowered("of complex numbers")
     x = b.cast(x, kind)
     n = prod(x.shape.dimensions[d] for d in along)
     middle = b.divide(total(b, x, along, kind), n)
     rest = tuple(d for d in range(x.shape.rank) if d not in along)
     distance = b.subtract(x, b.spread(middle, x.shape, rest))
-    squares = total(b, b.multiply(distance, distance), along, kind)
+    if kind.is_complex:
+        parts, kind = (b.real(distance), b.imag(distance)), real_of(kind)
+        squares = total(b, b.add(*(b.multiply(p, p) for p in parts)), along, kind)
+    else:
+        squares = total(b, b.multiply(distance, distance), along, kind)
     freedom = max(0, n - (1 if correction is None else correction))
     value = b.divide(squares, b.full(freedom, squares.shape))
     return with_reduced_dimensions(b, value, x, along, keepdim), with_reduced_dimensions(b, middle, x, along, keepdim)
@@ -176,28 +178,49 @@ _extreme_and_place("min.dim", False)
 # -- cumulative
 
 
+def running(b: Lowering, x: I, d: int, opcode: str, start: Any) -> I:
+    """Of each element the sum, say, of those up to it along a dimension."""
+    n = x.shape.dimensions[d]
+    window = tuple(WindowDimension(n, padding_low=n - 1) if k == d else WindowDimension(1) for k in range(x.shape.rank))
+    kind = x.shape.element_type
+    return b.make("reduce-window", x, b.scalar(start, kind), window=window, to_apply=reducer(opcode, kind))
+
+
 def _cumulative(name: str, opcode: str, start: int) -> None:
     def apply(b: Lowering, x: I, dim: int, *, dtype: Any = None) -> I:
         own = b.result.element_type
         x = b.cast(x, wide(own))
-        if not x.shape.rank:
+        if not x.shape.rank or not x.shape.size:
             return b.cast(x, own)
-        d = axis(dim, x.shape.rank)
-        n = x.shape.dimensions[d]
-        if not x.shape.size:
-            return b.cast(x, own)
-        window = tuple(
-            WindowDimension(n, padding_low=n - 1) if k == d else WindowDimension(1) for k in range(x.shape.rank)
-        )
-        computation = reducer(opcode, x.shape.element_type)
-        result = b.make("reduce-window", x, b.scalar(start, x.shape.element_type), window=window, to_apply=computation)
-        return b.cast(result, own)
+        return b.cast(running(b, x, axis(dim, x.shape.rank), opcode, start), own)
 
     lowers(name)(apply)
 
 
 _cumulative("cumsum", "add", 0)
 _cumulative("cumprod", "multiply", 1)
+
+
+def _cumulative_extreme(name: str, opcode: str, start: Callable[[ElementType], Any]) -> None:
+    def apply(b: Lowering, x: I, dim: int) -> list[I]:
+        """The extreme so far, and the last place where it stands; a NaN is the extreme from there on."""
+        own = x.shape.element_type
+        if not x.shape.rank or not x.shape.size:
+            return [x, b.full(0, b.result[1])]
+        d = axis(dim, x.shape.rank)
+        values = running(b, x, d, opcode, start(own))
+        is_new = b.compare(x, values, direction="EQ")
+        if own.is_float:
+            is_new = b.or_(is_new, is_nan(b, x))
+        kind = S32 if x.shape.dimensions[d] < 2**31 else S64  # half of the bytes to go through
+        places = b.select(is_new, b.iota(kind, x.shape.dimensions, d), 0)
+        return [values, b.convert(running(b, places, d, "maximum", 0), S64)]
+
+    lowers(name)(apply)
+
+
+_cumulative_extreme("cummax", "maximum", lowest)
+_cumulative_extreme("cummin", "minimum", highest)
 
 
 # -- sorting

@@ -59,12 +59,17 @@ def enter(operation: str, reason: str, source: str, expected: bool = False) -> E
     if first and not expected:
         at = f" ({source})" if source else ""
         message = f"{operation} runs in PyTorch, not compiled: {reason}{at}; refxla.frontends.torch.report() lists all"
-        file, _, line = source.rpartition(":")
-        if file and line.isdigit():  # the user's line; this one is deep in a compiler
-            warnings.warn_explicit(message, EagerWarning, file, int(line))
-        else:
-            warnings.warn(message, EagerWarning, stacklevel=2)
+        warn_at(source, message, EagerWarning)
     return entry
+
+
+def warn_at(source: str, message: str, category: type[Warning]) -> None:
+    """Warn at a line of the user's, file:line, if it is known: the caller is deep in a compiler."""
+    file, _, line = source.rpartition(":")
+    if file and line.isdigit():
+        warnings.warn_explicit(message, category, file, int(line))
+    else:
+        warnings.warn(message, category, stacklevel=3)
 
 
 def note_graph() -> None:

@@ -23,6 +23,7 @@ _NAMES = {
 }  # fmt: skip
 TYPES: dict[Any, ElementType] = {getattr(torch, t): ELEMENT_TYPES[h] for t, h in _NAMES.items() if hasattr(torch, t)}
 _BY_NUMPY = {t.dtype: (torch_type, t.bytes) for torch_type, t in TYPES.items()}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _REINTERPRETED = {  # types that NumPy does not have, by the integers that hold their bits
     t: torch.int16 if t.itemsize == 2 else torch.uint8
     for t, h in TYPES.items()
@@ -60,7 +61,7 @@ def memory_order(tensor: Any) -> tuple[int, ...] | None:
 
 def to_array(tensor: Any, order: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
     """The array in a tensor's memory, its dimensions in the order given (None: as they are); a copy where the tensor is
-    not dense in this order. Raises InputError for a tensor on another device."""
+    not dense in this order. Raises InputError for a tensor on another device, and for a fake one."""
     if tensor._is_zerotensor():  # which has no memory
         tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
@@ -76,8 +77,22 @@ def to_array(tensor: Any, order: tuple[int, ...] | None) -> np.ndarray[Any, Any]
             return array
         array = tensor.view(integers).numpy()
         return array.view(TYPES[tensor.dtype].dtype)
-    except TypeError:
-        raise InputError(f"a tensor on {tensor.device} was given: move it to the CPU with tensor.cpu()") from None
+    except (TypeError, RuntimeError):
+        if tensor.device.type != "cpu":
+            raise InputError(f"a tensor on {tensor.device} was given: move it to the CPU with tensor.cpu()") from None
+        name = type(tensor).__name__
+        raise InputError(f"a {name} was given, whose elements NumPy cannot read: give a torch.Tensor") from None
+
+
+def plain(value: Any) -> Any:
+    """A tensor of a subclass as one of torch.Tensor's own, in the same memory; all else as it is.
+
+    A subclass may override what its operations do, and PyTorch refuses it in functions that run under a mode of its
+    own. This way no operation is called.
+    """
+    if type(value) in _PLAIN or not isinstance(value, torch.Tensor):
+        return value
+    return torch.Tensor._make_subclass(torch.Tensor, value)
 
 
 def to_tensor(array: np.ndarray[Any, Any], order: tuple[int, ...] | None) -> Any:

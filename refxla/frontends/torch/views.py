@@ -284,7 +284,7 @@ def _filled(value: int) -> Any:
     return lambda b, *_, **__: b.full(value, b.result)
 
 
-lowers("zeros", "zeros_like", "new_zeros", "_efficientzerotensor")(_filled(0))
+lowers("zeros", "zeros_like", "new_zeros", "_efficientzerotensor", "_new_zeros_with_same_feature_meta")(_filled(0))
 lowers("ones", "ones_like", "new_ones")(_filled(1))
 # What PyTorch leaves as it was is 0 here.
 lowers("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")(
