@@ -39,7 +39,7 @@ from ..ir import merged_body as m
 from ..ir.plan import Argument, Kernel
 from . import prelude
 from .merged_kernel_emitter import AliasingTypes, body_text
-from .primitives import build_options, primitives
+from .primitives import build_options, primitives, wide_attribute, with_target_features
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
 _WIDTHS = (8, 32, 1 << 30)
@@ -321,12 +321,16 @@ class Builder:
         def source() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        head = primitives(self.target) + prelude.functions(source(), inlining=functions.cpu) + "\n"
-        digest = hashlib.sha256("\n".join([*build_options(self.target), head + source()]).encode()).hexdigest()
+        helper_text = prelude.functions(source(), inlining=functions.cpu)
+
+        def complete() -> str:
+            return primitives(self.target) + with_target_features(f"{helper_text}\n{source()}", self.target)
+
+        digest = hashlib.sha256("\n".join([*build_options(self.target), complete()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
         program_part = ProgramPart(
-            head + source(),
+            complete(),
             tuple(d.name for d in dispatchers),
             max((d.items for d in dispatchers), default=1),
             tuple(exports.values()),
@@ -389,7 +393,7 @@ class _Functions:
     def __init__(self, target: Target) -> None:
         self.cpu = target.kind == "cpu" and target.clang
         wide = target.features and self.cpu
-        self.wide = f' __attribute__((target("{target.features}")))' if wide else ""
+        self.wide = f" {wide_attribute(target)}" if wide else ""
         self.names: dict[tuple[str, str, int], str] = {}
         self.attributes: dict[str, str] = {}
         self.texts: dict[str, str] = {}

@@ -33,6 +33,18 @@ GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint)
 _ARRIVE = "#define RX_ARRIVE(p) {}"
 
 
+# clang writes shuffles of bytes with the instructions of SSE4A, where the processor (one of AMD's) has them. They alone
+# have no form of AVX, and after one that has, each waits for some fifty nanoseconds.
+_WITHOUT_SSE4A = """#if defined(__SSE4A__)
+#pragma clang attribute push(__attribute__((target("no-sse4a"))), apply_to = function)
+#endif
+{}
+#if defined(__SSE4A__)
+#pragma clang attribute pop
+#endif
+"""
+
+
 def build_options(target: Target) -> tuple[str, ...]:
     """Options every program needs for its results to be those the specification promises."""
     # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
@@ -48,6 +60,16 @@ def primitives(target: Target) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_target_features(text: str, target: Target) -> str:
+    """The functions of a program, compiled for what is worth using of the processor."""
+    return _WITHOUT_SSE4A.format(text) if target.clang and target.kind == "cpu" else text
+
+
+def wide_attribute(target: Target) -> str:
+    """The attribute of a function that is compiled for the widest vectors; it takes the place of that of all others."""
+    return f'__attribute__((target("{target.features},no-sse4a")))'
+
+
 def _of_target(target: Target) -> Iterator[str]:
     """What the prelude asks of a target."""
     if target.clang:  # a loop that asks for vectors and gets none would be a line on the user's terminal
@@ -55,7 +77,7 @@ def _of_target(target: Target) -> Iterator[str]:
     if target.bare:
         yield GET_GLOBAL_ID
     if target.features:
-        yield f'#define RX_WIDE __attribute__((target("{target.features}")))'
+        yield f"#define RX_WIDE {wide_attribute(target)}"
     if target.has_vnni:
         yield "#define RX_VNNI"
     if target.slow_subnormals:

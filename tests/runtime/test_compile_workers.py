@@ -280,7 +280,7 @@ def fault(monkeypatch, tmp_path, device):
 def test_a_fault_of_the_compiler_ends_a_helper_and_not_this_process(maker, device, fault):
     if not device.target.features:
         pytest.skip("the device has no instructions that are asked for")
-    fault('target("')
+    fault('target("avx512')
     assert right(*four_steps(maker, device, 21), device, 21)
     count = len(fault.faults)
     assert count >= 1

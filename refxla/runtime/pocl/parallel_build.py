@@ -29,7 +29,7 @@ from . import built_parts, builtins_library, platform
 from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 
 MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
-_TARGET = re.compile(r'__attribute__\(\(target\("[^"]*"\)\)\)')  # of functions: what no other processor may have
+_TARGET = re.compile(r'(?<!push\()__attribute__\(\(target\("[^"]*"\)\)\)')  # of functions: what others may not have
 _MAX_PROCESSES = 4  # processes at a time: few programs have more parts
 _LOOK_S = 0.05  # between two looks at what a helper does
 _PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
