@@ -6,6 +6,10 @@
 Each element is the same sum in the same order, with the factors of each product exchanged, so the bits are the same.
 (A complex product is composed of real ones in an order that would change.) Gradients of weights are transposes of the
 first kind, and then need no kernel of their own; attention has one of the second kind, which then moves whole rows.
+
+    dot(transpose(x), y) -> dot(x, y) with other dimension numbers
+
+is done by `transpose_sinking.py`, before it is decided which dots are products: `with_operands`.
 """
 
 from __future__ import annotations
@@ -38,6 +42,25 @@ def _rewrite_all(computation: Computation) -> int:
     if replaced:
         settle(computation, replaced)
     return len(replaced)
+
+
+def with_operands(dot: Instruction) -> Instruction | None:
+    """A dot with the transposes of its operands folded into its dimension numbers, where free dimensions keep their
+    order; None if there are none, or for another operation."""
+    if dot.opcode != "dot":
+        return None
+    attributes, operands = dict(dot.attributes), list(dot.operands)
+    for n, side in enumerate(("lhs", "rhs") if len(operands) == 2 else ()):
+        x = operands[n]
+        roles = [name for name in (f"{side}_batch_dims", f"{side}_contracting_dims") if name in attributes]
+        taken = {d for name in roles for d in attributes[name]}
+        free = [d for place, d in enumerate(x.dimensions) if place not in taken] if x.opcode == "transpose" else []
+        if x.opcode == "transpose" and free == sorted(free):
+            operands[n] = x.operands[0]
+            attributes |= {name: tuple(x.dimensions[d] for d in attributes[name]) for name in roles}
+    if operands == dot.operands:
+        return None
+    return Instruction(dot.name, dot.opcode, dot.shape, operands, attributes, dot.metadata)
 
 
 def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:

@@ -3,12 +3,13 @@ for nothing.
 
     f(transpose(x), transpose(y), broadcast(z)) -> transpose(f(x, y, broadcast(z)))
     reduce(transpose(x), 0, add) -> transpose(reduce(x, 0, add)) over the same elements
+    dot(transpose(x), y) -> dot(x, y) with other dimension numbers
     transpose(transpose(x)) -> x, or one transpose
 
 A program that keeps samples in columns (the mean of x.T along its rows, a vmap over another axis than the first, a
 layer norm over channels that do not come last) would otherwise read across memory in each kernel, or write across it. A
-dot takes a transpose as other dimension numbers, and a transpose of a small result is cheap. Where one is left at the
-end, the loop that wrote elements in the order of the result now reads them in that of the operand: as fast.
+transpose of a small result is cheap. Where one is left at the end, the loop that wrote elements in the order of the
+result now reads them in that of the operand: as fast.
 
 XLA gets the same by its assignment of layouts, in which a transpose is a bitcast. Arrays of this compiler are all in
 row-major order.
@@ -29,6 +30,7 @@ from .._core.shapes import make
 from ..analysis.index_maps import is_elementwise
 from ..ir.builder import Build
 from ..ir.op_table import ROWS
+from . import transpose_folding
 from .algebraic_simplifier import without_ones
 from .dce import settle
 from .init_value_isolation import is_plain
@@ -53,7 +55,6 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        replacement = None
         if i.opcode == "transpose":
             replacement = _composed(i)
         elif (row := ROWS.get(i.opcode)) is not None and row.kind == "reduction":
@@ -62,6 +63,8 @@ def _rewrite_all(computation: Computation) -> int:
             replacement = _reshaped(i)
         elif i.operands and (is_elementwise(i) or i.opcode in _ALONG):
             replacement = _same_order(i)
+        else:
+            replacement = transpose_folding.with_operands(i)
         if replacement is not None:
             replaced[i] = replacement
     if replaced:

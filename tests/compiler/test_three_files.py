@@ -29,7 +29,7 @@ CODE = {"refxla/codegen/scalar.py", "refxla/codegen/prelude/coefficients.py"}
 # Not those about which the algebra of the passes knows something, nor words that mean other things too.
 OTHERS = "negate not sign ceil floor sqrt log".split()
 OPCODES = [r.opcode for r in ROWS.values() if r.shape in ("unary", "test") and r.opcode not in OTHERS]
-OPCODES += ["atan2", "mulhi", "shift-right-arithmetic", "remainder"]
+OPCODES += ["atan2", "mulhi", "shift-right-arithmetic"]
 
 
 @cache

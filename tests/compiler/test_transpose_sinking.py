@@ -66,6 +66,17 @@ CASES = {
         "ROOT r = f32[4,2] reduce(c, zero), dimensions={0,1,4}, to_apply=add_",
         [],
     ),
+    "both sides of a dot": (
+        CUBE + "y = f32[5,6,3] parameter(1)  u = f32[6,3,5] transpose(y), dimensions={1,2,0}  "
+        "ROOT d = f32[6,4,3] dot(t, u), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={2}",
+        [],
+    ),
+    "a side of a dot whose free dimensions change places": (
+        CUBE + "y = f32[5] parameter(1)  "
+        "ROOT d = f32[6,4] dot(t, y), lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+        [(6, 4, 5)],
+    ),
     "dimensions of one": (
         "x = f32[40,1] parameter(0)  t = f32[1,40] transpose(x), dimensions={1,0}  ROOT r = f32[1,40] negate(t)",
         [],

@@ -28,7 +28,7 @@ def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: 
     met_there = zip(x.sizes, i.window, source.sizes, strict=True)
     counts = tuple(least(b, placings(b, s, w), t) for s, w, t in met_there)
     if not is_plain(i.scatter) and any(s is not None for s in counts):
-        raise unsupported(i, "with a scatter of which no neutral element is known")
+        raise unsupported(i, "whose second computation has no neutral element that is known")
     added = masked(b, Sized(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
     select, operand = i.select, x.array
     if sliding and x.array.shape.element_type.is_float:
