@@ -229,3 +229,14 @@ def test_a_tile_of_one_row_has_sums_that_do_not_wait_for_each_other(n, vectors):
 @pytest.mark.parametrize("registers", blocking.TILES)
 def test_sums_and_operands_of_tiles_fit_into_registers(registers):
     assert all(r * v + (v if r > 1 else 0) + 1 <= registers for r, v in blocking.TILES[registers])
+
+
+@pytest.mark.parametrize("contracting", [0, 1])
+def test_a_vector_is_the_left_side_of_a_product(contracting, monkeypatch):
+    """As the right side, it would be one column of each panel."""
+    sizes = "70,90" if contracting else "90,70"
+    text = f"""HloModule m
+    ENTRY main {{ a = f32[{sizes}] parameter(0)  b = f32[90] parameter(1)
+      ROOT d = f32[70] dot(a, b), lhs_contracting_dims={{{contracting}}}, rhs_contracting_dims={{0}} }}"""
+    code = agrees(text)
+    assert "panels[" not in code and "strips" not in code

@@ -56,8 +56,9 @@ def _real_kernels(fusion: Fusion, target: Target, numbers: DotDimensions, name: 
     words = words_of(fusion, target, name)
     if words is not None:
         return kernels(product_of_words(fusion, target, numbers, words))
-    if gemv is None:
-        return kernels(_product(fusion, target, numbers, name))
+    if gemv is None:  # the columns of the right side fill vectors: of a vector they are one
+        dimensions = SwappedDimensions(numbers) if numbers.n == 1 < numbers.m else numbers
+        return kernels(_product(fusion, target, dimensions, name))
     if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are made before the loop are read faster
         swapped = gemv.matrix_operand is not hero_of(fusion).operands[1]
         return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
