@@ -70,6 +70,7 @@ cdef double CALL = 5  # nanoseconds, beside operations that are counted as if th
 
 # Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
 cdef long long LANES = 8  # as many times as long takes an operation then
+cdef long long FEW_COLUMNS = 32  # lanes of the vectors that functions are computed of at once
 cdef long long SHORT_ROW = 128  # elements of a row, up to which functions that are computed in pieces go one by one
 cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
 
@@ -310,7 +311,7 @@ cdef class Scheduler:
             # (Functions are not computed in vectors there.)
             if self.g.relation[e] == R_PACKED and not self.g.light[p] or u in group.packed and self.g.flops[p] >= COSTLY:
                 return U_NOT_LIGHT
-        if self.g.in_pieces[p] and group.kind == K_REDUCTION and self.is_in_short_rows(p, group.heroes[0]):
+        if group.kind == K_REDUCTION and self.is_function_of_few(p, group.heroes[0]):
             return U_SHORT_ROWS
         if group.kind == K_REDUCTION and self.g.cases[p] >= MOST_CASES and self.is_of_pieces(p):
             return U_CASES
@@ -322,9 +323,35 @@ cdef class Scheduler:
         cdef int count = g.first[p + 1] - g.first[p]
         return g.instructions[p][0].opcode == "concatenate" and g.cases[p] > count and g.elements[p] >= MANY_ELEMENTS
 
-    cdef bint is_in_short_rows(self, int p, int hero):
-        """Whether a reduction takes p for each element of rows that are no loop of many."""
-        return self.g.is_row[hero] and self.g.row_length[hero] < SHORT_ROW and self.g.elements[p] > self.g.elements[hero]
+    cdef bint is_function_of_few(self, int p, int hero):
+        """Whether a reduction computes p, a function, of each element of rows that are no loop of many, or of columns
+        too few to fill vectors."""
+        cdef Graph g = self.g
+        if g.elements[p] <= g.elements[hero]:
+            return False
+        if g.is_row[hero]:
+            return g.in_pieces[p] and g.row_length[hero] < SHORT_ROW
+        few = g.columns[hero] < FEW_COLUMNS and g.elements[p] >= MANY_ELEMENTS
+        return few and g.pieces and g.flops[p] >= COSTLY and not self.follows_reduction(p)
+
+    cdef bint follows_reduction(self, int p):
+        """Whether p is made of a reduction's result, element by element: it is computed in passes over the same columns
+        anyway. (Of what is made in many steps it is not known.)"""
+        cdef Graph g = self.g
+        cdef list waiting = [p]
+        cdef set visited = {p}
+        cdef int n, e
+        while waiting:
+            n = waiting.pop()
+            if g.group[n] == N_HERO:
+                if g.kind[n] == K_REDUCTION:
+                    return True
+                continue
+            for e in range(g.first[n], g.first[n + 1]):
+                if g.operand[e] not in visited and len(visited) < LONGEST_CHAIN:
+                    visited.add(g.operand[e])
+                    waiting.append(g.operand[e])
+        return False
 
     cdef bint is_carried(self, int p, int u):
         """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is the state."""

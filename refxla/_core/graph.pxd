@@ -61,6 +61,7 @@ cdef class Graph:
     cdef public long long[::1] statements  # of its code where all that it is computed from is fused, or MOST_STATEMENTS
     cdef public long long[::1] window      # elements combined for one element of the result
     cdef public long long[::1] row_length
+    cdef public long long[::1] columns     # of a reduce: elements side by side that go into different results
     cdef public double[::1] flops   # per element
     # edges: those of node n are first[n] .. first[n + 1]; users likewise by first_user
     cdef public int[::1] first, operand, relation

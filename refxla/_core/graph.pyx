@@ -107,6 +107,7 @@ cdef class Graph:
         self.cases = np.zeros(n, np.int64)
         self.window = np.ones(n, np.int64)
         self.row_length = np.zeros(n, np.int64)
+        self.columns = np.zeros(n, np.int64)
         self.is_row = np.zeros(n, np.int32)
         self.is_column = np.zeros(n, np.int32)
         self.flops = np.zeros(n, np.float64)
@@ -211,6 +212,7 @@ cdef class Graph:
             self.signature[k] = self._intern(self.signatures, (full.dimensions, result_dimensions))
             self.window[k] = max(1, full.size) // max(1, self.elements[k])
             self.row_length[k] = self.window[k]
+            self.columns[k] = prod(full.dimensions[max(i.dimensions, default=-1) + 1 :])
             self.is_row[k] = result_dimensions == tuple(range(len(result_dimensions)))
             self.is_column[k] = columns_fit(full.dimensions, result_dimensions, full.element_type.bytes, self.caches)
         elif i.opcode == "reduce-window":

@@ -507,6 +507,25 @@ def test_functions_in_pieces_are_computed_before_short_rows(opcode, rows, column
 
 
 @pytest.mark.parametrize(
+    ("function", "rows", "columns", "fused"),
+    [
+        ("sine(x)", 5000, 12, False),
+        ("exponential(x)", 5000, 12, False),
+        ("sqrt(x)", 5000, 12, True),
+        ("exponential(x)", 5000, 40, True),
+        ("exponential(x)", 50, 12, True),
+    ],
+)
+def test_functions_are_computed_before_few_columns(function, rows, columns, fused):
+    """Twelve columns fill no vectors, in which all elements together are computed."""
+    plan = planned(
+        f"x = f32[{rows},{columns}] parameter(0)\nf = f32[{rows},{columns}] {function}\nz = f32[] constant(0)\n"
+        f"ROOT s = f32[{columns}] reduce(f, z), dimensions={{0}}, to_apply=add"
+    )
+    assert kinds(plan) == (["reduction"] if fused else ["loop", "reduction"])
+
+
+@pytest.mark.parametrize(
     ("opcode", "rows", "fused"), [("sine", 300, False), ("sine", 8, True), ("exponential", 300, True)]
 )
 def test_functions_in_pieces_are_computed_after_a_product(opcode, rows, fused):
