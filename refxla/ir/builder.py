@@ -67,6 +67,10 @@ class Build:
     def reshape(self, x: Instruction, dimensions: tuple[int, ...]) -> Instruction:
         return self.make("reshape", x, shape=x.shape.with_dimensions(dimensions))
 
+    def transposed(self, x: Instruction, order: tuple[int, ...]) -> Instruction:
+        """x with its dimensions in another order; x itself where it is the same."""
+        return x if order == tuple(range(x.shape.rank)) else self.make("transpose", x, dimensions=order)
+
     def slice(self, x: Instruction, start: tuple[int, ...], limit: tuple[int, ...]) -> Instruction:
         return self.make("slice", x, slice=tuple(SliceDimension(s, e, 1) for s, e in zip(start, limit, strict=True)))
 

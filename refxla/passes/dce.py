@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from refxla_spec.custom_calls import TARGETS
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
@@ -31,6 +33,20 @@ def called_first(entry: Computation) -> list[Computation]:
             calling = (i for i in reversed(computation.instructions) if i.attributes)
             stack.extend((c, False) for i in calling for c in reversed(i.called))
     return order
+
+
+def rewrite(computation: Computation, rule: Callable[[Instruction], Instruction | None]) -> int:
+    """Put what a rule gives of an instruction in its place, operands first: the rule sees those that were rewritten. It
+    gives None to leave an instruction. Returns how many were replaced."""
+    replaced: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        replacement = rule(i)
+        if replacement is not None:
+            replaced[i] = replacement
+    if replaced:
+        settle(computation, replaced)
+    return len(replaced)
 
 
 def settle(computation: Computation, replaced: dict[Instruction, Instruction]) -> None:

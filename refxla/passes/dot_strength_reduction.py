@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from math import prod
 
-from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.module import Instruction, Module
 from refxla_spec.types import F32, ElementType, Shape
 
 from ..ir.builder import Build
-from .dce import settle
+from .dce import rewrite
 
 FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
 LONG_ROWS = 1024  # elements of a row then, at least
@@ -35,20 +35,14 @@ SHORTER_ROWS = 64  # whose rows have at least so many elements
 
 def run(module: Module) -> int:
     """Rewrite all such dots; returns their number."""
-    return sum(_rewrite_all(c) for c in module.computations)
+    return sum(rewrite(c, _rewritten) for c in module.computations)
 
 
-def _rewrite_all(computation: Computation) -> int:
-    replaced: dict[Instruction, Instruction] = {}
-    for i in computation.instructions:
-        i.operands = [replaced.get(o, o) for o in i.operands]
-        if i.opcode == "dot":
-            replacement = _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i)
-            if replacement is not None:
-                replaced[i] = replacement
-    if replaced:
-        settle(computation, replaced)
-    return len(replaced)
+def _rewritten(i: Instruction) -> Instruction | None:
+    """What takes the place of an instruction; None for all but such dots."""
+    if i.opcode != "dot":
+        return None
+    return _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i)
 
 
 def _reduced(dot: Instruction) -> Instruction | None:

@@ -25,16 +25,11 @@ def _reinterpreted(i: Instruction, operand: Shape) -> Instruction:
     """What stands for a bitcast whose operand lies in memory as that shape says."""
     b, x, shape = Build(i.name), i.operands[0], i.shape
     operand_order, order = _major_to_minor(i, operand), _major_to_minor(i, shape)
-    if operand_order != tuple(range(x.shape.rank)):
-        x = b.make("transpose", x, dimensions=operand_order)
+    x = b.transposed(x, operand_order)
     flat = tuple(shape.dimensions[d] for d in order)
     if shape.element_type is not x.shape.element_type:
         x = _converted(b, i, x)
-    x = b.reshape(x, flat)
-    if order != tuple(range(shape.rank)):
-        places = tuple(sorted(range(shape.rank), key=order.__getitem__))
-        x = b.make("transpose", x, dimensions=places)
-    return x
+    return b.transposed(b.reshape(x, flat), tuple(sorted(range(shape.rank), key=order.__getitem__)))
 
 
 def _converted(b: Build, i: Instruction, x: Instruction) -> Instruction:

@@ -120,8 +120,7 @@ def _tree(i: Instruction) -> Instruction:
     length = prod(shape.dimensions[d] for d in reduced)
     values = []
     for x in i.operands[:count]:
-        moved = x if turn == tuple(range(shape.rank)) else b.make("transpose", x, dimensions=turn)
-        values.append(b.reshape(moved, (*sizes, length)))
+        values.append(b.reshape(b.transposed(x, turn), (*sizes, length)))
     while length > 1:
         even, odd = ([_every_second(b, x, first, length) for x in values] for first in (0, 1))
         last = [_every_second(b, x, length - 1, length) for x in values] if length % 2 else []

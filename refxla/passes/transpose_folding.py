@@ -17,7 +17,7 @@ from __future__ import annotations
 from refxla_spec.module import Computation, Instruction, Module
 
 from .._core.shapes import make
-from .dce import settle
+from .dce import rewrite
 
 _SIDES = ("batch_dims", "contracting_dims")
 
@@ -32,16 +32,14 @@ def _rewrite_all(computation: Computation) -> int:
     for i in computation.instructions:
         for o in i.operands:
             users[o] = users.get(o, 0) + 1
-    replaced: dict[Instruction, Instruction] = {}
-    for i in computation.instructions:
-        i.operands = [replaced.get(o, o) for o in i.operands]
-        if i.opcode == "transpose" and i.operands[0].opcode == "dot" and users[i.operands[0]] == 1:
-            replacement = exchanged(i, i.operands[0])
-            if replacement is not None and i.operands[0] is not computation.root:
-                replaced[i] = replacement
-    if replaced:
-        settle(computation, replaced)
-    return len(replaced)
+
+    def folded(i: Instruction) -> Instruction | None:
+        if i.opcode != "transpose" or i.operands[0] is computation.root:
+            return None
+        dot = i.operands[0]
+        return exchanged(i, dot) if dot.opcode == "dot" and users.get(dot) == 1 else None
+
+    return rewrite(computation, folded)
 
 
 def with_operands(dot: Instruction) -> Instruction | None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.module import Instruction, Module
 
 from .._core.shapes import make
 from ..analysis.index_maps import is_elementwise
@@ -32,7 +32,7 @@ from ..ir.builder import Build
 from ..ir.op_table import ROWS
 from . import transpose_folding
 from .algebraic_simplifier import without_ones
-from .dce import settle
+from .dce import rewrite
 from .init_value_isolation import is_plain
 
 T = TypeVar("T")
@@ -48,28 +48,20 @@ _ALONG: dict[str, Callable[[Instruction, Permutation], dict[str, Any]]] = {
 
 def run(module: Module) -> int:
     """Move all such transposes; returns how many instructions they moved behind."""
-    return sum(_rewrite_all(c) for c in module.computations)
+    return sum(rewrite(c, _rewritten) for c in module.computations)
 
 
-def _rewrite_all(computation: Computation) -> int:
-    replaced: dict[Instruction, Instruction] = {}
-    for i in computation.instructions:
-        i.operands = [replaced.get(o, o) for o in i.operands]
-        if i.opcode == "transpose":
-            replacement = _composed(i)
-        elif (row := ROWS.get(i.opcode)) is not None and row.kind == "reduction":
-            replacement = _reduced(i)
-        elif i.opcode == "reshape":
-            replacement = _reshaped(i)
-        elif i.operands and (is_elementwise(i) or i.opcode in _ALONG):
-            replacement = _same_order(i)
-        else:
-            replacement = transpose_folding.with_operands(i)
-        if replacement is not None:
-            replaced[i] = replacement
-    if replaced:
-        settle(computation, replaced)
-    return len(replaced)
+def _rewritten(i: Instruction) -> Instruction | None:
+    """What takes the place of an instruction of something transposed; None where it stays."""
+    if i.opcode == "transpose":
+        return _composed(i)
+    if i.opcode == "reshape":
+        return _reshaped(i)
+    if (row := ROWS.get(i.opcode)) is not None and row.kind == "reduction":
+        return _reduced(i)
+    if i.operands and (is_elementwise(i) or i.opcode in _ALONG):
+        return _same_order(i)
+    return transpose_folding.with_operands(i)
 
 
 def _composed(i: Instruction) -> Instruction | None:
@@ -77,7 +69,7 @@ def _composed(i: Instruction) -> Instruction | None:
     inner = i.operands[0]
     if inner.opcode != "transpose":
         return None
-    return _transposed(Build(i.name), inner.operands[0], tuple(inner.dimensions[d] for d in i.dimensions))
+    return Build(i.name).transposed(inner.operands[0], tuple(inner.dimensions[d] for d in i.dimensions))
 
 
 def _same_order(i: Instruction) -> Instruction | None:
@@ -92,7 +84,7 @@ def _same_order(i: Instruction) -> Instruction | None:
     shape = i.shape.with_dimensions(_inverted(order, i.shape.dimensions))
     along = _ALONG.get(i.opcode)
     attributes = i.attributes if along is None else {**i.attributes, **along(i, order)}
-    return _transposed(b, Instruction(i.name, i.opcode, shape, operands, attributes, i.metadata), order)
+    return b.transposed(Instruction(i.name, i.opcode, shape, operands, attributes, i.metadata), order)
 
 
 def _reshaped(i: Instruction) -> Instruction | None:
@@ -107,7 +99,7 @@ def _reshaped(i: Instruction) -> Instruction | None:
     for place, d in zip(places, wide, strict=True):
         after[place] = places[sorted(wide).index(d)]
     b = Build(i.name)
-    return _transposed(b, b.reshape(x.operands[0], _inverted(tuple(after), sizes)), tuple(after))
+    return b.transposed(b.reshape(x.operands[0], _inverted(tuple(after), sizes)), tuple(after))
 
 
 def _reduced(i: Instruction) -> Instruction | None:
@@ -127,9 +119,9 @@ def _reduced(i: Instruction) -> Instruction | None:
     kept = [order[d] for d in range(len(order)) if d not in i.dimensions]
     after = tuple(sorted(kept).index(d) for d in kept)
     if len(arrays) == 1:
-        return _transposed(b, moved, after)
+        return b.transposed(moved, after)
     parts = [b.make("get-tuple-element", moved, index=n) for n in range(len(arrays))]
-    return b.make("tuple", *(_transposed(b, part, after) for part in parts))
+    return b.make("tuple", *(b.transposed(part, after) for part in parts))
 
 
 def _is_transpose(i: Instruction) -> bool:
@@ -152,7 +144,7 @@ def _before(b: Build, x: Instruction, order: Permutation, rank: int) -> Instruct
     if x.opcode != "broadcast":
         return None
     places = [order[d] for d in x.dimensions]
-    source = _transposed(b, x.operands[0], tuple(sorted(range(len(places)), key=places.__getitem__)))
+    source = b.transposed(x.operands[0], tuple(sorted(range(len(places)), key=places.__getitem__)))
     return b.spread(source, x.shape.with_dimensions(dimensions), tuple(sorted(places)))
 
 
@@ -160,7 +152,3 @@ def _inverted(order: Permutation, dimensions: Sequence[T]) -> tuple[T, ...]:
     """What is known of each dimension, of what has it in this sequence once it is transposed to an order."""
     known = dict(zip(order, dimensions, strict=True))
     return tuple(known[d] for d in range(len(order)))
-
-
-def _transposed(b: Build, x: Instruction, order: Permutation) -> Instruction:
-    return x if order == tuple(range(len(order))) else b.make("transpose", x, dimensions=order)

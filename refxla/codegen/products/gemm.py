@@ -400,7 +400,7 @@ class _Main:
             self.early = "early + "
         if not (self._stored() or self._stored_by_columns()):
             self._stored_by_rows()
-        if self.b.triangle:
+        if b.triangle:
             self._mirror()
 
     def _stored_by_rows(self) -> None:
