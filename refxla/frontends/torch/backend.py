@@ -28,7 +28,7 @@ from ...compiler.options import Options
 from ..traced import WARN_COMPILATIONS, RecompilationWarning
 from .decompositions import decompositions
 from .graph import source_of
-from .numbers import NumbersAsTensors, returned_numbers, value_arguments
+from .number_arguments import NumbersAsTensors, returned_numbers, value_arguments
 from .partition import INFERENCE, compile_graph
 from .report import warn_at
 from .selections import index_by_tensors

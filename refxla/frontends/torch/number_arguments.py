@@ -216,7 +216,7 @@ def _refused(graph_module: Any, candidates: set[Any]) -> set[Any]:
     return set()
 
 
-class NumbersAsTensors(torch.fx.Interpreter):  # type: ignore[misc]
+class NumbersAsTensors(torch.fx.Interpreter):  # type: ignore[misc]  # Any, where PyTorch is not installed
     """Runs a graph with tensors without dimensions in the place of the arguments with the numbers given. Results that
     are numbers are None."""
 
