@@ -1,5 +1,5 @@
-"""Many small programs of JAX, each compiled by refxla and by JAX and called in turns: what `bench.programs` and
-`bench.cliffs` share. A figures file is written after each program, and taken up again."""
+"""Many small programs of JAX, each compiled by refxla and by JAX and called in turns: what `bench.programs`,
+`bench.cliffs` and `bench.chains` share. A figures file is written after each program, and taken up again."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ from .models import ENTRIES, Entry, chosen
 from .peers import Processes, speeds
 from .report import BESIDE, OURS, console_of_tables, write
 
+Measure = Callable[[list[Entry]], None]
 Figures = dict[str, Any]  # as `write` keeps them: {"kind", "machine", "entries": {name: {"group", "cells"}}, ...}
 
 
 def run_command(
     kind: str,
     description: str,
-    table: list[Entry],
+    table: Callable[[argparse.Namespace], list[Entry]],
     show: Callable[[Figures, Any], None],
     arguments: Sequence[str] | None,
     seconds: float,
     turns: int,
+    add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
+    then: Callable[[Figures, argparse.Namespace, Measure], None] = lambda figures, options, measure: None,
 ) -> None:
     """The command `python -m bench.KIND`: measures the programs of the table that it is asked for, and shows the
-    figures; `seconds` and `turns` are its defaults. Ends the process with 2 for a wrong call."""
+    figures; `seconds` and `turns` are its defaults. `table` and `then`, which may have more measured in view of the
+    figures, get the options that `add_options` has added to those of all such commands. Ends the process with 2 for a
+    wrong call."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{kind}", description=description.split("\n")[0])
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kinds, or texts that names hold")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of each compiler")
@@ -41,6 +46,7 @@ def run_command(
     parser.add_argument("--keep", action="store_true", help="other programs that FILE has, stay")
     parser.add_argument("--show", action="store_true", help="only show what FILE has")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds to wait for an answer (%(default)s)")
+    add_options(parser)
     options = parser.parse_args(arguments)
     if (options.keep or options.show) and not options.json:
         parser.error("--keep and --show need --json FILE")
@@ -49,23 +55,25 @@ def run_command(
         show(json.loads(options.json.read_text()), console)
         return
     try:
-        figures = measured(kind, table, options, arguments, console)
+        entries = table(options)
+        programs = chosen(options.only, entries)
+        figures = begun(kind, kind, "seconds of a call", options, arguments)
     except ValueError as problem:
         parser.error(str(problem))
+    places = {entry.name: n for n, entry in enumerate(entries)}
+    try:
+        measure(figures, programs, places, options, console)
+        then(figures, options, lambda more: measure(figures, more, places, options, console))
+    except KeyboardInterrupt:
+        console.print("ended by Ctrl-C; what is done:")
     show(figures, console)
 
 
-def measured(
-    kind: str, table: list[Entry], options: argparse.Namespace, arguments: Sequence[str] | None, console: Any
-) -> Figures:
-    """The figures of the programs of the table that --only names, and with --keep those that the file had, in the
-    table's order; Ctrl-C ends the measuring early.
-
-    Raises ValueError for a name that no program holds, and where the file has figures that these cannot be put beside.
-    """
-    figures = begun(kind, kind, "seconds of a call", options, arguments)
-    programs = chosen(options.only, table)
-    places = {entry.name: n for n, entry in enumerate(table)}
+def measure(
+    figures: Figures, programs: list[Entry], places: dict[str, int], options: argparse.Namespace, console: Any
+) -> None:
+    """Measure programs and add them to the figures, in the order of their places, before those that have none. The
+    options' file is written after each."""
     processes = Processes([OURS, BESIDE], options.threads, options.limit)
     processes.versions = figures["versions"]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as caches, console.status("") as status:
@@ -85,8 +93,5 @@ def measured(
                     file.unlink()
                 if options.json:
                     write(figures, options.json)
-        except KeyboardInterrupt:
-            console.print("ended by Ctrl-C; what is done:")
         finally:
             processes.close()
-    return figures

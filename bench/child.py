@@ -37,13 +37,18 @@ class Absent(Exception):
 
 
 def entry(name: str) -> Entry:
-    """The entry of exactly this name, of the suite or else of the list of programs or of the sweeps."""
+    """The entry of exactly this name, of the suite, of the list of programs or of the sweeps, or else the chain of this
+    text."""
     match = next((e for e in ENTRIES if e.name == name), None)
     if match is None:
         from .cliffs import POINTS  # these import JAX, which the children of other frameworks do without
         from .programs import PROGRAMS
 
-        match = next(e for e in (*PROGRAMS, *POINTS) if e.name == name)
+        match = next((e for e in (*PROGRAMS, *POINTS) if e.name == name), None)
+    if match is None:
+        from . import chains
+
+        match = chains.entry_of(chains.parsed(name))
     return match
 
 

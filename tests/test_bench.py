@@ -237,3 +237,56 @@ def test_every_point_of_the_sweeps_has_its_own_name():
 
     names = [entry.name for entry in POINTS]
     assert len(set(names)) == len(names) > 700
+
+
+def test_a_chain_is_drawn_from_a_number_and_is_its_text():
+    pytest.importorskip("jax")
+    from bench.chains import drawn, parsed
+    from bench.child import entry
+
+    chains = [drawn(seed) for seed in range(30)]
+    assert [parsed(str(chain)) for chain in chains] == chains == [drawn(seed) for seed in range(30)]
+    assert len({name for chain in chains for name, _ in chain.steps}) > 30, "steps of all kinds"
+    chain = entry("f32[4,6] take_along(1) dot(1,8) mean(0)")
+    assert [a.shape for a in chain.arguments()] == [(4, 6), (4, 6), (6, 8)]
+    assert chain.function(None, *chain.arguments()).shape == (8,)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("sin", "begins with an array"),
+        ("q7[4] sin", "begins with an array"),
+        ("f32[4] sine", "no step is 'sine'"),
+        ("f32[4] mean(0)", "mean gives"),
+        ("f32[4,4] mean(2)", "mean does not apply"),
+    ],
+)
+def test_a_chain_that_says_nothing_is_refused(text, problem):
+    pytest.importorskip("jax")
+    from bench.chains import parsed
+
+    with pytest.raises(ValueError, match=problem):
+        parsed(text)
+
+
+def test_a_chain_that_is_behind_is_cut_to_the_steps_to_blame():
+    pytest.importorskip("jax")
+    from argparse import Namespace
+
+    from bench.chains.__main__ import _shrink
+
+    def cell(name):
+        blamed = "sort(1)" in name and "flip(1)" in name
+        return {"cells": {"refxla": {"median": 1.0}, "jax": {"median": 0.5 if blamed else 2.0}}}
+
+    figures = {"entries": {n: cell(n) for n in ("f32[4,8] sin flip(1) exp sort(1)", "f32[4,8] sin sort(1)")}}
+    asked = []
+
+    def measure(entries):
+        asked.append([entry.name for entry in entries])
+        figures["entries"].update({name: cell(name) for name in asked[-1]})
+
+    _shrink(figures, Namespace(shrink=True), measure)
+    assert [len(names) for names in asked] == [4, 3, 2], "each of its steps is left out, two for good"
+    assert figures["entries"]["f32[4,8] flip(1) sort(1)"]["cells"]["jax"]["median"] == 0.5

@@ -43,7 +43,7 @@ def show(figures: Figures, console: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    run_command("cliffs", __doc__ or "", POINTS, show, arguments, seconds=0.2, turns=5)
+    run_command("cliffs", __doc__ or "", lambda options: POINTS, show, arguments, seconds=0.2, turns=5)
 
 
 if __name__ == "__main__":

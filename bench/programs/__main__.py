@@ -45,7 +45,7 @@ def show(figures: Figures, console: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    run_command("programs", __doc__ or "", PROGRAMS, show, arguments, seconds=1.0, turns=5)
+    run_command("programs", __doc__ or "", lambda options: PROGRAMS, show, arguments, seconds=1.0, turns=5)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,398 @@
+"""What a chain is made of: steps, each a function of one array in JAX with whole numbers that say how (along which
+axis, by how much, ...). A step that needs a second array, an operand, says of which shape and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Shape = tuple[int, ...]
+Draw = Callable[[Random, Shape], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A second array. With `below`, of s32 from 0 to it; otherwise of the chain's type."""
+
+    shape: Shape
+    below: int | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """`draw(random, shape)` gives numbers for an array of that shape; it raises ValueError where the step has none."""
+
+    apply: Callable[..., Any]  # (array, *numbers), or (array, operand, *numbers)
+    draw: Draw
+    operand: Callable[..., Operand] | None  # of (shape, *numbers)
+    leaps: bool  # where its argument changes by a rounding
+
+
+STEPS: dict[str, Step] = {}
+
+
+def step(
+    draw: Draw, operand: Callable[..., Operand] | None = None, leaps: bool = False
+) -> Callable[[Callable], Callable]:
+    """Adds a function to the table, under its name, and gives it back."""
+
+    def add(function: Callable) -> Callable:
+        STEPS[function.__name__] = Step(function, draw, operand, leaps)
+        return function
+
+    return add
+
+
+def no_number(random: Random, shape: Shape) -> Sequence[int]:
+    """For a step that takes none."""
+    return ()
+
+
+def axis(random: Random, shape: Shape) -> Sequence[int]:
+    """An axis, of more than one element where there is one."""
+    return (random.choice([n for n, size in enumerate(shape) if size > 1] or range(len(shape))),)
+
+
+def axis_of_several(random: Random, shape: Shape) -> Sequence[int]:
+    """An axis that can be reduced or given up: there is another one."""
+    if len(shape) < 2:
+        raise ValueError("only one axis")
+    return axis(random, shape)
+
+
+def axis_and(*choices: int) -> Draw:
+    """An axis, and one of these numbers."""
+    return lambda random, shape: (*axis(random, shape), random.choice(choices))
+
+
+def _like(shape: Shape, *_: int) -> Operand:
+    return Operand(shape)
+
+
+def _along(shape: Shape, axis: int, *_: int) -> Operand:
+    return Operand((shape[axis],))
+
+
+# Element by element.
+
+
+@step(no_number)
+def sin(x):
+    return jnp.sin(x)
+
+
+@step(no_number)
+def exp(x):
+    return jnp.exp(-jnp.abs(x))
+
+
+@step(no_number)
+def tanh(x):
+    return jnp.tanh(x)
+
+
+@step(no_number)
+def log(x):
+    return jnp.log1p(jnp.abs(x))
+
+
+@step(no_number)
+def sqrt(x):
+    return jnp.sqrt(jnp.abs(x) + 1)
+
+
+@step(no_number)
+def relu(x):
+    return jnp.maximum(x, 0)
+
+
+@step(no_number)
+def gelu(x):
+    return jax.nn.gelu(x)
+
+
+@step(no_number)
+def square(x):
+    return x * x / 2
+
+
+@step(no_number, leaps=True)
+def quantize(x):
+    return jnp.round(x * 4) / 4
+
+
+@step(no_number, leaps=True)
+def remainder(x):
+    return jnp.fmod(x, 1.5)
+
+
+@step(no_number, leaps=True)
+def through_integers(x):
+    return (x * 16).astype(jnp.int32).astype(x.dtype) / 16
+
+
+@step(no_number, leaps=True)
+def through_bfloat16(x):
+    return (x.astype(jnp.bfloat16) + 1).astype(x.dtype)
+
+
+@step(no_number, _like)
+def times(x, y):
+    return x * y
+
+
+@step(no_number, _like)
+def larger(x, y):
+    return jnp.where(x > y, x, y * x)
+
+
+@step(axis, _along)
+def bias(x, y, axis):
+    return x + _spread(y, x.ndim, axis)
+
+
+@step(axis_and(2, 3))
+def every(x, axis, by):
+    """Every second or third is kept, the others are zero."""
+    return jnp.where(lax.broadcasted_iota(jnp.int32, x.shape, axis) % by == 0, x, 0)
+
+
+@step(no_number)
+def lower_triangle(x):
+    return jnp.tril(x) if x.ndim > 1 else x * (jnp.arange(x.size) < x.size // 2)
+
+
+# Movement.
+
+
+def _order(random: Random, shape: Shape) -> Sequence[int]:
+    if len(shape) < 2:
+        raise ValueError("nothing to transpose")
+    return random.sample(range(len(shape)), len(shape))
+
+
+@step(_order)
+def transpose(x, *order):
+    return x.transpose(order)
+
+
+@step(axis_of_several)
+def merge(x, axis):
+    """An axis and the next one become one."""
+    axis = min(axis, x.ndim - 2)
+    return x.reshape(x.shape[:axis] + (-1,) + x.shape[axis + 2 :])
+
+
+def _axis_and_factor(random: Random, shape: Shape) -> Sequence[int]:
+    factors = [(n, f) for n, size in enumerate(shape) for f in (2, 3, 4, 8, 10, 16) if size % f == 0 and size > f]
+    if not factors:
+        raise ValueError("no axis has such a factor")
+    return random.choice(factors)
+
+
+@step(_axis_and_factor)
+def split(x, axis, factor):
+    return x.reshape(x.shape[:axis] + (-1, factor) + x.shape[axis + 1 :])
+
+
+@step(axis_and(1, 1, 2, 3))
+def slices(x, axis, stride):
+    return lax.slice_in_dim(x, 1, x.shape[axis] - 1, stride, axis)
+
+
+@step(axis)
+def difference(x, axis):
+    return jnp.diff(x, axis=axis)
+
+
+@step(axis)
+def concatenate(x, axis):
+    return jnp.concatenate([x, x * 2], axis)
+
+
+@step(axis)
+def stack(x, axis):
+    return jnp.stack([x, 1 - x], axis)
+
+
+@step(axis_and(1, 2, 7))
+def pad(x, axis, by):
+    return jnp.pad(x, [(by, by // 2) if n == axis else (0, 0) for n in range(x.ndim)])
+
+
+@step(axis_and(1, 3))
+def wrap(x, axis, by):
+    """Padded by its own other end."""
+    return jnp.pad(x, [(by, by) if n == axis else (0, 0) for n in range(x.ndim)], mode="wrap")
+
+
+@step(axis_and(1, -1, 5))
+def roll(x, axis, by):
+    return x - jnp.roll(x, by, axis) / 2
+
+
+@step(axis)
+def flip(x, axis):
+    return jnp.flip(x, axis)
+
+
+@step(axis_and(2, 3))
+def repeat(x, axis, times):
+    return jnp.repeat(x, times, axis)
+
+
+@step(axis_and(2, 3))
+def tile(x, axis, times):
+    return jnp.tile(x, [times if n == axis else 1 for n in range(x.ndim)])
+
+
+@step(axis_and(2, 100, 1000), lambda shape, axis, count: Operand((count,), shape[axis]))
+def take(x, indices, axis, count):
+    return jnp.take(x, indices, axis)
+
+
+@step(axis, lambda shape, axis: Operand(shape, shape[axis]))
+def take_along(x, indices, axis):
+    return jnp.take_along_axis(x, indices, axis)
+
+
+@step(axis, lambda shape, axis: Operand((), shape[axis]))
+def row(x, index, axis):
+    """One row, at an index that only the call knows, less than the others."""
+    return x - lax.dynamic_slice_in_dim(x, index, 1, axis)
+
+
+@step(axis, lambda shape, axis: Operand((), shape[axis]))
+def update(x, index, axis):
+    return lax.dynamic_update_slice_in_dim(x, lax.slice_in_dim(x, 0, 1, axis=axis) + 1, index, axis)
+
+
+@step(axis_and(4, 64, 1000), lambda shape, axis, count: Operand((shape[axis],), count))
+def segment_sums(x, segments, axis, count):
+    return jnp.moveaxis(jax.ops.segment_sum(jnp.moveaxis(x, axis, 0), segments, count), 0, axis)
+
+
+# Along an axis.
+
+
+@step(axis_of_several)
+def mean(x, axis):
+    return x.mean(axis)
+
+
+@step(axis_of_several)
+def maximum(x, axis):
+    return x.max(axis)
+
+
+@step(axis_of_several, leaps=True)
+def argmax(x, axis):
+    return jnp.argmax(x, axis).astype(x.dtype) / x.shape[axis]
+
+
+@step(axis_of_several)
+def norm(x, axis):
+    return jnp.sqrt((x * x).sum(axis))
+
+
+@step(axis_of_several)
+def logsumexp(x, axis):
+    return jax.nn.logsumexp(x, axis)
+
+
+@step(axis)
+def center(x, axis):
+    return x - x.mean(axis, keepdims=True)
+
+
+@step(axis)
+def normalize(x, axis):
+    return (x - x.mean(axis, keepdims=True)) / jnp.sqrt(x.var(axis, keepdims=True) + 1e-3)
+
+
+@step(axis)
+def softmax(x, axis):
+    return jax.nn.softmax(x, axis)
+
+
+@step(axis)
+def cumulative_sum(x, axis):
+    return jnp.cumsum(x, axis) / x.shape[axis]
+
+
+@step(axis)
+def cumulative_maximum(x, axis):
+    return lax.cummax(x, axis)
+
+
+@step(axis)
+def sort(x, axis):
+    return jnp.sort(x, axis)
+
+
+@step(axis_and(2, 5))
+def moving_average(x, axis, width):
+    window = [width if n == axis else 1 for n in range(x.ndim)]
+    return lax.reduce_window(x, jnp.zeros((), x.dtype), lax.add, window, [1] * x.ndim, "VALID") / width
+
+
+@step(axis_and(2, 3))
+def pool(x, axis, width):
+    window = [width if n == axis else 1 for n in range(x.ndim)]
+    return lax.reduce_window(x, jnp.array(-jnp.inf, x.dtype), lax.max, window, window, "VALID")
+
+
+@step(axis)
+def recurrence(x, axis):
+    """A filter of one pole."""
+
+    def turn(state, now):
+        state = state * 0.9 + now
+        return state, state / 10
+
+    rows = jnp.moveaxis(x, axis, 0)
+    return jnp.moveaxis(lax.scan(turn, jnp.zeros_like(rows[0]), rows)[1], 0, axis)
+
+
+@step(no_number)
+def iterate(x):
+    return lax.fori_loop(0, 5, lambda _, y: y - 0.1 * jnp.sin(y), x)
+
+
+# Products.
+
+
+@step(axis_and(1, 8, 33, 64), lambda shape, axis, width: Operand((shape[axis], width)))
+def dot(x, y, axis, width):
+    return jnp.tensordot(x, y, ((axis,), (0,))) / x.shape[axis] ** 0.5
+
+
+@step(axis_of_several)
+def gram(x, axis):
+    """The products of all rows of a matrix with each other, for each of the matrices."""
+    axis = min(axis, x.ndim - 2)
+    return jnp.einsum("...ik,...jk->...ij", jnp.moveaxis(x, axis, -2), jnp.moveaxis(x, axis, -2)) / x.shape[-1]
+
+
+@step(no_number, lambda shape: Operand(shape[:-1]))
+def inner(x, y):
+    """The last axis weighted by what a second array has for the others."""
+    return jnp.einsum("...k,...->k", x, y) / y.size**0.5 if y.ndim else x * y
+
+
+@step(axis_and(3, 8))
+def convolve(x, axis, width):
+    taps = (jnp.arange(width) + 1).astype(x.dtype) / width
+    rows = jnp.moveaxis(x, axis, -1)
+    full = lax.conv_general_dilated(rows.reshape(-1, 1, rows.shape[-1]), taps[None, None], (1,), "SAME")
+    return jnp.moveaxis(full.reshape(rows.shape), -1, axis) / width
+
+
+def _spread(y: Any, rank: int, axis: int) -> Any:
+    return y.reshape([-1 if n == axis else 1 for n in range(rank)])
