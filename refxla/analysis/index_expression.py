@@ -252,7 +252,8 @@ def symbol(name: str, low: int, high: int) -> Index:
 def _sum(factors: dict[Atom, int], number: int) -> Index:
     """The sum of atoms with factors, quotients joined with the remainders that complete them:
 
-    k * (x % c) + k * c * (x / c) = k * x,   and   k * (x % c) + k * c * (x / c % d) = k * (x % (c * d));
+    k * (x % c) + k * c * (x / c) = k * x,   and
+    k * (x % c) + k * c * ((x / c + e) % d) = k * ((x + e * c) % (c * d)), often with an e of 0;
 
     and what a quotient leaves of its dividend:  k * x - k * c * (x / c) = k * (x % c), also with a remainder by d
     around the quotient and one by c * d around the dividend.
@@ -272,8 +273,8 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
                 continue
             elif other == single:
                 joined = x * k
-            elif other.operation == "%" and other.index == quotient:
-                joined = (x % (c * other.divisor)) * k
+            elif other.operation == "%" and not (distance := other.index - quotient).terms:
+                joined = ((x + distance.constant * c) % (c * other.divisor)) * k
             else:
                 continue
             others = {a: f for a, f in factors.items() if a is not atom and a is not other}

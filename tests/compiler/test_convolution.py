@@ -13,7 +13,7 @@ from refxla_spec.text import parse
 from search import examples
 
 from refxla.analysis import contraction_order
-from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows, small_products
+from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows, small_products, stencil
 from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
 from refxla.device.description import DEFAULT_CPU, Costs
 
@@ -22,13 +22,19 @@ def f32(*sizes, seed=0):
     return np.random.default_rng(seed).standard_normal(sizes).astype(np.float32)
 
 
-def compare(text: str, *args: np.ndarray, fast: str = "rx_multiply_add_vector") -> None:
-    """The fast form has the bits of the elementwise one, and is as near the reference as its sums allow."""
+def compare_bits(text: str, *args: np.ndarray, fast: str = "rx_multiply_add_vector") -> Compiled:
+    """The fast form has the bits of the elementwise one. Returns the fast one."""
     module = parse(text)
     ours, plain = Compiled(fusion_of(module, "convolution")), Compiled(fusion_of(module, "loop"))
     assert fast in text_of(ours), "this is not the fast form"
     for got, want in zip(ours(*args), plain(*args), strict=True):
         np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+    return ours
+
+
+def compare(text: str, *args: np.ndarray, fast: str = "rx_multiply_add_vector") -> None:
+    """The same, and it is as near the reference as its sums allow."""
+    module, ours = parse(text), compare_bits(text, *args, fast=fast)
     root = module.entry.root
     if root.opcode == "convolution" and root.shape.element_type.name == "f32":
         exact = interpreter.run(parse(text.replace("f32", "f64")), [a.astype(np.float64) for a in args])
@@ -296,13 +302,71 @@ def test_depthwise(name):
 
 @pytest.mark.parametrize("size", [3, 5, 7])
 @pytest.mark.parametrize("labels", ["bf01_oi01->bf01", "b01f_01io->b01f"])
-def test_a_stencil_is_plain_loops(labels, size):
-    """One feature in and out in a window of at most 32 elements: nothing is packed for a product of one column."""
+def test_a_short_stencil_is_plain_loops(labels, size):
+    """One feature in and out: nothing is packed for a product of one column. In a window of more than 16 elements,
+    placings are the lanes."""
     lhs, rhs = {"b": 2, "f": 1, "0": 40, "1": 33}, {"i": 1, "o": 1, "0": size, "1": size}
     text = convolution_text(lhs, rhs, [{**SAME, "size": size, "low": size // 2, "high": size // 2}] * 2, labels)
     left, rest = labels.split("_")
     arrays = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
-    compare(text, *arrays, fast="RX_FMA_F32" if size < 7 else "rx_multiply_add_vector")
+    compare(text, *arrays, fast="const int inside" if size > 4 else "RX_FMA_F32")
+
+
+@st.composite
+def stencils(draw):
+    """(lhs, rhs, window, labels, groups) of a convolution with one feature in each group, and lanes along its rows."""
+    rank, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 3]))
+    window, lhs, rhs = [], {"b": draw(st.integers(1, 3)), "f": groups}, {"i": 1, "o": groups}
+    for d in range(rank):
+        last = d == rank - 1
+        w = {
+            "size": draw(st.integers(17, 60) if last else st.integers(1, 4)),
+            "stride": 1 if last else draw(st.integers(1, 2)),
+            "base": 1 if last else draw(st.sampled_from([1, 1, 2])),
+            "dilation": draw(st.sampled_from([1, 1, 2, 19])) if last else draw(st.sampled_from([1, 2])),
+            "reversal": draw(st.integers(0, 1)),
+        }
+        w["low"], w["high"] = draw(st.integers(-1, 70)), draw(st.integers(-1, 70))
+        size = draw(st.integers(1, 90) if last else st.integers(1, 5))
+        while count(size, w) < (8 if last else 1):
+            size += 1
+        lhs[str(d)], rhs[str(d)] = size, w["size"]
+        window.append(w)
+    spatial = "".join(map(str, range(rank)))
+    labels = [f"bf{spatial}", draw(st.sampled_from([f"oi{spatial}", f"{spatial}io"])), f"bf{spatial}"]
+    return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups
+
+
+@examples(20)
+@given(stencils(), st.booleans(), st.booleans())
+def test_any_stencil_gives_the_bits_of_the_elementwise_form(case, segmented, little_at_a_time):
+    lhs, rhs, window, labels, groups = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_products, "MOST_WORK", 0)
+        if segmented:
+            patch.setattr(contraction_order, "ONE_CHAIN", 4)
+            patch.setattr(contraction_order, "SEGMENT", 8)
+        if little_at_a_time:
+            patch.setattr(stencil, "REACH", 20)
+        text = convolution_text(lhs, rhs, window, labels, groups=groups)
+        left, rest = labels.split("_")
+        arrays = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
+        arrays[1].flat[0] = np.inf  # what lies outside lhs is no term
+        compare_bits(text, *arrays, fast="const int inside")
+
+
+def test_a_long_filter_is_summed_in_segments():
+    window = [{"size": 700, "low": 350, "high": 349}]
+    text = convolution_text({"b": 2, "f": 1, "0": 900}, {"i": 1, "o": 1, "0": 700}, window, "bf0_oi0->bf0")
+    compare(text, f32(2, 1, 900), f32(1, 1, 700, seed=1), fast="segment = ")
+
+
+@pytest.mark.parametrize("name", ["f64", "bf16", "s32", "u64"])
+def test_types_of_stencils(name):
+    text = convolution_text({"b": 2, "f": 1, "0": 50}, {"i": 1, "o": 1, "0": 21}, [{"size": 21, "low": 10, "high": 10}],
+                            "bf0_oi0->bf0", name)  # fmt: skip
+    dtype = parse(text).entry.root.shape.element_type.dtype
+    compare(text, abs(4 * f32(2, 1, 50)).astype(dtype), abs(4 * f32(1, 1, 21, seed=1)).astype(dtype), fast="inside")
 
 
 @pytest.mark.parametrize("name", ["f64", "bf16", "f8e4m3fn", "s32"])
@@ -350,12 +414,23 @@ def test_producers_and_consumers_live_in_the_kernels_of_the_convolution():
     compare(text, x, f32(3, 3, 8, 20, seed=1), f32(20, seed=2), f32(2, 9, 10, 20, seed=3))
 
 
+def test_every_access_of_a_stencil_lies_inside(capfd):
+    text = convolution_text({"b": 2, "f": 1, "0": 3, "1": 45}, {"i": 1, "o": 1, "0": 2, "1": 20},
+                            [{"size": 2, "low": 1}, {"size": 20, "low": 9, "high": 12}], "bf01_oi01->bf01")  # fmt: skip
+    assert_inside(text, f32(2, 1, 3, 45), f32(1, 1, 2, 20, seed=1), capfd)
+
+
 @pytest.mark.parametrize("name", ["gradient of the input, strided", "gradient of the filter, strided", "one dimension"])
 def test_every_access_lies_inside(name, capfd):
     lhs, rhs, window, labels = CASES[name]
     left, rest = labels.split("_")
     a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
-    fusion = fusion_of(parse(convolution_text(lhs, rhs, window, labels)), "convolution")
+    assert_inside(convolution_text(lhs, rhs, window, labels), a, b, capfd)
+
+
+def assert_inside(text, a, b, capfd):
+    """Oclgrind reports nothing, and computes the same bits."""
+    fusion = fusion_of(parse(text), "convolution")
     compiled = Compiled(fusion, replace(DEFAULT_CPU, clang=False), platform=OCLGRIND)
     (checked,) = compiled(a, b)
     assert not reports(capfd.readouterr().err, compiled)

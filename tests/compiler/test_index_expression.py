@@ -121,6 +121,12 @@ def test_linearize_undoes_delinearize():
     assert linearize(delinearize(position, (6, 1, 20)), (6, 1, 20)) == position
 
 
+def test_linearize_undoes_delinearize_of_a_position_that_may_be_negative():
+    """The elements of a window in front of an array, which a condition leaves out."""
+    position = variable("i", 0, 1_000_000) - 3
+    assert linearize(delinearize(position, (500, 256, 8)), (500, 256, 8)) == position
+
+
 def test_conditions_known_from_ranges():
     i = variable("i", 0, 9)
     always, never, sometimes = (Condition(i, "<", bound) for bound in (10, 0, 5))

@@ -23,7 +23,7 @@ from ..element_builder import type_name
 from ..elemental_rules import UNROLLED
 from ..kernel_arguments import hero_of
 from ..loops import elementwise
-from . import depthwise
+from . import depthwise, stencil
 from .blocking import alike_rows
 from .convolution_dimensions import ConvolutionDimensions
 from .gemm import kernels
@@ -33,12 +33,14 @@ from .packing import accumulation_type
 from .product import Product, Rows
 from .small_products import has_little_work
 
+SHORT = 16  # elements of a window up to which plain loops are as fast as a stencil's, and read what is computed before
+
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a convolution with its producers and consumers.
 
     The outputs are elementwise in the convolution, or reshapes of what is. Types without vectors of their own, tiny
-    convolutions, and stencils become plain loops.
+    convolutions, and short stencils become plain loops.
     """
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
@@ -49,7 +51,11 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     windows = WindowRows(fusion, target, numbers, name)
     if depthwise.applies(numbers, windows, name):
         return depthwise.kernels(fusion, target, numbers, windows, name)
-    if _is_stencil(numbers):
+    if _is_short(numbers, SHORT):
+        return elementwise.emit(fusion, target)
+    if stencil.applies(numbers, windows, name):
+        return stencil.kernels(fusion, target, numbers, windows, name)
+    if _is_short(numbers, UNROLLED):
         return elementwise.emit(fusion, target)
     rows: Rows = windows
     if numbers.is_plain:
@@ -67,10 +73,10 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     )  # fmt: skip
 
 
-def _is_stencil(numbers: ConvolutionDimensions) -> bool:
-    """Whether each element is a sum over one feature in a small window, which plain loops write out: the placings are
-    the lanes of vectors, and nothing is packed for a product of one column."""
-    return numbers.n == numbers.features == numbers.batch_groups == 1 and bool(1 < numbers.k <= UNROLLED)
+def _is_short(numbers: ConvolutionDimensions, most: int) -> bool:
+    """Whether each element is a sum over one feature in a window of at most so many elements, which plain loops write
+    out: the placings are the lanes of vectors, and nothing is packed for a product of one column."""
+    return numbers.n == numbers.features == numbers.batch_groups == 1 and bool(1 < numbers.k <= most)
 
 
 def _goes_through_batch(numbers: ConvolutionDimensions, costs: Costs) -> bool:
