@@ -20,7 +20,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import LINE
 from ..index_printer import c_of
-from ..loops.index_set_splitting import Range, Test, cut
+from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
 from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
@@ -67,9 +67,16 @@ class ColumnReduction(UnitEmitter):
     def declare_arrays(self) -> None:
         self._buffers.declare()
 
+    @property
+    def _strips(self) -> int:
+        return -(-self.schedule.inner_size // self.order.strip)
+
+    def kept_at(self, unit: Index) -> Position:
+        return self.schedule.kept_position(unit // self._strips, self.schedule.groups(reduced=False)[:-1])
+
     def emit_unit(self, unit: Index, partial: Index) -> None:
-        strips = -(-self.schedule.inner_size // self.order.strip)
-        at = self.schedule.kept_position(unit // strips, self.schedule.groups(reduced=False)[:-1])
+        at, strips = self.kept_at(unit), self._strips
+        self._totals, self._initial = [], {}
         if strips > 1:
             self._declare_strip(unit % strips, strips)
         for step in self.schedule.passes:
@@ -260,29 +267,55 @@ class ColumnReduction(UnitEmitter):
             if self._joins_rows(size):
                 emit_rows(constant(0), size)
             else:
-                self.unrolled_loop(self.partial_range(rows, size, partial), size, emit_rows)
+                bounds = self.partial_range(rows, size, partial)
+                for low, high in self._row_ranges(step, position, rows):
+                    first, end = bounds
+                    if (low, high) != (0, size - 1):
+                        first = f"({first} > {low} ? {first} : {low})" if bounds[0] != "0" else str(low)
+                        end = f"({end} < {high + 1} ? {end} : {high + 1})" if bounds[0] != "0" else str(high + 1)
+                    self.unrolled_loop((first, end), high - low + 1, emit_rows, low)
+
+    def _row_ranges(self, step: Pass, position: Position, rows: int) -> list[Range]:
+        """Ranges of the rows, in each of which all come from the same operand of a concatenate."""
+        whole = (0, self.order.groups[rows].size - 1)
+        if len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
+            return [whole]
+        column = variable("c", 0, self.schedule.inner_size - 1)
+
+        def tests(ranges: Sequence[Range]) -> Sequence[Test]:
+            at = {**position, rows: variable("g0", *ranges[0]), self.schedule.inner: column}
+            return self.operand_pattern(step, at).tests
+
+        found = cut([whole], tests)
+        return [(low, high) for low, high, _ in found.parts] if found is not None else [whole]
 
     def _ranges(
         self, step: Pass, positions: Sequence[Callable[[Index], Position]]
     ) -> list[AbstractContextManager[Index]]:
-        """Loops over the columns of the strip, for what reads the operands: where rows are unrolled, one for each
-        range in which pads and concatenates are decided. Such rows may be neighbours along the columns: see
-        rx_hidden_s32."""
-        if len(positions) == 1 or self._strip.first != "0" or self.schedule.column_row > 1:
+        """Loops over the columns of the strip, for what reads the operands: one for each range in which pads and
+        concatenates are decided. Rows that are unrolled may be neighbours along the columns: see rx_hidden_s32."""
+        strip = self._strip
+        if self.schedule.column_row > 1:
             return [self._each_read_column()]
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
             column = variable("g0", *ranges[0])
             return [test for at in positions for test in self.operand_pattern(step, at(column)).tests]
 
-        whole = (0, self._strip.size - 1)
+        whole = (0, strip.size - 1)
         found = cut([whole], tests)
-        if found is None and not self._joins_rows(len(positions)):
+        if found is None and not (strip.first == "0" and self._joins_rows(len(positions))):
             return [self._each_read_column()]
-        return [
-            self.body.vector_loop(f"rx_hidden_s32({low})", str(high + 1), high + 1, low=low)
-            for low, high, *_ in (found.parts if found else [whole])
-        ]
+        loops: list[AbstractContextManager[Index]] = []
+        for low, high, *_ in found.parts if found else [whole]:
+            first, end = str(low), str(high + 1)
+            if strip.first != "0":
+                first = f"({strip.first} > {low} ? {strip.first} : {low})"
+                end = f"({strip.end} < {high + 1} ? {strip.end} : {high + 1})"
+            elif len(positions) > 1:
+                first = f"rx_hidden_s32({low})"
+            loops.append(self.body.vector_loop(first, end, high + 1, low=low))
+        return loops
 
     def _joins_rows(self, size: int) -> bool:
         """Whether so few rows are unrolled in one loop over the columns that it is known of each which operand of a

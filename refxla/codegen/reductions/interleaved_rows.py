@@ -13,17 +13,24 @@ from ...analysis.index_expression import Index, constant, variable
 from ..index_printer import c_of
 from .accumulators import Accumulators, declare
 from .row_reduction import RowReduction
-from .schedule import Pass
+from .schedule import Pass, Position
 
 
 class InterleavedRowReduction(RowReduction):
     """Writes the kernel of a row reduction that accumulates several rows alternately."""
 
+    @property
+    def _units_of_rows(self) -> int:
+        return -(-self.order.groups[-2].size // self.schedule.interleaved_rows)
+
+    def kept_at(self, unit: Index) -> Position:
+        groups = self.schedule.groups(reduced=False)[:-1]
+        return self.schedule.kept_position(unit // self._units_of_rows, groups)
+
     def emit_unit(self, unit: Index, partial: Index) -> None:
         s, count = self.schedule, self.schedule.interleaved_rows
-        (step,), groups, rows = s.passes, s.groups(reduced=False), self.order.groups[-2].size
-        units = -(-rows // count)
-        outside = s.kept_position(unit // units, groups[:-1])
+        (step,), rows = s.passes, self.order.groups[-2].size
+        units, outside = self._units_of_rows, self.kept_at(unit)
         first, limit = self.body.fresh("first"), str(count)
         self.block.line(f"const int {first} = {c_of((unit % units) * count)};")
         if rows % count:

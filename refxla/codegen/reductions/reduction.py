@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ...analysis.index_expression import constant, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
@@ -50,15 +52,17 @@ def _emitter(s: Schedule) -> type[UnitEmitter]:
 def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
     """All units of a work item, one after the other; or one partial result of a unit."""
     s, block = body.schedule, body.block
-    unit = variable("unit", 0, s.units - 1)
     emitter.declare_arrays()
-    if s.partials > 1:
-        block.line(f"const int partial = item % {s.partials};")
-        block.line(f"const int unit = item / {s.partials};")
-        emitter.emit_unit(unit, variable("partial", 0, s.partials - 1))
-    elif s.units_per_item == 1:
-        block.line("const int unit = item;")
-        emitter.emit_unit(unit, constant(0))
+    if s.partials > 1 or s.units_per_item == 1:
+        partial = constant(0)
+        if s.partials > 1:
+            block.line(f"const int partial = item % {s.partials};")
+            partial = variable("partial", 0, s.partials - 1)
+        block.line(f"const int unit = item{f' / {s.partials}' if s.partials > 1 else ''};")
+        ranges = emitter.unit_ranges()
+        for low, high in ranges:
+            with block.scope(f"if (unit >= {low} && unit <= {high})") if len(ranges) > 1 else nullcontext():
+                emitter.emit_unit(variable("unit", low, high), partial)
     elif s.inner_units > 1:
         n = s.inner_units
         rows, columns = variable("row", 0, s.units // n - 1), variable("column", 0, n - 1)
@@ -70,7 +74,12 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
             with block.scope("for (long column = begin; column < end; ++column)"):
                 emitter.emit_unit(rows * n + columns, constant(0))
     else:
-        with block.scope(f"for (int unit = {body.first_unit}; unit < {body.last_unit}; ++unit)"):
-            emitter.emit_unit(unit, constant(0))
+        ranges = emitter.unit_ranges()
+        for low, high in ranges:
+            first, last = body.first_unit, body.last_unit
+            if len(ranges) > 1:
+                first, last = f"({first} > {low} ? {first} : {low})", f"{last} && unit <= {high}"
+            with block.scope(f"for (int unit = {first}; unit < {last}; ++unit)"):
+                emitter.emit_unit(variable("unit", low, high), constant(0))
     if s.non_temporal:
         block.line("RX_FENCE();")

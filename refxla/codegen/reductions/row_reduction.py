@@ -48,8 +48,11 @@ class RowReduction(UnitEmitter):
                 c_type = scalar.register_type(type_name(c.instruction))
                 self.block.line(f"{c_type} {name}[{self.schedule.inner_size}];")
 
+    def kept_at(self, unit: Index) -> Position:
+        return self.schedule.kept_position(unit, self.schedule.groups(reduced=False))
+
     def emit_unit(self, unit: Index, partial: Index) -> None:
-        at = self.schedule.kept_position(unit, self.schedule.groups(reduced=False))
+        at = self.kept_at(unit)
         self.evaluate_broadcasts(0, at)
         for step in self.schedule.passes:
             if self.schedule.sequential_partials:

@@ -12,11 +12,13 @@ from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..index_printer import c_of
 from ..loops import fast_path_math
-from ..loops.index_set_splitting import Range
+from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .schedule import CachedOperand, Pass, Position
+
+CUT_FROM = 1024  # elements of the operand from which on units are written apart for each operand of a concatenate
 
 
 class UnitEmitter(ABC):
@@ -83,6 +85,28 @@ class UnitEmitter(ABC):
                 for own, new in zip(places, results, strict=True):
                     for place, result in zip(own, new, strict=True):
                         block.line(f"{place} = {result};")
+
+    # Ranges of units.
+
+    def kept_at(self, unit: Index) -> Position:
+        """The position of a unit in the groups that are not reduced, as far as its number says it."""
+        return {}
+
+    def unit_ranges(self) -> Sequence[Range]:
+        """Ranges of units, in order, for each of which the code of a unit is written: in one, all read the same operand
+        of a concatenate. Of two clang would make one vector, with loads under masks; and one from an address that is
+        not mapped takes a hundred times as long, whatever its mask."""
+        s, whole = self.schedule, (0, self.schedule.units - 1)
+        if s.units * s.inner_size < CUT_FROM or len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
+            return [whole]
+        every = {n: variable(f"r{n}", 0, group.size - 1) for n, group in enumerate(self.order.groups)}
+
+        def tests(ranges: Sequence[Range]) -> Sequence[Test]:
+            at = {**every, **self.kept_at(variable("g0", *ranges[0]))}  # the name that `cut` asks for
+            return [test for step in s.passes for test in self.operand_pattern(step, at).tests]
+
+        found = cut([whole], tests)
+        return [(low, high) for low, high, _ in found.parts] if found is not None else [whole]
 
     # Functions with a fast path.
 
