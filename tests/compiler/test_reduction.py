@@ -849,6 +849,37 @@ def test_rows_that_a_concatenate_or_a_pad_joins_fall_into_ranges(columns, low, o
         assert "if (" not in kernel.body[kernel.body.rindex("for (; c") :], kernel.body
 
 
+@pytest.mark.parametrize("parts", [(40, 56), (1, 95), (30, 30, 36)])
+@pytest.mark.parametrize(
+    "sizes, axis, reduced",
+    [
+        ((96, 40, 64), 0, (2,)),  # rows are units
+        ((40, 96, 64), 1, (0,)),  # the columns change along a strip
+        ((96, 40, 64), 0, (1,)),  # so do units of columns
+        ((96, 2100), 0, (0,)),  # rows of several strips
+        ((96, 200_000), 0, (1,)),  # a row is an item's
+        ((96, 5), 0, (0,)),
+    ],
+)
+def test_no_load_of_a_concatenate_is_under_a_mask(sizes, axis, reduced, parts):
+    shapes = [[n if d == axis else size for d, size in enumerate(sizes)] for n in parts]
+    kept = dims(n for d, n in enumerate(sizes) if d not in reduced)
+    lines = [f"p{n} = f32[{dims(shape)}] parameter({n})" for n, shape in enumerate(shapes)]
+    lines += [f"q{n} = f32[{dims(shape)}] multiply(p{n}, p{n})" for n, shape in enumerate(shapes)]
+    lines += [
+        f"j = f32[{dims(sizes)}] concatenate({', '.join(f'q{n}' for n in range(len(parts)))}), dimensions={{{axis}}}",
+        "zero = f32[] constant(0)",
+        f"ROOT r = f32[{kept}] reduce(j, zero), dimensions={{{dims(reduced)}}}, to_apply=add",
+    ]
+    text, arguments = entry("\n".join(lines)), [f32(*shape) for shape in shapes]
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert not re.search(r"float (\w+);\s+if \(.*\n.* = a\d", kernel.body), kernel.body
+    got = refxla.compile(text)(*arguments)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(*arguments))
+    joined = np.concatenate(arguments, axis).astype(np.float64)
+    np.testing.assert_allclose(got, (joined * joined).sum(reduced), rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     "sizes, reduced",
     [

@@ -20,7 +20,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import LINE
 from ..index_printer import c_of
-from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
+from ..loops.index_set_splitting import Range, Test
 from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
@@ -137,20 +137,21 @@ class ColumnReduction(UnitEmitter):
         return self.body.vector_loop(self._strip.first, self._strip.end, self._strip.size)
 
     @contextmanager
-    def _each_read_column(self) -> Iterator[Index]:
-        """A loop over the columns of the strip, for what reads the operands: two loops, where that spares divisions of
-        indices."""
+    def _each_row_and_column(self, low: int, high: int) -> Iterator[Index]:
+        """The columns of the strip by two loops, where that spares divisions of indices: over rows low ... high of
+        `column_row` columns each, and over those."""
         size, strip = self.schedule.column_row, self._strip
-        if size == 1:
-            with self._each_column() as column:
-                yield column
-            return
         row, begin, end = (self.body.fresh(name) for name in ("row", "from", "to"))
-        with self.block.scope(f"for (int {row} = {strip.first} / {size}; {row} * {size} < {strip.end}; ++{row})"):
-            low, high = f"{strip.first} - {row} * {size}", f"{strip.end} - {row} * {size}"
-            self.block.line(f"const int {begin} = {low} > 0 ? {low} : 0, {end} = {high} < {size} ? {high} : {size};")
+        first, more = f"{strip.first} / {size}", f"{row} * {size} < {strip.end}"
+        if (low, high) != (0, strip.size // size - 1):
+            first, more = f"({first} > {low} ? {first} : {low})", f"{more} && {row} <= {high}"
+        with self.block.scope(f"for (int {row} = {first}; {more}; ++{row})"):
+            left, right = f"{strip.first} - {row} * {size}", f"{strip.end} - {row} * {size}"
+            self.block.line(
+                f"const int {begin} = {left} > 0 ? {left} : 0, {end} = {right} < {size} ? {right} : {size};"
+            )
             with self.body.vector_loop(begin, end, size) as column:
-                yield variable(row, 0, strip.size // size - 1) * size + column
+                yield variable(row, low, high) * size + column
 
     def _each_total(self) -> AbstractContextManager[Index]:
         """A loop over the columns of the strip; gives the number of one in the strip."""
@@ -277,37 +278,33 @@ class ColumnReduction(UnitEmitter):
 
     def _row_ranges(self, step: Pass, position: Position, rows: int) -> list[Range]:
         """Ranges of the rows, in each of which all come from the same operand of a concatenate."""
-        whole = (0, self.order.groups[rows].size - 1)
-        if len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
-            return [whole]
         column = variable("c", 0, self.schedule.inner_size - 1)
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
             at = {**position, rows: variable("g0", *ranges[0]), self.schedule.inner: column}
             return self.operand_pattern(step, at).tests
 
-        found = cut([whole], tests)
-        return [(low, high) for low, high, _ in found.parts] if found is not None else [whole]
+        return self.cut((0, self.order.groups[rows].size - 1), tests)
 
     def _ranges(
         self, step: Pass, positions: Sequence[Callable[[Index], Position]]
     ) -> list[AbstractContextManager[Index]]:
         """Loops over the columns of the strip, for what reads the operands: one for each range in which pads and
         concatenates are decided. Rows that are unrolled may be neighbours along the columns: see rx_hidden_s32."""
-        strip = self._strip
-        if self.schedule.column_row > 1:
-            return [self._each_read_column()]
+        strip, size = self._strip, self.schedule.column_row
+        neighbours = strip.first == "0" and self._joins_rows(len(positions))
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
-            column = variable("g0", *ranges[0])
+            column = variable("g0", *ranges[0]) * size + variable("column", 0, size - 1)
             return [test for at in positions for test in self.operand_pattern(step, at(column)).tests]
 
-        whole = (0, strip.size - 1)
-        found = cut([whole], tests)
-        if found is None and not (strip.first == "0" and self._joins_rows(len(positions))):
-            return [self._each_read_column()]
+        parts = self.cut((0, strip.size // size - 1), tests)
+        if size > 1:
+            return [self._each_row_and_column(*part) for part in parts]
+        if len(parts) == 1 and not neighbours:
+            return [self._each_column()]
         loops: list[AbstractContextManager[Index]] = []
-        for low, high, *_ in found.parts if found else [whole]:
+        for low, high in parts:
             first, end = str(low), str(high + 1)
             if strip.first != "0":
                 first = f"({strip.first} > {low} ? {strip.first} : {low})"

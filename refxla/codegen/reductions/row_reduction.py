@@ -22,7 +22,7 @@ from .. import scalar
 from ..element_builder import type_name
 from ..index_printer import c_of
 from ..loops import non_temporal_stores
-from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
+from ..loops.index_set_splitting import Range, Test
 from .accumulators import Accumulators, declare
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
@@ -196,18 +196,14 @@ class RowReduction(UnitEmitter):
     def _chunk_ranges(self, step: Pass, at: Position, chunks: int) -> list[Range]:
         """The first and the last chunk of ranges inside which a pad or concatenate is decided, so that clang can make
         vectors of the lanes; those in which it is not are ranges, too."""
-        s, flow = self.schedule, self.dataflow
+        s = self.schedule
         lane = variable("lane", 0, self.order.lanes - 1)
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
             chunk = variable("g0", *ranges[0])  # the name that `cut` asks for
             return self.operand_pattern(step, {**at, s.inner: chunk * self.order.lanes + lane}).tests
 
-        whole = (0, chunks - 1)
-        if chunks < 2 or len(flow.fusion.instructions) > MAX_MEMBERS:
-            return [whole]
-        ranges = cut([whole], tests)
-        return [(first, last) for first, last, _ in ranges.parts] if ranges is not None else [whole]
+        return self.cut((0, chunks - 1), tests) if chunks > 1 else [(0, chunks - 1)]
 
     def _emit_epilogue(self, at: Position) -> None:
         inner = self.schedule.inner

@@ -11,8 +11,8 @@ from refxla_spec.module import Instruction
 from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..index_printer import c_of
-from ..loops import fast_path_math
-from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test, cut
+from ..loops import fast_path_math, index_set_splitting
+from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
@@ -97,7 +97,7 @@ class UnitEmitter(ABC):
         of a concatenate. Of two clang would make one vector, with loads under masks; and one from an address that is
         not mapped takes a hundred times as long, whatever its mask."""
         s, whole = self.schedule, (0, self.schedule.units - 1)
-        if s.units * s.inner_size < CUT_FROM or len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
+        if s.units * s.inner_size < CUT_FROM:
             return [whole]
         every = {n: variable(f"r{n}", 0, group.size - 1) for n, group in enumerate(self.order.groups)}
 
@@ -105,7 +105,13 @@ class UnitEmitter(ABC):
             at = {**every, **self.kept_at(variable("g0", *ranges[0]))}  # the name that `cut` asks for
             return [test for step in s.passes for test in self.operand_pattern(step, at).tests]
 
-        found = cut([whole], tests)
+        return self.cut(whole, tests)
+
+    def cut(self, whole: Range, tests: Callable[[Sequence[Range]], Sequence[Test]]) -> list[Range]:
+        """The ranges of one loop in which pads and concatenates are decided (loops/index_set_splitting.py)."""
+        if len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
+            return [whole]
+        found = index_set_splitting.cut([whole], tests)
         return [(low, high) for low, high, _ in found.parts] if found is not None else [whole]
 
     # Functions with a fast path.
