@@ -32,14 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help=f"of a test with more than {FEW} cases, run a twelfth of them, and a third of the examples of a property: "
+        help=f"of a test with more than {FEW} cases, run a sixteenth of them, and a third of the examples of a property: "
         "the same ones at every run",
     )
 
 
 def sample_size(cases: int) -> int:
     """How many of a test's cases are run with --sample."""
-    return cases if cases <= FEW else -(-cases // 12)
+    return cases if cases <= FEW else -(-cases // 16)
 
 
 def pytest_configure(config: pytest.Config) -> None:
