@@ -137,11 +137,6 @@ def through_integers(x):
     return (x * 16).astype(jnp.int32).astype(x.dtype) / 16
 
 
-@step(no_number, leaps=True)
-def through_bfloat16(x):
-    return (x.astype(jnp.bfloat16) + 1).astype(x.dtype)
-
-
 @step(no_number, _like)
 def times(x, y):
     return x * y

@@ -113,26 +113,27 @@ class ColumnsToPanel(PackingCopy):
     def function(self) -> str:
         return f"panel_of_columns_{self.source + '_' if self.packed > 1 else ''}{self.suffix}"
 
-    def call(self, source: str, step: int, to: str, terms: str) -> str:
-        return f"{self.function}({source}, {to}, {step}, {terms});"
+    def call(self, source: str, step: int, to: str, terms: str, columns: int) -> str:
+        return f"{self.function}({source}, {to}, {step}, {terms}, {columns});"
 
     def text(self) -> str:
-        """The function, without what says how it is compiled."""
+        """The function, without what says how it is compiled. It copies so many columns, in whole vectors."""
         block, width, lanes = Block(), self.width, VECTORS[self.name][1]
-        with block.scope(f"void {self.function}({self.parameters('const long step', 'const int terms')})"):
+        parameters = self.parameters("const long step", "const int terms", "const int columns")
+        with block.scope(f"void {self.function}({parameters})"):
             self.vector(block)
             # A line of the cache is read whole: the lines of columns that lie a power of two apart push each other out.
             least, most = lanes * self.packed, 2 * lanes if self.packed == 1 else lanes
             block.line("int t = 0;")
             with block.scope(f"for (int words; t + {least} <= terms; t += words * {self.packed})"):
                 block.line(f"words = t + {most * self.packed} <= terms ? {most} : {lanes};")
-                with block.scope(f"for (int u = 0; u < {width}; u += {lanes})"):
+                with block.scope(f"for (int u = 0; u < columns; u += {lanes})"):
                     block.line(f"__global const {self.element}* x = from + u * step + t / {self.packed};")
                     block.line(f"{self.space}{self.element}* y = to + t * {width} + u;")
                     self._columns(block)
             if self.packed == 1:
                 with block.scope("for (; t < terms; ++t)"):
-                    block.line(f"for (int u = 0; u < {width}; ++u) to[t * {width} + u] = from[u * step + t];")
+                    block.line(f"for (int u = 0; u < columns; ++u) to[t * {width} + u] = from[u * step + t];")
         return block.text()
 
     def _columns(self, block: Block) -> None:

@@ -168,9 +168,9 @@ class Panels:
                         self._row(block, column, short=False)
             return ()
         with block.scope(f"for (int j = 0; j < {count}; ++j)"):
-            self._short_panel(block, column)
+            self._short_panel(block, column, step, inner)
             if step is not None:
-                return self._transposed(block, column, step, inner)
+                return self._transposed(block, column, step, inner, width)
             with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
                 with block.scope(f"for (int u = 0; u < {width}; ++u)"):
                     with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
@@ -182,13 +182,22 @@ class Panels:
         p = self.p
         return None if p.whole or p.words or p.right_prepacked else filter_windows(p.fusion, p, p.name)
 
-    def _short_panel(self, block: Block, column: Index) -> None:
-        """Emits the copy of panel j where it has fewer columns than others, and goes on with the next."""
-        if self.p.n % self.width:
-            with block.scope(f"if ({c_of(column)} + {self.width} > {self.p.n})"):
+    def _short_panel(self, block: Block, column: Index, step: int | None = None, inner: int = 0) -> None:
+        """Emits the copy of panel j where it has fewer columns than others, and goes on with the next. With a `step`
+        (see _along_k), those that fill vectors are transposed."""
+        lanes, width = VECTORS[self.p.name][1], self.width
+        whole = self.p.n % width // lanes * lanes if step is not None and self.packed == 1 and not self.p.words else 0
+        if not self.p.n % width:
+            return
+        with block.scope(f"if ({c_of(column)} + {width} > {self.p.n})"):
+            if step is not None and whole:
+                with block.scope():
+                    self._transposed(block, column, step, inner, whole)
+            with block.scope(f"for (int u = {whole}; u < {width}; ++u)"):
+                block.line(f"const int n = {c_of(column)} + u;")
                 with block.scope(f"for (int t = 0; t < {self.terms[1]}; ++t)"):
-                    self._row(block, column, short=True)
-                block.line("continue;")
+                    self._element_or_zero(block)
+            block.line("continue;")
 
     def _windows(self, block: Block, column: Index, windows: FilterWindows) -> tuple[str, ...]:
         """Emits the copy of panel j, with all terms, from filters that store windows; returns the function's text."""
@@ -265,11 +274,15 @@ class Panels:
             if not short:
                 self._element(block)
                 return
-            with block.scope(f"if (n < {self.p.n})"):
-                self._element(block)
-            with block.scope("else"):
-                pointer, position = self._place()
-                block.line(f"{pointer}[{c_of(position)} + u] = 0;")
+            self._element_or_zero(block)
+
+    def _element_or_zero(self, block: Block) -> None:
+        """Emits the copy of element u of row t, which is zero beyond the last column."""
+        with block.scope(f"if (n < {self.p.n})"):
+            self._element(block)
+        with block.scope("else"):
+            pointer, position = self._place()
+            block.line(f"{pointer}[{c_of(position)} + u] = 0;")
 
     def _place(self) -> tuple[str, Index]:
         return self.place(variable("j", 0, self.panels[2] - 1), variable("t", 0, self.terms[2] - 1))
@@ -332,9 +345,9 @@ class Panels:
         """The address of an element, as a C pointer of the type that `copy` reads."""
         return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({c_of(access.position)}))"
 
-    def _transposed(self, block: Block, column: Index, step: int, inner: int) -> tuple[str, ...]:
-        """Emits the copy of panel j from columns that are contiguous along k for `inner` terms at a time and `step`
-        elements apart; returns the text of the function that transposes them."""
+    def _transposed(self, block: Block, column: Index, step: int, inner: int, columns: int) -> tuple[str, ...]:
+        """Emits the copy of so many columns, in whole vectors, of panel j, which are contiguous along k for `inner`
+        terms at a time and `step` elements apart; returns the text of the function that transposes them."""
         p = self.p
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
@@ -353,7 +366,9 @@ class Panels:
             assert access is not None  # as in _along_k
             pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
             to, source = f"{pointer} + ({c_of(position)})", self._address(access, copy)
-            block.line(copy.call(source, step // (self.packed * elements), to, "some" if inner < p.k else terms))
+            block.line(
+                copy.call(source, step // (self.packed * elements), to, "some" if inner < p.k else terms, columns)
+            )
         if self.packed > 1 and (p.k % copy.block_terms or most % copy.block_terms):
             begin = f"({terms}) / {copy.block_terms} * {copy.block_terms}"
             with block.scope(f"for (int t = {begin}; t < {terms}; ++t)"):
