@@ -30,6 +30,7 @@ from .decompositions import decompositions
 from .graph import source_of
 from .number_arguments import NumbersAsTensors, returned_numbers, value_arguments
 from .partition import INFERENCE, compile_graph
+from .recurrent import write_as_loops
 from .report import warn_at
 from .selections import index_by_tensors
 from .tensors import plain
@@ -41,6 +42,7 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     Raises InputError for tensors that are not on the CPU, sparse ones, and options that there are not.
     """
     options = _options(settings)
+    write_as_loops(graph_module)
 
     def compiler(kind: str) -> Callable[..., Callable[..., Any]]:
         def compile_one(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:

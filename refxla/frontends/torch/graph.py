@@ -29,6 +29,7 @@ from . import (  # noqa: F401 - they fill the table
     linalg,
     pooling,
     products,
+    recurrence,
     reductions,
     resizing,
     transforms,
