@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from refxla_spec.types import Shape
 from torch._guards import tracing
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
@@ -65,9 +64,7 @@ def _step(b: Lowering, k: I, count: int, reverse: bool) -> I:
 
 
 @lowers("refxla::recurrence")
-def recurrence(
-    b: Lowering, kind: str, x: I, states: Sequence[I], weight: I, bias: I | None, reverse: bool
-) -> list[I]:
+def recurrence(b: Lowering, kind: str, x: I, states: Sequence[I], weight: I, bias: I | None, reverse: bool) -> list[I]:
     count, steps, invariants = len(states), x.shape.dimensions[0], [x, weight]
     if bias is not None:
         invariants.append(b.expand(bias, x.shape.dimensions[1:]))

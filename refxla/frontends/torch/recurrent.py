@@ -181,21 +181,21 @@ def _layers(
     return (x, *(torch.stack(s) for s in zip(*last, strict=True)))
 
 
-def lstm(x: Any, states: Sequence[Any], *rest: Any) -> tuple[Any, ...]:
-    return _layers("lstm", x, states, *rest)
+def _function(kind: str) -> Callable[..., tuple[Any, ...]]:
+    """What torch.lstm, say, is a function of: one state, or a list of several."""
+
+    def apply(x: Any, states: Any, parameters: Sequence[Any], *rest: Any) -> tuple[Any, ...]:
+        each = 4 if rest[0] else 2
+        if len(parameters) % each or len({s.shape[-1] for s in states}) > 1:
+            raise NotImplementedError
+        return _layers(kind, x, states if kind == "lstm" else [states], parameters, *rest)
+
+    return apply
 
 
-def _of_one_state(kind: str) -> Callable[..., tuple[Any, ...]]:
-    def layers(x: Any, state: Any, *rest: Any) -> tuple[Any, ...]:
-        return _layers(kind, x, [state], *rest)
-
-    return layers
-
-
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    torch.lstm: lstm,
-    **{getattr(torch, kind): _of_one_state(kind) for kind in CELLS if kind != "lstm"},
-}
+_LAYERS = {kind: _function(kind) for kind in CELLS}
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {getattr(torch, kind): rule for kind, rule in _LAYERS.items()}
+RECURRENT = {f"{kind}.input": rule for kind, rule in _LAYERS.items()}  # decompositions of the operations
 
 
 def write_as_loops(graph_module: Any) -> None:
