@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.nn import functional
+
+from .lowering import overload_of
 
 # -- one step: from what the input and the hidden state contribute, and the states, the new states; the first is hidden
 
@@ -152,7 +155,7 @@ def _direction(
     bias, hidden_bias = parameters[2:] if has_biases else (None, None)
     if kind != "gru" and has_biases:  # where the contributions are added anyway, one of the biases is left out
         bias, hidden_bias = bias + hidden_bias, None
-    gates = functional.linear(x, by_input, bias)
+    gates = functional.linear(x.flatten(0, 1), by_input, bias).unflatten(0, x.shape[:2])
     own = [s.to(gates.dtype) for s in states]
     hidden_bias = None if hidden_bias is None else hidden_bias.to(gates.dtype)
     _, *after = recurrence(kind, gates, own, by_hidden.to(gates.dtype), hidden_bias, reverse)
@@ -181,28 +184,28 @@ def _layers(
     return (x, *(torch.stack(s) for s in zip(*last, strict=True)))
 
 
-def _function(kind: str) -> Callable[..., tuple[Any, ...]]:
-    """What torch.lstm, say, is a function of: one state, or a list of several."""
+def _function(kind: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.lstm, say, as loops; layers with projections are what they are `otherwise`."""
 
-    def apply(x: Any, states: Any, parameters: Sequence[Any], *rest: Any) -> tuple[Any, ...]:
-        each = 4 if rest[0] else 2
-        if len(parameters) % each or len({s.shape[-1] for s in states}) > 1:
-            raise NotImplementedError
-        return _layers(kind, x, states if kind == "lstm" else [states], parameters, *rest)
+    def apply(x: Any, states: Any, parameters: Sequence[Any], has_biases: bool, *rest: Any) -> Any:
+        of_layer = 4 if has_biases else 2
+        if len(parameters) % (rest[0] * of_layer):
+            return otherwise(x, states, parameters, has_biases, *rest)
+        return _layers(kind, x, states if kind == "lstm" else [states], parameters, has_biases, *rest)
 
     return apply
 
 
-_LAYERS = {kind: _function(kind) for kind in CELLS}
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {getattr(torch, kind): rule for kind, rule in _LAYERS.items()}
-RECURRENT = {f"{kind}.input": rule for kind, rule in _LAYERS.items()}  # decompositions of the operations
+_FUNCTIONS = {getattr(torch, kind): _function(kind, getattr(torch, kind)) for kind in CELLS}
+# Decompositions of the operations, which a graph of torch.export has.
+RECURRENT = {f"{kind}.input": _function(kind, decomposition_table[overload_of(f"{kind}.input")]) for kind in CELLS}
 
 
 def write_as_loops(graph_module: Any) -> None:
     """Let a graph of Dynamo's, and those that it calls, have recurrent layers as loops.
 
-    Packed sequences stay as they are, whose steps differ in size; and so do layers with projections, and those under a
-    transformation of torch.func, which has no rule for the loops.
+    Layers of packed sequences stay as they are, whose steps differ in size, and so do those under a transformation of
+    torch.func, which has no rule for the loops.
     """
     for module in graph_module.modules():
         if not isinstance(module, torch.fx.GraphModule):
@@ -210,19 +213,8 @@ def write_as_loops(graph_module: Any) -> None:
         nodes = [n for n in module.graph.nodes if n.op == "call_function"]
         if any("increment_nesting" in getattr(n.target, "__name__", "") for n in nodes):
             continue
-        layers = [n for n in nodes if n.target in _FUNCTIONS and _is_written(n)]
+        layers = [n for n in nodes if n.target in _FUNCTIONS and isinstance(n.args[3], bool)]  # not packed ones
         for node in layers:
             node.target = _FUNCTIONS[node.target]
         if layers:
             module.recompile()
-
-
-def _is_written(node: Any) -> bool:
-    """Whether a call of torch.lstm or its kin is one of arrays of steps, without a projection."""
-    if len(node.args) != 9 or node.kwargs:
-        return False
-    states, per_layer = node.args[1], 4 if node.args[3] else 2
-    if node.target is torch.lstm and len(node.args[2]) % per_layer == 0:
-        sizes = {s.meta["example_value"].shape[-1] for s in states}
-        return len(sizes) == 1
-    return len(node.args[2]) % per_layer == 0
