@@ -110,21 +110,8 @@ def test_under_autocast_they_are_computed_in_its_type():
 
     with torch.no_grad():
         y = torch.compile(f, backend="refxla")(x)
-        close(y.float(), f(x).float(), 0.05)
-
-
-def test_per_sample_gradients_of_a_layer():
-    model = nn.GRU(2, 3)
-    parameters = dict(model.named_parameters())
-
-    def gradients(x):
-        def loss(parameters, x):
-            return torch.func.functional_call(model, parameters, (x,))[0].square().sum()
-
-        return torch.func.grad(loss)(parameters, x)
-
-    x = torch.randn(3, 1, 2)
-    close(torch.compile(gradients, backend="refxla")(x), gradients(x))
+        assert y.dtype is torch.bfloat16
+        close(y.float(), model(x)[0], 0.05)  # eager has it on some processors alone
 
 
 def test_functions_have_loops_too():
