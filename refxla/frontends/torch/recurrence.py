@@ -95,8 +95,8 @@ def recurrence_backward(
         own, gradients, before = (values[n * count : (n + 1) * count] for n in range(3))
         x, hidden, weight = values[3 * count :]
         step = _step(b, k, steps, not reverse)
-        own = [b.add(s, _at(b, g, step)) for s, g in zip(own, gradients, strict=True)]
-        of_x, of_hidden, *after = inlined(b, cell, *own, *(_at(b, v, step) for v in (x, hidden, *before)))
+        of_states = [b.add(s, _at(b, g, step)) for s, g in zip(own, gradients, strict=True)]
+        of_x, of_hidden, *after = inlined(b, cell, *of_states, *(_at(b, v, step) for v in (x, hidden, *before)))
         after[0] = b.add(after[0], _product(b, of_hidden, weight, (-1, -2)))
         return [_put(b, by_x, of_x, step), _put(b, by_hidden, of_hidden, step), *after]
 

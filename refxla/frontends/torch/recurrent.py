@@ -63,7 +63,7 @@ def cell_gradients(kind: str) -> Callable[..., Any]:
 # -- all steps
 
 
-@torch.library.custom_op("refxla::recurrence", mutates_args=())
+@torch.library.custom_op("refxla::recurrence", mutates_args=())  # type: ignore[untyped-decorator]
 def recurrence(
     kind: str,
     x: torch.Tensor,
@@ -86,7 +86,7 @@ def recurrence(
     return [hidden, *after]
 
 
-@torch.library.custom_op("refxla::recurrence_backward", mutates_args=())
+@torch.library.custom_op("refxla::recurrence_backward", mutates_args=())  # type: ignore[untyped-decorator]
 def recurrence_backward(
     kind: str,
     gradients: list[torch.Tensor],
@@ -111,14 +111,16 @@ def _steps(count: int, reverse: bool) -> Iterator[int]:
     return iter(range(count - 1, -1, -1) if reverse else range(count))
 
 
-@recurrence.register_fake
-def _(kind: str, x: Any, states: Any, weight: Any, bias: Any, reverse: bool) -> Any:
+def _fake_recurrence(kind: str, x: Any, states: Any, weight: Any, bias: Any, reverse: bool) -> Any:
     return [x.new_empty(x.shape), *(x.new_empty(len(x), *s.shape) for s in states)]
 
 
-@recurrence_backward.register_fake
-def _(kind: str, gradients: Any, x: Any, hidden: Any, before: Any, weight: Any, reverse: bool) -> Any:
+def _fake_backward(kind: str, gradients: Any, x: Any, hidden: Any, before: Any, weight: Any, reverse: bool) -> Any:
     return [x.new_empty(x.shape), x.new_empty(x.shape), *(x.new_empty(s.shape[1:]) for s in before)]
+
+
+recurrence.register_fake(_fake_recurrence)
+recurrence_backward.register_fake(_fake_backward)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -152,9 +154,12 @@ def _direction(
 ) -> tuple[Any, list[Any]]:
     """One layer in one direction: the hidden state after each step, and the last states."""
     by_input, by_hidden = parameters[:2]
-    bias, hidden_bias = parameters[2:] if has_biases else (None, None)
-    if kind != "gru" and has_biases:  # where the contributions are added anyway, one of the biases is left out
-        bias, hidden_bias = bias + hidden_bias, None
+    bias: Any = None
+    hidden_bias: Any = None
+    if has_biases:
+        bias, hidden_bias = parameters[2:]
+        if kind != "gru":  # the contributions are added anyway: one bias is enough
+            bias, hidden_bias = bias + hidden_bias, None
     gates = functional.linear(x.flatten(0, 1), by_input, bias).unflatten(0, x.shape[:2])
     own = [s.to(gates.dtype) for s in states]
     hidden_bias = None if hidden_bias is None else hidden_bias.to(gates.dtype)
