@@ -51,15 +51,16 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
 
         return compile_one
 
+    trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     backend = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler(INFERENCE),
         decompositions=decompositions(),
         partition_fn=_in_two,
+        keep_inference_input_mutations=not trains,  # the graph writes into arguments, whose memory results then have
     )
     # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
-    trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     with _without_mkldnn() if trains else contextlib.nullcontext():
         compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled
