@@ -141,12 +141,12 @@ def test_a_program_gives_away_what_it_is_told_to():
     program = refxla.compile("""HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
         ENTRY e { x = f32[3] parameter(0)
             y = f32[3] parameter(1)
-            w = f32[3] add(x, y)
-            z = f32[3] multiply(y, y)
+            w = f32[3] add(y, y)
+            z = f32[3] multiply(x, y)
             ROOT r = (f32[3], f32[3]) tuple(w, z) }""")
-    x, y = np.zeros(3, np.float32), np.arange(3, dtype=np.float32)
+    x, y = np.full(3, 2, np.float32), np.arange(3, dtype=np.float32)
     first, second = program.in_place((x, y), [0])
     assert second is x and first is not x
-    np.testing.assert_array_equal(x, [0, 1, 4])
+    np.testing.assert_array_equal(x, [0, 2, 4])
     first, second = program.in_place((x, y), [])
     assert second is not x
