@@ -432,7 +432,7 @@ cdef class Executor:
                     return _array_call(self, arguments)
         for n in range(signature.parameter_count):
             arrays.append(signature.argument(arguments[n], n))
-        return called(self, arrays, self.results())
+        return run_with(self, arrays, self.results())
 
     def in_place(self, arguments, parameters):
         """A call with NumPy's arrays that gives those away which are these parameters: the result that the plan has in
@@ -449,7 +449,7 @@ cdef class Executor:
         for parameter in parameters:
             if self.homes[parameter] >= 0 and arrays[parameter] is arguments[parameter]:
                 results[self.homes[parameter]] = arrays[parameter]
-        return called(self, arrays, results)
+        return run_with(self, arrays, results)
 
     def traced(self, arguments, size_t room):
         """(results, events, count) of a call with these flattened arguments, in which each step is waited for.
@@ -935,7 +935,7 @@ cdef class Executor:
         return array
 
 
-cdef object called(Executor executor, list arrays, list results):
+cdef object run_with(Executor executor, list arrays, list results):
     """The results of a run with these arrays, of the parameters' types and shapes, into `results`."""
     cdef Signature signature = executor.signature
     cdef void** data

@@ -23,7 +23,7 @@ def given(monkeypatch):
     call = CompiledGraph.__call__
 
     def noted(graph, *arguments):
-        counts.append(len(graph._given))
+        counts.append(len(graph._donations))
         return call(graph, *arguments)
 
     monkeypatch.setattr(CompiledGraph, "__call__", noted)

@@ -378,7 +378,7 @@ class CompiledGraph:
         self._written = lowered.written
         wanted = [(a.output_index[0], a.parameter) for a in lowered.module.aliases] if lowered.module else []
         placed = getattr(getattr(program, "plan", None), "aliases", ())  # the reference has no plan
-        self._given = [parameter for result, parameter in placed if (result, parameter) in wanted]
+        self._donations = [parameter for result, parameter in placed if (result, parameter) in wanted]
 
     def parameters(self, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """What the program is called with for these arguments."""
@@ -398,7 +398,9 @@ class CompiledGraph:
         arrays: tuple[np.ndarray[Any, Any], ...] = ()
         if self.program is not None:
             parameters = self.parameters(arguments)
-            arrays = self.program.in_place(parameters, self._given) if self._given else self.program(*parameters)
+            arrays = (
+                self.program.in_place(parameters, self._donations) if self._donations else self.program(*parameters)
+            )
             if isinstance(self.program, Reference):  # whose results may be views, of arguments too
                 arrays = tuple(np.array(a, order="C") for a in arrays)
             for is_met, message in zip(arrays[self._returned :], self._messages, strict=True):
