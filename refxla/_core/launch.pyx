@@ -423,8 +423,6 @@ cdef class Executor:
     def __call__(self, *arguments):
         cdef Signature signature = self.signature
         cdef list arrays = []
-        cdef list results
-        cdef void** data
         cdef int n
         if len(arguments) != signature.parameter_count:
             raise signature.wrong_count(len(arguments))
@@ -434,15 +432,24 @@ cdef class Executor:
                     return _array_call(self, arguments)
         for n in range(signature.parameter_count):
             arrays.append(signature.argument(arguments[n], n))
+        return run_with(self, arrays, self.results())
+
+    def in_place(self, arguments, parameters):
+        """A call with NumPy's arrays that gives those away which are these parameters: the result that the plan has in
+        the memory of such a one is that array, if it is dense and aligned; else it has memory of its own."""
+        cdef Signature signature = self.signature
+        cdef list arrays = []
+        cdef list results
+        cdef int n, parameter
+        if len(arguments) != signature.parameter_count:
+            raise signature.wrong_count(len(arguments))
+        for n in range(signature.parameter_count):
+            arrays.append(signature.argument(arguments[n], n))
         results = self.results()
-        data = <void**> table(signature.parameter_count, sizeof(void*))
-        try:
-            for n in range(signature.parameter_count):
-                data[n] = np.PyArray_DATA(<np.ndarray> arrays[n])
-            self.execute(data, results)
-        finally:
-            free(data)
-        return results[0] if self.single else tuple(results)
+        for parameter in parameters:
+            if self.homes[parameter] >= 0 and arrays[parameter] is arguments[parameter]:
+                results[self.homes[parameter]] = arrays[parameter]
+        return run_with(self, arrays, results)
 
     def traced(self, arguments, size_t room):
         """(results, events, count) of a call with these flattened arguments, in which each step is waited for.
@@ -489,6 +496,7 @@ cdef class Executor:
     cdef int execute(self, void** data, list results) except -1:
         """Run with the arguments' data, each of the parameter's type and shape, into `results`."""
         cdef int n, status
+        cdef Overwritten* each
         with nogil:
             status = self.acquire()
         if status == REENTERED:
@@ -498,6 +506,10 @@ cdef class Executor:
                 self.inputs[n] = data[n]
             for n in range(self.signature.result_count):
                 self.outputs[n] = np.PyArray_DATA(<np.ndarray> results[n])
+            for n in range(self.overwritten_count):
+                each = &self.overwritten[n]
+                if each.result >= 0 and self.outputs[each.result] == self.inputs[each.parameter]:
+                    self.given[each.parameter] = 1
             with nogil:
                 status = self.run()
             if status != SUCCESS:
@@ -921,6 +933,21 @@ cdef class Executor:
         if size and self.read(number, np.PyArray_DATA(array), size) != SUCCESS:
             raise DeviceError("an operand of a host function cannot be copied from the device")
         return array
+
+
+cdef object run_with(Executor executor, list arrays, list results):
+    """The results of a run with these arrays, of the parameters' types and shapes, into `results`."""
+    cdef Signature signature = executor.signature
+    cdef void** data
+    cdef int n
+    data = <void**> table(signature.parameter_count, sizeof(void*))
+    try:
+        for n in range(signature.parameter_count):
+            data[n] = np.PyArray_DATA(<np.ndarray> arrays[n])
+        executor.execute(data, results)
+    finally:
+        free(data)
+    return results[0] if executor.single else tuple(results)
 
 
 cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:

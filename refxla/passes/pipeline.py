@@ -39,6 +39,7 @@ from . import (
     tuple_simplifier,
     while_loop_induction_variables,
     while_loop_invariant_code_motion,
+    while_loop_simplifier,
 )
 
 Pass = Callable[[Module], int]
@@ -56,6 +57,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("expanders", expanders.run),
     ("dot-strength-reduction", dot_strength_reduction.run),
     ("tuple-simplifier", tuple_simplifier.run),
+    ("while-loop-simplifier", while_loop_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
     ("slice-propagation", slice_propagation.run),
     ("constant-folding", constant_folding.run),
@@ -72,6 +74,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 # there is no tiled fusion either.
 FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
+    "while-loop-simplifier",
     "algebraic-simplifier",
     "slice-propagation",
     "constant-folding",

@@ -30,6 +30,7 @@ from .decompositions import decompositions
 from .graph import source_of
 from .number_arguments import NumbersAsTensors, returned_numbers, value_arguments
 from .partition import INFERENCE, compile_graph
+from .recurrent import write_as_loops
 from .report import warn_at
 from .selections import index_by_tensors
 from .tensors import plain
@@ -41,6 +42,7 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     Raises InputError for tensors that are not on the CPU, sparse ones, and options that there are not.
     """
     options = _options(settings)
+    write_as_loops(graph_module)
 
     def compiler(kind: str) -> Callable[..., Callable[..., Any]]:
         def compile_one(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -49,15 +51,16 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
 
         return compile_one
 
+    trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     backend = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler(INFERENCE),
         decompositions=decompositions(),
         partition_fn=_in_two,
+        keep_inference_input_mutations=not trains,  # the graph writes into arguments, whose memory results then have
     )
     # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
-    trains = torch.is_grad_enabled() and any(_is_tensor(x) and x.requires_grad for x in example_inputs)
     with _without_mkldnn() if trains else contextlib.nullcontext():
         compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled

@@ -14,6 +14,7 @@ from .embedding_bags import embedding_bag, embedding_bag_backward, embedding_ren
 from .lowering import LOWERINGS, overload_of
 from .order_statistics import bucketize, histc, kthvalue, median, median_of_all, searchsorted
 from .quantization import QUANTIZATION
+from .recurrent import RECURRENT
 from .roi_align import roi_align, roi_align_backward
 from .sampling import deform_conv2d, deform_conv2d_backward, grid_sampler, grid_sampler_backward
 from .segments import segment_reduce, segment_reduce_backward
@@ -245,6 +246,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "torchvision::roi_align": roi_align,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
     **QUANTIZATION,
+    **RECURRENT,
 }
 
 

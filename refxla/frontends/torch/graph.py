@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from refxla_spec.errors import Error, InputError
-from refxla_spec.module import Computation, Instruction, Metadata, Module, order_computations, post_order
+from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, order_computations, post_order
 from refxla_spec.types import Shape
 
 from ...compiler.driver import Reference, compile_module
@@ -29,6 +29,7 @@ from . import (  # noqa: F401 - they fill the table
     linalg,
     pooling,
     products,
+    recurrence,
     reductions,
     resizing,
     transforms,
@@ -48,6 +49,9 @@ _VIEWS = {
 }  # fmt: skip
 
 
+COPY = overload_of("copy_")  # how AOTAutograd writes an argument when all else is done
+# What gives its first operand with other elements in some places, and leaves it as it is where an index is wrong.
+_UPDATES = {overload_of(n) for n in ("index_copy", "index_put", "scatter.src", "slice_scatter", "select_scatter")}
 # What says which type and strides a tensor has: they are known when the graph is lowered.
 _ASSERTION = overload_of("_assert_tensor_metadata")
 # What asks something of values: it is checked when the program has run.
@@ -93,7 +97,9 @@ class _View:
 
 class LoweredGraph:
     """The HLO of a graph. `unsupported` has the nodes that have none, each with the reason; if there are any, there is
-    no program. So is it with `mutating`, the nodes that write in place: values in HLO are no views of each other.
+    no program. So is it with `mutating`, the nodes that write in place: values in HLO are no views of each other. But
+    arguments that are written as a whole when all else is done (`copies`) are donated: what they are after the call is
+    a result of the program, which lies in their memory.
 
     With `aliases`, results that are views of one another in PyTorch are so here, and have the strides that views have.
     (Where something is to be derived, AOTAutograd sees to the former.)"""
@@ -111,7 +117,11 @@ class LoweredGraph:
         self.results: list[Any] = []
         self.module: Module | None = None
         self.messages: list[str] = []
-        self.mutating = [n for n in graph_module.graph.nodes if _mutates(n)]
+        self.copies = final_copies(graph_module.graph)
+        self.written: list[
+            tuple[int, int, tuple[int, ...] | None]
+        ] = []  # of arguments: the number, its result's, order
+        self.mutating = [n for n in graph_module.graph.nodes if _mutates(n) and n not in self.copies]
         for node in graph_module.graph.nodes:
             self._b.metadata, self._b.origin = _metadata(node), _origin_of(node)
             getattr(self, f"_{node.op}")(node)
@@ -165,6 +175,9 @@ class LoweredGraph:
                 self._values[node] = value[node.args[1]]
             return
         if node.target is _ASSERTION:
+            return
+        if node in self.copies:
+            self._values[node] = self._values.get(node.args[1])
             return
         if node.target in _ASSERTIONS:
             self._check(node)
@@ -261,11 +274,23 @@ class LoweredGraph:
                 self.results.append(_View(result(base), steps))
             else:
                 self.results.append(result(value))
+        for copy in self.copies:
+            self._write(copy, returned)
         self.messages = [message for _, message in b.checks]
         self.returned = len(returned)
         returned += [condition for condition, _ in b.checks]
         if returned:
             self.module = self._module(returned)
+
+    def _write(self, copy: Any, returned: list[I]) -> None:
+        """Let what an argument is to be after the call be a result of the program."""
+        fake = copy.args[0].meta["val"]
+        shape = shape_of(fake)
+        value = self._b.expand(self._b.cast(self._values[copy.args[1]], shape.element_type), shape.dimensions)
+        order = memory_order(fake)
+        moved = order is not None and order != tuple(range(len(order)))
+        self.written.append((self._arguments[copy.args[0]], len(returned), order if moved else None))
+        returned.append(self._b.permute(value, order) if moved and order is not None else value)
 
     def _origin(self, node: Any) -> tuple[Any, tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]]:
         """The node whose memory a node shows, and the views by which it does: (function, further arguments, keywords),
@@ -290,7 +315,17 @@ class LoweredGraph:
         computations = order_computations([entry])
         for number, computation in enumerate(computations[:-1]):  # reducers, and the bodies of loops
             computation.name = f"{computation.name}.{number}"
-        return Module(self.name, computations, entry)
+        module = Module(self.name, computations, entry)
+        module.aliases = tuple(self._donations())
+        return module
+
+    def _donations(self) -> Iterator[Alias]:
+        """The arguments that are written, and the results that are to lie in their memory. Where a check may fail, an
+        argument is left as it is, but for elements of it that are written where an index is right."""
+        places = {source: n for n, source in enumerate(self._sources) if type(source) is int}
+        for copy, (argument, result, _) in zip(self.copies, self.written, strict=True):
+            if argument in places and (not self._b.checks or _is_update(copy.args[1], copy.args[0])):
+                yield Alias((result,), places[argument])
 
     def compile(self, options: Options) -> CompiledGraph:
         """What runs it."""
@@ -315,6 +350,18 @@ def _mutates(node: Any) -> bool:
     return node.op == "call_function" and bool(getattr(schema, "is_mutable", False))
 
 
+def final_copies(graph: Any) -> list[Any]:
+    """The copies into arguments which nothing reads afterwards: this is how AOTAutograd writes arguments."""
+    places = {n: k for k, n in enumerate(graph.nodes)}
+    copies = [n for n in graph.nodes if n.target is COPY and n.args[0].op == "placeholder"]
+    return [n for n in copies if all(places[u] <= places[n] for u in n.args[0].users)]
+
+
+def _is_update(node: Any, argument: Any) -> bool:
+    """Whether a value is an argument with other elements in some places."""
+    return node.target in _UPDATES and node.args[0] is argument
+
+
 class CompiledGraph:
     """Called with a graph's arguments, gives its results as a list.
 
@@ -328,6 +375,10 @@ class CompiledGraph:
         self.sources = sources  # of each parameter the argument's number, or a tensor; and the order it lies in
         self._results = lowered.results
         self._returned, self._messages = lowered.returned, lowered.messages
+        self._written = lowered.written
+        wanted = [(a.output_index[0], a.parameter) for a in lowered.module.aliases] if lowered.module else []
+        placed = getattr(getattr(program, "plan", None), "aliases", ())  # the reference has no plan
+        self._donations = [parameter for result, parameter in placed if (result, parameter) in wanted]
 
     def parameters(self, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """What the program is called with for these arguments."""
@@ -346,12 +397,19 @@ class CompiledGraph:
     def __call__(self, *arguments: Any) -> list[Any]:
         arrays: tuple[np.ndarray[Any, Any], ...] = ()
         if self.program is not None:
-            arrays = self.program(*self.parameters(arguments))
+            parameters = self.parameters(arguments)
+            arrays = (
+                self.program.in_place(parameters, self._donations) if self._donations else self.program(*parameters)
+            )
             if isinstance(self.program, Reference):  # whose results may be views, of arguments too
                 arrays = tuple(np.array(a, order="C") for a in arrays)
             for is_met, message in zip(arrays[self._returned :], self._messages, strict=True):
                 if not is_met:
                     raise _failure(message)(message)
+            for number, result, order in self._written:
+                written, value = arguments[number], to_tensor(arrays[result], order)
+                if written.data_ptr() != value.data_ptr():
+                    written.detach().copy_(value)
         results = []
         for r in self._results:
             if type(r) is _Result:

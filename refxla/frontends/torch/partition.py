@@ -18,7 +18,7 @@ from torch.fx.passes.operator_support import create_op_support
 from ...compiler.options import Options
 from . import report
 from .decompositions import is_random
-from .graph import CompiledGraph, LoweredGraph, is_tensor, source_of
+from .graph import COPY, CompiledGraph, LoweredGraph, final_copies, is_tensor, source_of
 from .lowering import DRAWN, overload_of
 from .selections import index_by_tensors
 from .tensors import memory_order, with_strides
@@ -90,14 +90,23 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
     for node, reason in eager.items():
         if isinstance(node.target, _OPERATIONS) and node.target not in _OF_SIZES:
             entries.append(report.enter(str(node.target), reason, source_of(node), expected=reason == DRAWN))
-    eager |= dict.fromkeys(_stand_ins(graph_module), "")
+    eager |= dict.fromkeys([*_stand_ins(graph_module), *final_copies(graph_module.graph)], "")
     for node in graph_module.graph.nodes:
         if node.target is operator.getitem and node.args[0] in eager:
             eager[node] = ""
     _draw_in_order(graph_module, draws)
     support = create_op_support(lambda _, node: node.op in ("call_function", "get_attr") and node not in eager)
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
-    return _PartitionedGraph(partitioner.partition_and_fuse(), name, options, entries)
+    partitioned = partitioner.partition_and_fuse()
+    _copy_last(partitioned.graph)
+    return _PartitionedGraph(partitioned, name, options, entries)
+
+
+def _copy_last(graph: Any) -> None:
+    """Let arguments be written when all that reads them is done."""
+    output = next(n for n in graph.nodes if n.op == "output")
+    for node in [n for n in graph.nodes if n.target is COPY and n.args[0].op == "placeholder"]:
+        output.prepend(node)
 
 
 def _draw_first(graph_module: Any, draws: set[Any]) -> None:
