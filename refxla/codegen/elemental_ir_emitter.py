@@ -188,6 +188,10 @@ class ElementalIrEmitter(ElementBuilder):
         """The C pointer to that input."""
         return self._inputs[instruction]
 
+    def is_computed(self, instruction: Instruction) -> bool:
+        """Whether elements of that instruction take more than a load or a literal."""
+        return instruction not in self._inputs and instruction.opcode not in ("constant", "iota", "broadcast")
+
     def address(self, instruction: Instruction, indices: Sequence[Index]) -> str | None:
         """Where in memory that element is, as C; None where it is computed."""
         if instruction not in self._inputs:
