@@ -32,6 +32,7 @@ from . import (
     ordered_reductions,
     partial_sort,
     rng_state_threading,
+    scatter_simplifier,
     single_device_lowering,
     slice_propagation,
     transpose_folding,
@@ -56,6 +57,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("expanders", expanders.run),
     ("dot-strength-reduction", dot_strength_reduction.run),
     ("tuple-simplifier", tuple_simplifier.run),
+    ("scatter-simplifier", scatter_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
     ("slice-propagation", slice_propagation.run),
     ("constant-folding", constant_folding.run),
@@ -72,6 +74,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 # there is no tiled fusion either.
 FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
+    "scatter-simplifier",
     "algebraic-simplifier",
     "slice-propagation",
     "constant-folding",
