@@ -26,6 +26,7 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
     U_SHORT_ROWS = 14
     U_FEW_AT_ONCE = 15
     U_CASES = 16
+    U_FUNCTIONS = 17
 
 cdef class Group:
     cdef public int number, kind
@@ -37,6 +38,7 @@ cdef class Group:
     cdef public set outputs      # members that are written to memory
     cdef public list heroes
     cdef public set packed       # members that a product computes while it packs its operands
+    cdef public int functions    # members that are computed of pieces of a loop
     cdef public bint alive
 
 cdef class Scheduler:
@@ -69,6 +71,8 @@ cdef class Scheduler:
     cdef bint follows_reduction(self, int p)
     cdef bint is_of_pieces(self, int p)
     cdef bint is_of_many_cases(self, int p)
+    cdef bint is_piecewise(self, int p)
+    cdef bint has_too_many_functions(self, Group group, int p, bint elsewhere)
     cdef bint is_carried(self, int p, int u)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)

@@ -22,6 +22,7 @@ each value with several users would take a time quadratic in the number of layer
 
 from refxla._core.graph import KIND_NAMES
 from refxla.device.description import Costs
+from refxla.ir.op_table import MOST_IN_PIECES
 from refxla.scheduling.fusion_group import FusionGroup, UnfusedEdge
 
 # The words for each Reason.
@@ -43,6 +44,7 @@ REASONS = {
     U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
     U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
     U_CASES: "its pads and concatenates make an element in so many ways that no vector of elements is computed",
+    U_FUNCTIONS: "the kernel has as many functions that are computed of many elements at once as arrays for them",
 }
 
 # The size of a kernel.
@@ -73,6 +75,7 @@ cdef long long LANES = 8  # as many times as long takes an operation then
 cdef long long FEW_COLUMNS = 32  # lanes of the vectors that functions are computed of at once
 cdef long long SHORT_ROW = 128  # elements of a row, up to which functions that are computed in pieces go one by one
 cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
+cdef int most_functions = MOST_IN_PIECES
 
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over
@@ -98,6 +101,7 @@ cdef class Group:
         self.outputs = set()
         self.heroes = []
         self.packed = set()
+        self.functions = 0
         self.alive = True
 
 
@@ -156,6 +160,7 @@ cdef class Scheduler:
                 group.packed.add(p)
         group.tags[p] = tag
         group.evaluations[p] = evaluations
+        group.functions += self.is_piecewise(p)
         if group.maps is not None:
             group.maps[p] = self.maps_of(group, p, self.edges_from(group, p))
         self.member_of[p].append(group.number)
@@ -353,6 +358,17 @@ cdef class Scheduler:
                     waiting.append(g.operand[e])
         return False
 
+    cdef bint is_piecewise(self, int p):
+        """Whether p is a function that a loop computes of pieces of an array."""
+        return self.g.has_fast_path[p] and self.g.elements[p] >= PIECE
+
+    cdef bint has_too_many_functions(self, Group group, int p, bint elsewhere):
+        """Whether p, with the functions that it is computed of, would be one more than a loop has arrays for: those
+        would be computed one by one. What is used `elsewhere`, too, is the end of that kernel's functions."""
+        if group.kind not in (K_LOOP, K_REDUCTION) or group.functions < most_functions:
+            return False
+        return self.is_piecewise(p) or elsewhere and self.g.after_fast_path[p] and self.g.elements[p] >= PIECE
+
     cdef bint is_carried(self, int p, int u):
         """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is the state."""
         return self.g.second[u] and not self.g.second[p] and self.g.elements[p] > 1
@@ -417,6 +433,8 @@ cdef class Scheduler:
         for number, edges in users.items():
             group = self.groups[number]
             why = self.obstacle(group, p, edges)
+            if why < 0 and self.has_too_many_functions(group, p, in_memory or len(users) > 1):
+                why = U_FUNCTIONS
             if why >= 0:
                 self.refuse(p, group, why)
                 continue
@@ -690,6 +708,10 @@ cdef class Scheduler:
             return False
         if any(self.copies_much(n, len(self.known_maps(a, n) | self.known_maps(b, n))) for n in shared):
             return False
+        if a.functions and b.functions:
+            functions = a.functions + b.functions - sum([self.is_piecewise(n) for n in shared])
+            if functions > max(most_functions, a.functions, b.functions):
+                return False
         return self.independent(a, b)
 
     cdef dict merge_users(self, int p, dict fits, dict users):

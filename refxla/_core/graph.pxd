@@ -53,6 +53,8 @@ cdef class Graph:
     cdef public int[::1] feeds      # a hero whose result can feed elementwise users in its kernel
     cdef public int[::1] light      # costs nothing but a change of index or type
     cdef public int[::1] in_pieces  # a function that is computed of pieces of a loop (codegen/loops/fast_path_math.py)
+    cdef public int[::1] has_fast_path    # the same, or such a function of complex numbers
+    cdef public int[::1] after_fast_path  # it is computed of one, element by element
     cdef public int[::1] is_row     # a reduce over the innermost dimensions
     cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again: 1 or 2 (columns_fit)
     cdef public long long[::1] elements, bytes
@@ -70,6 +72,7 @@ cdef class Graph:
     cdef _fill(self, list edges)
     cdef long long _statements(self, int k, int end)
     cdef long long _cases(self, int k, i, int end)
+    cdef bint _after_fast_path(self, int k, int end)
     cdef int _moved_from(self, int n)
     cdef _node(self, int k, instruction)
     cdef int _intern(self, dict table, key)

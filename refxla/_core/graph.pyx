@@ -100,6 +100,8 @@ cdef class Graph:
         self.feeds = np.zeros(n, np.int32)
         self.light = np.zeros(n, np.int32)
         self.in_pieces = np.zeros(n, np.int32)
+        self.has_fast_path = np.zeros(n, np.int32)
+        self.after_fast_path = np.zeros(n, np.int32)
         self.elements = np.zeros(n, np.int64)
         self.bytes = np.zeros(n, np.int64)
         self.read = np.zeros(n, np.int64)
@@ -127,6 +129,7 @@ cdef class Graph:
             # A broadcast is read as what it repeats.
             self.statements[k] = self._statements(k, at)
             self.cases[k] = self._cases(k, i, at)
+            self.after_fast_path[k] = self._after_fast_path(k, at)
             self.read[k] = self.read[self.operand[at - 1]] if i.opcode == "broadcast" else self.bytes[k]
             if self.group[k] == N_INLINE:
                 self.read[k] = 0
@@ -155,6 +158,14 @@ cdef class Graph:
             for e in range(self.first[k], end):
                 result += self.statements[self.operand[e]]
         return min(result, MOST_STATEMENTS)
+
+    cdef bint _after_fast_path(self, int k, int end):
+        cdef int e
+        if self.group[k] in (N_ELEMENTWISE, N_MOVEMENT):
+            for e in range(self.first[k], end):
+                if self.has_fast_path[self.operand[e]] or self.after_fast_path[self.operand[e]]:
+                    return True
+        return False
 
     cdef long long _cases(self, int k, i, int end):
         cdef long long result = 1
@@ -193,6 +204,8 @@ cdef class Graph:
         else:
             self.takes[k] = r.op_class in (ELEMENTWISE, MOVEMENT)
         self.in_pieces[k] = self.pieces and r.in_pieces and shape.is_array and shape.element_type.is_float
+        of_complex = r.complex_in_pieces and i.operands[0].shape.element_type.is_complex
+        self.has_fast_path[k] = self.in_pieces[k] or self.pieces and of_complex
         self.light[k] = i.opcode in ("reshape", "transpose", "broadcast", "convert", "slice", "copy", "reverse", "iota")
         if i.opcode == "constant" and (self.elements[k] == 1 or is_splat(i.literal)):
             self.group[k] = N_INLINE

@@ -26,6 +26,12 @@ def known_start(s: Start) -> Index | None:
     return index if index is not None and 0 <= index.low and index.high <= s.limit else None
 
 
+def known_value(i: Instruction, indices: Indices) -> int | None:
+    """The one number that an element of an integer array is, whatever the inputs; None where that is not known."""
+    index = _Values().of(i, indices)
+    return index.low if index is not None and index.is_constant else None
+
+
 class _Values:
     """The elements that were asked for, each once."""
 
@@ -52,6 +58,8 @@ class _Values:
             return indices[dimension]
         if i.opcode == "constant":
             values = np.asarray(i.attributes["literal"])
+            if all(x.is_constant for x in indices):
+                return constant(int(values[tuple(x.low for x in indices)]))
             return constant(int(values.flat[0])) if values.size and is_splat(values) else None
         if i.opcode in SOURCES:
             return self.of(i.operands[0], SOURCES[i.opcode](i, indices))

@@ -22,12 +22,14 @@ from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Index, linearize
 from ..analysis.index_maps import Indices
 from ..device.description import Target
+from ..ir.op_table import ELEMENTWISE, class_of, flops_of
 from ..ir.plan import Fusion
 from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of
 
+COMPUTED_PER_READ = 8  # operations of a loop for each array that it reads, from which on they are many
 LANES = 16  # elements from which on it matters that a loop becomes a vector's
 
 
@@ -54,6 +56,7 @@ class ElementalIrEmitter(ElementBuilder):
         self.lines_ahead = 0
         self._writes = True
         self._single = False
+        self._computes_much = target.kind == "cpu" and target.clang and _computes_much(fusion)
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
         """The C variable or literal with that element (a tuple of them for an instruction with several results).
@@ -188,6 +191,10 @@ class ElementalIrEmitter(ElementBuilder):
         """The C pointer to that input."""
         return self._inputs[instruction]
 
+    def is_computed(self, instruction: Instruction) -> bool:
+        """Whether elements of that instruction take more than a load or a literal."""
+        return instruction not in self._inputs and instruction.opcode not in ("constant", "iota", "broadcast")
+
     def address(self, instruction: Instruction, indices: Sequence[Index]) -> str | None:
         """Where in memory that element is, as C; None where it is computed."""
         if instruction not in self._inputs:
@@ -218,11 +225,20 @@ class ElementalIrEmitter(ElementBuilder):
                 f"rx_prefetch((ulong)({self._inputs[instruction]} + ({c_of(position)})), 64, {self.lines_ahead});"
             )
             return self.assign(name, scalar.literal(name, 0), block)
-        loaded = self.assign(name, scalar.load_in_loop(name, f"{self._inputs[instruction]}[{c_of(position)}]"), block)
+        place = f"{self._inputs[instruction]}[{c_of(position, self._computes_much)}]"
+        loaded = self.assign(name, scalar.load_in_loop(name, place), block)
         conditional = block.is_conditional or not self._counters.isdisjoint(position.variables)
         self.accesses.append(Access(instruction, indices, position, conditional, loaded))
         return loaded
         yield
+
+
+def _computes_much(fusion: Fusion) -> bool:
+    """Whether a loop computes so much of what it reads that vectors pay whose elements are read from many places."""
+    if fusion.kind != "loop":
+        return False
+    members = [i for i in fusion.instructions if class_of(i) == ELEMENTWISE and i.shape.is_array and i.shape.size > 1]
+    return sum(map(flops_of, members)) >= COMPUTED_PER_READ * max(1, len(fusion.inputs))
 
 
 def divides_by_constant(i: Instruction) -> bool:

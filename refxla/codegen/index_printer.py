@@ -13,19 +13,21 @@ from ..analysis.index_expression import SYMBOL, Atom, Index
 from ..analysis.index_maps import Condition
 
 
-def c_of(index: Index) -> str:
-    """The value of an index, of C's type int where `index.fits_int`, else long."""
+def c_of(index: Index, for_vectors: bool = False) -> str:
+    """The value of an index, of C's type int where `index.fits_int`, else long; `for_vectors`: of a place that many
+    elements are read at together, whose neighbours need not be (_power_modulo)."""
     cast = "" if index.fits_int else "(long)"
     text = ""
     for atom, c in index.terms:
-        size = f"{cast}{_atom(atom)}" if abs(c) == 1 else f"{abs(c)} * {cast}{_atom(atom)}"
+        value = _atom(atom, for_vectors)
+        size = f"{cast}{value}" if abs(c) == 1 else f"{abs(c)} * {cast}{value}"
         text += (" - " if c < 0 else " + ") + size
     if index.constant or not text:
         text += f" {'-' if index.constant < 0 else '+'} {abs(index.constant)}{'' if index.fits_int else 'l'}"
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
-def _atom(atom: Atom) -> str:
+def _atom(atom: Atom, for_vectors: bool) -> str:
     if not atom.operation:
         if atom.name.startswith(SYMBOL):
             raise AssertionError(f"{atom.name} stands for a value of which no C was written")
@@ -34,10 +36,12 @@ def _atom(atom: Atom) -> str:
     own = "int" if atom.index.fits_int else "long"
     power = atom.divisor & (atom.divisor - 1) == 0  # by which processors divide with a shift or a mask
     if not power and 0 <= atom.index.low and atom.index.high < 2 * atom.divisor:  # a comparison tells the quotient
-        text, bound = c_of(atom.index), f"{atom.divisor}{'' if atom.index.fits_int else 'l'}"
+        text, bound = c_of(atom.index, for_vectors), f"{atom.divisor}{'' if atom.index.fits_int else 'l'}"
         return f"({text} >= {bound})" if atom.operation == "/" else f"({text} < {bound} ? {text} : {text} - {bound})"
     # No dividend is negative, and unsigned division by a constant is the cheaper one.
-    text = c_of(atom.index)
+    text = c_of(atom.index, for_vectors)
+    if for_vectors and power and atom.operation == "%" and 0 <= atom.index.low and atom.index.high < 1 << 30:
+        return _power_modulo(text, atom.divisor, atom.index.high)
     reciprocal = None if power or atom.index.low < 0 else _reciprocal(atom.divisor, atom.index.high)
     if reciprocal is None:
         return f"({own})(({unsigned})({text}) {atom.operation} {atom.divisor}{suffix})"
@@ -61,6 +65,18 @@ def _reciprocal(divisor: int, high: int) -> tuple[int, int] | None:
         if high * rest < 1 << shift and high * factor < 1 << 32:
             return factor, shift
     return None
+
+
+def _power_modulo(text: str, divisor: int, high: int) -> str:
+    """A number from 0 to `high` modulo a power of two, other than by a mask.
+
+    LLVM takes a counter that is masked for one of so few bits, which overflows, and makes no vectors of a loop that
+    reads there (LLVM 14). It does not see through a factor that is one too large.
+    """
+    shift = high.bit_length() + divisor.bit_length()  # so that the excess, high * divisor, is less than 2^shift
+    factor = (1 << shift) // divisor + 1
+    kind, suffix = ("uint", "u") if high * factor < 1 << 32 else ("ulong", "ul")
+    return f"({text} - {divisor} * (int)(({kind})({text}) * {factor}{suffix} >> {shift}))"
 
 
 def c_of_condition(condition: Condition) -> bool | str:

@@ -89,12 +89,14 @@ class Row:
 
     # Cheaper forms. `has_below`: rx_<opcode>_below_<type> of the prelude, for operands that are not above 0
     # (analysis/sign_analysis.py). `in_pieces`: of real numbers, one for moderate operands, which a CPU chooses for many
-    # elements at once (codegen/loops/fast_path_math.py). `constant_role`: one for a constant operand, and what that is.
+    # elements at once (codegen/loops/fast_path_math.py); `complex_in_pieces`: the same, of complex numbers.
+    # `constant_role`: one for a constant operand, and what that is.
     # Of an integer operation it is a "divisor", "modulus", "shift" or "factor": C's operator is written where it is
     # defined for that constant. Of floats it is a "modulus", of which the remainder may need no loop; a "bound" of a
     # maximum or minimum, or "bounds" of a clamp, which is then one selection; a "threshold" of a comparison.
     has_below: bool = False
     in_pieces: bool = False
+    complex_in_pieces: bool = False
     constant_role: str = ""
 
 
@@ -141,6 +143,10 @@ _ELEMENTWISE = (
 _TIMES_F32 = {"f64": (2, 3), "s64": (2, 2), "u64": (2, 2), "c64": (2, 12), "c128": (4, 30)}
 _HAS_BELOW = {"exponential"}
 _IN_PIECES = {"cosine", "sine", "tan"}
+_COMPLEX_IN_PIECES = _IN_PIECES | {
+    "abs", "cosh", "divide", "exponential", "exponential-minus-one", "power", "sinh", "tanh",
+}  # fmt: skip
+MOST_IN_PIECES = 8  # such functions of one kernel, each of which has arrays that stay in the innermost cache
 _CONSTANT_ROLES = {
     "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
@@ -277,6 +283,7 @@ def _rows() -> dict[str, Row]:
                 takes=takes,
                 has_below=o in _HAS_BELOW,
                 in_pieces=o in _IN_PIECES,
+                complex_in_pieces=o in _COMPLEX_IN_PIECES,
                 constant_role=_CONSTANT_ROLES.get(o, ""),
             )
             for o in opcodes.split()

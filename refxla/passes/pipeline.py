@@ -32,6 +32,7 @@ from . import (
     ordered_reductions,
     partial_sort,
     rng_state_threading,
+    scatter_simplifier,
     single_device_lowering,
     slice_propagation,
     transpose_folding,
@@ -58,6 +59,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dot-strength-reduction", dot_strength_reduction.run),
     ("tuple-simplifier", tuple_simplifier.run),
     ("while-loop-simplifier", while_loop_simplifier.run),
+    ("scatter-simplifier", scatter_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
     ("slice-propagation", slice_propagation.run),
     ("constant-folding", constant_folding.run),
@@ -75,6 +77,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
     "while-loop-simplifier",
+    "scatter-simplifier",
     "algebraic-simplifier",
     "slice-propagation",
     "constant-folding",

@@ -368,6 +368,21 @@ def test_rows_that_a_gather_takes_are_fetched_ahead(name, monkeypatch):
     assert kernel.body.count("rx_prefetch") == 1
 
 
+@pytest.mark.parametrize("columns", [4, 8, 32])
+def test_short_rows_are_vectors_where_much_is_computed(columns):
+    """One number for each column: LLVM makes no vectors of a loop that reads at i & 3."""
+    lines = [f"x = f32[500,{columns}] parameter(0)", f"y = f32[{columns}] parameter(1)"]
+    lines.append(f"b = f32[500,{columns}] broadcast(y), dimensions={{1}}")
+    lines.append(f"r0 = f32[500,{columns}] add(x, b)")
+    for n in range(80):
+        lines.append(f"{'ROOT ' if n == 79 else ''}r{n + 1} = f32[500,{columns}] {('multiply', 'add')[n % 2]}(r{n}, b)")
+    text = entry("\n".join(lines))
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert f"% {columns}u" not in kernel.body
+    assert (f"- {columns} * (int)(" in kernel.body) == (columns < 16)
+    check(text, f32(500, columns), f32(columns))
+
+
 def test_a_chain_is_one_loop_without_divisions():
     text = entry("x = f32[40,50,60] parameter(0)\nROOT r = f32[40,50,60] add(x, x)")
     (kernel,) = Compiled(fusion_of(parse(text))).kernels

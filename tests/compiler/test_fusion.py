@@ -11,7 +11,7 @@ from refxla._core.graph import KIND_NAMES, Graph, Kind, NodeClass, Relation
 from refxla.codegen.scalar import has_fast_path
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
-from refxla.ir.op_table import HERO
+from refxla.ir.op_table import HERO, MOST_IN_PIECES
 from refxla.ir.op_table import ROWS as OPERATIONS
 from refxla.passes.pipeline import optimize
 
@@ -541,3 +541,39 @@ def test_functions_in_pieces_are_computed_after_a_product(opcode, rows, fused):
 def test_the_operation_table_knows_which_functions_are_computed_in_pieces(name):
     """The prelude has their cheaper form, and codegen looks for it there."""
     assert {o for o, row in OPERATIONS.items() if row.in_pieces} == {o for o in OPERATIONS if has_fast_path(o, name)}
+
+
+@pytest.mark.parametrize("name", ["c64", "c128"])
+def test_the_operation_table_knows_which_complex_functions_are_computed_in_pieces(name):
+    known = {o for o, row in OPERATIONS.items() if row.complex_in_pieces}
+    assert known == {o for o in OPERATIONS if has_fast_path(o, name)}
+
+
+@pytest.mark.parametrize("function", ["f32 sine(x{n})", "c64 abs(x{n})"])
+def test_a_kernel_has_as_many_functions_in_pieces_as_arrays_for_them(function):
+    """A simulation's steps, written out: of more, the others were computed one by one, each the way that is right for
+    operands of any size. What lies between two kernels is stored, and none computes a function again."""
+    element, call = function.split()
+    lines = [f"x0 = {element}[4000] parameter(0)", f"v0 = {element}[4000] parameter(1)"]
+    for n in range(30):
+        lines.append(f"call{n} = f32[4000] {call.format(n=n)}")
+        lines.append(f"g{n} = {element}[4000] convert(call{n})")
+        lines.append(f"v{n + 1} = {element}[4000] add(v{n}, g{n})")
+        lines.append(f"x{n + 1} = {element}[4000] multiply(x{n}, v{n + 1})")
+    lines.append(f"ROOT t = ({element}[4000], {element}[4000]) tuple(x30, v30)")
+    plan = planned("\n".join(lines))
+    calls = [[i.name for i in f.instructions if i.name.startswith("call")] for f in plan.fusions]
+    assert len(calls) == 4 and sorted(sum(calls, [])) == sorted(f"call{n}" for n in range(30))
+    assert max(map(len, calls)) <= MOST_IN_PIECES
+
+
+def test_what_functions_in_pieces_are_computed_of_is_computed_once():
+    program = refxla.compile("""HloModule m
+        ENTRY main { x = f32[4000] parameter(0)
+            e = f32[4000] exponential(x)
+            s = f32[4000] sine(e)
+            c = f32[4000] cosine(e)
+            p = f32[4000] multiply(s, c)
+            ROOT r = f32[4000] add(p, e) }""")
+    assert len(program.explain().fusions) == 1
+    assert sum("= rx_exponential_f32(" in line for line in program.opencl.splitlines()) == 1

@@ -203,3 +203,20 @@ def test_divisions_of_small_indices_are_products(divisor, high):
     assert int(factor) * high < 1 << 32
     np.testing.assert_array_equal(values * factor >> shift, values // divisor)
     assert rest == f"(i - {divisor} * {quotient})"
+
+
+@given(st.integers(1, 20), st.integers(1, (1 << 30) - 1))
+@examples(64)
+def test_a_power_of_two_is_divided_by_in_vectors_without_a_mask(power, high):
+    """The C is evaluated here as C does it, for the indices beside multiples and for the last ones."""
+    divisor = 1 << power
+    text = c_of(variable("i", 0, high) % divisor, for_vectors=True)
+    found = re.fullmatch(rf"\(i - {divisor} \* \(int\)\(\((uint|ulong)\)\(i\) \* (\d+)(?:u|ul) >> (\d+)\)\)", text)
+    if found is None:
+        assert text == "i" and high < divisor
+        return
+    factor, shift = int(found[2]), int(found[3])
+    assert factor * high < 1 << (32 if found[1] == "uint" else 64) and factor & (factor - 1)
+    for near in {0, divisor, high // divisor * divisor, high // 2 // divisor * divisor}:
+        for n in range(max(0, near - 2), min(high, near + 2) + 1):
+            assert n * factor >> shift == n // divisor

@@ -1,5 +1,6 @@
 """Reduction kernels: values against the interpreter, bits against another fusion or another number of items."""
 
+import functools
 import re
 from dataclasses import replace
 
@@ -558,6 +559,28 @@ def test_no_elements(sizes):
     for axis in range(3):
         got = refxla.compile(softmax(sizes, axis))(x)
         np.testing.assert_array_equal(got, x, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "element", "vectors"),
+    [
+        ((200, 50, 16), 1, "f32", "vectorize_width(8) interleave_count(2)"),
+        ((100_000, 8), 0, "f64", "vectorize_width(4) interleave_count(2)"),
+        ((9, 12, 4), 1, "f32", "vectorize_width(4) interleave_count(1)"),
+        ((200, 50, 17), 1, "f32", ""),  # which masks would have to fill
+    ],
+)
+def test_columns_that_fill_a_few_vectors_are_accumulated_in_registers(sizes, axis, element, vectors):
+    """They were in memory, and each row waited for what the one before had stored."""
+    text = reduce_text(sizes, (axis,), element=element)
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert vectors in kernel.body and ("interleave_count" in kernel.body) == bool(vectors)
+    x = f32(*sizes).astype(element.replace("f", "float"))
+    got = refxla.compile(text)(x)
+    np.testing.assert_allclose(got, x.sum(axis), 2e-4, 1e-3)
+    if len(sizes) == 3:
+        rows = x.swapaxes(0, 1)
+        assert got.tobytes() == functools.reduce(np.add, rows).tobytes()  # row after row
 
 
 def test_columns_of_many_leaves_say_so():

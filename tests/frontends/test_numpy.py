@@ -272,6 +272,40 @@ def test_what_a_mask_chooses_is_changed_under_all_its_names():
         np.testing.assert_allclose(a, b, 1e-6)
 
 
+def repeated(x, n):
+    for _ in range(n):  # a value that is used twice at each level
+        x = x + x * 0.25
+    return x
+
+
+WRITTEN_TWICE = [
+    lambda x, n: x > n / 3,  # a Python number that is computed twice
+    lambda x, n: x > x.mean(),
+    lambda x, n: x > np.median(x),
+    lambda x, n: np.argsort(x) > n,
+    lambda x, n: np.cumsum(x) > n - 1.0,
+    lambda x, n: repeated(x, 40) > n,
+]
+
+
+@pytest.mark.parametrize("mask", WRITTEN_TWICE)
+def test_a_mask_may_be_written_out_twice(mask):
+    def function(x, n):
+        x[mask(x, n)] = x[mask(x, n)] - n
+        return x
+
+    np.testing.assert_allclose(refxla.compile(function)(normal(50), 1), function(normal(50), 1), 1e-6)
+
+
+def test_masks_of_numbers_that_are_equal_but_not_the_same_differ():
+    def function(x, n):
+        x[x > n * 0.0] = x[x > n * -0.0]
+        return x
+
+    with pytest.raises(refxla.UnsupportedError, match="another mask"):
+        refxla.compile(function)(normal(5), 1)
+
+
 @pytest.mark.parametrize("device", ["reference", None])
 def test_results_keep_their_values_when_arguments_are_written(device):
     def change(a):

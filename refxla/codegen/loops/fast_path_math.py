@@ -23,6 +23,7 @@ from refxla_spec.module import Instruction
 from ...analysis.access_patterns import FunctionCall
 from ...analysis.index_expression import Index
 from ...analysis.index_maps import elementwise_operand
+from ...ir.op_table import MOST_IN_PIECES
 from .. import scalar
 from ..c_block import Block
 from ..element_builder import type_name
@@ -31,7 +32,6 @@ from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
 FROM = 32  # elements of a loop from which on it goes in pieces
-MAX_FUNCTIONS = 8  # functions with an array
 
 
 def applies(instruction: Instruction) -> bool:
@@ -51,7 +51,7 @@ def pieces(calls: Sequence[FunctionCall], at: Index) -> list[FunctionCall]:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
         if applies(call.instruction) and not call.conditional and at.variables & used:
             by_element.setdefault((call.instruction, call.indices), call)
-    return list(by_element.values())[:MAX_FUNCTIONS]
+    return list(by_element.values())[:MOST_IN_PIECES]
 
 
 def helpers(e: ElementalIrEmitter) -> tuple[str, ...]:
@@ -135,11 +135,18 @@ def pieces_of(
             yield
 
     def bind(count: int, at: Index) -> None:
-        for call, array in list(zip(calls(at), results, strict=True))[:count]:
-            name, place = type_name(call.instruction), f"{array}[{c_of(at)} - {start}]"
-            if scalar.is_complex(name):
-                place = e.assign(name, scalar.from_array(name, place), block)
-            e.bind(call.instruction, call.indices, place)
+        """Binds what the first functions gave, and their operands, which would be computed again else."""
+        for call, arrays, result in list(zip(calls(at), operands, results, strict=True))[:count]:
+            for operand, array in zip(call.instruction.operands, arrays, strict=True):
+                if operand.shape.rank and e.is_computed(operand):
+                    bind_element(operand, elementwise_operand(operand, call.indices), array, at)
+            bind_element(call.instruction, call.indices, result, at)
+
+    def bind_element(instruction: Instruction, indices: Sequence[Index], array: str, at: Index) -> None:
+        name, place = type_name(instruction), f"{array}[{c_of(at)} - {start}]"
+        if scalar.is_complex(name):
+            place = e.assign(name, scalar.from_array(name, place), block)
+        e.bind(instruction, indices, place)
 
     @contextmanager
     def elements() -> Iterator[Index]:

@@ -210,7 +210,9 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     masks_all = has_masks and target.widest == 64
     reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
     masks_reads = has_masks and has_floats and reads_words and target.vector_bytes == 32
-    vector_columns = _vector_columns(order, target, types, heroes) if masks_all else 1
+    vector_columns = _vector_columns(order, target, types, heroes)
+    if not masks_all and not (has_masks and target.vector_bytes == 32 and _fills_vectors(order, vector_columns)):
+        vector_columns = 1
     interleaved_rows = _interleaved_rows(flow, order, target)
     prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
     unroll = UNROLL if _is_unrolled(flow) and vector_columns == 1 else 1
@@ -435,6 +437,12 @@ def _vector_columns(
         width = 1 << (order.strip - 1).bit_length()
     vectors = -(-order.strip // width) * max(map(len, types))
     return width if vectors <= target.registers // 2 else 1
+
+
+def _fills_vectors(order: ReductionOrder, vector_columns: int) -> bool:
+    """Whether the vectors of each strip have all of their columns, so that nothing is masked."""
+    columns = order.groups[-1].size
+    return order.strip % vector_columns == 0 and columns % order.strip == 0
 
 
 def _vector(

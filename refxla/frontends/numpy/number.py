@@ -94,13 +94,21 @@ def applied(name: str, *operands: Any) -> Number:
     """The number that a function of NUMBER_FUNCTIONS gives at each call, of operands of which one at least is a
     Number."""
     numbers = [n for n in operands if isinstance(n, Number)]
-    function = NUMBER_FUNCTIONS[name]
-    evaluates = [n.evaluate if isinstance(n, Number) else partial(_itself, n) for n in operands]
+    build, function = numbers[0].build, NUMBER_FUNCTIONS[name]
     origins = frozenset().union(*(n.origins for n in numbers))
     data = Computed(name, tuple(n.expression if isinstance(n, Number) else Fixed(n) for n in operands))
-    return Number(
-        numbers[0].build, lambda leaves: function(*(e(leaves) for e in evaluates)), origins, numbers[0].name, data
-    )
+    # One function for each expression: the parameters that are made of it are then the same, and so are masks of these.
+    key = (name, *(n.evaluate if isinstance(n, Number) else _exact(n) for n in operands))
+    evaluate = build.number_functions.get(key)
+    if evaluate is None:
+        evaluates = [n.evaluate if isinstance(n, Number) else partial(_itself, n) for n in operands]
+        evaluate = build.number_functions[key] = lambda leaves: function(*(e(leaves) for e in evaluates))
+    return Number(build, evaluate, origins, numbers[0].name, data)
+
+
+def _exact(value: Any) -> tuple[type, Any]:
+    """A key that tells a number from others that are equal: 0 from 0.0, and 0.0 from -0.0."""
+    return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 
 def _itself(value: Any, _: Leaves) -> Any:

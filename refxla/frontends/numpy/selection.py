@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy
 from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Computation
 
+from ...passes.cse import IMPURE, attribute_key, key_of
 from .array import Traced
 from .dispatch import Symbol, require_cast
 from .tracing import Tracing
@@ -204,10 +206,24 @@ _REDUCTIONS = (np.sum, np.prod, np.max, np.min, np.amax, np.amin, np.any, np.all
 
 def same(x: I, y: I) -> bool:
     """Whether two instructions compute the same from the same values."""
-    if x is y:
-        return True
-    if x.opcode != y.opcode or len(x.operands) != len(y.operands) or x.shape != y.shape or x.opcode == "parameter":
-        return False
-    if x.opcode == "constant":
-        return bool(np.array_equal(x.literal, y.literal))
-    return x.attributes == y.attributes and all(same(p, q) for p, q in zip(x.operands, y.operands, strict=True))
+    waiting, compared = [(x, y)], set()
+    while waiting:
+        pair = waiting.pop()
+        p, q = pair
+        if p is q or pair in compared:
+            continue
+        compared.add(pair)  # else each level of x = x + x * y would double the pairs
+        if (p.opcode, p.shape, len(p.operands)) != (q.opcode, q.shape, len(q.operands)) or p.opcode in IMPURE:
+            return False
+        if p.attributes.keys() != q.attributes.keys():
+            return False
+        if any(not _same_attribute(p.attributes[name], q.attributes[name]) for name in p.attributes):
+            return False
+        waiting += zip(p.operands, q.operands, strict=True)
+    return True
+
+
+def _same_attribute(p: Any, q: Any) -> bool:
+    if isinstance(p, np.ndarray):  # a constant, which may be NaN
+        return attribute_key(p, {}) == attribute_key(q, {})
+    return p == q or isinstance(p, Computation) and isinstance(q, Computation) and key_of(p) == key_of(q)

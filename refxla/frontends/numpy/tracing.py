@@ -87,6 +87,7 @@ class Tracing(Build):
         self._homes: dict[Instruction, Region] = {}
         self._is_long = False
         self._numbers: dict[tuple[Any, ...], Instruction] = {}
+        self.number_functions: dict[tuple[Any, ...], Callable[[Leaves], Any]] = {}  # of computed numbers, by expression
 
     # -- instructions and where they are seen
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
