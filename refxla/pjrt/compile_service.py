@@ -17,6 +17,20 @@ _lock = threading.Lock()
 Request = tuple[Callable[[], LoadedProgram], "Future[LoadedProgram]"]
 _requests: queue.SimpleQueue[Request] | None = None
 
+_raised: BaseException | None = None  # by a signal handler
+
+
+class Interruption(KeyboardInterrupt):
+    """A signal handler has raised while a program was compiled. JAX's interface passes on the text of an error alone:
+    what was raised is kept for `interruption`."""
+
+
+def interruption() -> BaseException | None:
+    """What a signal handler raised while a program was compiled, once."""
+    global _raised
+    problem, _raised = _raised, None
+    return problem
+
 
 def compile_program(code: bytes, format: bytes, options: bytes) -> LoadedProgram:
     """The program of a PJRT_Program, compiled in the service's thread; see programs.compiled."""
@@ -31,7 +45,14 @@ def load_program(serialized: bytes, options: bytes) -> LoadedProgram:
 def _ask(work: Callable[[], LoadedProgram]) -> LoadedProgram:
     answer: Future[LoadedProgram] = Future()
     _service().put((work, answer))
-    return answer.result()
+    try:
+        return answer.result()
+    except BaseException as problem:
+        if answer.done() and answer.exception() is problem:
+            raise
+        global _raised
+        _raised = problem
+        raise Interruption from problem
 
 
 def _service() -> queue.SimpleQueue[Request]:

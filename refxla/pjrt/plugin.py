@@ -65,8 +65,12 @@ def _cost_analysis(computation: Any) -> Any:
 
 
 def _interruption(problem: Exception) -> BaseException | None:
-    """What JAX raises in place of an error of compiling: Control-C has passed through the plugin's interface as one."""
-    return KeyboardInterrupt() if str(problem).startswith("CANCELLED: KeyboardInterrupt") else None
+    """What JAX raises in place of an error of compiling: Control-C and what else a signal handler raised have passed
+    through the plugin's interface as one."""
+    text = str(problem)
+    if text.startswith(f"CANCELLED: {compile_service.Interruption.__name__}"):
+        return compile_service.interruption()
+    return KeyboardInterrupt() if text.startswith("CANCELLED: KeyboardInterrupt") else None
 
 
 def _refuse(problem: InputError) -> None:

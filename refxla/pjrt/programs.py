@@ -127,9 +127,9 @@ class LoadedProgram:
 
     @cached_property
     def _shardings(self) -> tuple[tuple[str, ...], str]:
-        """How the parameters and the result are cut."""
+        """How the parameters and the result are cut. An empty tuple has one sharding, as in XLA."""
         module = from_proto(self.hlo)
-        results = [sharding or "{replicated}" for sharding in result_shardings(module)]
+        results = [sharding or "{replicated}" for sharding in result_shardings(module)] or ["{replicated}"]
         result = f"{{{', '.join(results)}}}" if module.entry.root.shape.is_tuple else results[0]
         return tuple(p.sharding or "{replicated}" for p in module.entry.parameters), result
 

@@ -346,6 +346,35 @@ def test_interruption_while_a_program_is_compiled():
     assert out == "interrupted 6.0\n"
 
 
+def test_what_a_signal_handler_raises_while_a_program_is_compiled():
+    """It is raised as it is: a time limit is the program's own exception, and sys.exit in a handler ends the process."""
+    out = run("""
+        import os, signal, sys, time
+        from refxla.pjrt import compile_service
+        compiled = compile_service.compiled
+        def slowly(*program):
+            os.kill(os.getpid(), number)
+            time.sleep(0.2)
+            return compiled(*program)
+        def too_long(*_):
+            raise TimeoutError("too long")
+        signal.signal(signal.SIGALRM, too_long)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        f = jax.jit(lambda x: x * 3)
+        x = jnp.float32(2)
+        compile_service.compiled, number = slowly, signal.SIGALRM
+        try:
+            f(x)
+        except TimeoutError as problem:
+            compile_service.compiled = compiled
+            print(problem, float(f(x)), flush=True)
+        compile_service.compiled, number = slowly, signal.SIGTERM
+        f(jnp.ones(3))
+        print("not reached")
+    """)
+    assert out == "too long 6.0\n"
+
+
 def test_a_compiled_function_shows_the_program_after_the_passes():
     run("""
         made = jax.jit(lambda x: (x * 0 + x).sum()).lower(jnp.ones(3, jnp.int32)).compile()

@@ -216,6 +216,22 @@ def test_effects_and_functions_that_partition_themselves():
     )
 
 
+def test_programs_without_results():
+    run(
+        MESH
+        + """
+    seen = []
+    assert jax.jit(lambda x: jax.debug.callback(lambda x: seen.append(x.tolist()), x))(x) is None
+    jax.effects_barrier()
+    assert seen == [n.tolist()]
+    with jax.set_mesh(mesh):
+        assert jax.jit(lambda x: ())(x) == ()
+    assert jax.jit(lambda x: None, keep_unused=True, in_shardings=NamedSharding(mesh, P("b", "a")))(n) is None
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
 def test_devices_that_a_program_asks_of_the_cpu(monkeypatch):
     """Programs for several devices divide JAX's CPU, by XLA's flag or JAX's option, before they use it: refxla's device
     is divided alike, unless REFXLA_DEVICES says otherwise."""
