@@ -1,6 +1,6 @@
 """The OpenCL devices of this machine, as they are found when OpenCL is loaded.
 
-Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, seven things are seen to, each
+Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, eight things are seen to, each
 only where the user's environment has not decided it already:
 
 - PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread, and so any thread of refxla's
@@ -11,7 +11,8 @@ only where the user's environment has not decided it already:
 - pyopencl keeps nothing on disk: it would end where it cannot write below the user's home;
 - PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
 - PoCL's threads, where there is one for each core, keep to one each: woken together, two of them may otherwise share
-  one for milliseconds while another idles.
+  one for milliseconds while another idles;
+- the process keeps its signal handlers, which LLVM replaces (signal_handlers.py).
 
 The environment is left as it was found.
 """
@@ -32,6 +33,7 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
+from . import signal_handlers
 from .cores import cores
 from .pocl import platform as pocl
 from .pocl import processor_name
@@ -99,7 +101,8 @@ def load() -> dict[str, OpenClDevice]:
     global _devices, _failure
     with _lock:
         if _devices is None:
-            _devices, _failure = _discover()
+            with signal_handlers.preserved():
+                _devices, _failure = _discover()
         return _devices
 
 

@@ -347,7 +347,7 @@ def test_interruption_while_a_program_is_compiled():
 
 
 def test_what_a_signal_handler_raises_while_a_program_is_compiled():
-    """It is raised as it is: a time limit is the program's own exception, and sys.exit in a handler ends the process."""
+    """It is raised as it is: a time limit is the program's own exception, and sys.exit in a handler ends it."""
     out = run("""
         import os, signal, sys, time
         from refxla.pjrt import compile_service
