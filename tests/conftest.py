@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help=f"of a test with more than {FEW} cases, run a sixteenth of them, and a third of the examples of a property: "
+        help=f"of a test with more than {FEW} cases, run a sixteenth of them, and a third of a property's examples: "
         "the same ones at every run",
     )
 
