@@ -29,9 +29,9 @@ ITEM_TERMS = 1 << 19  # multiply-adds that an item should have
 
 
 class GroupFilters:
-    """`elements`, `feature` and `group` are variables for the place of an element, named e0, e1, ..., f and c. They are
-    read where they lie if they are a plain input, and if `lane`, the name of one of these variables, is given, if their
-    distance along it is one number, which is `step`; otherwise from a copy.
+    """The filters, by element of the window, input feature and group: `elements`, `feature` and `group` are variables
+    for these, named e0, e1, ..., f and c. They are read where they lie if they are a plain input, neighbours of which along
+    the variable named `lane` are one distance apart, or that of `step` if it is given; otherwise from a copy.
 
     `access` is None where they are copied.
     """

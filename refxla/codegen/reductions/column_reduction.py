@@ -274,7 +274,8 @@ class ColumnReduction(UnitEmitter):
                     if (low, high) != (0, size - 1):
                         first = f"({first} > {low} ? {first} : {low})" if bounds[0] != "0" else str(low)
                         end = f"({end} < {high + 1} ? {end} : {high + 1})" if bounds[0] != "0" else str(high + 1)
-                    self.unrolled_loop((first, end), high - low + 1, emit_rows, low)
+                    with self.within((low, high), size):
+                        self.unrolled_loop((first, end), high - low + 1, emit_rows, low)
 
     def _row_ranges(self, step: Pass, position: Position, rows: int) -> list[Range]:
         """Ranges of the rows, in each of which all come from the same operand of a concatenate."""

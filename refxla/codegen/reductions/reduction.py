@@ -61,7 +61,8 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
         block.line(f"const int unit = item{f' / {s.partials}' if s.partials > 1 else ''};")
         ranges = emitter.unit_ranges()
         for low, high in ranges:
-            with block.scope(f"if (unit >= {low} && unit <= {high})") if len(ranges) > 1 else nullcontext():
+            scope = block.scope(f"if (unit >= {low} && unit <= {high})") if len(ranges) > 1 else nullcontext()
+            with scope, emitter.within((low, high), s.units):
                 emitter.emit_unit(variable("unit", low, high), partial)
     elif s.inner_units > 1:
         n = s.inner_units
@@ -79,7 +80,8 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
             first, last = body.first_unit, body.last_unit
             if len(ranges) > 1:
                 first, last = f"({first} > {low} ? {first} : {low})", f"{last} && unit <= {high}"
-            with block.scope(f"for (int unit = {first}; unit < {last}; ++unit)"):
+            scope = block.scope(f"for (int unit = {first}; unit < {last}; ++unit)")
+            with scope, emitter.within((low, high), s.units):
                 emitter.emit_unit(variable("unit", low, high), constant(0))
     if s.non_temporal:
         block.line("RX_FENCE();")

@@ -12,7 +12,7 @@ from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..index_printer import c_of
 from ..loops import fast_path_math, index_set_splitting
-from ..loops.index_set_splitting import MAX_MEMBERS, Range, Test
+from ..loops.index_set_splitting import MAX_MEMBERS, SHARE, Range, Test
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
@@ -28,6 +28,7 @@ class UnitEmitter(ABC):
         self.body, self.schedule = body, body.schedule
         self.elements, self.block = body.elements, body.block
         self.dataflow, self.order = body.schedule.dataflow, body.schedule.order
+        self._is_thin = False  # what is being written is for few indices of a loop
 
     @abstractmethod
     def declare_arrays(self) -> None:
@@ -109,10 +110,17 @@ class UnitEmitter(ABC):
 
     def cut(self, whole: Range, tests: Callable[[Sequence[Range]], Sequence[Test]]) -> list[Range]:
         """The ranges of one loop in which pads and concatenates are decided (loops/index_set_splitting.py)."""
-        if len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
+        if self._is_thin or len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
             return [whole]
         found = index_set_splitting.cut([whole], tests)
         return [(low, high) for low, high, _ in found.parts] if found is not None else [whole]
+
+    @contextmanager
+    def within(self, part: Range, size: int) -> Iterator[None]:
+        """The scope of what is written for a part of a loop over `size` indices: in a thin one, no loop is cut."""
+        before, self._is_thin = self._is_thin, self._is_thin or (part[1] - part[0] + 1) * SHARE < size
+        yield
+        self._is_thin = before
 
     # Functions with a fast path.
 
