@@ -30,7 +30,7 @@ ITEM_TERMS = 1 << 19  # multiply-adds that an item should have
 
 class GroupFilters:
     """The filters, by element of the window, input feature and group: `elements`, `feature` and `group` are variables
-    for these, named e0, e1, ..., f and c. They are read where they lie if they are a plain input, neighbours of which along
+    for these, named e0, e1, ..., f and c. They are read where they lie if they are a plain input whose neighbours along
     the variable named `lane` are one distance apart, or that of `step` if it is given; otherwise from a copy.
 
     `access` is None where they are copied.
