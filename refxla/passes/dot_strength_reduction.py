@@ -6,6 +6,7 @@ multiplication and a reduction; an outer product by a multiplication.
     dot(x[b.., m.., k], y[b.., n.., k]) -> reduce(multiply(x, y), 0, add) over k in [b.., m.., n.., k], for small m n,
     and large k
     dot(x[b.., k], y[b.., k, n..]) -> reduce(multiply(x, y), 0, add) over k in [b.., k, n..], of complex numbers
+    dot(x[b.., m.., k], y[b.., p.., k, n..]) -> dot(broadcast(x) in [b.., p.., m.., k], y), a batch of p, for small m
 
 The 0 is where a sum begins: a sum of -0 alone is 0.
 
@@ -29,6 +30,8 @@ from .dce import rewrite
 
 FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
 LONG_ROWS = 1024  # elements of a row then, at least
+MATRIX = 32  # rows and columns of each of several matrices, from which on they are a batch: as panels of one product,
+BATCH_ROWS = 32  # they would be copied for the few rows of the other side, up to so many
 FEWER_ROWS = 8  # of each of a batch of products: those that fill no vector,
 SHORTER_ROWS = 64  # whose rows have at least so many elements
 
@@ -42,7 +45,7 @@ def _rewritten(i: Instruction) -> Instruction | None:
     """What takes the place of an instruction; None for all but such dots."""
     if i.opcode != "dot":
         return None
-    return _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i)
+    return _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i) or _of_matrices(i)
 
 
 def _reduced(dot: Instruction) -> Instruction | None:
@@ -138,6 +141,51 @@ def _complex_columns(dot: Instruction) -> Instruction | None:
     product = b.multiply(*(b.convert(x, shape.element_type) for x in (sides if number == 0 else sides[::-1])))
     sum = b.sum(product, tuple(sorted(contracted)))
     return sum if sum.shape.dimensions == shape.dimensions else b.reshape(sum, shape.dimensions)
+
+
+def _of_matrices(dot: Instruction) -> Instruction | None:
+    """The batch of products that a product with several matrices is, each of which lies in memory in one piece, as the
+    weights of the heads of an attention do; None for any other."""
+    if len(dot.operands) != 2 or not dot.shape.size:
+        return None
+    dims = [_dimensions(dot, number) for number in (0, 1)]
+    batch = tuple(range(len(dims[0][0])))
+    if any(own_batch != batch for own_batch, *_ in dims):
+        return None
+    for number in (1, 0):
+        (_, contracted, own), (*_, own_other) = dims[number], dims[1 - number]
+        sizes, others = (dot.operands[n].shape.dimensions for n in (number, 1 - number))
+        front = tuple(d for d in own if d < min(contracted, default=0))
+        rows, columns = prod(sizes[d] for d in contracted), prod(sizes[d] for d in own if d not in front)
+        several = prod(sizes[d] for d in front) > 1 and min(rows, columns) >= MATRIX
+        if several and prod(others[d] for d in own_other) <= BATCH_ROWS:
+            return _batch_of_matrices(dot, number, front)
+    return None
+
+
+def _batch_of_matrices(dot: Instruction, number: int, front: tuple[int, ...]) -> Instruction:
+    """A dot whose operand of that number has matrices along the dimensions `front`, which follow those of the batch."""
+    b, matrices, other = Build(dot.name), dot.operands[number], dot.operands[1 - number]
+    (batch, contracted, _), (_, of_other, own_other) = (_dimensions(dot, n) for n in (number, 1 - number))
+    batch_of_all, at = batch + front, len(batch + front)
+    shape = Shape(
+        other.shape.element_type,
+        (*(matrices.shape.dimensions[d] for d in batch_of_all), *other.shape.dimensions[len(batch) :]),
+    )
+    spread = b.spread(other, shape, tuple(d if d in batch else d + len(front) for d in range(other.shape.rank)))
+    sides = [(matrices, contracted), (spread, tuple(d + len(front) for d in of_other))][:: 1 if number == 0 else -1]
+    attributes = {**dot.attributes}
+    for name, (_, terms) in zip(("lhs", "rhs"), sides, strict=True):
+        attributes[f"{name}_batch_dims"], attributes[f"{name}_contracting_dims"] = batch_of_all, terms
+    if not number:
+        return b.make("dot", *(o for o, _ in sides), shape=dot.shape, **attributes)
+    # Of the result, `front` comes before the dimensions of the other side, and is to come behind them.
+    wanted, count = dot.shape.dimensions, len(own_other)
+    order = (*batch, *range(at, at + count), *range(len(batch), at), *range(at + count, len(wanted)))
+    result = dot.shape.with_dimensions(tuple(wanted[order.index(d)] for d in range(len(wanted))))
+    product = b.make("dot", *(o for o, _ in sides), shape=result, **attributes)
+    is_vector = prod(other.shape.dimensions[d] for d in own_other) == 1
+    return b.reshape(product, wanted) if is_vector else b.transposed(product, order)
 
 
 def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:

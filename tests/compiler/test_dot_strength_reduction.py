@@ -139,3 +139,31 @@ def test_a_sum_of_one_zero_has_no_sign(name):
     left, right = (np.zeros(p.shape.dimensions, p.shape.element_type.dtype) for p in parse(text).entry.parameters)
     got = np.asarray(refxla.compile(text)(left, -np.ones_like(right)))
     assert not np.signbit(got).any() and not (got != 0).any()
+
+
+@pytest.mark.parametrize(
+    "made, x, y, attributes, batch",
+    [
+        ("f32[1,1,4,40]", "f32[1,1,50]", "f32[4,50,40]", "lhs_contracting_dims={2}, rhs_contracting_dims={1}", 4),
+        ("f32[2,3,4,5,40]", "f32[2,3,50]", "f32[4,5,50,40]", "lhs_contracting_dims={2}, rhs_contracting_dims={2}", 20),
+        ("bf16[3,4,40]", "bf16[50,3]", "bf16[4,50,40]", "lhs_contracting_dims={0}, rhs_contracting_dims={1}", 4),
+        ("f32[4,40,7]", "f32[4,50,40]", "f32[50,7]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", 4),
+        ("f32[2,3,4,40]", "f32[2,3,50]", "f32[2,4,50,40]",
+         BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={2}", 8),
+        ("s32[3,4,40]", "s8[3,6,10]", "s8[4,10,6,40]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={2,1}", 4),
+        ("f32[40,4,40]", "f32[40,50]", "f32[4,50,40]", "lhs_contracting_dims={1}, rhs_contracting_dims={1}", 0),
+        ("f32[3,4,5]", "f32[3,50]", "f32[4,50,5]", "lhs_contracting_dims={1}, rhs_contracting_dims={1}", 0),
+        ("f32[3,40,4]", "f32[3,50]", "f32[50,40,4]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", 0),
+    ],
+)  # fmt: skip
+def test_several_matrices_are_a_batch_for_few_rows(made, x, y, attributes, batch):
+    """The weights of the heads of an attention, each in one piece: for the last token, no copy is made of them."""
+    text = f"ENTRY e {{ x = {x} parameter(0)\ny = {y} parameter(1)\nROOT d = {made} dot(x, y), {attributes} }}"
+    module = optimize(parse(text))
+    (dot,) = (i for i in module.entry.instructions if i.opcode == "dot")
+    dims = dot.attributes.get("lhs_batch_dims", ())
+    assert np.prod([dot.operands[0].shape.dimensions[d] for d in dims]) == (batch or 1)
+    random = np.random.default_rng(3)
+    given = [(10 * random.standard_normal(p.shape.dimensions)).astype(p.shape.element_type.dtype)
+             for p in parse(text).entry.parameters]  # fmt: skip
+    assert_agree(refxla.compile(text)(*given), [interpreter.run(parse(text), given)])
