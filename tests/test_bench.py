@@ -244,9 +244,9 @@ def test_a_chain_is_drawn_from_a_number_and_is_its_text():
     from bench.chains import drawn, parsed
     from bench.child import entry
 
-    chains = [drawn(seed) for seed in range(30)]
-    assert [parsed(str(chain)) for chain in chains] == chains == [drawn(seed) for seed in range(30)]
-    assert len({name for chain in chains for name, _ in chain.steps}) > 30, "steps of all kinds"
+    chains = [drawn(seed) for seed in range(12)]
+    assert [parsed(str(chain)) for chain in chains] == chains == [drawn(seed) for seed in range(12)]
+    assert len({name for chain in chains for name, _ in chain.steps}) > 20, "steps of all kinds"
     chain = entry("f32[4,6] take_along(1) dot(1,8) mean(0)")
     assert [a.shape for a in chain.arguments()] == [(4, 6), (4, 6), (6, 8)]
     assert chain.function(None, *chain.arguments()).shape == (8,)
