@@ -5,6 +5,13 @@ import torch
 from refxla.frontends import torch as frontend
 
 
+def begin_anew():
+    """What a test sees does not depend on those before it: nothing is compiled or reported, and noise is the same."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    frontend.clear()
+
+
 def compiled(f, **options):
     return torch.compile(f, backend="refxla", fullgraph=True, **options)
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from torch_agreement import as_tuple, check, close, compiled  # noqa: E402
+from torch_agreement import as_tuple, begin_anew, check, close, compiled  # noqa: E402
 
 import refxla  # noqa: E402
 from refxla.frontends import torch as frontend  # noqa: E402
@@ -23,10 +23,7 @@ from refxla.frontends import torch as frontend  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
-    yield
+    begin_anew()
 
 
 def steps(model, f, batches, optimizer=None, loss=F.cross_entropy):

@@ -7,7 +7,7 @@ import refxla
 
 torch = pytest.importorskip("torch")
 
-from torch_agreement import close  # noqa: E402
+from torch_agreement import begin_anew, close  # noqa: E402
 
 from refxla.frontends import torch as frontend  # noqa: E402
 from refxla.frontends.torch.graph import CompiledGraph  # noqa: E402
@@ -16,9 +16,7 @@ from refxla.frontends.torch.graph import CompiledGraph  # noqa: E402
 @pytest.fixture(autouse=True)
 def given(monkeypatch):
     """How many arguments each call of a graph gives away."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
+    begin_anew()
     counts: list[int] = []
     call = CompiledGraph.__call__
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch_agreement import close  # noqa: E402
+from torch_agreement import begin_anew, close  # noqa: E402
 
 from refxla.frontends import torch as frontend  # noqa: E402
 from refxla.frontends.torch.partition import compile_graph  # noqa: E402
@@ -18,9 +18,7 @@ from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
     """The graphs that are compiled in a test."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
+    begin_anew()
     names: list[str] = []
 
     def counted(graph, name, *rest):

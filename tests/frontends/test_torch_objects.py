@@ -4,18 +4,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_agreement import close, compiled  # noqa: E402
+from torch_agreement import begin_anew, close, compiled  # noqa: E402
 
 from refxla import InputError  # noqa: E402
-from refxla.frontends import torch as frontend  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
-    yield
+    begin_anew()
 
 
 class Picture(torch.Tensor):

@@ -4,17 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_agreement import check  # noqa: E402
-
-from refxla.frontends import torch as frontend  # noqa: E402
+from torch_agreement import begin_anew, check  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
-    yield
+    begin_anew()
 
 
 def test_fake_quantization():

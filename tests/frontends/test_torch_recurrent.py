@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch_agreement import close  # noqa: E402
+from torch_agreement import begin_anew, close  # noqa: E402
 
 import refxla  # noqa: E402
 from refxla.frontends import torch as frontend  # noqa: E402
@@ -16,9 +16,7 @@ from refxla.frontends.torch.graph import LoweredGraph  # noqa: E402
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
     """The HLO of the graphs that are compiled in a test."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
+    begin_anew()
     texts: list[str] = []
     compile_graph = LoweredGraph.compile
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_agreement import check, compiled  # noqa: E402
+from torch_agreement import begin_anew, check, compiled  # noqa: E402
 
 from refxla.frontends import torch as frontend  # noqa: E402
 
@@ -14,9 +14,7 @@ inf, nan = float("inf"), float("nan")
 
 @pytest.fixture(autouse=True)
 def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    frontend.clear()
+    begin_anew()
 
 
 def trigamma(x):
