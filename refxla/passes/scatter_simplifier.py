@@ -12,35 +12,24 @@ from __future__ import annotations
 
 import numpy as np
 from refxla_spec.elementwise import is_elementwise
-from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.module import Instruction, Module
 
 from .._core.shapes import make
 from ..analysis import index_expression
 from ..analysis.index_values import known_value
 from .algebraic_simplifier import constant
 from .call_inliner import mapped
-from .dce import settle
+from .dce import rewrite
 
 
 def run(module: Module) -> int:
     """Rewrite such scatters everywhere. Returns how many there were."""
-    return sum(_simplify(c) for c in module.computations)
-
-
-def _simplify(computation: Computation) -> int:
-    replaced: dict[Instruction, Instruction] = {}
-    for i in computation.instructions:
-        i.operands = [replaced.get(o, o) for o in i.operands]
-        if i.opcode == "scatter" and (update := _as_update(i)) is not None:
-            replaced[i] = update
-    if replaced:
-        settle(computation, replaced)
-    return len(replaced)
+    return sum(rewrite(c, _as_update) for c in module.computations)
 
 
 def _as_update(i: Instruction) -> Instruction | None:
-    """The same as an update of a slice; None where that is not so simple."""
-    if len(i.operands) != 3 or not i.shape.is_array or not i.shape.size:
+    """A scatter as an update of a slice; None for what is none, or where that is not so simple."""
+    if i.opcode != "scatter" or len(i.operands) != 3 or not i.shape.is_array or not i.shape.size:
         return None
     operand, indices, updates = i.operands
     if indices.shape.size != len(i.scatter_dims_to_operand_dims) or not updates.shape.size or not _is_simple(i):

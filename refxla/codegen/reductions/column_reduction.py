@@ -27,7 +27,7 @@ from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
 from .schedule import UNROLLED_ROW, UNSPECIFIED, CachedOperand, Pass, Position, Vector
 from .software_prefetch import prefetch
-from .unit_emitter import UnitEmitter
+from .unit_emitter import UnitEmitter, clipped
 
 BUFFERED_ROWS = 8  # that are computed before they are written: reading what was just stored is slow
 
@@ -269,13 +269,11 @@ class ColumnReduction(UnitEmitter):
                 emit_rows(constant(0), size)
             else:
                 bounds = self.partial_range(rows, size, partial)
-                for low, high in self._row_ranges(step, position, rows):
-                    first, end = bounds
-                    if (low, high) != (0, size - 1):
-                        first = f"({first} > {low} ? {first} : {low})" if bounds[0] != "0" else str(low)
-                        end = f"({end} < {high + 1} ? {end} : {high + 1})" if bounds[0] != "0" else str(high + 1)
+                ranges = self._row_ranges(step, position, rows)
+                for low, high in ranges:
+                    own = clipped(*bounds, (low, high)) if len(ranges) > 1 else bounds
                     with self.within((low, high), size):
-                        self.unrolled_loop((first, end), high - low + 1, emit_rows, low)
+                        self.unrolled_loop(own, high - low + 1, emit_rows, low)
 
     def _row_ranges(self, step: Pass, position: Position, rows: int) -> list[Range]:
         """Ranges of the rows, in each of which all come from the same operand of a concatenate."""
@@ -306,11 +304,8 @@ class ColumnReduction(UnitEmitter):
             return [self._each_column()]
         loops: list[AbstractContextManager[Index]] = []
         for low, high in parts:
-            first, end = str(low), str(high + 1)
-            if strip.first != "0":
-                first = f"({strip.first} > {low} ? {strip.first} : {low})"
-                end = f"({strip.end} < {high + 1} ? {strip.end} : {high + 1})"
-            elif len(positions) > 1:
+            first, end = clipped(strip.first, strip.end, (low, high))
+            if strip.first == "0" and len(positions) > 1:
                 first = f"rx_hidden_s32({low})"
             loops.append(self.body.vector_loop(first, end, high + 1, low=low))
         return loops

@@ -15,7 +15,7 @@ from .kernel_body import KernelBody
 from .partial_reductions import workspace_bytes
 from .row_reduction import RowReduction
 from .schedule import Schedule, schedule
-from .unit_emitter import UnitEmitter
+from .unit_emitter import UnitEmitter, clipped
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -79,7 +79,7 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
         for low, high in ranges:
             first, last = body.first_unit, body.last_unit
             if len(ranges) > 1:
-                first, last = f"({first} > {low} ? {first} : {low})", f"{last} && unit <= {high}"
+                first, last = clipped(first, last, (low, high))
             scope = block.scope(f"for (int unit = {first}; unit < {last}; ++unit)")
             with scope, emitter.within((low, high), s.units):
                 emitter.emit_unit(variable("unit", low, high), constant(0))

@@ -21,6 +21,15 @@ from .schedule import CachedOperand, Pass, Position
 CUT_FROM = 1024  # elements of the operand from which on units are written apart for each operand of a concatenate
 
 
+def clipped(first: str, end: str, part: Range) -> tuple[str, str]:
+    """The first index and the end, as C, of a loop over what lies in a part of its range. A loop that begins at 0 goes
+    over all of it."""
+    low, high = part
+    if first == "0":
+        return str(low), str(high + 1)
+    return f"({first} > {low} ? {first} : {low})", f"({end} < {high + 1} ? {end} : {high + 1})"
+
+
 class UnitEmitter(ABC):
     """Writes one unit of work into the body of a kernel."""
 

@@ -118,9 +118,8 @@ class LoweredGraph:
         self.module: Module | None = None
         self.messages: list[str] = []
         self.copies = final_copies(graph_module.graph)
-        self.written: list[
-            tuple[int, int, tuple[int, ...] | None]
-        ] = []  # of arguments: the number, its result's, order
+        # Of each argument that is written: its number, that of its result, and the order of its dimensions in memory.
+        self.written: list[tuple[int, int, tuple[int, ...] | None]] = []
         self.mutating = [n for n in graph_module.graph.nodes if _mutates(n) and n not in self.copies]
         for node in graph_module.graph.nodes:
             self._b.metadata, self._b.origin = _metadata(node), _origin_of(node)
