@@ -63,7 +63,7 @@ def cell_gradients(kind: str) -> Callable[..., Any]:
 # -- all steps
 
 
-@torch.library.custom_op("refxla::recurrence", mutates_args=())  # type: ignore[untyped-decorator]
+@torch.library.custom_op("refxla::recurrence", mutates_args=())  # type: ignore[untyped-decorator]  # PyTorch has no types for it
 def recurrence(
     kind: str,
     x: torch.Tensor,
@@ -86,7 +86,7 @@ def recurrence(
     return [hidden, *after]
 
 
-@torch.library.custom_op("refxla::recurrence_backward", mutates_args=())  # type: ignore[untyped-decorator]
+@torch.library.custom_op("refxla::recurrence_backward", mutates_args=())  # type: ignore[untyped-decorator]  # PyTorch has no types for it
 def recurrence_backward(
     kind: str,
     gradients: list[torch.Tensor],
