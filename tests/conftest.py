@@ -44,6 +44,7 @@ def sample_size(cases: int) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """With --sample, properties are tried on fewer examples, unless a profile is asked for."""
+    config.addinivalue_line("markers", "whole: all cases of these tests are run with --sample too")
     if config.getoption("sample") and "HYPOTHESIS_PROFILE" not in os.environ:
         settings.load_profile("sample")
 
@@ -61,5 +62,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for cases in tests.values()
         for item in sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[: sample_size(len(cases))]
     }
+    chosen.update(item for item in items if item.get_closest_marker("whole"))
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]

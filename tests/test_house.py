@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+# Cases cost next to nothing here, and each holds a file of its own.
+pytestmark = pytest.mark.whole
 ROOT = Path(__file__).parent.parent
 STANDARD = set(sys.stdlib_module_names)
 MAY_IMPORT = {

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+# Cases cost next to nothing here, and each holds a file of its own.
+pytestmark = pytest.mark.whole
 CORE = Path(__file__).parents[1] / "refxla" / "_core"
 DEFINITION = r"^{indent}(?:cpdef \w+ |def )(\w+)\((.*?)\)(?: ->[^\n]*?)?(?: noexcept| except[^:]*)?:\n"
 STUBS = sorted(CORE.glob("*.pyi"))

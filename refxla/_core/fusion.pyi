@@ -26,6 +26,8 @@ class Reason(IntEnum):
     U_OTHER_ITERATION = 13
     U_SHORT_ROWS = 14
     U_FEW_AT_ONCE = 15
+    U_CASES = 16
+    U_FUNCTIONS = 17
 
 class Group:
     number: int
@@ -38,6 +40,7 @@ class Group:
     outputs: set[int]
     heroes: list[int]
     packed: set[int]
+    functions: int
     alive: bool
     def __init__(self, number: int, kind: int, space: int) -> None: ...
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from refxla_spec.module import Computation, Instruction
 
+from ..ir.op_table import overwritten
 from .while_loop_analysis import state_values
 
 
@@ -43,12 +44,12 @@ def _origin(value: Instruction, computation: Computation) -> int | None:
 
 def _before_update(i: Instruction) -> Instruction | None:
     """The value that a value is before some of its elements are updated; None if it is computed otherwise."""
-    if i.opcode in ("copy", "reshape", "dynamic-update-slice", "scatter"):
+    if i.opcode in ("copy", "reshape") or overwritten(i) == 1:
         return i.operands[0]
     if i.opcode != "get-tuple-element":
         return None
     source = i.operands[0]
-    if source.opcode == "scatter":
+    if overwritten(source):
         updated: Instruction = source.operands[i.index]
         return updated
     if source.opcode == "while":

@@ -9,7 +9,7 @@ from refxla_spec.module import Instruction
 
 from ..device.description import Costs
 from ..ir.library_calls import LibraryRoutine, is_batched
-from ..ir.op_table import ELEMENTWISE, HERO, ROWS, flops_of, row
+from ..ir.op_table import ELEMENTWISE, HERO, ROWS, flops_of, overwritten, row
 from ..ir.plan import Fusion, Plan
 
 _TAKES = ("slice", "dynamic-slice", "gather")
@@ -78,7 +78,7 @@ def _read_by(fusion: Fusion) -> int:
 def _read(i: Instruction, users: Sequence[Instruction]) -> int:
     """The bytes read of an input: if it is only sliced, gathered from or overwritten in place, no more than is taken
     or is combined with what is there."""
-    if not all(i in u.operands[: _overwritten(u)] or u.operands[0] is i and u.opcode in _TAKES for u in users):
+    if not all(i in u.operands[: overwritten(u)] or u.operands[0] is i and u.opcode in _TAKES for u in users):
         return i.shape.bytes
     taken = sum(u.shape.bytes for u in users if u.opcode in _TAKES)
     combined = sum(_written(u) for u in users if u.opcode == "scatter")
@@ -88,15 +88,10 @@ def _read(i: Instruction, users: Sequence[Instruction]) -> int:
 def _written(i: Instruction) -> int:
     """The bytes written of an output: of an operand that is overwritten in place, no more than is updated. (A copy of
     that operand is a step of its own.)"""
-    if not _overwritten(i):
+    if not overwritten(i):
         return i.shape.bytes
-    updates = i.operands[1:2] if i.opcode == "dynamic-update-slice" else i.operands[_overwritten(i) + 1 :]
+    updates = i.operands[1:2] if i.opcode == "dynamic-update-slice" else i.operands[overwritten(i) + 1 :]
     return min(i.shape.bytes, sum(u.shape.bytes for u in updates))
-
-
-def _overwritten(i: Instruction) -> int:
-    """How many of the first operands are overwritten in place."""
-    return ROWS[i.opcode].in_place(i) if i.opcode in ROWS else 0
 
 
 def kernel_us(fusion: Fusion, costs: Costs) -> float:

@@ -376,6 +376,11 @@ def flops_of(instruction: Instruction) -> float:
     return known.flops * (function if known.flops >= ROWS["sqrt"].flops else simple)
 
 
+def overwritten(instruction: Instruction) -> int:
+    """How many of its first operands an instruction overwrites in place."""
+    return ROWS[instruction.opcode].in_place(instruction) if instruction.opcode in ROWS else 0
+
+
 def row(instruction: Instruction) -> Row:
     """The row of an instruction's operation; UnsupportedError, naming it, if the compiler has none."""
     if instruction.opcode == "custom-call" and library_call(instruction) is not None:

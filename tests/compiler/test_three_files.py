@@ -13,6 +13,8 @@ import pytest
 
 from refxla.ir.op_table import ROWS
 
+# Cases cost next to nothing here, and each holds a file of its own.
+pytestmark = pytest.mark.whole
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = (
     "spec/grammar.py",
