@@ -25,9 +25,9 @@ _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Repetition:
-    """Instructions of a sequence, from `start` to before `end`, that come again after `period` others. Those from `alike`
-    on, before them, only do the same to other operands: they may be of a first iteration, whose operands are those the
-    loop begins with."""
+    """Instructions of a sequence, from `start` to before `end`, that come again after `period` others. Those before
+    them, from `alike` on, only do the same to other operands: they may be of a first iteration, whose operands are
+    those that the loop begins with."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class Repeats:
         if not np.any(ends - starts >= period * (FEWEST - 1)):
             return []
         same = self._same_operands(period, same_kind)
-        found = []
+        found = list[Repetition]()
         for start, end in zip(*_runs(same), strict=True):
             if end - start >= period * (FEWEST - 1) and (not found or start >= found[-1].end):
                 alike = max(
@@ -104,7 +104,9 @@ class Repeats:
         there = self._operands[self._first[owner + period] + mine - self._first[owner]]
         inside = (here >= 0) & (there >= 0)
         alike = (here == there) | inside & (self._kinds[here] == self._kinds[there])
-        return same_kind & (np.bincount(owner[~alike], minlength=count) == 0)
+        unlike = np.bincount(owner[~alike], minlength=count)
+        same: np.ndarray[Any, Any] = same_kind & (unlike == 0)
+        return same
 
 
 def _covers(shorter: Repetition, longer: Repetition) -> bool:

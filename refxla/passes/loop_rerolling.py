@@ -2,9 +2,9 @@
 
     x1 = f(x0, a[0]); x2 = f(x1, a[1]); ...; x9 = f(x8, a[8])    ->    for k < 9: x = f(x, a[k])
 
-A program that is traced holds every iteration of such a loop (`for t in range(1000)` in a function of JAX or NumPy), and
-kernels of thousands of statements take minutes to compile. As a loop they are one body. The bits stay what they are:
-each instruction is executed as often as before, on the same operands.
+A program that is traced holds every iteration of such a loop (`for t in range(1000)` in a function of JAX or NumPy),
+and kernels of thousands of statements take minutes to compile. As a loop they are one body. The bits stay what they
+are: each instruction is executed as often as before, on the same operands.
 
 What may differ between iterations are numbers (a table, or start + k * step), where slices begin, and movements of
 values from before the loop. A value that an iteration takes from one before it becomes state; what others read of each
@@ -27,6 +27,7 @@ from .cse import IMPURE, attribute_key, key_of
 from .dce import acts, called_first, sort
 
 LEAST = 256  # instructions that have to go: shorter programs are better as they are
+LEAST_WITH_NUMBERS = 1024  # where iterations have numbers of their own: each is simpler than the loop
 MOST_BACK = 4  # iterations, from which a value is taken
 MOST_STACKED = 1 << 16  # bytes of values from outside that are put together, for each iteration to take one
 MOST_NUMBERS = 1 << 24  # bytes of a table
@@ -141,8 +142,8 @@ class _Number:
 
 @dataclass(frozen=True)
 class _Within:
-    """The value of the `place`-th instruction, `back` iterations before; `first` are the operands of the iterations that
-    have none so far before them."""
+    """The value of the `place`-th instruction of the same iteration; or, with `first`, of as many iterations before as
+    it has elements: they are the operands of those iterations that have none so far before them."""
 
     place: int
     first: tuple[Instruction, ...] = ()
@@ -181,12 +182,14 @@ def _loop_of(
     start += _phase(start, period, slack, end, sequence, place, users)
     while count >= FEWEST and (count - 1) * period >= LEAST // 4:
         try:
-            return _Loop(sequence, place, literals, users, start, period, count)
+            loop = _Loop(sequence, place, literals, users, start, period, count)
         except _NoLoop as none:
             if none.iteration is None:
                 return None
             before, behind = none.iteration, count - none.iteration
             start, count = (start, before) if before > behind else (start + before * period, behind)
+            continue
+        return loop if not loop.has_other_numbers or (count - 1) * period >= LEAST_WITH_NUMBERS else None
     return None
 
 
@@ -235,6 +238,12 @@ class _Loop:
             [self._operand([i.operands[n] for i in row]) for n in range(len(row[0].operands))] for row in self.rows
         ]
         self.read_outside = [self._read_outside(row) for row in self.rows]
+
+    @property
+    def has_other_numbers(self) -> bool:
+        """Whether literals differ between iterations."""
+        numbers = [o for operands in self.operands for o in operands if isinstance(o, _Number)]
+        return any(_differ([np.asarray(a) for a in n.arrays]) for n in numbers)
 
     def _is_inside(self, i: Instruction) -> bool:
         return self.start <= self._place.get(i, -1) < self.start + self.period * self.count
@@ -463,7 +472,7 @@ def _number(b: Build, number: _Number, k: Instruction) -> Instruction:
         scalar = _number(b, _Number([a.flat[0] for a in arrays], Shape(shape.element_type)), k)
         return b.spread(scalar, shape, ())
     table = np.stack(arrays)
-    if all(a.tobytes() == arrays[0].tobytes() for a in arrays):
+    if not _differ(arrays):
         return _constant(b, table[0], shape)
     if table.dtype in (np.int32, np.int64):
         step = table[1] - table[0]
@@ -472,6 +481,13 @@ def _number(b: Build, number: _Number, k: Instruction) -> Instruction:
             count = b.spread(count, shape, ()) if shape.rank else count
             return b.add(b.multiply(count, _constant(b, step, shape)), _constant(b, table[0], shape))
     return _row(b, _constant(b, table, shape.with_dimensions(table.shape)), k)
+
+
+def _differ(arrays: Sequence[Any]) -> bool:
+    """Whether the bits of literals differ."""
+    if all(_is_splat(a) for a in arrays):
+        arrays = [a.flat[0] for a in arrays]
+    return any(a.tobytes() != arrays[0].tobytes() for a in arrays)
 
 
 def _is_splat(array: Any) -> bool:

@@ -133,6 +133,7 @@ def same_bits(a: Module, b: Module) -> bool:
 @pytest.fixture
 def few(monkeypatch):
     monkeypatch.setattr(loop_rerolling, "LEAST", 40)
+    monkeypatch.setattr(loop_rerolling, "LEAST_WITH_NUMBERS", 40)
 
 
 @pytest.mark.parametrize("function", CASES)
@@ -219,10 +220,9 @@ def loops(draw):
 def test_random_loops_keep_their_bits(function):
     program = Program(function).module
     rolled = program.clone()
-    before, loop_rerolling.LEAST = loop_rerolling.LEAST, 6
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop_rerolling, "LEAST", 6)
+        patch.setattr(loop_rerolling, "LEAST_WITH_NUMBERS", 6)
         loop_rerolling.run(rolled)
-    finally:
-        loop_rerolling.LEAST = before
     with np.errstate(all="ignore"):
         assert same_bits(program, optimize(rolled, after="single-device-lowering"))
