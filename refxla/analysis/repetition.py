@@ -8,16 +8,19 @@ slice begins, may differ. Whether they form a loop is for the pass to see that m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from refxla_spec.module import Instruction
 
-FEWEST = 4  # iterations
+from .traced_loop import TracedProgram
+
+FEWEST = 3  # iterations
 LOOP = 32  # instructions that a loop is worth
-MOST_PERIODS = 48  # that are tried, of those at which most instructions come again
+MOST_PERIODS = 16  # that are tried, of those at which most instructions come again
+LONGEST = 64  # instructions that are looked for together
 
 _LITERAL = -1
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -40,28 +43,24 @@ class Repetition:
 
 
 class Repeats:
-    """The periods of a sequence of instructions, each of which follows its operands.
+    """The periods of a program. Its kinds are equal for instructions that do the same; literals are the operands that
+    may be other numbers in each iteration."""
 
-    `kinds` are equal for instructions that do the same; literals are the operands that may be other numbers in each
-    iteration.
-    """
-
-    def __init__(self, sequence: Sequence[Instruction], kinds: Sequence[int], literals: Mapping[Instruction, Any]):
-        place = {i: n for n, i in enumerate(sequence)}
+    def __init__(self, program: TracedProgram) -> None:
         others: dict[Instruction, int] = {}
-        self._kinds: _Numbers = np.array(kinds, np.int64)
-        self._first: _Numbers = np.cumsum([0, *(len(i.operands) for i in sequence)])
-        self._owner: _Numbers = np.repeat(np.arange(len(sequence)), np.diff(self._first))
-        self._operands: _Numbers = np.array(
-            [
-                place[o] if o in place else _LITERAL if o in literals else -2 - others.setdefault(o, len(others))
-                for i in sequence
-                for o in i.operands
-            ],
-            np.int64,
-        )
 
-    def found(self, least: int) -> Iterator[list[Repetition]]:
+        def number(o: Instruction) -> int:
+            if o in program.place:
+                return program.place[o]
+            return _LITERAL if o in program.literals else _LITERAL - 1 - others.setdefault(o, len(others))
+
+        counts = [len(i.operands) for i in program.sequence]
+        self._kinds: _Numbers = np.array(program.kinds, np.int64)
+        self._first: _Numbers = np.cumsum([0, *counts])
+        self._owner: _Numbers = np.repeat(np.arange(len(counts)), counts)
+        self._operands: _Numbers = np.array([number(o) for i in program.sequence for o in i.operands], np.int64)
+
+    def candidates(self, least: int) -> Iterator[list[Repetition]]:
         """The repetitions of a period, those of its divisors in their places, for each period after which at least
         `least` instructions fewer are left: first those after which the fewest are."""
         by_period = {period: self._of_period(period) for period in self._periods()}
@@ -73,12 +72,21 @@ class Repeats:
                 yield [next((s for s in shorter if _covers(s, r)), r) for r in by_period[period]]
 
     def _periods(self) -> list[int]:
-        """The distances at which most instructions have one of their kind next."""
-        order = np.argsort(self._kinds, kind="stable")
-        apart = np.diff(order)[np.diff(self._kinds[order]) == 0]
-        distances, counts = np.unique(apart, return_counts=True)
-        chosen = np.argsort(-counts * distances, kind="stable")[:MOST_PERIODS]
-        return sorted(int(distances[n]) for n in chosen)
+        """The distances at which most instructions come next, one by one or as the first of so many alike."""
+        periods: set[int] = set()
+        numbers = np.unique(self._kinds, return_inverse=True)[1].astype(np.uint64)
+        factor = np.uint64(0x9E3779B97F4A7C15)  # odd; one of a good generator, so that equal sums are equal parts
+        length = 1
+        while length <= len(numbers) and length <= LONGEST:
+            order = np.argsort(numbers, kind="stable")
+            apart = np.diff(order)[numbers[order][1:] == numbers[order][:-1]]
+            distances, counts = np.unique(apart, return_counts=True)
+            chosen = np.argsort(-counts * distances, kind="stable")[:MOST_PERIODS]
+            periods.update(int(distances[n]) for n in chosen)
+            for _ in range(2):  # of pairs, and of pairs of those
+                numbers = numbers[:-length] * factor + (numbers[length:] ^ (numbers[length:] >> np.uint64(29)))
+                length *= 2
+        return sorted(periods)
 
     def _of_period(self, period: int) -> list[Repetition]:
         same_kind = self._kinds[:-period] == self._kinds[period:]
