@@ -24,9 +24,9 @@ from ..analysis.repetition import FEWEST, Repeats, Repetition
 from ..analysis.traced_loop import (
     Carried,
     Invariant,
+    LoopLiterals,
     LoopOperand,
     Moved,
-    LoopLiterals,
     Stacked,
     TracedLoop,
     TracedProgram,
