@@ -13,7 +13,7 @@ iteration is collected in an array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,13 @@ LEAST_WITH_NUMBERS = 512  # where iterations have numbers of their own, which ma
 def run(module: Module) -> int:
     """Make loops in all computations, and in their bodies; returns how many loops."""
     waiting = list(module.computations)
+    kinds = _Kinds()
     count = 0
     while waiting:
         computation = waiting.pop()
         if len(computation.instructions) < LEAST or not _may_change(computation):
             continue
-        while bodies := _reroll(computation):
+        while bodies := _reroll(computation, kinds):
             waiting += bodies
             count += len(bodies)
     if count:
@@ -62,9 +63,9 @@ def _may_change(computation: Computation) -> bool:
     return not any(i.control_predecessors or acts(i) for i in computation.instructions)
 
 
-def _reroll(computation: Computation) -> list[Computation]:
+def _reroll(computation: Computation, kinds: _Kinds) -> list[Computation]:
     """Make the loops of one period; returns their bodies."""
-    program = _program(computation)
+    program = _program(computation, kinds)
     for repetitions in Repeats(program).candidates(LEAST):
         bodies = list[Computation]()
         for repetition in repetitions:
@@ -83,7 +84,7 @@ def _reroll(computation: Computation) -> list[Computation]:
     return []
 
 
-def _program(computation: Computation) -> TracedProgram:
+def _program(computation: Computation, kinds: _Kinds) -> TracedProgram:
     literals: dict[Instruction, Any] = {}
     for i in computation.instructions:
         if i.opcode == "constant" and not i.shape.is_tuple:
@@ -93,25 +94,34 @@ def _program(computation: Computation) -> TracedProgram:
     sequence = [i for i in computation.instructions if i not in literals and i.opcode not in ("parameter", "constant")]
     users = computation.users()
     users[computation.root] = [*users[computation.root], computation.root]  # whoever calls it
-    return TracedProgram(sequence, _kinds(sequence), literals, users)
+    return TracedProgram(sequence, [kinds.of(i) for i in sequence], literals, users)
 
 
-def _kinds(sequence: Sequence[Instruction]) -> list[int]:
-    """LoopLiterals, equal for instructions that do the same but for where a slice begins."""
-    numbers: dict[Any, int] = {}
-    same = {c: key_of(c) for i in sequence for c in i.called}
-    return [numbers.setdefault(_kind(i, same), len(numbers)) for i in sequence]
+class _Kinds:
+    """Numbers, equal for instructions that do the same but for where a slice begins."""
 
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._computations: dict[Computation, int] = {}
 
-def _kind(i: Instruction, same: Mapping[Computation, Any]) -> Any:
-    shapes = (i.shape.without_layout(), *(o.shape.without_layout() for o in i.operands))
-    if i.opcode in IMPURE or any(s.is_dynamic for s in shapes):
-        return i
-    if i.opcode == "slice":
-        attributes: Any = slice_steps(i)
-    else:
-        attributes = sorted((k, attribute_key(v, same)) for k, v in i.attributes.items())
-    return (i.opcode, i.sharding, shapes, tuple(attributes))
+    def of(self, i: Instruction) -> int:
+        """The number of an instruction."""
+        for c in (c for called in i.called if called not in self._computations for c in called_first(called)):
+            self._computations[c] = self._number(key_of(c, self._computations))
+        return self._number(self._key(i))
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _key(self, i: Instruction) -> Hashable:
+        shapes = (i.shape.without_layout(), *(o.shape.without_layout() for o in i.operands))
+        if i.opcode in IMPURE or any(s.is_dynamic for s in shapes):
+            return i
+        if i.opcode == "slice":
+            attributes: Iterable[Hashable] = slice_steps(i)
+        else:
+            attributes = sorted((k, attribute_key(v, self._computations)) for k, v in i.attributes.items())
+        return (i.opcode, i.sharding, shapes, tuple(attributes))
 
 
 def _loop_of(repetition: Repetition, program: TracedProgram) -> TracedLoop | None:

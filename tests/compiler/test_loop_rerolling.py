@@ -11,6 +11,7 @@ from refxla_spec.types import F32, Shape
 import refxla
 from refxla.ir.builder import Build
 from refxla.passes import loop_rerolling
+from refxla.passes.dce import called_first
 from refxla.passes.pipeline import optimize
 
 SIZE, ROWS = 3, 90
@@ -19,7 +20,7 @@ SIZE, ROWS = 3, 90
 def module(results: list[Instruction], parameters: list[Instruction], b: Build) -> Module:
     root = b.make("tuple", *results)
     entry = Computation("entry", [*parameters, *(i for i in post_order(root) if i.opcode != "parameter")], root)
-    result = Module("m", [entry], entry)
+    result = Module("m", called_first(entry), entry)
     for n, i in enumerate(entry.instructions):
         i.name = f"{i.opcode}.{n}"
     return result
@@ -110,6 +111,20 @@ def triangle(p, n=24):
     return [x]
 
 
+def with_loops(p, n=20):
+    """Each iteration has a loop of its own, of more instructions than small computations have."""
+    x = p.x
+
+    def body(k, y):
+        for _ in range(10):
+            y = p.b.sine(p.b.add(y, 0.5))
+        return [y]
+
+    for t in range(n):
+        (x,) = p.b.repeat(3, body, [p.b.add(x, p.row(t))])
+    return [x]
+
+
 def unlike(p, n=60):
     x, y = p.x, p.row(0)
     for t in range(n):
@@ -117,7 +132,17 @@ def unlike(p, n=60):
     return [x]
 
 
-CASES = {carried: 1, rows_and_numbers: 1, vectors: 1, two_before: 1, collected: 1, backwards: 2, nested: 2, triangle: 1}
+CASES = {
+    carried: 1,
+    rows_and_numbers: 1,
+    vectors: 1,
+    two_before: 1,
+    collected: 1,
+    backwards: 2,
+    nested: 2,
+    triangle: 1,
+    with_loops: 2,
+}
 
 
 def inputs() -> list[np.ndarray]:
