@@ -23,6 +23,7 @@ MOST_PERIODS = 16  # that are tried, of those at which most instructions come ag
 LONGEST = 64  # instructions that are looked for together
 
 _LITERAL = -1
+_UNKNOWN = np.int64(1) << 40  # further apart than any two instructions are
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -108,10 +109,14 @@ class Repeats:
         count = len(same_kind)
         mine = np.arange(self._first[count])[same_kind[self._owner[: self._first[count]]]]
         owner = self._owner[mine]
-        here = self._operands[mine]
-        there = self._operands[self._first[owner + period] + mine - self._first[owner]]
+        next_one = self._first[owner + period] + mine - self._first[owner]
+        here, there = self._operands[mine], self._operands[next_one]
+        apart = there - here
+        following, preceding = (np.full(len(self._operands), _UNKNOWN) for _ in range(2))
+        following[mine], preceding[next_one] = apart, apart
+        steady = (following[next_one] == apart) | (preceding[mine] == apart)  # as from the values of another loop
         inside = (here >= 0) & (there >= 0)
-        alike = (here == there) | inside & (self._kinds[here] == self._kinds[there])
+        alike = (here == there) | inside & (self._kinds[here] == self._kinds[there]) & ((apart == period) | steady)
         unlike = np.bincount(owner[~alike], minlength=count)
         same: np.ndarray[Any, Any] = same_kind & (unlike == 0)
         return same

@@ -17,6 +17,7 @@ from refxla_spec.types import Shape
 
 from ..ir.op_table import ELEMENTWISE, class_of
 
+MOST_ATTEMPTS = 8  # of a loop without its first or last iterations
 MOST_BACK = 4  # iterations, from which a value is taken
 MOST_STACKED = 1 << 16  # bytes of values from outside that are put together, for each iteration to take one
 MOST_NUMBERS = 1 << 24  # bytes of a table
@@ -205,7 +206,9 @@ def slice_steps(i: Instruction) -> list[tuple[int, int]]:
 def longest_loop(program: TracedProgram, start: int, period: int, count: int, least: int) -> TracedLoop | None:
     """The longest loop of so many iterations, or of some of them; None where fewer than `least` instructions would
     go."""
-    while count > 1 and (count - 1) * period >= least:
+    for _ in range(MOST_ATTEMPTS):
+        if (count - 1) * period < least:
+            break
         try:
             return TracedLoop(program, start, period, count)
         except NotALoop as found:
