@@ -193,17 +193,13 @@ def flushed(x: np.ndarray) -> np.ndarray:
     return np.where(subnormal(x), np.copysign(np.zeros((), x.dtype), x), x)
 
 
-def rounding_at_each_step(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where the result keeps the bounds that there would be if what takes several steps were computed in the type of
-    the result, each step rounded to it: n units of that type for a sum of n terms. Where the order decides whether a
-    product underflows, it is off by no more than 8 of the type's smallest normal numbers."""
-    return _within_share(case, leaf, actual, expected, 1.0)
-
-
 def part_of_rounding_at_each_step(shares: Mapping[str, float]) -> Explains:
-    """As `rounding_at_each_step`, for these operations, within the share of the bounds that has been seen of each: what
-    the worst of all roundings could sum up to would let pass zeros, and twice what is right. Two units in the last
-    place may make up more of them, where there are few steps."""
+    """Where the result keeps a share of the bounds that there would be if what takes several steps were computed in the
+    type of the result, each step rounded to it: n units of that type for a sum of n terms. The share is the largest
+    that has been seen of each of these operations: what the worst of all roundings could sum up to would let pass
+    zeros, and twice what is right. Two units in the last place may make up more of them, where there are few steps.
+    Where the order decides whether a product underflows, it is off by no more than 8 of the type's smallest normal
+    numbers."""
 
     def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         share = shares.get(site(case, leaf).opcode, shares.get(case.opcode))

@@ -16,7 +16,6 @@ from .predicates import (
     near,
     not_finite,
     of,
-    part_of_rounding_at_each_step,
     tiny,
     to_the_next,
     types_of,
@@ -53,6 +52,7 @@ from .xla_relations import (
     _ones,
     _saturated,
     _spread_in_the_matrix,
+    _steps,
     _subnormal_terms,
     _sums_by_way_of_f16,
     _tied,
@@ -67,8 +67,8 @@ DIFFERENCES = (
         "reference",
         "the numeric contract: what takes several steps is computed in f32 at least, and rounded once. XLA computes "
         "each step as it is written, in the type itself, and promises nothing.",
-        with_types(tuple(SHARES), *NARROW),
-        part_of_rounding_at_each_step(SHARES),
+        with_types((*SHARES, "reduce-window"), *NARROW),
+        _steps,
         "rounds each step to the type, so that a sum of n terms is off by a part of n units of it",
     ),
     Difference(
