@@ -29,7 +29,7 @@ LEAST = 1 << 12  # bytes of a run of the result
 ITEMS = 4  # for each core, if there is enough
 
 
-class Nest(Protocol):
+class RowCopyNest(Protocol):
     """What is asked of the nest: its groups' sizes, and where an element lies and goes that it only moves."""
 
     sizes: list[int]
@@ -42,7 +42,7 @@ class Nest(Protocol):
 class InterleavedRowCopy:
     """The loops of `nest`, whose rows lie one after the other by group `run_group`."""
 
-    def __init__(self, nest: Nest, run_group: int, step: int, element_bytes: int, target: Target) -> None:
+    def __init__(self, nest: RowCopyNest, run_group: int, step: int, element_bytes: int, target: Target) -> None:
         self.nest, self.run_group, self.step = nest, run_group, step
         self.bytes = nest.sizes[-1] * element_bytes
         self.counts = nest.sizes[:-1]
@@ -81,7 +81,7 @@ class InterleavedRowCopy:
             block.line(non_temporal_stores.append_rest(f"(ulong)({to}) + {self.bytes}", line))
 
 
-def choose(nest: Nest, target: Target) -> InterleavedRowCopy | None:
+def choose(nest: RowCopyNest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
     groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
     access = non_temporal_stores.moved(nest.pattern(groups), c_of(groups[-1]))

@@ -19,7 +19,7 @@ from ..trees import leaves, rebuild
 _KINDS = 256  # of arguments for which an operation stays compiled
 
 
-class Operation(NumpyFunction):
+class EagerFunction(NumpyFunction):
     """A function of NumPy, compiled: it reads nothing beside its arguments."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
@@ -34,10 +34,10 @@ class Operation(NumpyFunction):
 
 
 @functools.lru_cache(maxsize=1024)
-def _operation(function: Callable[..., Any], static: tuple[tuple[str, type, Any], ...], device: str) -> Operation:
+def _operation(function: Callable[..., Any], static: tuple[tuple[str, type, Any], ...], device: str) -> EagerFunction:
     called: Any = functools.partial(function, **{name: value for name, _, value in static})
     called.__name__ = getattr(function, "__name__", "operation")
-    return Operation(called, Options.of(device))
+    return EagerFunction(called, Options.of(device))
 
 
 def run(function: Callable[..., Any], *operands: Any, **static: Any) -> Any:
