@@ -46,7 +46,7 @@ CYTHON_OWN = {"cython", "cpython", "libc", "posix"}  # declarations that come wi
 # from its own layer and from those before it. A name of the table holds for all that lies below it, unless a longer
 # name of the table says otherwise.
 LAYERS: dict[str, tuple[str, ...]] = {
-    "base": ("version", "progress", "checkout", "files"),
+    "base": ("version", "progress", "checkout", "files", "typing"),
     "ir": ("ir", "_core", "_core.shapes", "_core.shape_rules", "_core.shape_structured"),
     "device": ("device",),
     "analysis": ("analysis",),

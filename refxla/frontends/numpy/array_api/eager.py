@@ -16,6 +16,7 @@ from .. import NumpyFunction
 from ..captures import Captures
 from ..trees import leaves, rebuild
 
+DeviceLike = Device | str | None
 _KINDS = 256  # of arguments for which an operation stays compiled
 
 
@@ -76,7 +77,7 @@ def on_host(function: Callable[..., Any], *operands: Any, **options: Any) -> Any
     return arrays(function(*views, **options), device)
 
 
-def chosen(device: Device | str | None) -> Device:
+def chosen(device: DeviceLike) -> Device:
     """The device that a caller named; the default one for None. Raises DeviceError where there is none such."""
     return device if isinstance(device, Device) else choose(device)[0]
 
