@@ -242,6 +242,22 @@ def test_opencl_c_is_written_in_codegen_alone():
     assert sum(bool(C_TEXT.search(text)) for _, text in texts(emitter)) > 20
 
 
+# Emitters and the scheduler know as data what could be read off C: the name of an index (Index.name), what a fusion
+# reads and stores (AccessPattern), how much code a kernel is (Kernel.code_size).
+READS_C = re.compile(
+    r"\.isidentifier\(|factor\(c_of\(|\bhead\.startswith\(|\be\.(?:stores|accesses)\b|len\(\w+\.body\)"
+)
+
+
+def test_nothing_is_decided_by_the_c_text_of_another():
+    found = []
+    for path in sources("refxla/scheduling", "refxla/codegen"):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if READS_C.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not found
+
+
 def test_every_import_is_read(tmp_path):
     """The reader of imports sees those in functions, under TYPE_CHECKING, over several lines, and Cython's."""
     python = tmp_path / "a.py"

@@ -124,6 +124,11 @@ class Kernel:
         """Whether its items are workers that go through phases together."""
         return isinstance(self.body, PersistentBody)
 
+    @property
+    def code_size(self) -> int:
+        """How much code it has without that of what it calls: the characters of C of a fusion, 0 of a merged kernel."""
+        return len(self.body) if isinstance(self.body, str) else 0
+
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that a merged one runs, in order; of another, itself."""
         return tuple(part for k in self.calls for part in k.parts()) if self.calls else (self,)

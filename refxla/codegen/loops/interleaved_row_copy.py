@@ -83,12 +83,13 @@ class InterleavedRowCopy:
 
 def choose(nest: RowCopyNest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
-    groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
-    access = non_temporal_stores.moved(nest.pattern(groups), c_of(groups[-1]))
+    names, run = [f"g{n}" for n in range(len(nest.sizes))], nest.sizes[-1]
+    groups = [variable(name, 0, size - 1) for name, size in zip(names, nest.sizes, strict=True)]
+    access = non_temporal_stores.moved(nest.pattern(groups), names[-1])
     if access is None or access.instruction.shape.bytes < target.caches.second or len(groups) < 3:
         return None
-    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(c_of(groups[-2]))
+    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(names[-2])
     if step is None or abs(step) <= run or nest.sizes[-2] * run * size < LEAST:
         return None
-    near = [n for n in range(len(groups) - 2) if access.position.factor(c_of(groups[n])) == run]
+    near = [n for n in range(len(groups) - 2) if access.position.factor(names[n]) == run]
     return InterleavedRowCopy(nest, near[0], step, size, target) if near else None
