@@ -46,7 +46,7 @@ def broadcast_comes_second(truth: Lie, i: Instruction, a: Array, b: Array) -> Va
 
 @of_operation("while", tools=("suite", "check"))
 def inner_loop_once(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop inside of another makes one turn at most."""
+    """A loop inside of another makes one iteration at most."""
     run: Callable[..., Value] = truth.keywords["run"]
     global _depth
     _depth += 1
