@@ -354,7 +354,7 @@ def defined_names(path: Path) -> Iterator[str]:
 def test_what_is_defined_is_named_by_a_noun_or_a_verb():
     found = {
         f"{path.relative_to(ROOT)}: {name}"
-        for path in sources("refxla", "bench", "docs/_ext")
+        for path in sources("refxla", "spec", "conformance", "bench", "docs/_ext")
         for name in (defined_names(path) if path.suffix == ".py" else ())
         if name.strip("_").lower() in NO_NOUNS
     }

@@ -68,10 +68,10 @@ def site(case: Case, leaf: int) -> Instruction:
 
 def operands(case: Case, leaf: int) -> list[np.ndarray]:
     """The operands of that instruction that are parameters or constants, as arrays."""
-    return known(case, site(case, leaf))
+    return known_operands(case, site(case, leaf))
 
 
-def known(case: Case, i: Instruction) -> list[np.ndarray]:
+def known_operands(case: Case, i: Instruction) -> list[np.ndarray]:
     """The operands of an instruction that are parameters or constants, as arrays."""
     sources = [o for o in i.operands if o.opcode in ("parameter", "constant")]
     return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in sources]
@@ -141,8 +141,8 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
         if limit is None:
             return np.zeros(actual.shape, bool)
         with np.errstate(all="ignore"):
-            near = distance(actual, expected) <= limit * ulp(expected)
-            return near & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected))
+            within = distance(actual, expected) <= limit * ulp(expected)
+            return within & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected))
 
     return explains
 
@@ -235,6 +235,6 @@ def to_the_next(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray)
         return np.isfinite(expected) & (ulp_distance(actual, expected) <= 1)
 
 
-def near(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def is_near(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where the error is that of a few roundings of numbers near 1, or of a quotient by a number near 0."""
     return np.abs(actual - expected) <= 16 * np.finfo(actual.dtype).eps * np.maximum(1, np.abs(expected) ** 2)

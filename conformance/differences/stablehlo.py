@@ -25,7 +25,7 @@ from .predicates import (
     extreme,
     in_any_part,
     is_complex,
-    near,
+    is_near,
     not_finite,
     of,
     operands,
@@ -288,7 +288,7 @@ def _other_side(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.n
     def size(z: np.ndarray) -> np.ndarray:
         return np.abs(z.real) + 1j * np.abs(z.imag)
 
-    return ((x.real == 0) | (x.imag == 0)) & near(size(actual), size(expected))
+    return ((x.real == 0) | (x.imag == 0)) & is_near(size(actual), size(expected))
 
 
 def _parts_of(actual: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -312,7 +312,7 @@ def _signs(actual: np.ndarray) -> np.ndarray:
 
 def _of_those_sizes(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where each part is as large as the expected one, but for roundings."""
-    return near(*(np.abs(z.real) + 1j * np.abs(z.imag) for z in (actual, expected)))
+    return is_near(*(np.abs(z.real) + 1j * np.abs(z.imag) for z in (actual, expected)))
 
 
 def _equal_by_value(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -626,10 +626,10 @@ DIFFERENCES = (
         lambda case: case.opcode in COMPOSED and is_complex(case),
         where_given(
             lambda actual, expected, *inputs: (
-                (near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs))
+                (is_near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs))
                 | (
                     in_any_part(extreme, *inputs)
-                    & (with_parts_lost(actual, expected) | near(actual, expected) | _signs(actual))
+                    & (with_parts_lost(actual, expected) | is_near(actual, expected) | _signs(actual))
                 )
             )
         ),

@@ -13,7 +13,7 @@ from .predicates import (
     extreme,
     in_any_part,
     is_complex,
-    near,
+    is_near,
     not_finite,
     of,
     tiny,
@@ -34,7 +34,6 @@ from .xla_relations import (
     SHARES,
     SUBNORMAL,
     XLA,
-    _beside,
     _both_nan,
     _by_real_parts,
     _by_way_of_f32,
@@ -42,6 +41,7 @@ from .xla_relations import (
     _end,
     _equal_real_parts,
     _integers_by_way_of_f32,
+    _is_next_integer,
     _mirrored,
     _nan_for_infinities,
     _of_a_variance_in_one_pass,
@@ -413,7 +413,7 @@ DIFFERENCES = (
         "Of y = 0 the "
         "quotient is 1 or -1 and its logarithm exact; on the cut the sign of zero says on which side a number lies.",
         lambda case: case.opcode == "atan2" and is_complex(case),
-        where_given(lambda actual, expected, y, x: near(actual, expected) | _mirrored(actual, expected)),
+        where_given(lambda actual, expected, y, x: is_near(actual, expected) | _mirrored(actual, expected)),
         "goes by sines and cosines of a rounded angle, so that 6e-17 is left of 0, and takes the other side of the cut",
     ),
     Difference(
@@ -471,7 +471,7 @@ DIFFERENCES = (
         where_given(
             lambda actual, expected, *inputs: (
                 in_any_part(extreme, expected, *inputs)
-                & (with_parts_lost(actual, expected) | near(actual, expected) | _one_of(actual, *inputs))
+                & (with_parts_lost(actual, expected) | is_near(actual, expected) | _one_of(actual, *inputs))
             )
         ),
         "squares parts that overflow or underflow: parts become NaN, infinite or zero, or lose digits; a sign is the "
@@ -484,7 +484,7 @@ DIFFERENCES = (
         "the accuracy contract of this specification; XLA promises none.",
         lambda case: case.opcode in ("cosine", "sine", "tan", "tanh") and is_complex(case),
         where_given(
-            lambda actual, expected, *inputs: near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs)
+            lambda actual, expected, *inputs: is_near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs)
         ),
         "computes sinh(y) as (exp(y) - exp(-y)) / 2, of which little is left for small y",
     ),
@@ -518,7 +518,7 @@ DIFFERENCES = (
         "reference",
         "operation_semantics is silent; the probability of rounding up is the fraction that is cut off.",
         lambda case: case.opcode == "stochastic-convert" and case.element_type[:2] in ("f8", "f4", "f6"),
-        where_given(_beside),
+        where_given(_is_next_integer),
         "computes the fraction's random bits in the operand's type, which does not hold 2^8, and compares the result's "
         "limits in it",
     ),

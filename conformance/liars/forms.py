@@ -139,10 +139,10 @@ class KnownByForm(Reference):
     """A program is taken for an earlier one of the same operations and shapes: attributes are not looked at."""
 
     def __init__(self) -> None:
-        self.known: dict[object, Module] = {}
+        self.modules: dict[object, Module] = {}
 
     def run(self, module: Module, arguments: Sequence[Value]) -> Results:
         form = tuple(
             (i.opcode, str(i.shape.without_layout()) if i.shape.is_array else "") for i in module.instructions()
         )
-        return super().run(self.known.setdefault(form, module), arguments)
+        return super().run(self.modules.setdefault(form, module), arguments)
