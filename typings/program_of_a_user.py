@@ -30,6 +30,13 @@ scaled.compile(x)
 scaled.save("scaled.refxla")
 scaled("text")  # type: ignore[arg-type]  # as of the function itself
 
+
+def sum_of(a: float, b: float) -> float:
+    return a + b
+
+
+assert_type(refxla.compile(sum_of, 1.0, b=2.0, tune=True)(3.0, 4.0), float)  # example arguments, also by keyword
+
 # Arrays that stay on a device.
 on_device = refxla.device_put(x)
 assert_type(on_device, refxla.Array)

@@ -49,13 +49,16 @@ _LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
 def compile_numpy(
-    function: Callable[..., Any], arguments: tuple[Any, ...], options: Options, **static: Any
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    options: Options,
+    **static: Any,
 ) -> NumpyFunction:
     """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `static` has what was
     given of static_argnums and static_argnames."""
     numpy_function = NumpyFunction(function, options, **static)
-    if arguments:
-        numpy_function.compile(*arguments)
+    numpy_function.compile_examples(arguments, keywords)
     return numpy_function
 
 
