@@ -304,6 +304,27 @@ def test_what_is_refused(monkeypatch):
         refxla.tensorflow.accelerate(model)
 
 
+def test_resnet50_of_keras_applications_predicts_and_trains():
+    """Held to TensorFlow's operations one by one, as its graph would take as long again to build and to trace."""
+    keras.utils.set_random_seed(0)
+    model = keras.applications.ResNet50(weights=None, input_shape=(32, 32, 3), classes=10)
+    model.compile(keras.optimizers.SGD(0.01), "sparse_categorical_crossentropy")
+    images, labels = RANDOM.random((4, 32, 32, 3), np.float32), np.array([1, 0, 7, 3])
+    weights = model.get_weights()
+    wanted = model(images, training=False)
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(images, labels, model(images, training=True))
+    bias = tape.gradient(loss, model.layers[-1].bias)
+    model.set_weights(weights)  # with the moving statistics as they were
+
+    refxla.tensorflow.accelerate(model)
+    close(model.predict(images, verbose=0), wanted)
+    close(model.train_on_batch(images, labels), loss, 1e-3)
+    close(model.layers[-1].bias - weights[-1], -0.01 * bias, 1e-2)
+    assert model.train_on_batch(images, labels) < loss
+    assert str(refxla.tensorflow.report(model)).count("is compiled as a whole") == 2
+
+
 def test_the_example_has_the_losses_of_tensorflow():
     arguments = (str(ROOT / "examples/keras_cat_or_dog/train.py"), "--epochs", "3", "--size", "32", "--images", "400")
     got, wanted = run(*arguments), run(*arguments, "--tensorflow")
