@@ -166,12 +166,12 @@ def _command(arguments: Sequence[str] | None) -> int:
     ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)
     total: Counter[str] = Counter()
     lines, left_out = [], 0
-    print(f"{'file':34}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
+    print(f"{'file':42}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
     for name in options.files or FILES:
         file = name if name.endswith(".py") else f"tests/{name}_test.py"
         tests, why = ours.collect(file, options.expression)
         if why:
-            print(f"{file:34} not run: {why}", flush=True)
+            print(f"{file:42} not run: {why}", flush=True)
             left_out += 1
             continue
         outcomes = dict(ours.run(tests[:: options.every]))
@@ -182,9 +182,9 @@ def _command(arguments: Sequence[str] | None) -> int:
         for test in wrong:
             shown = test.replace("\n", "\\n")
             lines.append(f"{outcomes[test]:8} {'(on the CPU, too) ' if test in also else ''}{shown}")
-        print(f"{file:34}" + "".join(f"{counts[o]:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
+        print(f"{file:42}" + "".join(f"{counts[o]:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
         total += counts
-    print(f"{'all':34}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
+    print(f"{'all':42}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
     if options.report:
         write_whole(options.report, "\n".join([*lines, ""]).encode())
     return 1 if total["crashed"] + total["hung"] + left_out else 0
