@@ -48,7 +48,7 @@ class Scheduler:
     groups: list[Group]
     member_of: list[list[int]]
     reasons: list[tuple[int, int, int, float, float]]
-    def __init__(self, graph: Graph, costs: Costs, fuse: bool, shared: bool) -> None: ...
+    def __init__(self, graph: Graph, costs: Costs, fuse: bool, shared: bool, in_loop: bool) -> None: ...
 
 def schedule(
     graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False, in_loop: bool = False
