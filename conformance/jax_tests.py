@@ -8,8 +8,9 @@ and crashed or hung; those that fail on JAX's own CPU, too, are counted beside i
 
 from __future__ import annotations
 
+import json
 import os
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,13 +26,18 @@ from refxla.files import write_whole
 
 from .arguments import output_file, positive, whole
 
-FILES = (
-    "api lax lax_numpy lax_control_flow nn random linalg fft scipy_fft image dtypes array pmap shard_map debug_nans "
-    "checkify export compilation_cache lax_vmap jax_jit python_callback debugging_primitives memories host_callback"
-).split()
+FILES = """
+    api jax_jit dtypes array memories export compilation_cache debug_nans checkify
+    lax lax_control_flow lax_autodiff lax_vmap lax_vmap_op batching
+    lax_numpy lax_numpy_einsum lax_numpy_indexing lax_numpy_operators lax_numpy_reducers lax_numpy_setops
+    lax_numpy_ufuncs lax_numpy_vectorize
+    nn image random random_lax random_impl fft linalg eigh svd qdwh
+    lax_scipy lax_scipy_sparse lax_scipy_special_functions lax_scipy_spectral_dac
+    scipy_fft scipy_interpolate scipy_ndimage scipy_optimize scipy_signal scipy_spatial scipy_stats
+    pmap shard_map python_callback debugging_primitives
+    """.split()
 OUTCOMES = ("passed", "failed", "skipped", "crashed", "hung")
-_VERDICT = re.compile(r"(?:^| )(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
-_MEANING = {"PASSED": "passed", "XFAIL": "passed", "SKIPPED": "skipped"}
+RECORDER = Path(__file__).with_name("pytest_recorder.py")
 
 
 class Runner:
@@ -56,9 +62,13 @@ class Runner:
 
     def collect(self, file: str, expression: str) -> tuple[list[str], str]:
         """The names of a file's tests; or none, and why not."""
-        arguments = ["--collect-only", "-q", *(["-k", expression] if expression else []), file]
-        process = subprocess.run(self._command(arguments), **self._where(), capture_output=True, text=True)
-        names = [line for line in process.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", "E "))]
+        with tempfile.TemporaryDirectory() as directory:
+            record = Path(directory, "record.jsonl")
+            arguments = ["--collect-only", "-q", *(["-k", expression] if expression else []), file]
+            process = subprocess.run(
+                self._command(record, arguments), **self._where(directory), capture_output=True, text=True
+            )
+            names = [name for event, name in _events(record) if event == "found"]
         if process.returncode not in (0, 5) or not names:
             words = [line for line in process.stdout.splitlines() if line.startswith("E ")] or ["no test"]
             return [], words[-1].removeprefix("E").strip()
@@ -78,17 +88,19 @@ class Runner:
     def _child(self, names: Sequence[str]) -> dict[str, str]:
         """The outcomes of tests that a child came to."""
         with tempfile.TemporaryDirectory() as directory:
-            listed = Path(directory, "tests.txt")
-            listed.write_text("\n".join(names))
-            log = Path(directory, "said.txt")
-            with log.open("wb") as out:
-                child = subprocess.Popen(
-                    self._command(["-v", f"@{listed}"]), **self._where(), stdout=out, stderr=subprocess.STDOUT
-                )
-                hung = not self._ends(child, log)
-            return self._outcomes(log.read_text(errors="replace"), set(names), hung)
+            listed, record = Path(directory, "names.json"), Path(directory, "record.jsonl")
+            listed.write_text(json.dumps(names))
+            record.touch()
+            files = dict.fromkeys(name.partition("::")[0] for name in names)
+            child = subprocess.Popen(
+                self._command(record, ["-q", f"--names={listed}", *files]), **self._where(directory),
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            hung = not self._ends(child, record)
+            outcomes = {name: event for event, name in _events(record)}
+        return {name: ("hung" if hung else "crashed") if o == "begun" else o for name, o in outcomes.items()}
 
-    def _ends(self, child: subprocess.Popen, log: Path) -> bool:
+    def _ends(self, child: subprocess.Popen, record: Path) -> bool:
         """Wait for a child; one that says nothing for too long is ended."""
         size = -1
         while True:
@@ -96,37 +108,32 @@ class Runner:
                 child.wait(self.limit)
                 return True
             except subprocess.TimeoutExpired:
-                if log.stat().st_size == size:
+                if record.stat().st_size == size:
                     child.kill()
                     child.wait()
                     return False
-                size = log.stat().st_size
+                size = record.stat().st_size
             except BaseException:
                 child.kill()
                 child.wait()
                 raise
 
     @staticmethod
-    def _outcomes(text: str, names: set[str], hung: bool) -> dict[str, str]:
-        outcomes: dict[str, str] = {}
-        begun = None
-        for line in text.splitlines():
-            word = _VERDICT.search(line)
-            name = (line[: word.start()] if word else line).rstrip()
-            if name in names and name not in outcomes:
-                begun = name
-            if begun is not None and word:
-                outcomes[begun] = _MEANING.get(word[1], "failed")
-                begun = None
-        if begun is not None:
-            outcomes[begun] = "hung" if hung else "crashed"
-        return outcomes
+    def _command(record: Path, arguments: Sequence[str]) -> list[str]:
+        options = ["-p", "no:cacheprovider", "-p", RECORDER.stem, f"--record={record}", "--tb=line"]
+        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *options, *arguments]
 
-    def _command(self, arguments: Sequence[str]) -> list[str]:
-        return [sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--tb=line", *arguments]
+    def _where(self, directory: str) -> dict:
+        """In the checkout, with the recorder alone of this package, from a directory."""
+        shutil.copy(RECORDER, directory)
+        path = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return {"cwd": self.checkout, "env": {**self.environment, "PYTHONPATH": path}}
 
-    def _where(self) -> dict:
-        return {"cwd": self.checkout, "env": self.environment}
+
+def _events(record: Path) -> list[tuple[str, str]]:
+    """What a child wrote; the last line may be a part of one, if it died."""
+    lines = record.read_text().split("\n")[:-1] if record.exists() else []
+    return [tuple(json.loads(line)) for line in lines]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -159,12 +166,12 @@ def _command(arguments: Sequence[str] | None) -> int:
     ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)
     total: Counter[str] = Counter()
     lines, left_out = [], 0
-    print(f"{'file':34}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
+    print(f"{'file':42}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
     for name in options.files or FILES:
         file = name if name.endswith(".py") else f"tests/{name}_test.py"
         tests, why = ours.collect(file, options.expression)
         if why:
-            print(f"{file:34} not run: {why}", flush=True)
+            print(f"{file:42} not run: {why}", flush=True)
             left_out += 1
             continue
         outcomes = dict(ours.run(tests[:: options.every]))
@@ -172,10 +179,12 @@ def _command(arguments: Sequence[str] | None) -> int:
         wrong = [test for test, outcome in outcomes.items() if outcome not in ("passed", "skipped")]
         also = {test for test, outcome in cpu.run(wrong) if outcome != "passed"} if wrong else set()
         counts["cpu too"] = len(also)
-        lines += [f"{outcomes[test]:8} {'(on the CPU, too) ' if test in also else ''}{test}" for test in wrong]
-        print(f"{file:34}" + "".join(f"{counts[o]:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
+        for test in wrong:
+            shown = test.replace("\n", "\\n")
+            lines.append(f"{outcomes[test]:8} {'(on the CPU, too) ' if test in also else ''}{shown}")
+        print(f"{file:42}" + "".join(f"{counts[o]:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
         total += counts
-    print(f"{'all':34}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
+    print(f"{'all':42}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
     if options.report:
         write_whole(options.report, "\n".join([*lines, ""]).encode())
     return 1 if total["crashed"] + total["hung"] + left_out else 0

@@ -140,9 +140,11 @@ def compile(
     tune: bool = False,
     winograd: bool = False,
     lenient: bool = False,
+    elided: None = None,
     static_argnums: int | Collection[int] = (),
     static_argnames: str | Collection[str] = (),
     linear_algebra: str | None = None,
+    **keywords: object,
 ) -> CompiledFunction[P, R]: ...
 
 
@@ -201,6 +203,7 @@ def compile(
     static_argnums: int | Collection[int] = (),
     static_argnames: str | Collection[str] = (),
     linear_algebra: str | None = None,
+    **keywords: object,
 ) -> object:
     """Compile a program for an OpenCL device.
 
@@ -210,11 +213,13 @@ def compile(
     arrays, of the result.
 
     Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`), a model of PyTorch (for
-    inference), or a function of NumPy (any other callable), compiled for example `arguments` or at its first call; or
-    what JAX made of a function for certain arguments, a jax.stages.Traced, Lowered or Compiled or a
-    jax.export.Exported, compiled at once. The result takes and gives what the function does; in a class it is a method,
-    and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are named in
-    `static_argnums` (by their places) or `static_argnames` are part of the program by their values.
+    inference), or a function of NumPy (any other callable), compiled at its first call, or for example `arguments` and
+    `keywords` (`refxla.compile(f, x, y=y)`; one that has the name of an option is given afterwards:
+    `refxla.compile(f).compile(x, device=d)`); or what JAX made of a function for certain arguments, a
+    jax.stages.Traced, Lowered or Compiled or a jax.export.Exported, compiled at once. The result takes and gives what
+    the function does; in a class it is a method, and a classmethod or staticmethod stays one. Arguments of a function
+    of NumPy or plain JAX that are named in `static_argnums` (by their places) or `static_argnames` are part of the
+    program by their values.
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
     None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
@@ -235,6 +240,10 @@ def compile(
     """
     options = Options.of(device, without, tune, winograd, lenient, linear_algebra)
     if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
+        if keywords:
+            raise InputError(
+                f"{next(iter(keywords))!r} is no option of refxla.compile, and an HLO program has no keywords"
+            )
         if arguments:
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
         if static_argnums != () or static_argnames != ():
@@ -249,7 +258,7 @@ def compile(
     if elided is not None:
         raise InputError("only the text of an HLO program can have elided constants; leave `elided` out")
     static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return compile_function(source, arguments, {k: v for k, v in static.items() if v != ()}, options)
+    return compile_function(source, arguments, keywords, {k: v for k, v in static.items() if v != ()}, options)
 
 
 def device_put(x: object, device: str | Device | None = None) -> array.Array:

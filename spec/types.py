@@ -137,6 +137,23 @@ ELEMENT_TYPES: dict[str, ElementType] = _element_types()
 BY_NUMBER: dict[int, ElementType] = {t.number: t for t in ELEMENT_TYPES.values()}
 BY_DTYPE: dict[np.dtype, ElementType] = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
 
+_TEXT = "np.unique(x, return_inverse=True)[1] gives each text a number"
+_TIME = "x.astype(np.int64) counts its units"
+_CONVERSIONS = {
+    "U": _TEXT, "S": _TEXT, "T": _TEXT, "M": _TIME, "m": _TIME,
+    "O": "x.astype(np.float64) converts it, if its elements are numbers",
+    "V": "pass its fields, which are arrays",
+    "f": "x.astype(np.float64) converts it", "c": "x.astype(np.complex128) converts it",
+}  # fmt: skip
+
+
+def conversion(dtype: np.dtype) -> str:
+    """How an array of a NumPy type that HLO does not have becomes one of a type that it has."""
+    if dtype.newbyteorder("=") in BY_DTYPE:
+        return "x.astype(x.dtype.newbyteorder('=')) converts it"
+    return _CONVERSIONS.get(dtype.kind, "convert it first")
+
+
 PRED, S32, S64, U8, U32, U64, F32, F64, C64, C128, TUPLE, TOKEN, OPAQUE = (
     ELEMENT_TYPES[name]
     for name in ("pred", "s32", "s64", "u8", "u32", "u64", "f32", "f64", "c64", "c128", "tuple", "token", "opaque")
@@ -204,8 +221,7 @@ class Shape:
             return Shape.tuple_of(*(Shape.of(v) for v in value))
         array = np.asarray(value)
         if array.dtype not in BY_DTYPE:
-            way = "x.astype(x.dtype.newbyteorder('=')) converts it" if not array.dtype.isnative else "convert it first"
-            raise InputError(f"an array of NumPy type {array.dtype} has no HLO element type; {way}")
+            raise InputError(f"an array of NumPy type {array.dtype} has no HLO element type: {conversion(array.dtype)}")
         return Shape(BY_DTYPE[array.dtype], array.shape)
 
     @property

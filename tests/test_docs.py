@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from xml.dom import minidom
 
 import numpy as np
 import pytest
+from pages import run_as_printed
 from refxla_spec import grammar, left_out
 from refxla_spec.compare import bits_equal
 from refxla_spec.errors import ParseError, UnsupportedError
@@ -125,17 +125,16 @@ DOCS = EXTENSION.parent
 
 def test_the_tutorial_runs_as_it_is_printed(tmp_path):
     """Its program and its Python, block after block, where nothing is kept from another run."""
-    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```hlo\n(.*?)```", text, re.S)
+    (program,) = re.findall(r"```hlo\n(.*?)```", (DOCS / "tutorial.md").read_text(encoding="utf-8"), re.S)
     (tmp_path / "tutorial.hlo").write_text(program)
-    script = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
-    environment = {**os.environ, "REFXLA_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    (told,) = re.findall(r"off by ([\d,]+) units", done.stdout)
+    printed = run_as_printed("tutorial.md", tmp_path, REFXLA_CACHE_DIR=str(tmp_path / "cache"))
+    (told,) = re.findall(r"off by ([\d,]+) units", printed)
     assert int(told.replace(",", "")) > 1000
+
+
+@pytest.mark.parametrize("page", ["numpy.md", "array_api.md"])  # those of other doors: tests/frontends/test_pages.py
+def test_the_page_runs_as_it_is_printed(page, tmp_path):
+    run_as_printed(page, tmp_path)
 
 
 def test_the_worked_example_of_the_suite_prints_what_its_page_shows():

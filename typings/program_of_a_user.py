@@ -53,6 +53,13 @@ assert_type(Layer().forward.hlo, Module)
 assert_type(Layer.halved(x), np.ndarray)
 Layer().forward("text")  # type: ignore[arg-type]
 
+
+def sum_of(a: float, b: float) -> float:
+    return a + b
+
+
+assert_type(refxla.compile(sum_of, 1.0, b=2.0, tune=True)(3.0, 4.0), float)  # example arguments, also by keyword
+
 # Arrays that stay on a device.
 on_device = refxla.device_put(x)
 assert_type(on_device, refxla.Array)

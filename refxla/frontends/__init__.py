@@ -104,40 +104,42 @@ def _is_nearly_text(data: bytes) -> bool:
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or re.match(rb"\s*HloModule\s", data) is not None
 
 
-def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str, Any], options: Options) -> Any:
-    """Compile a function of TensorFlow, PyTorch, JAX or NumPy; `static` has what was given of static_argnums and
-    static_argnames.
+def compile_function(
+    function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], static: dict[str, Any], options: Options
+) -> Any:
+    """Compile a function of TensorFlow, PyTorch, JAX or NumPy; at once if there are example arguments, positional or
+    keyword ones, else at its first call. `static` has what was given of static_argnums and static_argnames.
 
     It is another framework's if its class says so (`tf.function(f)`, a Keras model, a torch.nn.Module, `jax.jit(f)`) or
     the class of one of the example arguments does; any other callable is NumPy's. Raises InputError for what cannot be
     called.
     """
     if isinstance(function, (classmethod, staticmethod)):
-        if arguments:
+        if arguments or keywords:
             raise InputError(f"{a_type(function)} is compiled in its class, without example arguments")
-        return type(function)(compile_function(function.__func__, arguments, static, options))
+        return type(function)(compile_function(function.__func__, (), {}, static, options))
     owner = getattr(function, "__self__", None)  # of a method: model.train_step
-    origins = {_origin(value) for value in (function, owner, *_leaves(arguments))}
+    origins = {_origin(value) for value in (function, owner, *_leaves((arguments, keywords)))}
     if "tensorflow" in origins:
         from .tensorflow import compile_tensorflow
 
         if static:
             raise InputError("Python values are part of a program of TensorFlow as they are: leave the static ones out")
-        return compile_tensorflow(function, arguments, options)
+        return compile_tensorflow(function, arguments, keywords, options)
     if "torch" in origins:
         from .torch.function import compile_torch
 
         if static:
             raise InputError("Python values are part of a program of PyTorch as they are: leave the static ones out")
-        return compile_torch(function, arguments, options)
+        return compile_torch(function, arguments, keywords, options)
     if "jax" in origins:
         from .jax import compile_jax
 
-        return compile_jax(function, arguments, static, options)
+        return compile_jax(function, arguments, keywords, static, options)
     if callable(function):
         from .numpy import compile_numpy
 
-        return compile_numpy(function, arguments, options, **static)
+        return compile_numpy(function, arguments, keywords, options, **static)
     raise InputError(
         f"cannot compile a value of type {type(function).__name__}: give HLO (text, a path, a proto, a Module), "
         "StableHLO, a function of NumPy, a jax.jit function, a tf.function or a model of PyTorch"

@@ -38,7 +38,7 @@ _SETTINGS = (
 
 
 def compile_jax(
-    function: Any, arguments: tuple[Any, ...], static: dict[str, Any], options: Options
+    function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], static: dict[str, Any], options: Options
 ) -> JaxFunction | JaxProgram:
     """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.stages.Traced,
     Lowered or Compiled or a jax.export.Exported a JaxProgram, compiled at once. `static` has the static arguments of a
@@ -54,7 +54,7 @@ def compile_jax(
     if static and (stage is not None or isinstance(function, jax.stages.Wrapped)):
         raise InputError(f"say {' and '.join(static)} to jax.jit, of which this function is: jax.jit(f, static_...)")
     if stage is not None:
-        if arguments:
+        if arguments or keywords:
             raise InputError(f"{stage.name} says its own shapes: compile it alone, then call the result")
         return JaxProgram(stage, options)
     if not callable(function):
@@ -64,8 +64,7 @@ def compile_jax(
         )
     jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function, **static)
     jax_function = JaxFunction(jitted, options)
-    if arguments:
-        jax_function.compile(*arguments)
+    jax_function.compile_examples(arguments, keywords)
     return jax_function
 
 

@@ -95,6 +95,21 @@ class TracedFunction(Caller):
         """Compile for arguments like these without running anything, unless that was done before."""
         self.executable, _ = self._compile(args, kwargs)
 
+    def compile_examples(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compile for the example arguments that `refxla.compile` was given, if it was given any.
+
+        Raises InputError for a keyword that the function does not take: a misspelt option, perhaps.
+        """
+        names = keyword_names(self._signed)
+        for name in kwargs:
+            if names is not None and name not in names:
+                raise InputError(
+                    f"{name!r} is neither an option of refxla.compile nor an argument of {self.name}, which takes "
+                    f"{', '.join(names) or 'none by keyword'}"
+                )
+        if args or kwargs:
+            self.compile(*args, **kwargs)
+
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
         """How long each kernel takes in a call with these arguments, for which the function is compiled first if it was
         not; see `Compiled.profile`. Nothing of the function's own Python runs in the calls that are measured."""
@@ -169,7 +184,12 @@ class TracedFunction(Caller):
 
     @functools.cached_property
     def _parameters(self) -> tuple[str, ...]:
-        return positional(self.function)
+        return positional(self._signed)
+
+    @property
+    def _signed(self) -> Any:
+        """What has the function's parameters as its signature."""
+        return self.function
 
     def _shortcut(self, args: tuple[Any, ...], executable: Any) -> Shortcut | None:
         """The way of calls with arguments that have the same description as these, for which `executable` was compiled;
@@ -210,6 +230,17 @@ def positional(function: Any) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def keyword_names(function: Any) -> tuple[str, ...] | None:
+    """The keywords that a function takes; None where it takes any, or they cannot be told."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
 
 
 def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int | str]:

@@ -1,4 +1,4 @@
-"""The runner of JAX's own tests, on a checkout of three tests: one passes, one fails, one kills its process."""
+"""The runner of JAX's own tests, on a checkout of tests that pass, fail, are skipped, kill their process."""
 
 import pytest
 from jax_programs import environment
@@ -11,6 +11,23 @@ import os, pytest
 @pytest.mark.parametrize("x", [(1, None), 2], ids=["a=(1, None)", "b"])
 def test_fine(x):
     assert os.environ["JAX_PLATFORMS"] in ("refxla,cpu", "cpu")
+
+def broken():
+    pass
+
+globals()["test_of_two\\nlines[[0]"] = broken  # as JAX names tests after arrays
+
+@pytest.mark.xfail
+def test_not_yet():
+    assert False
+
+@pytest.fixture
+def untidy():
+    yield
+    assert False
+
+def test_ends_badly(untidy):
+    pass
 
 def test_wrong():
     assert False
@@ -37,11 +54,12 @@ def test_a_table(tmp_path, capsys, monkeypatch):
     status = jax_tests.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["file", "passed", "failed", "skipped", "crashed", "hung", "cpu", "too"]
-    assert rows[1] == ["tests/some_test.py", "3", "1", "1", "1", "0", "2"]
+    assert rows[1] == ["tests/some_test.py", "5", "2", "1", "1", "0", "3"]
     assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
     assert status == 1
     assert jax_tests.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
     assert report.read_text() == (
+        "failed   (on the CPU, too) tests/some_test.py::test_ends_badly\n"
         "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
         "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
     )

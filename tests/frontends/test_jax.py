@@ -383,3 +383,14 @@ def test_functions_of_large_angles_stay_in_the_loops_inside_an_element(shape):
     x = np.linspace(-1, 1, shape[0] * shape[1]).astype(np.float32)
     hessian = jax.jit(jax.hessian(lambda v: jnp.sin(v.reshape(shape) @ v.reshape(shape).T).sum()))
     np.testing.assert_allclose(refxla.compile(hessian, x)(x), hessian(x), rtol=1e-4, atol=1e-5)
+
+
+def test_example_arguments_may_be_keywords():
+    x = np.arange(4, dtype=np.float32)
+    compiled = refxla.compile(jax.jit(lambda x, y: x - y), x, y=x)
+    np.testing.assert_array_equal(compiled(2 * x, y=x), x)
+    assert len(compiled._compiled) == 1
+    with pytest.raises(refxla.InputError, match="'devise' is neither an option"):
+        refxla.compile(jax.jit(lambda x: x), x, devise="pocl")
+    with pytest.raises(refxla.InputError, match="says its own shapes"):
+        refxla.compile(jax.jit(lambda x: x).lower(x), x=x)

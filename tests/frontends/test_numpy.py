@@ -704,3 +704,27 @@ def test_tensors_of_torch_are_arrays():
         np.testing.assert_array_equal(compiled(torch.arange(4.0) - n), np.maximum(np.arange(4.0) - n, 0) * 2)
     with pytest.raises(refxla.InputError, match="is a function of PyTorch"):
         refxla.compile(lambda x: torch.sin(x))(np.ones(3))
+
+
+def test_example_arguments_may_be_keywords():
+    def blend(x, y, *, share=0.5):
+        return x * share + y * (1 - share)
+
+    x = np.arange(4.0)
+    compiled = refxla.compile(blend, x, y=x, share=0.25, without=["fusion"])
+    assert [p.shape.dimensions for p in compiled.hlo.entry.parameters] == [(4,), (4,), (), ()]  # share, 1 - share
+    np.testing.assert_array_equal(compiled(x, y=2 * x, share=0.25), 1.75 * x)
+    assert len(compiled._compiled) == 1
+    assert refxla.compile(blend, x=x, y=x).hlo and refxla.compile(lambda **named: named["x"] + 1, x=x).hlo
+    assert refxla.compile(lambda x, device: x * device).compile(x, device=2.0) is None
+
+
+def test_a_misspelt_option_is_told_from_example_arguments():
+    with pytest.raises(
+        refxla.InputError, match="'devise' is neither an option .* nor an argument of <lambda>, which takes x"
+    ):
+        refxla.compile(lambda x: x, np.ones(3), devise="pocl")
+    with pytest.raises(refxla.InputError, match="'x' is no option of refxla.compile, and an HLO program has no"):
+        refxla.compile("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }", x=1)
+    with pytest.raises(refxla.InputError, match="compiled in its class"):
+        refxla.compile(staticmethod(lambda x: x), x=1)

@@ -210,12 +210,32 @@ def test_says_what_to_write_instead_and_where(n):
         lambda x: x.astype("M8[s]"), lambda x: np.array(x, dtype=object),
         lambda x: np.zeros_like(x, dtype=np.longdouble),
         lambda x: np.cumsum(x, dtype=np.longdouble), lambda x: x + np.longdouble(1), lambda x: x + None,
+        lambda x: "a" + x, lambda x: x % "a", lambda x: x < np.array(["a", "b", "c"]), lambda x: np.add(x, b"a"),
+        lambda x: x - np.datetime64("2026-01-01"),
     ],
 )  # fmt: skip
 def test_types_that_hlo_does_not_have_are_refused_where_they_appear(function):
     with pytest.raises(refxla.InputError, match=r"(?s)of the type .*, which HLO does not have: there are bool, int8 to"
                        ".*test_numpy_advice.py:.*in <lambda>: lambda x"):  # fmt: skip
         refxla.compile(function)(X)
+
+
+@pytest.mark.parametrize(
+    ("array", "advice"),
+    [
+        (np.array(["a", "b"]), "<U1.*np.unique"), (np.array([b"a"]), r"\|S1.*np.unique"),
+        (np.array([1, None]), "object.*astype"), (np.array(["2026-01-01"], "M8[D]"), r"datetime64\[D\].*np.int64"),
+        (np.zeros(2, [("k", int), ("x", float)]), "'k'.*pass its fields"),
+        (np.ones(2, np.longdouble), "float128.*np.float64"), (np.ones(2, ">f8"), ">f8.*newbyteorder"),
+    ],
+)  # fmt: skip
+@pytest.mark.whole
+def test_an_argument_of_a_type_that_hlo_does_not_have_is_named_with_its_conversion(array, advice):
+    def double(table):
+        return 2 * table["x"]
+
+    with pytest.raises(refxla.InputError, match=rf"argument table\['x'\] of double is of NumPy's type .*{advice}"):
+        refxla.compile(double)({"x": array})
 
 
 def test_a_function_that_asks_for_values_is_named():

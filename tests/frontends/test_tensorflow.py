@@ -149,6 +149,13 @@ def test_results_take_over_memory():
     np.testing.assert_array_equal(result, np.full(1000, 2, np.float32))
 
 
+def test_example_arguments_may_be_keywords():
+    compiled = refxla.compile(tf.function(lambda x, y: x - y), tf.ones(3), y=tf.ones(3))
+    assert float(tf.reduce_sum(compiled(tf.ones(3), y=tf.zeros(3)))) == 3 and kinds(compiled) == 1
+    with pytest.raises(InputError, match="'devise' is neither an option"):
+        refxla.compile(tf.function(lambda x: x), tf.ones(3), devise="pocl")
+
+
 def test_concrete_functions_and_input_signatures():
     f = tf.function(lambda a: a * 2, input_signature=[tf.TensorSpec([None])])
     check(f, A)

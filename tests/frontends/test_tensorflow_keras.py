@@ -1,14 +1,11 @@
 """Keras on TensorFlow with one changed line: fit, evaluate and predict compiled, with all that belongs to them."""
 
 import math
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import ROOT, run, run_as_printed
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
@@ -307,22 +304,30 @@ def test_what_is_refused(monkeypatch):
         refxla.tensorflow.accelerate(model)
 
 
-ROOT = Path(__file__).parents[2]
+def test_resnet50_of_keras_applications_predicts_and_trains():
+    """Held to TensorFlow's operations one by one, as its graph would take as long again to build and to trace."""
+    keras.utils.set_random_seed(0)
+    model = keras.applications.ResNet50(weights=None, input_shape=(32, 32, 3), classes=10)
+    model.compile(keras.optimizers.SGD(0.01), "sparse_categorical_crossentropy")
+    images, labels = RANDOM.random((4, 32, 32, 3), np.float32), np.array([1, 0, 7, 3])
+    weights = model.get_weights()
+    wanted = model(images, training=False)
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(images, labels, model(images, training=True))
+    bias = tape.gradient(loss, model.layers[-1].bias)
+    model.set_weights(weights)  # with the moving statistics as they were
 
-
-def ran(*command, cwd=ROOT):
-    """What a Python command prints."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, cwd=cwd, env=environment, timeout=280
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    refxla.tensorflow.accelerate(model)
+    close(model.predict(images, verbose=0), wanted)
+    close(model.train_on_batch(images, labels), loss, 1e-3)
+    close(model.layers[-1].bias - weights[-1], -0.01 * bias, 1e-2)
+    assert model.train_on_batch(images, labels) < loss
+    assert str(refxla.tensorflow.report(model)).count("is compiled as a whole") == 2
 
 
 def test_the_example_has_the_losses_of_tensorflow():
     arguments = (str(ROOT / "examples/keras_cat_or_dog/train.py"), "--epochs", "3", "--size", "32", "--images", "400")
-    got, wanted = ran(*arguments), ran(*arguments, "--tensorflow")
+    got, wanted = run(*arguments), run(*arguments, "--tensorflow")
     losses = [[float(x) for x in re.findall(r"loss ([\d.]+)", text)] for text in (got, wanted)]
     assert len(losses[0]) == 3
     np.testing.assert_allclose(losses[0], losses[1], 1e-2)
@@ -330,9 +335,6 @@ def test_the_example_has_the_losses_of_tensorflow():
 
 
 def test_the_tutorial_runs_as_it_is_printed(tmp_path):
-    text = (ROOT / "docs/tensorflow.md").read_text(encoding="utf-8")
-    script = tmp_path / "train.py"
-    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.S)))
-    printed = ran(str(script), cwd=tmp_path)
+    printed = run_as_printed("tensorflow.md", tmp_path)
     assert "noted: 2 clusters hold " in printed
     assert re.search(r"^PyFunc +PyFunc +calls a Python function +train.py:\d+$", printed, re.M)

@@ -134,3 +134,16 @@ def test_each_module_keeps_its_mode():
     model[0].train()
     with pytest.raises(refxla.UnsupportedError, match="writes 0.running_mean"):
         compiled(x)
+
+
+class Scaled(nn.Module):
+    def forward(self, x, scale):
+        return x * scale
+
+
+def test_example_arguments_may_be_keywords():
+    x = torch.arange(4.0)
+    compiled = refxla.compile(Scaled(), x, scale=x)
+    assert torch.equal(compiled(x, scale=2 * x), 2 * x * x) and len(compiled._compiled) == 1
+    with pytest.raises(refxla.InputError, match="'devise' is neither an option .* which takes x, scale"):
+        refxla.compile(Scaled(), x, devise="pocl")

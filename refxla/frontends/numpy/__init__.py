@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError, a_type, indefinite
 from refxla_spec.module import Computation, Instruction, Module, post_order
+from refxla_spec.types import BY_DTYPE, conversion
 
 from ..._core.array import Array
 from ..._core.calls import Shortcut
@@ -48,13 +49,16 @@ _LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
 def compile_numpy(
-    function: Callable[..., Any], arguments: tuple[Any, ...], options: Options, **static: Any
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    options: Options,
+    **static: Any,
 ) -> NumpyFunction:
     """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `static` has what was
     given of static_argnums and static_argnames."""
     numpy_function = NumpyFunction(function, options, **static)
-    if arguments:
-        numpy_function.compile(*arguments)
+    numpy_function.compile_examples(arguments, keywords)
     return numpy_function
 
 
@@ -361,6 +365,7 @@ class _Inputs:
         self.open: set[int] = set()
         self.objects: list[tuple[str, Any]] = []
         self.arguments, self.static = (args, kwargs), function._static
+        self._function = function.name
         kinds = [self._kind(v, function._argument(n), n in self.static) for n, v in enumerate(args)]
         kinds += [(k, self._kind(v, k, k in self.static)) for k, v in kwargs.items()]
         self.kind: Hashable = tuple(kinds)
@@ -388,6 +393,11 @@ class _Inputs:
         if is_array(value):
             require_plain(value, f"argument {name}")
             array = value if isinstance(value, (np.ndarray, np.generic, Array)) else _as_numpy(value)
+            if array.dtype not in BY_DTYPE:
+                raise InputError(
+                    f"argument {name} of {self._function} is of NumPy's type {array.dtype}, which HLO does not have: "
+                    f"{conversion(array.dtype)}"
+                )
             self._leaf(array, name)
             return ("array", array.shape, array.dtype, isinstance(array, np.generic))
         if _is_number(value):

@@ -515,7 +515,13 @@ def _types(ufunc: np.ufunc, kinds: Sequence[Any], options: dict[str, Any]) -> An
     if signature is None:
         signature = (*(None for _ in kinds), *(None if dtype is None else np.dtype(dtype) for _ in outputs))
     casting = options.get("casting", "same_kind")
-    return ufunc.resolve_dtypes((*kinds, *outputs), signature=signature, casting=casting)
+    try:
+        return ufunc.resolve_dtypes((*kinds, *outputs), signature=signature, casting=casting)
+    except TypeError:
+        for kind in kinds:  # a text or a date beside arrays: the error that other functions give for it
+            if isinstance(kind, np.dtype):
+                element_type_of(kind)
+        raise
 
 
 def _is_beyond(x: Any, dtype: np.dtype) -> bool:

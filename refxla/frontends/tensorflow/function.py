@@ -20,14 +20,15 @@ from .lowering import ByValue, LoweredFunction, Lowering
 Arguments = list[tuple[str, Tree]]
 
 
-def compile_tensorflow(function: Any, arguments: tuple[Any, ...], options: Options) -> TensorFlowFunction:
+def compile_tensorflow(
+    function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], options: Options
+) -> TensorFlowFunction:
     """A TensorFlowFunction; compiled at once if example arguments are given, else at the first call.
 
     `function` is a tf.function, a concrete function, a Keras model or layer, or a Python function of tensors.
     """
     wrapper = TensorFlowFunction(as_function(function), options)
-    if arguments:
-        wrapper.compile(*arguments)
+    wrapper.compile_examples(arguments, keywords)
     return wrapper
 
 

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
-from ..traced import Lowered, TracedFunction, positional
+from ..traced import Lowered, TracedFunction
 from .decompositions import decompositions
 from .graph import LoweredGraph, source_of
 from .lowering import DRAWN, LOWERINGS
@@ -31,14 +31,13 @@ from .tensors import to_array
 Trees = tuple[tuple[tuple[str, Tree], ...], tuple[tuple[str, Tree], ...]]
 
 
-def compile_torch(model: Any, arguments: tuple[Any, ...], options: Options) -> TorchFunction:
+def compile_torch(model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], options: Options) -> TorchFunction:
     """A TorchFunction; compiled at once if example arguments are given, else at the first call.
 
     `model` is a torch.nn.Module, what torch.compile made of one, or a Python function of tensors.
     """
     torch_function = TorchFunction(getattr(model, "_orig_mod", model), options)  # of torch.compile's OptimizedModule
-    if arguments:
-        torch_function.compile(*arguments)
+    torch_function.compile_examples(arguments, keywords)
     return torch_function
 
 
@@ -64,9 +63,9 @@ class TorchFunction(TracedFunction):
         pair = tuple(trees[: len(args)]), tuple(trees[len(args) :])
         return _TorchLowered(self.name, self.function, args, kwargs, pair, self.options)
 
-    @functools.cached_property
-    def _parameters(self) -> tuple[str, ...]:
-        return positional(getattr(self.function, "forward", self.function))
+    @property
+    def _signed(self) -> Any:
+        return getattr(self.function, "forward", self.function)
 
 
 class _TorchLowered(Lowered):

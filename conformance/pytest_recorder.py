@@ -1,0 +1,51 @@
+"""A plugin of pytest's, with which `jax_tests` runs its children: which tests to run, and how each of them ends.
+
+Names go through files of JSON, since JAX's tests have names with brackets, spaces and line breaks, which pytest's
+arguments and output do not keep apart. It imports nothing of refxla, so that children on JAX's CPU have none of it.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--names", help="a file with the names of the tests to run (all, if none is given)")
+    parser.addoption("--record", help="a file that gets a line for each test that is found, or begins, or ends")
+
+
+class Recorder:
+    def __init__(self, record: str) -> None:
+        self.file = open(record, "a")  # noqa: SIM115 - as long as the process, which may die
+
+    def write(self, event: str, name: str) -> None:
+        print(json.dumps([event, name]), file=self.file, flush=True)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.config.option.collectonly:
+            for item in session.items:
+                self.write("found", item.nodeid)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.write("begun", nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test's last line counts: that of its teardown is written only if that fails."""
+        expected = hasattr(report, "wasxfail")
+        if report.failed or (expected and report.passed):
+            self.write("failed", report.nodeid)
+        elif report.when == "call" or report.skipped:
+            self.write("passed" if report.passed or expected else "skipped", report.nodeid)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.record:
+        config.pluginmanager.register(Recorder(config.option.record))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+    if config.option.names:
+        with open(config.option.names) as file:
+            names = set(json.load(file))
+        items[:] = [item for item in items if item.nodeid in names]
