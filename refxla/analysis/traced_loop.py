@@ -119,6 +119,8 @@ class TracedLoop:
             [self._operand([i.operands[n] for i in row]) for n in range(len(row[0].operands))] for row in self.rows
         ]
         self.read = [self._read(row) for row in self.rows]
+        if not any(self.read):  # dead code
+            raise NotALoop
 
     def holds(self, i: Instruction) -> bool:
         """Whether an instruction is one of its iterations'."""

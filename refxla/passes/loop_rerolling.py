@@ -37,7 +37,8 @@ from ..ir.builder import Build
 from .cse import IMPURE, attribute_key, key_of
 from .dce import acts, called_first, sort
 
-LEAST = 256  # instructions that have to go: shorter programs are better as they are
+LEAST = 256  # instructions that have to go, by all loops of a period: shorter programs are better as they are
+LEAST_OF_ONE = 64  # by each of them
 LEAST_WITH_NUMBERS = 512  # where iterations have numbers of their own, which may make each simpler than the loop
 
 
@@ -131,7 +132,7 @@ def _loop_of(repetition: Repetition, program: TracedProgram) -> TracedLoop | Non
     start = max(repetition.alike, repetition.start - period)
     count, slack = divmod(repetition.end - start, period)
     start += _phase(program, start, repetition.end, period, slack)
-    loop = longest_loop(program, start, period, count, LEAST // 4)
+    loop = longest_loop(program, start, period, count, LEAST_OF_ONE)
     if loop is None or loop.count < FEWEST:
         return None
     enough = (loop.count - 1) * period >= LEAST_WITH_NUMBERS

@@ -15,6 +15,7 @@ from refxla.passes.dce import called_first
 from refxla.passes.pipeline import optimize
 
 SIZE, ROWS = 3, 90
+LIMITS = ("LEAST", "LEAST_OF_ONE", "LEAST_WITH_NUMBERS")
 
 
 def module(results: list[Instruction], parameters: list[Instruction], b: Build) -> Module:
@@ -157,8 +158,8 @@ def same_bits(a: Module, b: Module) -> bool:
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(loop_rerolling, "LEAST", 40)
-    monkeypatch.setattr(loop_rerolling, "LEAST_WITH_NUMBERS", 40)
+    for name in LIMITS:
+        monkeypatch.setattr(loop_rerolling, name, 10)
 
 
 @pytest.mark.parametrize("function", CASES)
@@ -182,6 +183,18 @@ def test_iterations_that_differ_stay_as_they_are(few):
     program = Program(unlike).module
     rolled = optimize(program, after="loop-rerolling")
     assert same_bits(program, rolled)
+
+
+def test_what_nobody_reads_is_no_loop(few):
+    def function(p):
+        p.unread = [p.b.sine(p.b.add(p.row(t), p.x)) for t in range(60)]
+        return [p.x]
+
+    program = Program(function)
+    entry = program.module.entry
+    entry.instructions = [*entry.parameters, *post_order(program.unread[0], program.unread[1:]), *entry.instructions]
+    entry.instructions = list(dict.fromkeys(entry.instructions))
+    assert same_bits(program.module, optimize(program.module, after="loop-rerolling"))
 
 
 def test_a_short_program_stays_as_it_is():
@@ -246,8 +259,8 @@ def test_random_loops_keep_their_bits(function):
     program = Program(function).module
     rolled = program.clone()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_rerolling, "LEAST", 6)
-        patch.setattr(loop_rerolling, "LEAST_WITH_NUMBERS", 6)
+        for name in LIMITS:
+            patch.setattr(loop_rerolling, name, 6)
         loop_rerolling.run(rolled)
     with np.errstate(all="ignore"):
         assert same_bits(program, optimize(rolled, after="single-device-lowering"))
