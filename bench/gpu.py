@@ -157,11 +157,11 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
     finally:
         placed.clear()  # the peers need the memory
     for peer in peers:
-        result.peers[peer] = beside(peer, function, arguments, mine, entry.bound)
+        result.peers[peer] = compare(peer, function, arguments, mine, entry.bound)
     return result
 
 
-def beside(peer: str, function: Callable, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
+def compare(peer: str, function: Callable, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
     """What JAX does on its GPU, in full f32 ("jax") or as it does by default ("jax-tf32")."""
     import jax
 

@@ -85,7 +85,7 @@ class Text:
 
 
 @dataclass
-class Kept:
+class TextCollection:
     """What a version made of programs. `device` says all of the machine that kernels depend on."""
 
     version: str
@@ -102,10 +102,10 @@ class Kept:
                 file.write(json.dumps(asdict(program) | asdict(self.texts[name])) + "\n")
 
     @staticmethod
-    def load(folder: Path) -> Kept:
+    def load(folder: Path) -> TextCollection:
         """What `save` wrote."""
         with gzip.open(folder / FILE, "rt", encoding="utf-8") as file:
-            collection = Kept(**json.loads(file.readline()))
+            collection = TextCollection(**json.loads(file.readline()))
             for line in file:
                 row = json.loads(line)
                 program = Program(row["name"], row["hlo"], tuple(row["options"]))
@@ -181,9 +181,9 @@ def _cases() -> Iterator[tuple[str, Callable[[], str]]]:
 # What a version makes of them ----------------------------------------------------------------------------------------
 
 
-def collect(checkout: Path, version: str, programs: Sequence[Program], device: str, jobs: int) -> Kept:
+def collect(checkout: Path, version: str, programs: Sequence[Program], device: str, jobs: int) -> TextCollection:
     """What the checkout, whose core is built, makes of the programs for a device. Raises Impossible."""
-    collection = Kept(version, describe(device), {p.name: p for p in programs})
+    collection = TextCollection(version, describe(device), {p.name: p for p in programs})
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
         packages = Path(folder) / "packages"
         packages.mkdir()
@@ -209,7 +209,7 @@ def collect(checkout: Path, version: str, programs: Sequence[Program], device: s
     return collection
 
 
-def _share_out(children: Sequence[_Child], programs: Sequence[Program], collection: Kept, what: str) -> None:
+def _share_out(children: Sequence[_Child], programs: Sequence[Program], collection: TextCollection, what: str) -> None:
     """Ask the children about all programs, each child one after another, and end them."""
     tasks: queue.SimpleQueue[Program] = queue.SimpleQueue()
     for program in sorted(programs, key=lambda p: -len(p.hlo)):  # the longest first: the end is reached together
@@ -415,7 +415,7 @@ class KindOfChange:
         return f"{count}:\n{self.example}"
 
 
-def kinds_of_changes(before: Kept, after: Kept, names: Sequence[str]) -> list[KindOfChange]:
+def kinds_of_changes(before: TextCollection, after: TextCollection, names: Sequence[str]) -> list[KindOfChange]:
     """All changes of the OpenCL C of these programs by their kinds, those in most programs first."""
     kinds: dict[tuple[str, str], KindOfChange] = {}
     for name in names:
@@ -466,7 +466,7 @@ def exceptions(file: Path) -> dict[str, str]:
     return reasons
 
 
-def report(before: Kept, after: Kept, accepted: dict[str, str], shown: int) -> int:
+def report(before: TextCollection, after: TextCollection, accepted: dict[str, str], shown: int) -> int:
     """Print how two collections of the same programs differ; the exit status."""
     comparisons = [compared(n, before.texts[n], after.texts[n]) for n in before.programs]
     bad = [d for d in comparisons if not d.is_equal]
@@ -514,13 +514,13 @@ def _chosen(names: Collection[str], options: argparse.Namespace) -> list[str]:
     return matches if options.sample is None else sample(matches, options.sample)
 
 
-def _made(options: argparse.Namespace) -> list[Program]:
+def _programs(options: argparse.Namespace) -> list[Program]:
     """The programs of the corpus that the command asks for."""
     programs = corpus()
     return [Program(name, programs[name]()) for name in _chosen(list(programs), options)]
 
 
-def _collected(version: str | None, programs: Sequence[Program], options: argparse.Namespace) -> Kept:
+def _collected(version: str | None, programs: Sequence[Program], options: argparse.Namespace) -> TextCollection:
     """Of a commit, or of the working tree for None."""
     if version is None:
         return collect(ROOT, "the working tree", programs, options.device, options.jobs)
@@ -531,11 +531,11 @@ def _collected(version: str | None, programs: Sequence[Program], options: argpar
 
 def _compare(options: argparse.Namespace) -> int:
     sides = (options.before, options.after)
-    archives = [Kept.load(Path(s)) if s is not None and (Path(s) / FILE).exists() else None for s in sides]
+    archives = [TextCollection.load(Path(s)) if s is not None and (Path(s) / FILE).exists() else None for s in sides]
     accepted = exceptions(options.accept) if options.accept else {}
     first = next((k for k in archives if k is not None), None)
     if first is None:
-        programs = _made(options)
+        programs = _programs(options)
     else:
         programs = [first.programs[name] for name in _chosen(list(first.programs), options)]
         options.device = first.device["device"]
@@ -574,7 +574,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "compare":
             return _compare(options)
-        _collected(options.commit, _made(options), options).save(options.folder)
+        _collected(options.commit, _programs(options), options).save(options.folder)
         return 0
     except Impossible as problem:
         say(f"kernel_text: {problem}")

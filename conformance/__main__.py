@@ -49,7 +49,7 @@ further commands (each has its own --help):
 {chr(10).join(f"  refxla-conformance {name:9} {meaning}" for name, meaning in COMMANDS.items())}
 """
 HINT = "--reproducers DIR writes a script for each fail; --name {name}, for one case, prints its script"
-TOLD = 10  # fails that are told on the terminal
+SHOWN_FAILS = 10  # fails that are told on the terminal
 KEPT_EVERY = 60.0  # seconds between two times that a report is written while the run goes on
 
 
@@ -165,7 +165,7 @@ def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case
     if options.junit:
         junit.write(results, options.junit)
     failures = results.failures()
-    told = failures if options.verbose else failures[:TOLD]
+    told = failures if options.verbose else failures[:SHOWN_FAILS]
     for verdict in told:
         terminal.show_failure(console, verdict, options.verbose)
     if len(failures) > len(told):

@@ -27,7 +27,7 @@ from refxla_spec.types import Shape, Value
 
 from .cases import Case
 from .differences import DIFFERENCES, Difference
-from .targets import Misconduct, Target, arrays, contained, forms, given, leaves, loaded
+from .targets import Misconduct, Target, arrays, contained, forms, leaves, loaded, result_arrays
 from .targets.child import ChildDied, ChildError
 from .targets.reference import Reference
 
@@ -247,7 +247,11 @@ def _in_company(case: Case, target: Target, results: list | None, differences: S
         return check(case, target, differences)
     relevant = [d for d in differences if d.touches(case, target.name)]
     try:
-        actual = results[0] if isinstance(results[0], Exception) else given(target, "run_many", case.module, results[0])
+        actual = (
+            results[0]
+            if isinstance(results[0], Exception)
+            else result_arrays(target, "run_many", case.module, results[0])
+        )
     except Misconduct as error:
         actual = error
     judgement = _judged(case, target, relevant, wanted_of(case, target), actual)
@@ -271,7 +275,7 @@ def asked(target: Target, case: Case) -> list[Array]:
     if case.infeed is not None:
         with contained(target, "run_fed"):
             fed = target.run_fed(case.module, inputs, copied(case.infeed))
-        actual = given(target, "run_fed", case.module, fed)
+        actual = result_arrays(target, "run_fed", case.module, fed)
     elif case.before:
         call = loaded(target, case.module)
         earlier = [call(copied(arguments)) for arguments in case.before]
@@ -282,7 +286,7 @@ def asked(target: Target, case: Case) -> list[Array]:
     else:
         with contained(target, "run"):
             result = target.run(case.module, inputs)
-        actual = given(target, "run", case.module, result)
+        actual = result_arrays(target, "run", case.module, result)
     if not bits_equal(inputs, case.inputs):
         raise Misconduct(CHANGES_ARGUMENTS)
     return actual

@@ -117,12 +117,12 @@ def swapped(module: Module, args: Sequence[Value], results: Results) -> Results 
 
 @_fault("stale: of the arguments before")
 def stale(module: Module, args: Sequence[Value], results: Results) -> Results:
-    return flat(run(module, [_turned(a) for a in args]))
+    return flat(run(module, [_reversed(a) for a in args]))
 
 
-def _turned(value: Value) -> Value:
+def _reversed(value: Value) -> Value:
     if isinstance(value, tuple):
-        return tuple(_turned(v) for v in value)
+        return tuple(_reversed(v) for v in value)
     return None if value is None else np.flip(value).copy()
 
 
@@ -242,7 +242,7 @@ def planted(judge: Judge, module: Module, args: Sequence[Value], fault: Fault) -
     return judge.judge(results)
 
 
-def found(report: Report | None) -> str:
+def finding(report: Report | None) -> str:
     """In a word how a fault fares."""
     if report is None:
         return ""
@@ -277,7 +277,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         module, args = example(path)
         judge = Judge(module, args)
         for name, fault in FAULTS.items():
-            rows[name].append(found(planted(judge, module, args, fault)))
+            rows[name].append(finding(planted(judge, module, args, fault)))
     print("| fault |", " | ".join(f"{Path(p).parent.name}" for p in paths), "|")
     print("|---|", "---|" * len(paths), sep="")
     for name, cells in rows.items():

@@ -39,7 +39,7 @@ import sys
 
 _VALUE = '''from refxla_conformance.check import Expectation, describe
 from refxla_conformance.reproducer import array, asked_for
-from refxla_conformance.targets import given, loaded
+from refxla_conformance.targets import loaded, result_arrays
 from refxla_spec.properties import decided
 from refxla_spec.text import parse
 from refxla_spec.types import Shape
@@ -68,9 +68,9 @@ wrong = expected.wrong(got)
 sys.exit("wrong: " + describe(expected, got, wrong) if any(w.any() for w in wrong) else 0)
 '''
 
-_CALL = "given(target, 'run', parse(HLO), target.run(parse(HLO), INPUTS))"
+_CALL = "result_arrays(target, 'run', parse(HLO), target.run(parse(HLO), INPUTS))"
 _AGAIN = "[call(list(a)) for call in [loaded(target, parse(HLO))] for a in [{before}, INPUTS]][-1]"
-_FED = "given(target, 'run_fed', parse(HLO), target.run_fed(parse(HLO), INPUTS, [{infeed}]))"
+_FED = "result_arrays(target, 'run_fed', parse(HLO), target.run_fed(parse(HLO), INPUTS, [{infeed}]))"
 
 _NEGATIVE = '''from refxla_conformance.reproducer import asked_for
 from refxla_spec.errors import InvalidProgramError, ParseError

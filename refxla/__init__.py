@@ -26,7 +26,7 @@ from refxla_spec.errors import (
 from .version import RELEASE
 
 if _TYPE_CHECKING:
-    from . import random
+    from . import array_api, random
     from ._core.array import Array
     from .api import compile, device_put, load
     from .compiler.driver import Compiled, Reference

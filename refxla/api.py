@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from refxla_spec.errors import InputError
 from refxla_spec.leniency import lenient_reading
@@ -22,25 +22,64 @@ from .frontends import load as load_program
 from .frontends.saved import SavedFunction
 from .runtime.devices import Device, choose
 
+if TYPE_CHECKING:
+    from .analysis.cost_analysis import Cost
+    from .compiler.explanation import Explanation
+    from .ir.plan import Plan
+    from .runtime.result_memory import Memory
+    from .typing import Result
+
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+T = TypeVar("T")
 R = TypeVar("R", covariant=True)
 
 
-class CompiledFunction(Protocol[P, R]):
+class CompiledProgram(Protocol):
+    """What a compiled function has of the executable that was made last, for type checkers: see Compiled."""
+
+    @property
+    def hlo(self) -> Module: ...
+    @property
+    def optimized_hlo(self) -> Module: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def opencl(self) -> str: ...
+    @property
+    def memory(self) -> Memory: ...
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def device_reason(self) -> str: ...
+    def explain(self) -> Explanation: ...
+    def save(self, path: str | Path) -> None: ...
+
+
+class CompiledMethod(CompiledProgram, Protocol[P, R]):
+    """A compiled function as a method of an object, for type checkers."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+class CompiledFunction(CompiledProgram, Protocol[P, R]):
     """What `compile` makes of a function, for type checkers: it is called as the function is, and has what an
     executable has (`hlo`, `plan`, `explain`, ...) once it was compiled."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any: ...  # as an attribute of a class: a method
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> CompiledFunction[P, R]: ...
+    @overload
+    def __get__(
+        self: CompiledFunction[Concatenate[T, Q], R], instance: T, owner: type | None = None
+    ) -> CompiledMethod[Q, R]: ...
 
     def compile(self, *args: P.args, **kwargs: P.kwargs) -> None: ...
 
     def profile(self, *args: object, seconds: float = 1.0, **kwargs: object) -> Profile: ...
-
-    def save(self, path: str | Path) -> None: ...
-
-    def __getattr__(self, name: str) -> Any: ...
 
 
 class Exported(Protocol):
@@ -119,23 +158,37 @@ def compile(
     winograd: bool = False,
     lenient: bool = False,
     linear_algebra: str | None = None,
-) -> CompiledFunction[..., object]: ...
+) -> CompiledFunction[..., Result]: ...
 
 
 @overload
 def compile(
-    source: classmethod[Any, Any, Any] | staticmethod[Any, Any],
+    source: classmethod[T, P, R],
     *arguments: object,
     device: str | Device | None = None,
     without: Collection[str] = (),
     tune: bool = False,
     winograd: bool = False,
     lenient: bool = False,
-    elided: str | None = None,
     static_argnums: int | Collection[int] = (),
     static_argnames: str | Collection[str] = (),
     linear_algebra: str | None = None,
-) -> Any: ...
+) -> classmethod[T, P, R]: ...
+
+
+@overload
+def compile(
+    source: staticmethod[P, R],
+    *arguments: object,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
+    lenient: bool = False,
+    static_argnums: int | Collection[int] = (),
+    static_argnames: str | Collection[str] = (),
+    linear_algebra: str | None = None,
+) -> staticmethod[P, R]: ...
 
 
 def compile(
@@ -151,7 +204,7 @@ def compile(
     static_argnames: str | Collection[str] = (),
     linear_algebra: str | None = None,
     **keywords: object,
-) -> Any:
+) -> object:
     """Compile a program for an OpenCL device.
 
     `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is

@@ -9,7 +9,7 @@ The keyword options of all are those of `refxla.compile`: device, without, tune,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refxla_spec.errors import InputError
 
@@ -20,13 +20,18 @@ from .frontends.tensorflow.function import as_function
 from .frontends.tensorflow.report import ClusteringWarning, Operation, Report, Reports
 from .frontends.tensorflow.tape import GradientWarning
 
+if TYPE_CHECKING:
+    from .typing import Tree
+
+Model = TypeVar("Model")
+
 __all__ = [
     "ClusteringWarning", "GradientWarning", "Operation", "Report", "Reports", "accelerate", "cluster", "report",
     "xla_compile",
 ]  # fmt: skip
 
 
-def accelerate(model: Any, **options: Any) -> Any:
+def accelerate(model: Model, **options: object) -> Model:
     """Let a Keras model on TensorFlow train, evaluate and predict compiled; gives the model itself.
 
     From then on `fit`, `evaluate`, `predict`, and the same on single batches, compile the step that they repeat, with
@@ -37,10 +42,11 @@ def accelerate(model: Any, **options: Any) -> Any:
     Raises InputError for what is no Keras model, for a model on another backend or under a tf.distribute strategy, and
     for a class with a `make_train_function` (or the like) of its own.
     """
-    return keras.accelerate(model, _options(options))
+    keras.accelerate(model, _options(options))
+    return model
 
 
-def cluster(function: Any, *arguments: Any, **options: Any) -> ClusteredFunction:
+def cluster(function: Callable[..., object], *arguments: Tree, **options: object) -> ClusteredFunction:
     """Compile what can be compiled of a function of TensorFlow, and let TensorFlow run the rest.
 
     `function` and `arguments` are as in `refxla.compile`. A graph that can be compiled is one program. Of another one
@@ -57,7 +63,7 @@ def cluster(function: Any, *arguments: Any, **options: Any) -> ClusteredFunction
     return result
 
 
-def report(compiled: Any) -> Report | Reports:
+def report(compiled: object) -> Report | Reports:
     """What of a function from `cluster` is compiled, what TensorFlow runs, and why; it prints as tables.
 
     Of a model from `accelerate` it is a report of each step that has run, by its name ("train_step", "test_step",
@@ -73,7 +79,7 @@ def report(compiled: Any) -> Report | Reports:
     return keras.report(compiled)
 
 
-def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None, **options: Any) -> Any:
+def xla_compile(computation: Callable[..., Tree], inputs: Sequence[Tree] | None = None, **options: object) -> Tree:
     """Run `computation(*inputs)` compiled, as TensorFlow's `xla.compile` did.
 
     `inputs` are tensors, arrays, numbers, or nested lists and dicts of them. Gives a list of the results, which is

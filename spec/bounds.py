@@ -115,8 +115,8 @@ class Bounds:
             return result, RULES[i.opcode](self, i, values, errors, result)
         if is_elementwise(i.opcode) and i.opcode not in MOVES:
             return result, self.elementwise(i, values, errors, result)
-        known = exact(errors) and i.opcode in EXACT
-        return result, no_error(result) if known else undecided(result)
+        certain = exact(errors) and i.opcode in EXACT
+        return result, no_error(result) if certain else undecided(result)
 
     def evaluate(self, i: Instruction, values: Sequence[Value]) -> Value:
         """The value alone, as the interpreter computes it."""
@@ -171,7 +171,7 @@ class Bounds:
         """Of an elementary function of a narrow type, on exact operands: as in f32, rounded once."""
         center = operation(i.opcode).evaluate(i, *(v.astype(np.float64) for v in values))
         own = (max_ulp(i.opcode, "f32") + 0.5) * ulp(center, F32)
-        bound = rounded(center, own, result, known=True)
+        bound = rounded(center, own, result, certain=True)
         return np.where((center == 0) & (result == 0), 0, bound)
 
 
@@ -349,13 +349,13 @@ def unit_roundoff(element_type: ElementType) -> float:
     return float(ml_dtypes.finfo(component_type(element_type).dtype).eps) / 2
 
 
-def rounded(center: Array, error: Array, result: Array, known: bool) -> Array:
+def rounded(center: Array, error: Array, result: Array, certain: bool) -> Array:
     """The bound of one rounding of a number that lies within `error` of `center`, from the result that it is near.
 
     Rounding is monotone, so that it is the farther of the two ends, rounded; 0 where both are the result's bits. A
-    center that is not finite is certain where what it comes from is `known` exactly.
+    center that is not finite has no error where what it comes from is `certain`.
     """
-    error = np.where(np.isfinite(center), error, 0 if known else np.inf)
+    error = np.where(np.isfinite(center), error, 0 if certain else np.inf)
     bound = np.zeros(result.shape)
     for end in (center - error, center + error):
         end = round_to(end, type_of(result))

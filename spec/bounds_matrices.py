@@ -32,13 +32,13 @@ def _operand(value: Array, error: Error, like: Array) -> Running:
     return Running(value.astype(wide), filled(value, error), unit_roundoff(computed_in(type_of(like))))
 
 
-def _bound(result: Array, computed: Running, known: bool) -> Array:
+def _bound(result: Array, computed: Running, certain: bool) -> Array:
     """Of a result that is `computed`, then rounded to its own type; the reference's rounding counts, too."""
     error = np.broadcast_to(computed.error, result.shape)
     if type_of(result).is_float and type_of(result).bits < 32:
-        bound = rounded(np.broadcast_to(computed.value, result.shape), error, result, known)
+        bound = rounded(np.broadcast_to(computed.value, result.shape), error, result, certain)
     else:
-        bound = outwards(np.where(np.isfinite(np.abs(result)), error + ulp(result), 0 if known else np.inf))
+        bound = outwards(np.where(np.isfinite(np.abs(result)), error + ulp(result), 0 if certain else np.inf))
     return np.where(computed.overflow, np.inf, bound)
 
 
@@ -93,8 +93,8 @@ def _training(
     own = (count + 8) * u * (farthest**2 + 2 * farthest * np.abs(largest) * u).sum(n.axes, keepdims=True) / count * 2
     variance = Running(value, carried + own, u).unless_overflow((farthest**2).sum(n.axes, keepdims=True))
     output = _normalized(n, scale, centered, mean, (variance + n.epsilon).sqrt(), offset)
-    known = _exactly(errors)
-    return tuple(_bound(r, c, known) for r, c in zip(result, (output, _flat(mean), _flat(variance)), strict=True))
+    certain = _exactly(errors)
+    return tuple(_bound(r, c, certain) for r, c in zip(result, (output, _flat(mean), _flat(variance)), strict=True))
 
 
 def _flat(x: Running) -> Running:
@@ -140,9 +140,9 @@ def _gradient(
     sum_gd = replace(products, error=products.error + (float(n.count.value) + 4) * n.x.u * apart)
     deviation = v.sqrt()
     operand = scale / deviation * (g - sum_g / n.count - d * sum_gd / (n.count * v))
-    known = _exactly(errors)
+    certain = _exactly(errors)
     features = (_flat(sum_gd / deviation), _flat(sum_g))
-    return tuple(_bound(r, c, known) for r, c in zip(result, (operand, *features), strict=True))
+    return tuple(_bound(r, c, certain) for r, c in zip(result, (operand, *features), strict=True))
 
 
 def _triangular_solve(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:

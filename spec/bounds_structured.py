@@ -125,14 +125,14 @@ def _products(terms: Any) -> Any:
     """The rule of sums of products, `terms(i, lhs, rhs)` in each."""
 
     def rule(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
-        known = exact(errors)
+        certain = exact(errors)
         if not is_rounded(result):
-            return None if known else undecided(result)
+            return None if certain else undecided(result)
         evaluate, j = operation(i.opcode).evaluate, of_errors(i, (True, True))
         sizes = list(map(size_of, values))
         absolute = evaluate(j, *sizes)
         spread = np.zeros(result.shape)
-        if not known:
+        if not certain:
             wide = evaluate(j, *(s + filled(s, e) for s, e in zip(sizes, errors, strict=True)))
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
@@ -144,8 +144,8 @@ def _products(terms: Any) -> Any:
         if is_narrow(result):
             center = evaluate(j, *map(in_f64, values))
             spread = spread + np.where(absolute > 0, count * least, 0)
-            return sum_bound(absolute, spread, count, result, known, finite, center, values)
-        bound = sum_bound(absolute, spread, count, result, known, finite, operands=values)
+            return sum_bound(absolute, spread, count, result, certain, finite, center, values)
+        bound = sum_bound(absolute, spread, count, result, certain, finite, operands=values)
         touched = absolute > 0
         if result.dtype == np.float64:  # in which the sizes of the products may be lost, too
             touched = evaluate(j, *((s > 0).astype(np.float64) for s in sizes)) > 0
@@ -219,12 +219,12 @@ def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Erro
     else:
         bounds = []
         for k, (opcode, r) in enumerate(zip(opcodes, results, strict=True)):
-            pair, known = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
+            pair, certain = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
             if is_rounded(r):
                 es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])
-                bounds.append(_REDUCED[opcode](pair, es, axes, r, known))
+                bounds.append(_REDUCED[opcode](pair, es, axes, r, certain))
             else:
-                bounds.append(None if known else undecided(r))
+                bounds.append(None if certain else undecided(r))
     return tuple(bounds) if isinstance(result, tuple) else bounds[0]
 
 
@@ -236,27 +236,27 @@ Pair = tuple[Array, Array]  # the elements that are reduced, and the initial val
 Reduced = Callable[[Pair, Pair, tuple[int, ...], Array, bool], Error]  # of values, errors, dimensions, the result
 
 
-def _reduced_sum(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, known: bool) -> Error:
+def _reduced_sum(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, certain: bool) -> Error:
     absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
     terms = pair[0].size // max(1, r.size)
     finite = finite_size(pair[0]).sum(axes) + finite_size(pair[1])
     center = in_f64(pair[0]).sum(axes) + in_f64(pair[1]) if is_narrow(r) else None
-    return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite, center)
+    return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, certain, finite, center)
 
 
-def _reduced_product(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, known: bool) -> Error:
+def _reduced_product(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, certain: bool) -> Error:
     sizes = [np.abs(p).astype(np.float64) for p in pair]
     whole = sizes[0].prod(axes) * sizes[1]
     wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
     center = in_f64(pair[0]).prod(axes) * in_f64(pair[1]) if is_narrow(r) else None
-    bound = product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known, center)
+    bound = product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, certain, center)
     return in_any_order(bound, r, *(f(pair[0]).prod(axes) * f(pair[1]) for f in (above_one, below_one)))
 
 
 def _reduced_extreme(ufunc: np.ufunc) -> Reduced:
-    def rule(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, known: bool) -> Error:
-        if known or type_of(r).is_complex:
-            return None if known else undecided(r)
+    def rule(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, certain: bool) -> Error:
+        if certain or type_of(r).is_complex:
+            return None if certain else undecided(r)
         ends = [np.broadcast_arrays(*ends_of(v, e)) for v, e in zip(pair, es, strict=True)]
         bound = np.zeros(r.shape)
         for low_or_high in (0, 1):

@@ -40,7 +40,7 @@ def sum_bound(
     errors: Array,
     count: Array | float,
     result: Array,
-    known: bool,
+    certain: bool,
     finite: Array | None = None,
     center: Array | None = None,
     operands: Sequence[Array] = (),
@@ -48,20 +48,20 @@ def sum_bound(
     """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
 
     u is that of the type in which the sum is computed; where the result's is narrower, `center` is the sum itself, in
-    f64, and the bound that of one rounding of a number so near to it. `known`: all terms are exact, so that a result
+    f64, and the bound that of one rounding of a number so near to it. `certain`: all terms are exact, so that a result
     that is not finite is certain. But where the finite terms together exceed what the type computed in holds, some
     orders of addition overflow and others do not: undecided. `finite` is the sum of the sizes of the finite terms,
     where there are others. `operands` are those of which the terms are made: where none is infinite, a complex sum of
     which one is NaN has a NaN part, which makes it NaN (compare.distance), whatever the formula.
     """
     if not is_rounded(result):
-        return None if known else undecided(result)
+        return None if certain else undecided(result)
     computed = computed_in(type_of(result))
     largest = float(ml_dtypes.finfo(computed.dtype).max)
     bound = np.asarray(count, np.float64) * unit_roundoff(computed) * (absolute + errors) + errors
     if center is not None and is_narrow(result):
-        bound = rounded(center, bound, result, known)
-    if known:  # a sum of one term, or of zeros, is exact
+        bound = rounded(center, bound, result, certain)
+    if certain:  # a sum of one term, or of zeros, is exact
         bound = np.where(np.isfinite(np.abs(result)) | is_narrow(result), bound, 0)
     # An infinite term makes the sum infinite; finite ones of narrower types do not add up to inf in f64, and whether
     # those of f64 do is seen where they are summed up by themselves. (Of complex numbers one part may be infinite and
@@ -73,7 +73,7 @@ def sum_bound(
         bound = np.where((finite > largest) & ~np.isnan(np.abs(result)), np.inf, bound)
     if np.iscomplexobj(result):  # which part of a product with an infinity is NaN, HLO does not say
         bound = np.where(np.isfinite(np.abs(result)), bound, np.inf)
-        if known and operands and not any(np.isinf(x).any() for x in operands):
+        if certain and operands and not any(np.isinf(x).any() for x in operands):
             bound = np.where(np.isnan(absolute), 0, bound)
     return outwards(np.where(np.isfinite(bound), bound, np.inf))
 
@@ -141,7 +141,7 @@ def growth_of(element_type: ElementType, roundings: Array | int) -> Array:
 
 
 def product_bound(
-    whole: Array, wide: Array, count: Array | int, r: Array, known: bool, center: Array | None = None
+    whole: Array, wide: Array, count: Array | int, r: Array, certain: bool, center: Array | None = None
 ) -> Error:
     """Of products of `count` factors: `whole` is the size of the product, `wide` its size with the factors' errors.
 
@@ -151,8 +151,8 @@ def product_bound(
     growth = growth_of(type_of(r), terms)
     grown = (wide - whole) + wide * growth
     if center is not None and is_narrow(r):
-        return rounded(center, grown, r, known)
-    bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown, 0 if known else np.inf)
+        return rounded(center, grown, r, certain)
+    bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown, 0 if certain else np.inf)
     # of subnormal results the roundings are absolute
     return outwards(bound + terms * float(np.nextafter(np.zeros((), r.dtype).real, r.dtype.type(1).real)))
 

@@ -159,7 +159,7 @@ class World:
     turns: Turns | Alone
     meetings: dict[Any, dict[int, Value]] = field(default_factory=dict)  # those that are under way
     mail: dict[Any, list[Value]] = field(default_factory=dict)  # sent from one device to another, in order
-    fetched: dict[Any, int] = field(default_factory=dict)  # how many of these have been asked for
+    requests: dict[Any, int] = field(default_factory=dict)  # how many of these have been asked for
     groups: dict[Instruction, list[tuple[int, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -240,7 +240,7 @@ class Device:
         def finish() -> None:
             world.turns.wait(
                 self.number,
-                lambda: all(world.fetched.get(key, 0) >= place for key, place in places),
+                lambda: all(world.requests.get(key, 0) >= place for key, place in places),
                 lambda: f"in {instruction.opcode} {instruction.name} for {_numbers(k[-1] for k in mine)} to receive",
             )
 
@@ -254,7 +254,7 @@ class Device:
         if not mine:
             return self._begin(lambda: nothing)
         key = mine[0]
-        place = world.fetched[key] = world.fetched.get(key, 0) + 1
+        place = world.requests[key] = world.requests.get(key, 0) + 1
 
         def finish() -> Value:
             world.turns.wait(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from .errors import Error
-from .releases import KNOWN
+from .releases import NEWEST_IN_WORDS
 
 _lenient: ContextVar[bool] = ContextVar("lenient", default=False)
 DEFAULTS = ("0", "false", '""', "{}", "[]")  # as texts write them
@@ -37,7 +37,7 @@ def is_lenient() -> bool:
 def unknown(error: Error, says_nothing: bool) -> None:
     """Raise the error, whose message names what is not known; or warn of it, where that is asked for and enough."""
     what, line, excerpt = str(error).partition("\n")
-    what += f"; the newest XLA known here is {KNOWN}"
+    what += f"; the newest XLA known here is {NEWEST_IN_WORDS}"
     if _lenient.get() and says_nothing:
         warnings.warn(f"passed over, for it has its default: {what}", stacklevel=2)
         return

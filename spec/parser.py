@@ -7,8 +7,9 @@
     operands     := operand,*           of parameter: its number; of constant: a literal
     operand      := shape? name ("#" element)*  |  shape? opcode "(" operands ")"
 
-Names may have a `%` in front. Where no computation is marked ENTRY, the last one is it. A text without a header is
-one computation, several, or the lines of one; in a single line, operands that are given by their shapes are parameters.
+Names may have a `%` in front. The blank between a name and `=` may be left out; XLA's lexer takes `x=` for the name of
+an attribute and asks for it. Where no computation is marked ENTRY, the last one is it. A text without a header is one
+computation, several, or the lines of one; in a single line, operands that are given by their shapes are parameters.
 
 A shape that is not written is the one that the operation's own `infer` gives, where that follows from the operands.
 An operand may be written where it is used: as an instruction without a name or attributes, or as an element of a tuple

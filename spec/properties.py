@@ -140,7 +140,7 @@ def _info(d: Decomposition, info: Array) -> Rule:
     return _none("info is right", info != d.expected[-1])
 
 
-def _near(what: str, actual: Array, expected: Array, a: Array) -> Rule:
+def _close(what: str, actual: Array, expected: Array, a: Array) -> Rule:
     """Values in vectors that move no more than the matrix a does (Weyl)."""
     apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
     return f"{what} are near", apart.max(-1, initial=0), _allowed(a) * _norm(a)
@@ -282,7 +282,7 @@ def _hermitian(a: Array, lower: bool) -> Array:
 def _eigen(a: Array, lower: bool, vectors: Array | None, values: Array, expected: Array) -> Iterator[Rule]:
     whole = _hermitian(a, lower).astype(_wide(a).dtype)
     wide = values.astype(np.float64)
-    yield _near("the eigenvalues", values, expected, whole.astype(a.dtype))
+    yield _close("the eigenvalues", values, expected, whole.astype(a.dtype))
     yield _ordered("eigenvalues ascend", values)
     if vectors is not None:
         v = _wide(vectors)
@@ -308,7 +308,7 @@ def _syevd(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
 def _gesdd(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     (a,), (_, s, u, vh, info) = d.operands, results
     yield _info(d, info)
-    yield _near("the singular values", s, d.expected[1], a)
+    yield _close("the singular values", s, d.expected[1], a)
     yield _ordered("singular values descend", s[..., ::-1])
     if letter(d.instruction, "mode", "A") != "N":
         u, vh = _wide(u), _wide(vh)

@@ -15,7 +15,7 @@ from .module import Instruction
 
 RELEASES = ("0.10", "0.11", "0.12")  # of JAX, in order
 NEWEST = RELEASES[-1]
-KNOWN = "that of JAX 0.12.0.1, October 2026"  # the newest that was read, in words for messages
+NEWEST_IN_WORDS = "that of JAX 0.12.0.1, October 2026"  # the newest that was read, in words for messages
 
 
 @dataclass(frozen=True)

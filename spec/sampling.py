@@ -232,7 +232,7 @@ class Ensemble:
                 continue
             value = self._tried(m, center, partial(run.erring, i, inputs, noise if errs else None))
             if errs and noise.errs and not noise.narrow or i.opcode in ROUNDING and not agreed[m]:
-                value = run.beside(value, center, noise.deviation if errs else None, inputs, first)
+                value = run.neighbour(value, center, noise.deviation if errs else None, inputs, first)
             if errs:
                 value = _numbers_for_nan(value, center, noise.deviation)
             if edges is not None and m > self.members:
@@ -578,7 +578,9 @@ class Sampler(Interpreter):
 
     # Decisions.
 
-    def beside(self, value: Value, center: Value, deviation: Any, operands: list[Value], first: list[Value]) -> Value:
+    def neighbour(
+        self, value: Value, center: Value, deviation: Any, operands: list[Value], first: list[Value]
+    ) -> Value:
         """The value, but where it is the reference's by chance (an error may be made, or an operand has one) the number
         below or above. Of narrow types errors are seldom small beside the last digit, and complex ones have two."""
         if isinstance(value, tuple) or not type_of(value).is_float or type_of(value).bits < 32:

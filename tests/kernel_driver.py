@@ -1,6 +1,8 @@
 """Runs one fusion, made from HLO text, on PoCL or in Oclgrind: what the tests of the emitters share."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property
 
 import numpy as np
@@ -11,7 +13,11 @@ from refxla_spec.module import Module
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
+from refxla.analysis.access_patterns import Access, Store
+from refxla.analysis.index_expression import linearize
 from refxla.analysis.index_maps import MAX_LITERALS
+from refxla.codegen.c_block import Block
+from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
 from refxla.codegen.emitter_registry import emit
 from refxla.codegen.opencl_program import Program, program
 from refxla.codegen.primitives import build_options
@@ -52,6 +58,55 @@ def fusion_of(module: Module, kind: str = "loop") -> Fusion:
     return Fusion(
         "fusion", kind, members, (*module.entry.parameters, *large), outputs, None if kind == "loop" else hero
     )
+
+
+class ConditionalBlock(Block):
+    """A block that knows whether the next statement stands under an if or else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conditions = 0
+
+    @contextmanager
+    def scope(self, head: str = "") -> Iterator[None]:
+        condition = head.startswith(("if ", "else"))
+        self.conditions += condition
+        with super().scope(head):
+            yield
+        self.conditions -= condition
+
+
+class RecordingEmitter(ElementalIrEmitter):
+    """Notes the loads and stores that it writes into a ConditionalBlock, under the names of their C variables."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        pointers = {i: f"a{n}" for n, i in enumerate((*fusion.inputs, *fusion.outputs))}
+        super().__init__(fusion, DEFAULT_CPU, pointers)
+        self.accesses: list[Access] = []
+        self.stores: list[Store] = []
+        self.counters: set[str] = set()  # the variables of loops inside of one element, and shifts
+
+    def loop(self, *arguments, **options):
+        index, scope = super().loop(*arguments, **options)
+        self.counters |= index.variables
+        return index, scope
+
+    def shift(self, *arguments):
+        index = super().shift(*arguments)
+        self.counters |= index.variables
+        return index
+
+    def store(self, instruction, indices, block):
+        value = self.value(instruction, indices, block)
+        super().store(instruction, indices, block)
+        self.stores.append(Store(instruction, linearize(indices, instruction.shape.dimensions), value))
+
+    def _load(self, instruction, indices, block):
+        loaded = yield from super()._load(instruction, indices, block)
+        position = linearize(indices, instruction.shape.dimensions)
+        conditional = block.conditions > 0 or not self.counters.isdisjoint(position.variables)
+        self.accesses.append(Access(instruction, indices, position, conditional, loaded))
+        return loaded
 
 
 class Compiled:

@@ -201,7 +201,7 @@ def test_cliffs_are_found_in_the_figures_alone():
         return {"entries": {names[n]: {"group": "sums", "cells": cell} for n, cell in cells.items()}}
 
     found = findings(figures(sum_at_1=3.0, sum_at_2=1.0, sum_at_3=1.1, mean_at_1=0.7, mean_at_2=0.9, sort_at_1=9.0))
-    assert [(f.sweep, f.place, f.what, f.beside) for f in found] == [
+    assert [(f.sweep, f.place, f.what, f.neighbour) for f in found] == [
         ("mean by size", "1", "behind", None),
         ("sum by size", "2", "falls", ("1", 3.0)),
     ]

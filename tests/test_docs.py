@@ -206,3 +206,19 @@ def test_the_walkthrough_has_every_form_of_its_programs():
     for program in PROGRAMS.glob("*.hlo"):
         for form in FORMS.keys() - {"prelude"} if program.stem == "sum" else FORMS:  # a sum calls no function
             assert "".join(node.astext() for node in FORMS[form](program.stem)), (program.stem, form)
+
+
+def test_every_step_of_the_walkthrough_links_its_source():
+    page = (DOCS / "from_text_to_kernel.md").read_text(encoding="utf-8")
+    steps = re.split(r"^## ", page, flags=re.M)[1:]
+    assert [s[:20] for s in steps if s[0].isdigit() and ".. autofunction::" not in s] == []
+
+
+def test_the_glossary_has_the_words_of_the_sources():
+    """Terms of this compiler that its docstrings use without explaining them."""
+    terms = """section; donation; library call; index space; segment; strip; fast path; unit of work; sub-group; hero;
+        device description; persistent kernel; serial control flow; tiled fusion; lanes; panel; work-group"""
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    heads = ", ".join(re.findall(r"^\| \*\*(.*?)\*\*", text, re.M)).split(", ")
+    assert {term.strip() for term in terms.split(";")} <= set(heads)
+    assert "`Target`" in text

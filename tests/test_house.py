@@ -46,7 +46,7 @@ CYTHON_OWN = {"cython", "cpython", "libc", "posix"}  # declarations that come wi
 # from its own layer and from those before it. A name of the table holds for all that lies below it, unless a longer
 # name of the table says otherwise.
 LAYERS: dict[str, tuple[str, ...]] = {
-    "base": ("version", "progress", "checkout", "files"),
+    "base": ("version", "progress", "checkout", "files", "typing"),
     "ir": ("ir", "_core", "_core.shapes", "_core.shape_rules", "_core.shape_structured"),
     "device": ("device",),
     "analysis": ("analysis",),
@@ -242,6 +242,22 @@ def test_opencl_c_is_written_in_codegen_alone():
     assert sum(bool(C_TEXT.search(text)) for _, text in texts(emitter)) > 20
 
 
+# Emitters and the scheduler know as data what could be read off C: the name of an index (Index.name), what a fusion
+# reads and stores (AccessPattern), how much code a kernel is (Kernel.code_size).
+READS_C = re.compile(
+    r"\.isidentifier\(|factor\(c_of\(|\bhead\.startswith\(|\be\.(?:stores|accesses)\b|len\(\w+\.body\)"
+)
+
+
+def test_nothing_is_decided_by_the_c_text_of_another():
+    found = []
+    for path in sources("refxla/scheduling", "refxla/codegen"):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if READS_C.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not found
+
+
 def test_every_import_is_read(tmp_path):
     """The reader of imports sees those in functions, under TYPE_CHECKING, over several lines, and Cython's."""
     python = tmp_path / "a.py"
@@ -279,15 +295,37 @@ def test_the_types_of_every_module_are_checked():
     assert not found
 
 
-def test_no_two_folders_have_a_class_of_one_name():
-    """A name means one thing, wherever in refxla/ it is read; names with an underscore are seen in their own file."""
+# Names that several files define on purpose, with these files and the reason.
+TWINS: dict[str, tuple[set[str], str]] = {
+    "TiledTranspose": ({"codegen.gpu.tiled_transpose", "codegen.loops.tiled_transpose"}, "one for each kind of device"),
+    **dict.fromkeys(
+        ("Lowering", "NotLowered"),
+        ({"frontends.tensorflow.lowering", "frontends.torch.lowering"}, "the same role in two front ends"),
+    ),
+    "Report": ({"frontends.tensorflow.report", "frontends.torch.report"}, "the same role in two front ends"),
+    **dict.fromkeys(
+        ("Launch", "LibraryCall"), ({"_core.launch", "ir.plan"}, "a step of the plan, and that step as numbers")
+    ),
+    "Buffer": ({"_core.pjrt_objects", "ir.plan"}, "what PJRT calls so"),
+    "Device": ({"_core.pjrt_objects", "runtime.devices"}, "what PJRT calls so"),
+    "Memory": ({"_core.pjrt_objects", "runtime.result_memory"}, "what PJRT calls so"),
+    "Executable": ({"_core.pjrt_executable", "runtime.executable"}, "what PJRT calls so"),
+    "Program": ({"_core.pjrt_interface", "codegen.opencl_program"}, "what PJRT calls so"),
+    "Value": ({"_core.pjrt_interface", "frontends.tensorflow.graph"}, "what PJRT calls so"),
+    "Descr": ({"_core.arguments", "_core.calls"}, "NumPy's PyArray_Descr, declared where it is used"),
+}
+CLASS = re.compile(r"^[ \t]*(?:(?:cdef|cpdef|ctypedef|packed) )*(?:class|struct|enum|union) ([A-Z]\w*)", re.MULTILINE)
+
+
+def test_no_two_files_have_a_class_of_one_name():
+    """A name means one thing, wherever in refxla/ it is read. Names with an underscore are seen in their own file."""
     found: dict[str, set[str]] = {}
     for path in sources("refxla"):
-        folder = path.relative_to(ROOT / "refxla").parts[0]
-        for name in re.findall(r"^(?:cdef )?class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
-            found.setdefault(name, set()).add(folder)
-    found.pop("Block")  # of memory in the pool (_core), and of C (codegen)
-    assert not {name: folders for name, folders in found.items() if len(folders) > 1}
+        for name in CLASS.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(name, set()).add(module_name(path))
+    assert {name: files for name, files in found.items() if len(files) > 1} == {
+        n: files for n, (files, _) in TWINS.items()
+    }
 
 
 # Names that say nothing of what they stand for: participles and prepositions as nouns, and metaphors.
@@ -298,11 +336,13 @@ NO_NOUNS = {
 
 
 def defined_names(path: Path) -> Iterator[str]:
-    """Functions, classes, attributes, fields and the constants of a module, but no local variables."""
+    """Functions, parameters, classes, attributes, fields and the constants of a module, but no local variables."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
+        if isinstance(node, ast.arg):
+            yield node.arg
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.attr
     for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
@@ -314,11 +354,34 @@ def defined_names(path: Path) -> Iterator[str]:
 def test_what_is_defined_is_named_by_a_noun_or_a_verb():
     found = {
         f"{path.relative_to(ROOT)}: {name}"
-        for path in sources("refxla")
+        for path in sources("refxla", "spec", "conformance", "bench", "docs/_ext")
         for name in (defined_names(path) if path.suffix == ".py" else ())
         if name.strip("_").lower() in NO_NOUNS
     }
     for path in sources("refxla/_core"):
         cython = re.findall(r"^ *c?p?def [^=(\n]*?(\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
         found |= {f"{path.relative_to(ROOT)}: {name}" for name in cython if name.strip("_") in NO_NOUNS}
+    assert not found
+
+
+# Words that were names once, where the glossary has another one, with the folders where they mean nothing else.
+RETIRED = {
+    r"helpers?\b|[-_]helper": ("compile worker", ("refxla/runtime",)),
+    r"\b(?:one|each|first|last|next|per) turns?\b|\bturned_": ("iteration", ("refxla", "docs/_ext")),
+    r"\b(?:bands|slabs|crew|abreast|own_fills|dead_code)\b": (
+        "a term of docs/glossary.md",
+        ("refxla", "bench", "docs"),
+    ),
+    r"\bahead *[:=]": ("parallel_build", ("refxla/runtime", "refxla/compiler")),
+}
+
+
+@pytest.mark.parametrize("word", RETIRED)
+def test_no_retired_word_comes_back(word):
+    term, folders = RETIRED[word]
+    found = []
+    for path in sources(*folders):
+        text = path.read_text(encoding="utf-8")
+        for match in re.finditer(word, text):
+            found.append(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} ({term})")
     assert not found

@@ -146,7 +146,7 @@ def test_refusals_and_differences_are_told_apart():
 def test_changes_are_grouped_by_their_kinds():
     """A directive that is new hides nothing; names and numbers make no kinds of their own."""
     from bench import canonical
-    from bench.kernel_text import Kept, Program, Text, kinds_of_changes
+    from bench.kernel_text import Program, Text, TextCollection, kinds_of_changes
 
     changed = "#define RX_NEW 1\n" + KERNEL.replace("i < count", "i <= count").replace("rx_sum(p0, 8)", "rx_sum(p0, 9)")
     (new, bound, number) = canonical.changes(canonical.opencl(KERNEL), canonical.opencl(changed))
@@ -159,8 +159,8 @@ def test_changes_are_grouped_by_their_kinds():
 
     device = {"device": "pocl"}
     programs = {name: Program(name, "") for name in ("a", "b")}
-    before = Kept("one", device, programs, {name: Text("plan", KERNEL) for name in programs})
-    after = Kept(
+    before = TextCollection("one", device, programs, {name: Text("plan", KERNEL) for name in programs})
+    after = TextCollection(
         "two", device, programs, {"a": Text("plan", changed), "b": Text("plan", f"#define RX_NEW 2\n{KERNEL}")}
     )
     kinds = kinds_of_changes(before, after, ["a", "b"])
@@ -189,7 +189,7 @@ def test_every_exception_has_a_reason(tmp_path):
 
 
 def test_the_command_compares_what_was_kept(tmp_path, capsys):
-    from bench.kernel_text import Kept, Text, main
+    from bench.kernel_text import Text, TextCollection, main
 
     before, after = tmp_path / "before", tmp_path / "after"
     assert main(["collect", str(before), "--only", "fused_sum", "-j", "1"]) == 0
@@ -198,7 +198,7 @@ def test_the_command_compares_what_was_kept(tmp_path, capsys):
         capsys.readouterr()
         return main(["compare", str(before), str(after), *options]), capsys.readouterr().out
 
-    kept = Kept.load(before)
+    kept = TextCollection.load(before)
     ((name, text),) = kept.texts.items()
     assert "__kernel" in text.opencl and "parameter 0" in text.plan
     kept.save(after)

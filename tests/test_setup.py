@@ -1,8 +1,10 @@
 """How the core is built: what an interrupted build has made is kept, and one kind is not taken for the other."""
 
 import importlib.util
+import re
 import shutil
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -22,14 +24,20 @@ PyMODINIT_FUNC PyInit_NAME(void) { return PyModule_Create(&def); }
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    """build(kind, stop_at) builds the extensions a, b and c in a folder; gives the names of those that were
-    compiled."""
+def setup():
+    """setup.py as a module."""
     if not SETUP.exists():
         pytest.skip("not in a checkout")
     spec = importlib.util.spec_from_file_location("refxla_setup", SETUP)
-    setup = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(setup)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, setup):
+    """build(kind, stop_at) builds the extensions a, b and c in a folder; gives the names of those that were
+    compiled."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(setup, "ROOT", tmp_path)
     for name in "abc":
@@ -68,6 +76,29 @@ def project(tmp_path, monkeypatch):
         return list(compiled)
 
     return build
+
+
+def test_the_oldest_release_of_each_framework_is_tested(setup):
+    """What setup.py asks for at least is what tox pins, and what the documentation says; an environment takes any."""
+    environments = ConfigParser()
+    environments.read(SETUP.with_name("tox.ini"))
+    lines = [
+        line.split("#")[0].strip()
+        for name in environments.sections()
+        for line in environments.get(name, "deps", fallback="", raw=True).splitlines()
+    ]
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    assert pinned == {**setup.OLDEST, "jaxlib": setup.OLDEST["jax"]}
+    assert {"torch", "tensorflow-cpu"} <= set(lines)  # and the extra `test` takes any JAX
+    page = (SETUP.parent / "docs" / "install.md").read_text("utf-8")
+    stated = dict(re.findall(r"^\| (\w+)[^|]*\| ([\d.]+) \|", page, re.M))
+    named = {"JAX": "jax", "PyTorch": "torch", "TensorFlow": "tensorflow-cpu"}
+    assert {named[name]: release for name, release in stated.items()} == setup.OLDEST
+    for extra in ("jax", "tensorflow", "torch"):
+        said = (SETUP.parent / "docs" / f"{extra}.md").read_text("utf-8")
+        release = re.search(r"refxla with \w+ ([\d.]+) or newer", said)[1]
+        oldest = next(v for name, v in setup.OLDEST.items() if name.startswith(extra))
+        assert oldest.removesuffix(".0") == release
 
 
 def test_an_interrupted_build_goes_on(project, tmp_path):

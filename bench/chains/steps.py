@@ -347,12 +347,12 @@ def pool(x, axis, width):
 def recurrence(x, axis):
     """A filter of one pole."""
 
-    def turn(state, now):
+    def iterate(state, now):
         state = state * 0.9 + now
         return state, state / 10
 
     rows = jnp.moveaxis(x, axis, 0)
-    return jnp.moveaxis(lax.scan(turn, jnp.zeros_like(rows[0]), rows)[1], 0, axis)
+    return jnp.moveaxis(lax.scan(iterate, jnp.zeros_like(rows[0]), rows)[1], 0, axis)
 
 
 @step(no_number)

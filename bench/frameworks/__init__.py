@@ -13,7 +13,7 @@ class Source(NamedTuple):
     """Where a framework's class is, and what pip installs for it; whether it keeps what it compiled on disk."""
 
     module: str
-    made: str
+    maker: str
     packages: str
     keeps: bool = False
 
@@ -60,6 +60,6 @@ def load(name: str) -> Framework:
     """The framework of a name; ImportError says what is not installed, or does not load."""
     source = FRAMEWORKS[name]
     try:
-        return getattr(importlib.import_module(f".{source.module}", __package__), source.made)()
+        return getattr(importlib.import_module(f".{source.module}", __package__), source.maker)()
     except (ImportError, OSError) as problem:
         raise ImportError(f"{problem} (pip install {source.packages})") from problem

@@ -159,18 +159,18 @@ class TorchCompile(Torch):
 
     def __init__(self) -> None:
         super().__init__()
-        self._made: dict[str, Callable] = {}
+        self._compiled: dict[str, Callable] = {}
 
     def compile(self, function: Callable, trains: bool) -> Callable:
-        self._made.clear()
+        self._compiled.clear()
         torch._dynamo.reset()
         return super().compile(function if trains else torch.compile(function, dynamic=False), trains)
 
     def _once(self, what: str, function: Callable) -> Callable:
         """The function compiled at its first call; later ones are new closures of the same code."""
-        if what not in self._made:
-            self._made[what] = torch.compile(function, dynamic=False)
-        return self._made[what]
+        if what not in self._compiled:
+            self._compiled[what] = torch.compile(function, dynamic=False)
+        return self._compiled[what]
 
     def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         return super().value_and_grad(self._once("loss", loss), parameters, *arguments)

@@ -27,12 +27,12 @@ from refxla.cli.options import Parser
 from ..check import Outcome
 from ..report import Results
 
-KEPT = Path(__file__).with_name("counts.json")
+COUNTS_FILE = Path(__file__).with_name("counts.json")
 
 
 def read() -> dict[str, dict[str, Any]]:
     """What is kept; see this module's docstring for the fields."""
-    return json.loads(KEPT.read_text())
+    return json.loads(COUNTS_FILE.read_text())
 
 
 def counted(results: Results) -> dict[str, dict[str, Any]]:
@@ -64,10 +64,10 @@ def _command(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m refxla_conformance.differences.counts", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("reports", nargs="+", metavar="REPORT", help="what `refxla-conformance --json` wrote")
     reports = parser.parse_args(arguments).reports
-    counts = read() if KEPT.exists() else {}
+    counts = read() if COUNTS_FILE.exists() else {}
     for report in reports:
         counts |= counted(Results.read(Path(report)))
-    KEPT.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+    COUNTS_FILE.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
     return 0
 
 

@@ -68,10 +68,10 @@ def site(case: Case, leaf: int) -> Instruction:
 
 def operands(case: Case, leaf: int) -> list[np.ndarray]:
     """The operands of that instruction that are parameters or constants, as arrays."""
-    return known(case, site(case, leaf))
+    return known_operands(case, site(case, leaf))
 
 
-def known(case: Case, i: Instruction) -> list[np.ndarray]:
+def known_operands(case: Case, i: Instruction) -> list[np.ndarray]:
     """The operands of an instruction that are parameters or constants, as arrays."""
     sources = [o for o in i.operands if o.opcode in ("parameter", "constant")]
     return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in sources]
@@ -141,8 +141,8 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
         if limit is None:
             return np.zeros(actual.shape, bool)
         with np.errstate(all="ignore"):
-            near = distance(actual, expected) <= limit * ulp(expected)
-            return near & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected))
+            within = distance(actual, expected) <= limit * ulp(expected)
+            return within & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected))
 
     return explains
 
@@ -193,17 +193,13 @@ def flushed(x: np.ndarray) -> np.ndarray:
     return np.where(subnormal(x), np.copysign(np.zeros((), x.dtype), x), x)
 
 
-def rounding_at_each_step(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where the result keeps the bounds that there would be if what takes several steps were computed in the type of
-    the result, each step rounded to it: n units of that type for a sum of n terms. Where the order decides whether a
-    product underflows, it is off by no more than 8 of the type's smallest normal numbers."""
-    return _within_share(case, leaf, actual, expected, 1.0)
-
-
 def part_of_rounding_at_each_step(shares: Mapping[str, float]) -> Explains:
-    """As `rounding_at_each_step`, for these operations, within the share of the bounds that has been seen of each: what
-    the worst of all roundings could sum up to would let pass zeros, and twice what is right. Two units in the last
-    place may make up more of them, where there are few steps."""
+    """Where the result keeps a share of the bounds that there would be if what takes several steps were computed in the
+    type of the result, each step rounded to it: n units of that type for a sum of n terms. The share is the largest
+    that has been seen of each of these operations: what the worst of all roundings could sum up to would let pass
+    zeros, and twice what is right. Two units in the last place may make up more of them, where there are few steps.
+    Where the order decides whether a product underflows, it is off by no more than 8 of the type's smallest normal
+    numbers."""
 
     def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         share = shares.get(site(case, leaf).opcode, shares.get(case.opcode))
@@ -239,6 +235,6 @@ def to_the_next(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray)
         return np.isfinite(expected) & (ulp_distance(actual, expected) <= 1)
 
 
-def near(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def is_near(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where the error is that of a few roundings of numbers near 1, or of a quotient by a number near 0."""
     return np.abs(actual - expected) <= 16 * np.finfo(actual.dtype).eps * np.maximum(1, np.abs(expected) ** 2)

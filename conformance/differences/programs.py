@@ -74,8 +74,8 @@ def _combined_again(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
     with np.errstate(all="ignore"):
         for _ in range(prod(-(-n // 16) + 1 for n in sizes if n >= 16)):
             value = np.asarray(Interpreter().run(lifted, value, np.broadcast_to(init, value.shape)))
-            near = distance(actual, value) <= allowed + 2 * ulp(value) if type_of(value).is_float else False
-            counts.append(same_bits(actual, value) | near)
+            within = distance(actual, value) <= allowed + 2 * ulp(value) if type_of(value).is_float else False
+            counts.append(same_bits(actual, value) | within)
     if i.opcode == "reduce-window":  # a window takes part in some of the blocks
         return np.logical_or.reduce(counts)
     return max(counts, key=np.count_nonzero)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
-from refxla_spec.bounds_structured import _convolution_terms, _dot_terms
 from refxla_spec.compare import distance, same_bits, ulp
 from refxla_spec.indexing import index_vectors
 from refxla_spec.interpreter import Interpreter, run
@@ -26,12 +25,11 @@ from .predicates import (
     extreme,
     in_any_part,
     is_complex,
-    near,
+    is_near,
     not_finite,
     of,
     operands,
     parts,
-    rounding_at_each_step,
     site,
     subnormal,
     to_the_next,
@@ -41,6 +39,7 @@ from .predicates import (
     with_types,
     within_ulp,
 )
+from .rounded_steps import IN_ORDER, SHARES, SMALL, in_steps, step, steps_in
 
 STABLEHLO = "stablehlo"
 ANNEX_G = "C99, annex G, is what special values and cuts of complex functions follow here; StableHLO is silent."
@@ -54,9 +53,8 @@ SEEN: dict[tuple[str, str], float] = {
     ("logistic", "f64"): 2.0,
     ("tanh", "f64"): 2.0,
 }
-# Functions of small floats by formulas, and their types.
+# Functions of small floats by formulas.
 FORMULAS = "acos acosh asin atanh tan".split()
-SMALL = ("f8e8m0fnu", "f6e2m3fn", "f6e3m2fn", "f4e2m1fn")
 OF_NOT_FINITE = "atan2 atanh divide exponential-minus-one power rsqrt sign sqrt".split()
 FLOATS = frozenset(
     "f8e8m0fnu f16 bf16 f32 f64 f8e5m2 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz f8e4m3 f8e3m4".split()
@@ -197,25 +195,19 @@ def _as_signed(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) 
 
 
 def _narrowly(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that a sum in the operands' type may give: integers modulo 2^bits of it, floats that are off by
-    as many units of it as there are terms."""
-    if site(case, leaf).opcode not in ("dot", "convolution") or len(operands(case, leaf)) != 2:
-        return np.zeros(actual.shape, bool)
-    types = [o.shape.element_type for o in site(case, leaf).operands[:2]]
-    narrow = min(types, key=lambda t: t.bits)
-    if narrow.is_integer:
-        turns = 2**narrow.bits
-        return ((actual.astype(object) - expected.astype(object)) % turns == 0) & (
-            np.abs(actual.astype(object)) < turns
-        )
-    if not (narrow.is_float or narrow.is_complex):
-        return np.zeros(actual.shape, bool)
-    inputs = operands(case, leaf)
+    """What a sum in the operands' type gives: of integers those modulo 2^bits of it, of floats the number that comes of
+    rounding each step to it."""
     i = site(case, leaf)
-    terms = (_dot_terms if i.opcode == "dot" else _convolution_terms)(i, *inputs)
-    sizes = np.abs(evaluated(case, leaf, [np.abs(o).astype(o.dtype) for o in inputs]).astype(np.complex128))
-    with np.errstate(all="ignore"):
-        return distance(actual, expected) <= (terms + 2) * float(ml_dtypes.finfo(narrow.dtype).eps) * sizes
+    if i.opcode not in ("dot", "convolution") or not _widens(case):
+        return np.zeros(actual.shape, bool)
+    types = [o.shape.element_type for o in i.operands]
+    narrow = min(types, key=lambda t: t.bits)
+    if all(t.is_float for t in types):
+        return steps_in(narrow, case, leaf, actual)
+    if not narrow.is_integer:
+        return np.zeros(actual.shape, bool)
+    turns, numbers = 2**narrow.bits, actual.astype(object)
+    return ((numbers - expected.astype(object)) % turns == 0) & (np.abs(numbers) < turns)
 
 
 def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -232,25 +224,11 @@ def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.nd
     return mask
 
 
-def _step(value: np.ndarray, t: ElementType, signed: bool) -> np.ndarray:
-    """A number as the interpreter rounds it to one of the smallest types, which have no infinities: those become zeros
-    where there are zeros. f8e8m0fnu has neither zeros nor signs, and what lies below it or above becomes its ends; the
-    sign is dropped. With `signed` it sets the highest bit, and what lies above becomes NaN."""
-    if t.name != "f8e8m0fnu":
-        return round_to(np.where(np.isinf(value), np.copysign(0.0, value), value), t).astype(np.float64)
-    info = ml_dtypes.finfo(t.dtype)
-    size = np.maximum(np.abs(value), float(info.smallest_normal))  # NaN stays
-    size = round_to(size if signed else np.minimum(size, float(info.max)), t)
-    if signed:
-        size = np.where(value < 0, (size.view(np.uint8) | 0x80).view(size.dtype), size)
-    return size.astype(np.float64)
-
-
 def _formulas(opcode: str, x: np.ndarray, t: ElementType, signed: bool) -> Iterator[np.ndarray]:
     """The formulas that chlo has for a function, of jaxlib 0.12 and, where it was another, 0.10."""
 
     def r(value: np.ndarray) -> np.ndarray:
-        return _step(np.asarray(value), t, signed)
+        return step(np.asarray(value), t, signed)
 
     def angle(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Where signs are kept, the functions take NaN for an infinity."""
@@ -310,7 +288,7 @@ def _other_side(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.n
     def size(z: np.ndarray) -> np.ndarray:
         return np.abs(z.real) + 1j * np.abs(z.imag)
 
-    return ((x.real == 0) | (x.imag == 0)) & near(size(actual), size(expected))
+    return ((x.real == 0) | (x.imag == 0)) & is_near(size(actual), size(expected))
 
 
 def _parts_of(actual: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -334,7 +312,7 @@ def _signs(actual: np.ndarray) -> np.ndarray:
 
 def _of_those_sizes(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where each part is as large as the expected one, but for roundings."""
-    return near(*(np.abs(z.real) + 1j * np.abs(z.imag) for z in (actual, expected)))
+    return is_near(*(np.abs(z.real) + 1j * np.abs(z.imag) for z in (actual, expected)))
 
 
 def _equal_by_value(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -359,9 +337,9 @@ DIFFERENCES = (
         "reference",
         "the numeric contract: what takes several steps is computed in f32 at least, and rounded once. The interpreter "
         "does each step as StableHLO's text has it, in the type itself.",
-        with_types(STEPS, *NARROW),
-        rounding_at_each_step,
-        "rounds each step to the type, so that a sum of n terms is off by n units of it",
+        with_types((*IN_ORDER, *SHARES), *NARROW),
+        in_steps,
+        "rounds each step to the type, one term after the other: the result is that number",
     ),
     Difference(
         "functions of narrow types",
@@ -512,7 +490,7 @@ DIFFERENCES = (
         "StableHLO, dot_general: init_values=[constant(0, element_type(result))], so that the sum is of the result's "
         "type; convolution is made of dot_general.",
         of("convolution", "dot"),
-        lambda case, leaf, actual, expected: _narrowly(case, leaf, actual, expected) & _widens(case),
+        _narrowly,
         "multiplies and adds in the operands' type, and widens what is left",
     ),
     Difference(
@@ -648,10 +626,10 @@ DIFFERENCES = (
         lambda case: case.opcode in COMPOSED and is_complex(case),
         where_given(
             lambda actual, expected, *inputs: (
-                (near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs))
+                (is_near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs))
                 | (
                     in_any_part(extreme, *inputs)
-                    & (with_parts_lost(actual, expected) | near(actual, expected) | _signs(actual))
+                    & (with_parts_lost(actual, expected) | is_near(actual, expected) | _signs(actual))
                 )
             )
         ),

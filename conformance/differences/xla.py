@@ -13,10 +13,9 @@ from .predicates import (
     extreme,
     in_any_part,
     is_complex,
-    near,
+    is_near,
     not_finite,
     of,
-    part_of_rounding_at_each_step,
     tiny,
     to_the_next,
     types_of,
@@ -35,7 +34,6 @@ from .xla_relations import (
     SHARES,
     SUBNORMAL,
     XLA,
-    _beside,
     _both_nan,
     _by_real_parts,
     _by_way_of_f32,
@@ -43,6 +41,7 @@ from .xla_relations import (
     _end,
     _equal_real_parts,
     _integers_by_way_of_f32,
+    _is_next_integer,
     _mirrored,
     _nan_for_infinities,
     _of_a_variance_in_one_pass,
@@ -53,6 +52,7 @@ from .xla_relations import (
     _ones,
     _saturated,
     _spread_in_the_matrix,
+    _steps,
     _subnormal_terms,
     _sums_by_way_of_f16,
     _tied,
@@ -67,8 +67,8 @@ DIFFERENCES = (
         "reference",
         "the numeric contract: what takes several steps is computed in f32 at least, and rounded once. XLA computes "
         "each step as it is written, in the type itself, and promises nothing.",
-        with_types(tuple(SHARES), *NARROW),
-        part_of_rounding_at_each_step(SHARES),
+        with_types((*SHARES, "reduce-window"), *NARROW),
+        _steps,
         "rounds each step to the type, so that a sum of n terms is off by a part of n units of it",
     ),
     Difference(
@@ -413,7 +413,7 @@ DIFFERENCES = (
         "Of y = 0 the "
         "quotient is 1 or -1 and its logarithm exact; on the cut the sign of zero says on which side a number lies.",
         lambda case: case.opcode == "atan2" and is_complex(case),
-        where_given(lambda actual, expected, y, x: near(actual, expected) | _mirrored(actual, expected)),
+        where_given(lambda actual, expected, y, x: is_near(actual, expected) | _mirrored(actual, expected)),
         "goes by sines and cosines of a rounded angle, so that 6e-17 is left of 0, and takes the other side of the cut",
     ),
     Difference(
@@ -471,7 +471,7 @@ DIFFERENCES = (
         where_given(
             lambda actual, expected, *inputs: (
                 in_any_part(extreme, expected, *inputs)
-                & (with_parts_lost(actual, expected) | near(actual, expected) | _one_of(actual, *inputs))
+                & (with_parts_lost(actual, expected) | is_near(actual, expected) | _one_of(actual, *inputs))
             )
         ),
         "squares parts that overflow or underflow: parts become NaN, infinite or zero, or lose digits; a sign is the "
@@ -484,7 +484,7 @@ DIFFERENCES = (
         "the accuracy contract of this specification; XLA promises none.",
         lambda case: case.opcode in ("cosine", "sine", "tan", "tanh") and is_complex(case),
         where_given(
-            lambda actual, expected, *inputs: near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs)
+            lambda actual, expected, *inputs: is_near(actual, expected) & in_any_part(lambda x: np.abs(x) < 1, *inputs)
         ),
         "computes sinh(y) as (exp(y) - exp(-y)) / 2, of which little is left for small y",
     ),
@@ -518,7 +518,7 @@ DIFFERENCES = (
         "reference",
         "operation_semantics is silent; the probability of rounding up is the fraction that is cut off.",
         lambda case: case.opcode == "stochastic-convert" and case.element_type[:2] in ("f8", "f4", "f6"),
-        where_given(_beside),
+        where_given(_is_next_integer),
         "computes the fraction's random bits in the operand's type, which does not hold 2^8, and compares the result's "
         "limits in it",
     ),

@@ -48,7 +48,7 @@ class Tally:
             getattr(self, name).update(getattr(other, name))
         self.divergences += other.divergences
 
-    def found(self, divergence: Divergence) -> None:
+    def add_divergence(self, divergence: Divergence) -> None:
         self.divergences.append(asdict(divergence))
 
     def as_json(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def run(
         result = cheap(sample)
         clock.lap("compare plans")
         if result.divergence:
-            tally.found(result.divergence)
+            tally.add_divergence(result.divergence)
             continue
         if result.unsupported:
             tally.unsupported[reason(result.unsupported)] += 1
@@ -136,7 +136,7 @@ def run_on_target(first: int, count: int, target: Target, dynamic: bool = False)
         tally.elements += reference.elements
         tally.undecided += reference.undecided
         if divergence:
-            tally.found(divergence)
+            tally.add_divergence(divergence)
     return tally
 
 
@@ -147,7 +147,7 @@ def _put_to_xla(sample: Sample, result: Cheap, tally: Tally) -> None:
     for why in answer.why:
         tally.reasons[f"{answer.outcome}: {NAMES.sub('*', ' '.join(why.split()))[:100]}"] += 1
     if answer.divergence:
-        tally.found(answer.divergence)
+        tally.add_divergence(answer.divergence)
 
 
 def reason(message: str) -> str:
@@ -185,7 +185,7 @@ def _planned(sample: Sample, result: Cheap, kernels: Kernels, tally: Tally) -> l
             tally.unsupported[reason(str(problem))] += not without
             break
         if divergence:
-            tally.found(divergence)
+            tally.add_divergence(divergence)
             break
     return parts
 
@@ -204,7 +204,7 @@ def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock
             _built(parts[middle:], kernels, tally, clock)
         else:
             what = f"{type(error).__name__}: {error}"[:2000]
-            tally.found(Divergence(parts[0].sample.seed, "kernels", what, type(error).__name__))
+            tally.add_divergence(Divergence(parts[0].sample.seed, "kernels", what, type(error).__name__))
         return
     clock.lap("build")
     results: dict[int, Arrays] = {}
@@ -219,7 +219,7 @@ def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock
                     lambda p=part, e=executable: different_bits(results[p.sample.seed], call(e, p.sample)),
                 )
                 if divergence:
-                    tally.found(divergence)
+                    tally.add_divergence(divergence)
             continue
 
         def compared(part: _Part = part, executable: Any = executable) -> str:
@@ -233,6 +233,6 @@ def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock
         tally.compared += 1
         divergence = attempt(seed, "kernels", compared) or attempt(seed, "kernels again", again)
         if divergence:
-            tally.found(divergence)
+            tally.add_divergence(divergence)
             results.pop(seed, None)
     clock.lap("run kernels")

@@ -52,7 +52,7 @@ def cause(sample: Sample, kernels: Callable[[], Kernels] | None = None) -> Cause
     try:
         reference = expected(sample)
     except Exception as error:
-        return Cause("reference", "", _told(error))
+        return Cause("reference", "", _message(error))
     culprit = _of_passes(sample, reference) or _of_plan(sample)
     if culprit is not None or kernels is None:
         return culprit
@@ -69,10 +69,10 @@ def _tried(action: Callable[[], str]) -> str:
         with np.errstate(all="ignore"):
             return action()
     except Exception as error:
-        return "" if is_refusal(error) else _told(error)
+        return "" if is_refusal(error) else _message(error)
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -102,7 +102,7 @@ def _of_plan(sample: Sample) -> Cause | None:
             with np.errstate(all="ignore"):
                 values = interpreted(optimize(sample.module, passes), sample)
         except UnsupportedError as error:
-            return None if is_refusal(error) else Cause("pass", "", _told(error))
+            return None if is_refusal(error) else Cause("pass", "", _message(error))
         what = _tried(lambda v=values, w=without: different_bits(v, simulated(sample, w)))
         if what:
             apart = _tried(lambda v=values, p=passes: different_bits(v, simulated(sample, (*p, FUSION))))
@@ -115,7 +115,7 @@ def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> C
     try:
         optimized, planned = plan_module(sample.module, kernels.device.target, without)
     except UnsupportedError as error:
-        return None if is_refusal(error) else Cause("planner", "", _told(error))
+        return None if is_refusal(error) else Cause("planner", "", _message(error))
     values: dict[Instruction, list[Value]] = {}
     with np.errstate(all="ignore"):
         Interpreter(lambda i, v: values.setdefault(i, []).append(v)).run(

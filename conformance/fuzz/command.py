@@ -210,7 +210,7 @@ class Session:
                     self.crashes[work] = str(problem)
                 return
             self.tally.programs += 1
-            self.tally.found(Divergence(first, PROCESS, str(problem)[:2000], type(problem).__name__))
+            self.tally.add_divergence(Divergence(first, PROCESS, str(problem)[:2000], type(problem).__name__))
 
     def _crashes_in_company(self) -> None:
         """A divergence for each batch whose process ended, and neither on a half of it nor on a program by itself."""
@@ -221,7 +221,7 @@ class Session:
             if not any(seed in within for seed in ended) and not any(smaller):
                 which = f"programs {first} to {first + count - 1} one after the other"
                 what = f"{problem} on {which}, and on no half of them"
-                self.tally.found(Divergence(first, PROCESS, what[:2000], ChildDied.__name__))
+                self.tally.add_divergence(Divergence(first, PROCESS, what[:2000], ChildDied.__name__))
 
     def _explain(self) -> None:
         """Reduce the first divergences of each check, and save them."""

@@ -229,7 +229,7 @@ def run(first: int, count: int, counts: Counter[str] | None = None) -> Tally:
             counts[f"{change} {outcome(source)}"] += 1
         except (Exception, RecursionError) as problem:  # whatever it is, it is what we look for
             what = f"{type(problem).__name__}: {problem}"[:2000]
-            tally.found(Divergence(seed, f"invalid {change}", what, type(problem).__name__))
+            tally.add_divergence(Divergence(seed, f"invalid {change}", what, type(problem).__name__))
     tally.rules.update(counts)
     return tally
 

@@ -50,7 +50,7 @@ class Bug:
 
 
 @dataclass(frozen=True)
-class Found:
+class Discovery:
     """How a bug was found: after how many programs, by which divergence, and what is blamed."""
 
     programs: int
@@ -58,7 +58,7 @@ class Found:
     cause: Cause | None
 
 
-def find(bug: Bug, kernels: Callable[[], Kernels], first: int = 0) -> Found | None:
+def find(bug: Bug, kernels: Callable[[], Kernels], first: int = 0) -> Discovery | None:
     """Look for a bug among the programs from seed `first` on; None if it is not found."""
     step = BATCH if bug.kernels else 1
     for at in range(first, first + bug.within, step):
@@ -71,7 +71,7 @@ def find(bug: Bug, kernels: Callable[[], Kernels], first: int = 0) -> Found | No
                 continue  # it diverges without the bug
             with bug.plant():
                 why = cause(sample, kernels if bug.kernels else None)
-            return Found(sample.seed - first + 1, divergence, why)
+            return Discovery(sample.seed - first + 1, divergence, why)
     return None
 
 
@@ -389,7 +389,7 @@ def report(console: Any) -> int:
     return 1 if missed else 0
 
 
-def is_blamed(bug: Bug, result: Found) -> bool:
+def is_blamed(bug: Bug, result: Discovery) -> bool:
     """Whether the cause names the part that the bug was planted in."""
     if result.cause is None:
         return False

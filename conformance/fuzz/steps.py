@@ -90,7 +90,7 @@ def cases(step: Step) -> Iterator[Case]:
     operands = list(dict.fromkeys(step.instruction.operands))
     values = [step.operands[step.instruction.operands.index(o)] for o in operands]
     yield _case(step.instruction, operands, values, ())
-    constants = {o for o in operands if o.shape.is_array and _known(o)}
+    constants = {o for o in operands if o.shape.is_array and _is_constant(o)}
     if constants:
         yield _case(step.instruction, operands, values, constants)
 
@@ -138,7 +138,7 @@ def whole(sample: Sample) -> Case:
     return Case(f"program/{sample.seed}", "program", "", str(sample.module), sample.arguments)
 
 
-def _known(i: Instruction) -> bool:
+def _is_constant(i: Instruction) -> bool:
     return all(j.opcode != "parameter" and j.opcode not in STEPPED for j in post_order(i))
 
 

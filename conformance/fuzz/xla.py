@@ -37,7 +37,7 @@ from ..check import Outcome
 from ..check import check as check_case
 from ..differences import CONSTANTS, DIFFERENCES, Difference
 from ..differences.programs import SIGNS
-from ..sweep.table import KEPT, read
+from ..sweep.table import WORST_FILE, read
 from ..targets.base import Target
 from ..targets.sized import ImpossibleSizeError
 from .differ import Divergence
@@ -201,4 +201,4 @@ def _beyond(i: Instruction) -> float:
 @cache
 def _worst() -> dict[tuple[str, str], float | None]:
     """The largest errors that sweeps of XLA:CPU have found, in ULP."""
-    return {(row.opcode, row.type): row.worst for row in read(KEPT.with_name("xla_cpu.json"))}
+    return {(row.opcode, row.type): row.worst for row in read(WORST_FILE.with_name("xla_cpu.json"))}

@@ -8,8 +8,9 @@ The functions stand in results.py (lies about whole results), elementwise.py, mo
 products), arrays.py (sorting, random numbers, linear algebra, devices), programs.py (control flow, several instructions
 together, several calls, the verifier), rare.py (what shows on rare operands alone), forms.py (what shows in one form
 of a program, one result or one call), middling.py (what shows in arrays of some thousand elements, or among more than
-two of a thing) and tiles.py (what shows at the end of such arrays of several dimensions). `trial.py` puts liars to the
-tools, `command.py` is the command, `caught.json` keeps what came of it.
+two of a thing), tiles.py (what shows at the end of such arrays of several dimensions) and whole_rows.py (what is moved
+in one piece, and widths of elements). `trial.py` puts liars to the tools, `command.py` is the command, `caught.json`
+keeps what came of it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from . import (  # noqa: F401  (they enter their liars)
     results,
     sums,
     tiles,
+    whole_rows,
 )
 from .liar import LIARS, Liar
 

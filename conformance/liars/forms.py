@@ -46,7 +46,7 @@ def broadcast_comes_second(truth: Lie, i: Instruction, a: Array, b: Array) -> Va
 
 @of_operation("while", tools=("suite", "check"))
 def inner_loop_once(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop inside of another makes one turn at most."""
+    """A loop inside of another makes one iteration at most."""
     run: Callable[..., Value] = truth.keywords["run"]
     global _depth
     _depth += 1
@@ -139,10 +139,10 @@ class KnownByForm(Reference):
     """A program is taken for an earlier one of the same operations and shapes: attributes are not looked at."""
 
     def __init__(self) -> None:
-        self.known: dict[object, Module] = {}
+        self.modules: dict[object, Module] = {}
 
     def run(self, module: Module, arguments: Sequence[Value]) -> Results:
         form = tuple(
             (i.opcode, str(i.shape.without_layout()) if i.shape.is_array else "") for i in module.instructions()
         )
-        return super().run(self.known.setdefault(form, module), arguments)
+        return super().run(self.modules.setdefault(form, module), arguments)

@@ -35,7 +35,7 @@ def once_too_often(truth: Lie, i: Instruction, value: Value) -> Value:
 
 @of_operation("while")
 def once_too_seldom(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop leaves out its last turn."""
+    """A loop leaves out its last iteration."""
     run: Callable[..., Value] = truth.keywords["run"]
     before = value
     while run(i.condition, value):
@@ -45,7 +45,7 @@ def once_too_seldom(truth: Lie, i: Instruction, value: Value) -> Value:
 
 @of_operation("while")
 def at_least_once(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop asks its condition after the first turn."""
+    """A loop asks its condition after the first iteration."""
     run: Callable[..., Value] = truth.keywords["run"]
     return truth(i, run(i.body, value))
 

@@ -167,7 +167,7 @@ def _rewindowed(change: Change) -> Lie:
 
 
 WINDOWED = ("reduce-window", "convolution")
-_late = _rewindowed(lambda w: replace(w, padding_low=w.padding_low + 1, padding_high=w.padding_high - 1))
+_shifted = _rewindowed(lambda w: replace(w, padding_low=w.padding_low + 1, padding_high=w.padding_high - 1))
 _undilated = _rewindowed(
     lambda w: replace(w, window_dilation=1, padding_high=w.padding_high - (w.size - 1) * (w.window_dilation - 1))
 )
@@ -178,7 +178,7 @@ _reversed = _rewindowed(lambda w: replace(w, reversal=not w.reversal))
 @of_operation(*WINDOWED, "select-and-scatter")
 def window_off_by_one(truth: Lie, i: Instruction, *values: Array) -> Value:
     """A window begins one element early in its padding."""
-    return _late(truth, i, *values)
+    return _shifted(truth, i, *values)
 
 
 @of_operation(*WINDOWED)

@@ -21,7 +21,7 @@ from refxla_spec.errors import InputError
 from .liar import LIARS, TOOLS
 from .trial import Trials
 
-KEPT = Path(__file__).parent / "caught.json"
+TRIALS_FILE = Path(__file__).parent / "caught.json"
 
 
 def rows(trials: Mapping[str, Trials]) -> dict[str, dict[str, Any]]:
@@ -34,7 +34,7 @@ def rows(trials: Mapping[str, Trials]) -> dict[str, dict[str, Any]]:
     return by_name
 
 
-def read(path: Path = KEPT) -> dict[str, Any]:
+def read(path: Path = TRIALS_FILE) -> dict[str, Any]:
     """A file that the command wrote. Raises InputError if it is another kind of file, or none."""
     try:
         data = json.loads(path.read_text())

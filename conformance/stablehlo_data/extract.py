@@ -204,7 +204,7 @@ class _Parts:
             self.expected.append(operands[1])
             self.checks.append(Check.of(kind, op.name.startswith("stablehlo."), attributes))
 
-    def given(self) -> list[Any]:
+    def sources(self) -> list[Any]:
         """What the checked values depend on: constants and results of functions without arguments, in their order."""
         needed, waiting = set(), [_owner(v) for v in self.actual]
         while waiting:
@@ -302,13 +302,13 @@ def _take_apart(module: Any, name: str) -> Test:
         compiled = main.finish([], function)
     else:
         order = list(range(len(main.actual)))
-        for value in main.given():
+        for value in main.sources():
             argument = main.body.add_argument(value.type, ir.Location.unknown())
             value.replace_all_uses_with(argument)
             main.actual = [argument if v == value else v for v in main.actual]
         compiled = main.finish(main.actual)
     operations = set(re.findall(r"\b(?:stablehlo|chlo)\.[a-z]\w*", main.parent.get_asm(large_elements_limit=8)))
-    inputs = parts.finish(list(parallel[0].operands) if parallel else parts.given())
+    inputs = parts.finish(list(parallel[0].operands) if parallel else parts.sources())
     copy = _Parts(module, name)
     expected = copy.finish(copy.expected)
     checks = tuple(check.at(place) for check, place in zip(parts.checks, order, strict=True))

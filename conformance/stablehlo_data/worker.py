@@ -19,7 +19,7 @@ from refxla_spec.verify import verify
 
 from refxla.frontends.stablehlo import Converter
 
-from ..targets import Target, given, leaves, make_target
+from ..targets import Target, leaves, make_target, result_arrays
 from ..targets.child import serve
 from ..targets.reference import Reference
 from .extract import Test, segments, tests
@@ -106,7 +106,7 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         row.outcome, row.stage, row.reason = FAIL, "verifier", _line(problem)
         return row
     try:
-        results = given(target, "run", main, target.run(main, arguments))
+        results = result_arrays(target, "run", main, target.run(main, arguments))
     except Exception as problem:  # whatever a target does, the other tests are still to be run
         row.stage = "target"
         if is_refusal(problem):

@@ -77,7 +77,7 @@ def main(options: argparse.Namespace) -> int:
             outcome = _one(function, target, options.sample, swept_at, bar, console)
             if isinstance(outcome, table.Row):
                 rows[outcome.function] = outcome
-                counts["kept" if outcome.kept else "broken"] += 1
+                counts["kept" if outcome.is_kept else "broken"] += 1
                 if options.json:
                     table.write(list(rows.values()), options.json)
             else:
@@ -134,7 +134,7 @@ def _one(
         commit=swept_at,
         machine=f"{processor()}, {os.cpu_count()} cores",
     )
-    say(_line(row), "" if row.kept else "red")
+    say(_line(row), "" if row.is_kept else "red")
     return row
 
 

@@ -29,7 +29,7 @@ class Worst:
     seconds: float
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether the accuracy contract is."""
         return self.missed is None and self.error <= self.function.bound
 

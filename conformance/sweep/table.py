@@ -14,7 +14,7 @@ from refxla_spec.errors import InputError
 
 from refxla.files import write_whole
 
-KEPT = Path(__file__).parent / "worst.json"
+WORST_FILE = Path(__file__).parent / "worst.json"
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Row:
     machine: str  # the processor, its cores
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         return not self.missed and self.worst is not None and self.worst <= self.bound
 
 
-def read(path: Path = KEPT) -> list[Row]:
+def read(path: Path = WORST_FILE) -> list[Row]:
     """The rows of a file that `write` made; none if there is no file. InputError if it is another kind of file."""
     if not path.exists():
         return []

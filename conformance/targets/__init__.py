@@ -31,11 +31,11 @@ from typing import Any
 from refxla_spec.errors import Error, InputError
 from refxla_spec.lexer import suggestion
 
-from .base import Misconduct, Target, arrays, contained, forms, given, leaves, loaded
+from .base import Misconduct, Target, arrays, contained, forms, leaves, loaded, result_arrays
 
 __all__ = [
-    "ENTRY_POINTS", "NAMES", "Misconduct", "Target", "arrays", "contained", "forms", "given", "leaves", "loaded",
-    "make_target", "target_names",
+    "ENTRY_POINTS", "NAMES", "Misconduct", "Target", "arrays", "contained", "forms", "leaves", "loaded",
+    "make_target", "result_arrays", "target_names",
 ]  # fmt: skip
 
 ENTRY_POINTS = "refxla_conformance.targets"
@@ -58,13 +58,13 @@ def make_target(name: str) -> Target:
     Raises InputError for a name that is not known, and for a target whose package is not installed, does not load, or
     whose class cannot be made.
     """
-    target = _made(name)
+    target = _instance(name)
     target.specification = name
     target.name = target.name or name
     return target
 
 
-def _made(name: str) -> Target:
+def _instance(name: str) -> Target:
     offered = {e.name: e for e in importlib.metadata.entry_points(group=ENTRY_POINTS)}
     first, _, rest = name.partition(":")
     try:

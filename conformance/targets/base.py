@@ -103,7 +103,7 @@ def contained(target: Target, method: str) -> Iterator[None]:
         ) from error
 
 
-def given(target: Target, method: str, module: Module, value: Any) -> list[np.ndarray]:
+def result_arrays(target: Target, method: str, module: Module, value: Any) -> list[np.ndarray]:
     """The arrays of what a method of a target gave for a program. Raises Misconduct for what is no list of arrays."""
     if isinstance(value, (tuple, list)):
         wrong = next((what for what in map(_no_array, leaves(value)) if what), "")
@@ -139,7 +139,7 @@ def loaded(target: Target, module: Module) -> Callable[[Sequence[Value]], list[n
     def called(arguments: Sequence[Value]) -> list[np.ndarray]:
         with contained(target, method):
             results = call(arguments)
-        return given(target, method, module, results)
+        return result_arrays(target, method, module, results)
 
     return called
 

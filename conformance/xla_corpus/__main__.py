@@ -26,7 +26,7 @@ from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
 from .extract import Text, corpus
 from .judged import judge, listed, read, write
-from .worker import FAULT, OUTCOMES, PLAIN, TOLD, Row
+from .worker import FAULT, NOT_ASKED, OUTCOMES, PLAIN, Row
 
 BATCH = 32  # texts that a process is given at a time
 WORKER = "refxla_conformance.xla_corpus.worker"
@@ -56,11 +56,11 @@ def _command(arguments: list[str] | None) -> int:
     options = parser.parse_args(arguments)
     collection = corpus(options.checkout)
     texts = [t for t in collection.texts if fnmatch.fnmatch(t.file, options.only)]
-    by_key = _kept(options.rows, {t.key for t in texts})
+    by_key = _rows_by_key(options.rows, {t.key for t in texts})
     if options.again:
         by_key = {key: row for key, row in by_key.items() if row["outcome"] in PLAIN}
     if options.running:
-        by_key = {key: row for key, row in by_key.items() if row["reason"] != TOLD}
+        by_key = {key: row for key, row in by_key.items() if row["reason"] != NOT_ASKED}
     waiting = [t for t in texts if t.key not in by_key]
     console = standard_output(highlight=True)
     results = run(waiting, options.running, options.jobs, options.limit)
@@ -130,7 +130,7 @@ def _ask(child: Child, batch: list[Text], running: bool, limit: float) -> list[d
     return [asdict(Row(batch[0].file, batch[0].test, batch[0].key, FAULT, reason, seconds=limit))]
 
 
-def _kept(path: Path | None, keys: set[str]) -> dict[str, dict[str, Any]]:
+def _rows_by_key(path: Path | None, keys: set[str]) -> dict[str, dict[str, Any]]:
     """The rows of a file about known texts, by their keys."""
     if path is None or not path.exists():
         return {}

@@ -25,7 +25,7 @@ from typing import Any
 
 from .worker import PLAIN, REFUSED_BY_XLA
 
-KEPT = Path(__file__).with_name("judged.json")
+JUDGEMENTS_FILE = Path(__file__).with_name("judged.json")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _named(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["file"], row["test"], row["key"]
 
 
-def read(path: Path = KEPT) -> list[Judgement]:
+def read(path: Path = JUDGEMENTS_FILE) -> list[Judgement]:
     """The judgements of a file."""
     data = json.loads(path.read_text(encoding="utf-8"))["judgements"]
     return [Judgement(**{**j, "texts": tuple(tuple(t) for t in j["texts"])}) for j in data]
@@ -79,7 +79,7 @@ def listed(judgements: Sequence[Judgement], rows: Iterable[dict[str, Any]]) -> l
     return [replace(j, texts=tuple(sorted({_named(r) for r in by_name.get(j.name, ())}))) for j in judgements]
 
 
-def write(judgements: Sequence[Judgement], path: Path = KEPT) -> None:
+def write(judgements: Sequence[Judgement], path: Path = JUDGEMENTS_FILE) -> None:
     """Keep judgements, a text in each line."""
     parts = []
     for j in judgements:

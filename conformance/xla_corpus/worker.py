@@ -51,7 +51,7 @@ ELEMENTS = 1 << 19  # of all arrays of a program that is run
 WORK = 1 << 28  # products of a dot or convolution, or elements of windows, of a program that is run
 ITERATIONS = 10_000  # of a loop, after which it is taken to have no end for its arguments
 DRAWN = 3  # arguments that a program with a loop is tried with until it ends; the last ones are zeros
-TOLD = "the command was told not to run anything"
+NOT_ASKED = "the command was told not to run anything"
 HOST = ("infeed", "outfeed", "send", "recv")
 
 
@@ -86,7 +86,7 @@ def run_texts(texts: Sequence[tuple[str, str, str, str]], running: bool = True) 
         with _faults(row):
             row.outcome, row.reason, module = _read(text)
             if module is not None and not running:
-                row.outcome, row.reason = NOT_RUN, TOLD
+                row.outcome, row.reason = NOT_RUN, NOT_ASKED
             elif module is not None and (pair := _wanted(module, row)):
                 waiting.append((row, *pair))
     programs = [(s.module, nested(s.module, s.arguments)) for _, s, _ in waiting]

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t
 from numpy cimport dtype, ndarray, npy_intp
 
-from refxla._core.buffer_pool cimport Block
+from refxla._core.buffer_pool cimport PoolBlock
 
 cdef enum:
     MAX_RANK = 32

@@ -8,7 +8,7 @@ from libc.stdlib cimport calloc, free
 cimport numpy as np
 from numpy cimport dtype, ndarray, npy_intp
 
-from refxla._core.buffer_pool cimport Block, take
+from refxla._core.buffer_pool cimport PoolBlock, take
 
 import numpy
 
@@ -77,7 +77,7 @@ cdef class Signature:
 
     cdef ndarray result(self, int n):
         cdef Form* form = &self.results[n]
-        cdef Block block = take(form.bytes)
+        cdef PoolBlock block = take(form.bytes)
         cdef dtype descr = <dtype> self.result_types[n]
         Py_INCREF(descr)  # the next call keeps the reference it is given
         cdef ndarray array = PyArray_NewFromDescr(

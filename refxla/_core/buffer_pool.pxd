@@ -1,7 +1,7 @@
 """Memory that is handed out as arrays and comes back when they die."""
 
 
-cdef class Block:
+cdef class PoolBlock:
     """One piece of memory. It returns to the pool when the last reference to it is gone."""
 
     cdef void* data  # the first byte; aligned to 64 bytes at least, to a page where it is large
@@ -21,7 +21,7 @@ cdef size_t capacity(int order) noexcept nogil
 cdef int order_of(size_t size) noexcept nogil
 
 # A block of at least `size` bytes with undefined contents. Raises MemoryError.
-cdef Block take(size_t size)
+cdef PoolBlock take(size_t size)
 
 
 # Memory for at least `size` bytes, with undefined contents; NULL if there is none. `order` is set to what give_back

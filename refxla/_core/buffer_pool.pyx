@@ -1,6 +1,6 @@
 """Memory that is handed out as arrays and comes back when they die.
 
-A result of a call lies in a Block, which is the base object of the array that the caller gets: the memory returns to the
+A result of a call lies in a PoolBlock, which is the base object of the array that the caller gets: the memory returns to the
 pool when the array and all views of it are gone, and only then. Fresh pages cost more than most arithmetic (the kernel
 clears each one when it is first touched), so what was used once is kept for the next call.
 
@@ -69,7 +69,7 @@ cdef int order_of(size_t size) noexcept nogil:
 
 @cython.freelist(64)
 @cython.no_gc
-cdef class Block:
+cdef class PoolBlock:
     def __cinit__(self):
         self.data = NULL
         self.size = 0
@@ -91,12 +91,12 @@ cdef class Block:
         PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
 
 
-cdef Block take(size_t size):
+cdef PoolBlock take(size_t size):
     cdef int order = -1
     cdef void* data
     if order_of(size) >= CLASSES:
         raise MemoryError(f"{size} bytes are more than an address space holds")
-    cdef Block block = Block.__new__(Block)
+    cdef PoolBlock block = PoolBlock.__new__(PoolBlock)
     data = obtain(size, &order)
     if data == NULL:
         raise MemoryError(f"no memory for {size} bytes")
@@ -200,7 +200,7 @@ cdef size_t peak_bytes() noexcept nogil:
     return _peak
 
 
-def allocate(size: int) -> Block:
+def allocate(size: int) -> PoolBlock:
     """A block of `size` bytes with undefined contents, as the buffer of an array (`np.frombuffer(block, ...)`)."""
     return take(size)
 

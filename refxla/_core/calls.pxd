@@ -6,7 +6,7 @@ from refxla._core.arguments cimport Form
 from refxla._core.launch cimport Executor
 
 # What an argument must be.
-cdef enum Kind:
+cdef enum ArgumentKind:
     ARRAY = 0  # of this type and shape
     NUMBER = 1  # of this Python type
     SAME = 2  # this very value
@@ -24,7 +24,7 @@ cdef class Shortcut:
     cdef Executor executor
     cdef int count  # leaves of the arguments
     cdef bint on_device  # whether one of them is a refxla.Array
-    cdef Kind* kinds
+    cdef ArgumentKind* kinds
     cdef Form* forms
     cdef bint* weak
     cdef list wanted  # of each leaf: its dtype, its Python type, or itself

@@ -49,7 +49,7 @@ cdef class Shortcut:
         cdef int n, d
         self.target, self.executor = target, executor
         self.count = len(leaves)
-        self.kinds = <Kind*> calloc(self.count + 1, sizeof(Kind))
+        self.kinds = <ArgumentKind*> calloc(self.count + 1, sizeof(ArgumentKind))
         self.forms = <Form*> calloc(self.count + 1, sizeof(Form))
         self.weak = <bint*> calloc(self.count + 1, sizeof(bint))
         self.sources = <int*> calloc(len(sources) + 1, sizeof(int))

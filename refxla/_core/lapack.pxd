@@ -10,8 +10,8 @@ cdef enum:
 
 # One routine on matrices of one shape. `one` does one matrix: `p` points to its operands, then its results; `work` is
 # memory of `scratch` bytes that no other thread uses. Where `batched` is not NULL, it does up to `lanes` of them.
-cdef struct Call:
-    int (*one)(Call* c, char** p, char* work) noexcept nogil
+cdef struct LapackCall:
+    int (*one)(LapackCall* c, char** p, char* work) noexcept nogil
     void* routine  # LAPACK's
     BatchedRoutine batched
     int32_t lanes  # matrices that are done at once
@@ -28,14 +28,14 @@ cdef struct Call:
 
 
 cdef class Routine:
-    cdef Call call
+    cdef LapackCall call
 
     cdef int64_t place(self, int64_t bytes) except -1
     cdef int64_t elements(self, double* first) except -1
     cdef int32_t rounded_up(self, double count) except? -1
 
 # Run a call on `count` matrices from number `begin` on, whose first ones lie at `first`.
-cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil
+cdef int run_matrices(LapackCall* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil
 
 # Keep the library from using more than so many threads, until as many calls of `release_threads` have been made.
 cdef void hold_threads(int most) noexcept nogil

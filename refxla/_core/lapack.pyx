@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from refxla._core.batched_lapack cimport batched_routine, lanes_of, work_bytes
-from refxla._core.lapack cimport MOST, Call
+from refxla._core.lapack cimport MOST, LapackCall
 
 from refxla_spec.errors import DeviceError, UnsupportedError
 
@@ -219,10 +219,10 @@ ctypedef void (*F11)(P, P, P, P, P, P, P, P, P, P, P) noexcept nogil
 ctypedef void (*F13)(P, P, P, P, P, P, P, P, P, P, P, P, P) noexcept nogil
 ctypedef void (*F14)(P, P, P, P, P, P, P, P, P, P, P, P, P, P) noexcept nogil
 ctypedef void (*F15)(P, P, P, P, P, P, P, P, P, P, P, P, P, P, P) noexcept nogil
-ctypedef int (*One)(Call*, char**, char*) noexcept nogil
+ctypedef int (*One)(LapackCall*, char**, char*) noexcept nogil
 
 
-cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil:
+cdef int run_matrices(LapackCall* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil:
     cdef char* p[MOST]
     cdef int64_t item = 0
     cdef int32_t n
@@ -251,7 +251,7 @@ cdef void release_threads() noexcept nogil:
 # The routines. Of each: its operands and results, `flag` and `at`. ----------------------------------------------------
 
 
-cdef int cholesky(Call* c, char** p, char* work) noexcept nogil:
+cdef int cholesky(LapackCall* c, char** p, char* work) noexcept nogil:
     """a -> its factor, info. Flags: LAPACK's triangle; whether the other one becomes 0, and all NaN where a is not
     positive definite. transpose(a) = conj(a), of which LAPACK's other triangle is the factor's transpose."""
     cdef int32_t info = 0
@@ -275,7 +275,7 @@ cdef int cholesky(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int triangular_solve(Call* c, char** p, char* work) noexcept nogil:
+cdef int triangular_solve(LapackCall* c, char** p, char* work) noexcept nogil:
     """a[k, k], b[m, n] -> x. Flags: LAPACK's side, triangle, operation, diagonal, of the transposed equation."""
     cdef double one[2]
     one[0], one[1] = 0, 0
@@ -293,7 +293,7 @@ cdef int triangular_solve(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int lu(Call* c, char** p, char* work) noexcept nogil:
+cdef int lu(LapackCall* c, char** p, char* work) noexcept nogil:
     """a[m, n] -> packed, pivots, info; with a flag, pivots from 0 on and the permutation in the place of info."""
     cdef int32_t info = 0
     cdef int32_t* pivots = <int32_t*> p[2]
@@ -315,7 +315,7 @@ cdef int lu(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int qr(Call* c, char** p, char* work) noexcept nogil:
+cdef int qr(LapackCall* c, char** p, char* work) noexcept nogil:
     """a[m, n] -> packed, tau."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.m, c.n, work + c.at[0])
@@ -324,7 +324,7 @@ cdef int qr(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int pivoted_qr(Call* c, char** p, char* work) noexcept nogil:
+cdef int pivoted_qr(LapackCall* c, char** p, char* work) noexcept nogil:
     """a[m, n], columns that are fixed[n] -> packed, columns[n], tau."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.m, c.n, work + c.at[0])
@@ -339,7 +339,7 @@ cdef int pivoted_qr(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int reflectors(Call* c, char** p, char* work) noexcept nogil:
+cdef int reflectors(LapackCall* c, char** p, char* work) noexcept nogil:
     """packed[m, n], tau[k] -> the first n columns of Q."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.m, c.n, work + c.at[0])
@@ -348,7 +348,7 @@ cdef int reflectors(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef bint triangle_finite(Call* c, const char* a) noexcept nogil:
+cdef bint triangle_finite(LapackCall* c, const char* a) noexcept nogil:
     """Whether the triangle that is read of a Hermitian matrix is finite, except for imaginary parts of the diagonal."""
     cdef int64_t i, parts = c.size // c.part, n = c.n
     cdef const char* row
@@ -364,7 +364,7 @@ cdef bint triangle_finite(Call* c, const char* a) noexcept nogil:
     return True
 
 
-cdef int hermitian_eigen(Call* c, char** p, char* work) noexcept nogil:
+cdef int hermitian_eigen(LapackCall* c, char** p, char* work) noexcept nogil:
     """a -> vectors, values, info. Flags: whether there are vectors, which triangle is read. Vectors that are not asked
     for are 0. The matrix is transposed first although transpose(a) has the same eigenvalues: an eigenvector may have
     either sign, and LAPACK's choice for a itself is the one that programs know from JAX, NumPy and PyTorch."""
@@ -395,7 +395,7 @@ cdef int hermitian_eigen(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int singular_values(Call* c, char** p, char* work) noexcept nogil:
+cdef int singular_values(LapackCall* c, char** p, char* work) noexcept nogil:
     """a[m, n] -> a, s, u, vh, info. The flag: how much of u and vh. The factors of transpose(a) would need no
     transposes, but a pair of singular vectors may have either sign, and LAPACK's choice for a itself is the one that
     programs know from JAX, NumPy and PyTorch."""
@@ -442,7 +442,7 @@ cdef void from_columns(int size, char* source, int64_t rows, int64_t columns, ch
         rx_transpose(size, source, columns, rows, target)
 
 
-cdef int eigen(Call* c, char** p, char* work) noexcept nogil:
+cdef int eigen(LapackCall* c, char** p, char* work) noexcept nogil:
     """a -> values (of a real matrix: real parts, imaginary parts), left vectors, right vectors, info. Flags: whether
     there are left and right vectors; those that are not asked for are 0."""
     cdef int32_t info = 0
@@ -487,7 +487,7 @@ cdef int32_t chosen(void* x, void* y) noexcept nogil:
     return 0
 
 
-cdef int schur(Call* c, char** p, char* work) noexcept nogil:
+cdef int schur(LapackCall* c, char** p, char* work) noexcept nogil:
     """a -> t, q, values (of a real matrix: real parts, imaginary parts), 0, info. The flag: whether there is q."""
     cdef int32_t info = 0
     cdef int n, values = 2 if c.size == c.part else 1
@@ -521,7 +521,7 @@ cdef int schur(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int hessenberg(Call* c, char** p, char* work) noexcept nogil:
+cdef int hessenberg(LapackCall* c, char** p, char* work) noexcept nogil:
     """a[n, n] -> packed, tau, info; m and k are the first and the last row that is not triangular yet."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.n, c.n, p[1])
@@ -531,7 +531,7 @@ cdef int hessenberg(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int tridiagonal(Call* c, char** p, char* work) noexcept nogil:
+cdef int tridiagonal(LapackCall* c, char** p, char* work) noexcept nogil:
     """a, of which the lower triangle is read -> packed, diagonal, what is beside it, tau, info."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.n, c.n, p[1])
@@ -541,7 +541,7 @@ cdef int tridiagonal(Call* c, char** p, char* work) noexcept nogil:
     return 0
 
 
-cdef int tridiagonal_solve(Call* c, char** p, char* work) noexcept nogil:
+cdef int tridiagonal_solve(LapackCall* c, char** p, char* work) noexcept nogil:
     """What is below the diagonal, the diagonal[n], what is above it, b[n, m] -> these three, x, info: 1 where the
     matrix is singular, whose x is NaN. Without a flag for them, the first element below and the last above count for
     nothing."""
@@ -580,7 +580,7 @@ cdef class Routine:
     """
 
     def __init__(self, name, sizes, flags, bytes, in_memory):
-        cdef Call* c = &self.call
+        cdef LapackCall* c = &self.call
         cdef int32_t n, info = 0
         cdef double first[2]
         cdef double real[2]

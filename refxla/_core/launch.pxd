@@ -4,11 +4,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from refxla._core.arguments cimport Signature
 from refxla._core.device_memory cimport Space
-from refxla._core.lapack cimport MOST, Call
+from refxla._core.lapack cimport MOST, LapackCall
 from refxla._core.opencl cimport Handle
 
 # How kernels reach memory.
-cdef enum Access:
+cdef enum MemoryAccess:
     HOST = 0  # host pointers are SVM pointers: arguments and results are used where they lie
     BUFFER = 1  # cl_mem objects, and where in them things lie; what lies on the host is copied
 
@@ -26,7 +26,7 @@ ctypedef void (*Function)(void** arguments, void* context, size_t x, size_t y, s
 
 # What all launch steps of an executor have in common.
 cdef struct Machine:
-    Access access
+    MemoryAccess access
     int members  # threads that share a launch, each with a queue and kernels of its own
     Handle* queues
     void** address  # of each buffer: a pointer; under BUFFER the cl_mem that it lies in,
@@ -55,7 +55,7 @@ cdef struct Launch:
 
 # One call of a library. `work` has, for each thread, memory of `call.scratch` bytes, or NULL until it needs it.
 cdef struct LibraryCall:
-    Call* call
+    LapackCall* call
     void** address  # of each buffer of the plan
     int32_t* buffers  # of each operand and result: its number; -1 where it is not in memory
     char* first[MOST]  # in this call: where each lies
@@ -102,7 +102,7 @@ cdef class Executor:
     cdef list host_calls  # of each: (key, operands, results), buffers as (number, dtype, shape)
     cdef void* lock
     cdef long owner  # the thread that holds the lock, or 0
-    cdef Access access
+    cdef MemoryAccess access
     cdef bint calls_kernels  # as functions, and does all else itself: nothing is ever in the queue
     cdef Machine machine
     cdef Handle queue

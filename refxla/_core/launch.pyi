@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 
 from ..ir.plan import HostCall, Launch, LibraryCall, Plan, Step
+from ..typing import Result
 from .arguments import Signature
 
 STEPS: dict[int, str]
@@ -21,23 +23,27 @@ class Executor:
         self,
         plan: Plan,
         entries: Sequence[tuple[str, int]],
-        programs: Mapping[str, Any],
-        queue: Any,
-        context: Any,
+        programs: Mapping[str, cl.Program],
+        queue: cl.CommandQueue,
+        context: cl.Context,
         access: str = "host",
         local: int = 1,
         pointers: Mapping[str, int] | None = None,
-        others: Sequence[Any] = (),
+        others: Sequence[cl.CommandQueue] = (),
     ) -> None: ...
     def place(self) -> None: ...
     def assemble(
-        self, entries: Sequence[tuple[str, int]], programs: Mapping[str, Any], pointers: Mapping[str, int], local: int
+        self,
+        entries: Sequence[tuple[str, int]],
+        programs: Mapping[str, cl.Program],
+        pointers: Mapping[str, int],
+        local: int,
     ) -> None: ...
     def prepare_library_calls(self, calls: Sequence[LibraryCall]) -> None: ...
-    def __call__(self, *arguments: Any) -> Any: ...
-    def in_place(self, arguments: Sequence[Any], parameters: Sequence[int]) -> Any: ...
-    def timing_queue(self) -> Any: ...
-    def traced(self, arguments: Sequence[Any], room: int) -> tuple[Any, np.ndarray, int]: ...
+    def __call__(self, *arguments: object) -> Result: ...
+    def in_place(self, arguments: Sequence[object], parameters: Sequence[int]) -> Result: ...
+    def timing_queue(self) -> cl.CommandQueue: ...
+    def traced(self, arguments: Sequence[object], room: int) -> tuple[Result, np.ndarray, int]: ...
 
 def assemble(
     plan: Plan,

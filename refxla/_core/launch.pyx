@@ -32,7 +32,7 @@ cimport numpy as np
 from refxla._core.thread_pool cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
 from refxla._core.arguments cimport Signature
-from refxla._core.buffer_pool cimport Block, give_back, obtain, take
+from refxla._core.buffer_pool cimport PoolBlock, give_back, obtain, take
 from refxla._core.device_memory cimport Space, give_back_device, obtain_device, space_of, upload
 from refxla._core.lapack cimport Routine, hold_threads, release_threads, run_matrices
 
@@ -143,7 +143,7 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program may
-    have `addresses`, too: those of its kernels as functions. `access` is "host" or "buffer" (see Access), `local`
+    have `addresses`, too: those of its kernels as functions. `access` is "host" or "buffer" (see MemoryAccess), `local`
     the size of a work group of kernels that have none of their own, or 0. `pointers` says how many pointers a function
     takes, where that is more than its kernels use. `others` are more queues of the same device, one for each thread
     beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises DeviceError
@@ -298,7 +298,7 @@ cdef class Executor:
         cdef int order
         cdef const uint8_t[:] source
         cdef Handle handle
-        cdef Block block
+        cdef PoolBlock block
         if self.access == HOST:
             block = take(size)
             self.blocks.append(block)

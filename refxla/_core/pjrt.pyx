@@ -11,7 +11,7 @@ from refxla._core.errors cimport Error, plain_error
 from refxla._core.pjrt_interface cimport *
 
 
-cdef Api api
+cdef PjrtApi api
 cdef NamedValue attributes[3]
 cdef int64_t versions[3][3]
 cdef int attribute_count = 0
@@ -47,7 +47,7 @@ _texts = []  # what C strings lie in
 
 cdef void fill() noexcept nogil:
     cdef int n
-    api.size, api.extensions = sizeof(Api), NULL
+    api.size, api.extensions = sizeof(PjrtApi), NULL
     api.version.size, api.version.extensions = sizeof(Version), NULL
     api.version.major, api.version.minor = MAJOR_VERSION, MINOR_VERSION
     for n in range(FUNCTIONS):

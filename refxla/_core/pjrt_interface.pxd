@@ -171,7 +171,7 @@ cdef struct Version:
     int major
     int minor
 
-cdef struct Api:
+cdef struct PjrtApi:
     size_t size
     void* extensions
     Version version

@@ -190,7 +190,7 @@ cdef struct Job:
     int64_t members
     int64_t status  # the error of one of them, or 0
 
-cdef struct Call:  # of share_out, by who has no room
+cdef struct ShareRequest:  # of share_out, by who has no room
     Work work
     void* what
     int things
@@ -211,9 +211,9 @@ job.members = 1
 cdef int share_out(Work work, void* what, int things, int members) noexcept nogil:
     cdef int64_t free = 0
     cdef int n, status
-    cdef Call call
+    cdef ShareRequest call
     if not rx_has(ROOM):
-        call = Call(work, what, things, members, -1)
+        call = ShareRequest(work, what, things, members, -1)
         if rx_apart(answer, &call, STACK):
             return call.status
     if members < 2 or things < 2 or not rx_swap(&busy[0], &free, 1):
@@ -238,7 +238,7 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
 
 cdef void* answer(void* call) noexcept nogil:
     """Make a call in this thread instead."""
-    cdef Call* request = <Call*> call
+    cdef ShareRequest* request = <ShareRequest*> call
     request.status = share_out(request.work, request.what, request.things, request.members)
     return NULL
 

@@ -94,6 +94,14 @@ class Index:
         return " + ".join([*terms, str(self.constant)] if self.constant or not terms else terms)
 
     @property
+    def name(self) -> str | None:
+        """The name of the variable that it is; None where it is anything else."""
+        if self.constant or len(self.terms) != 1:
+            return None
+        ((atom, factor),) = self.terms
+        return None if atom.operation or factor != 1 else atom.name
+
+    @property
     def is_constant(self) -> bool:
         return self.low == self.high
 

@@ -25,12 +25,6 @@ class Block:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._scopes: list[dict[Hashable, Any]] = [{}]
-        self._conditions = 0
-
-    @property
-    def is_conditional(self) -> bool:
-        """Whether the next statement stands under an if or else."""
-        return self._conditions > 0
 
     def line(self, text: str) -> None:
         """Adds one statement, indented by the scopes around it."""
@@ -41,13 +35,10 @@ class Block:
         """Statements inside braces after `head`, such as "for (int i = 0; i < 4; ++i)", "if (x)" or "else"."""
         self.line(f"{head} {{".lstrip())
         self._scopes.append({})
-        condition = head.startswith(("if ", "else"))
-        self._conditions += condition
         try:
             yield
         finally:
             self._scopes.pop()
-            self._conditions -= condition
             self.line("}")
 
     def remember(self, key: Hashable, value: Any) -> None:

@@ -32,7 +32,6 @@ class ElementBuilder:
         self.fusion, self.members = fusion, frozenset(fusion.instructions)
         self.names = Names()
         self.starts: set[str] = set()
-        self._counters: set[str] = set()  # the variables of loops inside of one element, and shifts
 
     def assign(self, name: str, expression: str, block: Block, changes: bool = False) -> str:
         """Declares a variable that holds an element of type `name`; returns its name."""
@@ -54,7 +53,6 @@ class ElementBuilder:
         `unroll` writes it out when it is compiled, so that the loop around it can become a vector's.
         """
         name = self.names.fresh(prefix)
-        self._counters.add(name)
         head = f"for (int {name} = 0; {name} < {size}; ++{name})" if size != 1 else ""
         if unroll and head:
             block.line("#pragma unroll")
@@ -64,7 +62,6 @@ class ElementBuilder:
         """Declares a variable with one of some distances, given as C; what is read there is not one load for each
         element."""
         name = self.names.fresh("d")
-        self._counters.add(name)
         block.line(f"const int {name} = {text};")
         return variable(name, min(values), max(values))
 

@@ -17,7 +17,7 @@ import numpy as np
 from refxla_spec.module import Instruction
 
 from ..analysis import sign_analysis
-from ..analysis.access_patterns import Access, AccessPattern, Record, Store
+from ..analysis.access_patterns import AccessPattern, Record
 from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Index, linearize
 from ..analysis.index_maps import Indices
@@ -37,8 +37,7 @@ class ElementalIrEmitter(ElementBuilder):
     """Elements of the members of a fusion, computed on demand from what is in memory.
 
     `arguments` gives the C pointer of each instruction that is read from memory or written to it; an instruction among
-    `fusion.outputs` that the fusion itself computes is written, all others are read. `accesses` and `stores` are the
-    loads and stores that were written, under the names of their C variables. `fast_paths` are the members whose
+    `fusion.outputs` that the fusion itself computes is written, all others are read. `fast_paths` are the members whose
     function of a whole array was called (loops/fast_path_math.py).
     """
 
@@ -49,8 +48,6 @@ class ElementalIrEmitter(ElementBuilder):
         self._outputs = {i: p for i, p in arguments.items() if i in written}
         self._inputs = {i: p for i, p in arguments.items() if i not in written}
         self._bound: dict[tuple[Instruction, Indices], str | tuple[str, ...]] = {}
-        self.accesses: list[Access] = []
-        self.stores: list[Store] = []
         self.fast_paths: set[Instruction] = set()
         self._gathered: dict[Instruction, str] = {}
         self.lines_ahead = 0
@@ -119,10 +116,9 @@ class ElementalIrEmitter(ElementBuilder):
         value = self.value(instruction, indices, block)
         if self.lines_ahead:
             return
-        position = linearize(indices, instruction.shape.dimensions)
-        self.stores.append(Store(instruction, position, value))
         if not self._writes:
             return
+        position = linearize(indices, instruction.shape.dimensions)
         place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{c_of(position)}]"
         block.line(scalar.store_in_loop(type_name(instruction), place, value, instruction.opcode))
 
@@ -145,7 +141,7 @@ class ElementalIrEmitter(ElementBuilder):
 
     @contextmanager
     def unwritten(self) -> Iterator[None]:
-        """Inside, what is stored is noted in `stores`, but not written."""
+        """Inside, elements are computed, but not stored."""
         self._writes = False
         try:
             yield
@@ -227,8 +223,6 @@ class ElementalIrEmitter(ElementBuilder):
             return self.assign(name, scalar.literal(name, 0), block)
         place = f"{self._inputs[instruction]}[{c_of(position, self._computes_much)}]"
         loaded = self.assign(name, scalar.load_in_loop(name, place), block)
-        conditional = block.is_conditional or not self._counters.isdisjoint(position.variables)
-        self.accesses.append(Access(instruction, indices, position, conditional, loaded))
         return loaded
         yield
 

@@ -100,12 +100,12 @@ class _Dispatcher:
     def __init__(self, name: str, offsets: bool) -> None:
         self.name, self.items, self.offsets = name, 1, offsets
         self.functions: list[tuple[str, list[str], int]] = []
-        self.texts: dict[str, int] = {}  # the functions and those that they call, with their sizes
+        self.sizes: dict[str, int] = {}  # of the functions and of those that they call
 
     @property
     def size(self) -> int:
         """Characters of the functions, and of those that they call."""
-        return sum(self.texts.values())
+        return sum(self.sizes.values())
 
     @property
     def count(self) -> int:
@@ -225,17 +225,15 @@ class Builder:
         name = self._functions.of(kernel)
         if name not in self._launched:
             types = [_pointer(a) for a in kernel.arguments]
-            called = self._functions.with_called([name])
-            texts = {n: len(text) for n, text in called}
-            texts |= {h: len(h) for n, _ in called for h in self._functions.helpers[n]}
-            dispatcher = self._dispatcher(kernel, texts)
+            sizes = self._functions.sizes_of(name)
+            dispatcher = self._dispatcher(kernel, sizes)
             self._launched[name] = (dispatcher, len(dispatcher.functions))
             dispatcher.functions.append((name, types, kernel.items if kernel.persistent else 0))
-            dispatcher.texts |= texts
+            dispatcher.sizes |= sizes
             dispatcher.items = max(dispatcher.items, kernel.items)
         return self._launched[name]
 
-    def _dispatcher(self, kernel: Kernel, texts: dict[str, int]) -> _Dispatcher:
+    def _dispatcher(self, kernel: Kernel, sizes: dict[str, int]) -> _Dispatcher:
         """The one that grows least by these functions, of which it may have some; not far beyond the size of a part. On
         a GPU a new one."""
         pointers = len(kernel.arguments)
@@ -251,11 +249,11 @@ class Builder:
             return alone
 
         def cost(d: _Dispatcher) -> float:
-            more = sum(size for name, size in texts.items() if name not in d.texts)
+            more = sum(size for name, size in sizes.items() if name not in d.sizes)
             return more if self.part is None else more + max(0, d.size + more - 2 * self._part_length) / 2
 
         best = min(same, key=cost, default=None)
-        if best is None or cost(best) > sum(texts.values()):
+        if best is None or cost(best) > sum(sizes.values()):
             best = _Dispatcher(f"refxla_{self._count}", self.target.offsets)
             same.append(best)
             self._count += 1
@@ -269,7 +267,7 @@ class Builder:
         """Make linked parts of these dispatchers, of about equal length. False where there would be one."""
         functions = self._functions
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
-        count = min(self.linked, sum(len(text) for _, text in needed) // _LEAST_LINKED)
+        count = min(self.linked, sum(functions.sizes[name] for name, _ in needed) // _LEAST_LINKED)
         parts = [] if count < 2 else functions.shared_out(dispatchers, [name for name, _ in needed], count)
         if len(parts) < 2:
             return False
@@ -397,6 +395,7 @@ class _Functions:
         self.names: dict[tuple[str, str, int], str] = {}
         self.attributes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}  # characters of each
         self.called: dict[str, list[str]] = {}
         self.helpers: dict[str, tuple[str, ...]] = {}
         self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
@@ -428,6 +427,7 @@ class _Functions:
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name], self.aliasing[name] = kernel.helpers, aliasing.names
+            self.sizes[name] = len(text)
             if (
                 inlining is not None or kernel.work_group
             ):  # PoCL may give local memory to two work-groups if it is passed on
@@ -489,13 +489,13 @@ class _Functions:
         where there are few units."""
         launched = {name for d in dispatchers for name, _, _ in d.functions}
         exportable = frozenset(
-            name for name in self.pointers if name not in launched and len(self.texts[name]) >= _LEAST_EXPORTED
+            name for name in self.pointers if name not in launched and self.sizes[name] >= _LEAST_EXPORTED
         )
 
         def unit(dispatcher: _Dispatcher | None, export: str, roots: Iterable[str]) -> _Unit:
             functions = dict(self.with_called(roots, exportable))
             calls = exportable.intersection(other for name in functions for other in self.called[name])
-            return _Unit(dispatcher, export, frozenset(functions), calls, sum(map(len, functions.values())))
+            return _Unit(dispatcher, export, frozenset(functions), calls, sum(self.sizes[name] for name in functions))
 
         units = [unit(d, "", [name for name, _, _ in d.functions]) for d in dispatchers]
         units += [unit(None, name, [name]) for name in needed if name in exportable]
@@ -506,6 +506,11 @@ class _Functions:
             parts[shortest].append(each)
             sizes[shortest] += each.size
         return [part for part in parts if part]
+
+    def sizes_of(self, name: str) -> dict[str, int]:
+        """The characters of a function, of those that it calls and of their helpers, each by its name or text."""
+        called = [n for n, _ in self.with_called([name])]
+        return {n: self.sizes[n] for n in called} | {h: len(h) for n in called for h in self.helpers[n]}
 
     def with_called(self, names: Iterable[str], apart: Collection[str] = ()) -> list[tuple[str, str]]:
         """(name, text) of these functions and of those that they call, which come before them, except those `apart`."""

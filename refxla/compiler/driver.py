@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from refxla_spec import interpreter
@@ -49,6 +49,9 @@ from .options import REFERENCE, Options
 from .planning import plan_module
 
 _DEFAULTS = Options()
+
+if TYPE_CHECKING:
+    from ..typing import Result
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Compiled(Executable):
             options=options,
         )
 
-    def profile(self, *arguments: Any, seconds: float = 1.0) -> Profile:
+    def profile(self, *arguments: object, seconds: float = 1.0) -> Profile:
         """How long each kernel takes in calls with these flattened arguments, beside the cost model's time; measured
         for about so many seconds. What the program writes into its arguments it writes.
 
@@ -201,11 +204,11 @@ class DynamicShapeExecutable(Compiled):
         assert self._compilation.dynamic is not None
         return Sizes(*self._compilation.dynamic)
 
-    def profile(self, *arguments: Any, seconds: float = 1.0) -> Profile:
+    def profile(self, *arguments: object, seconds: float = 1.0) -> Profile:
         """See `Compiled.profile`."""
         return super().profile(*self.sizes.arguments(arguments), seconds=seconds)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Result:
         """The results, from the flattened arguments; raises InputError for those that do not fit."""
         results = super().__call__(*self.sizes.arguments(arguments))
         return self.sizes.cut(results if isinstance(results, tuple) else (results,))
@@ -246,7 +249,7 @@ class Reference:
         self.arity = len(hlo.entry.parameters)
         self.device_reason = "the reference interpreter: it was asked for"
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Result:
         """The results of the program; raises InputError for arguments that do not fit."""
         parameters = self.hlo.entry.parameters
         shapes = [p.shape for p in parameters]

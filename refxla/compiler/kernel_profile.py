@@ -120,7 +120,7 @@ class Profile:
             lines += ["", second, *_columns([self.HEAD, *self.rows(self.kernels)])]
         return "\n".join(lines)
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """The steps of a call in the format of Chrome's trace viewer, which Perfetto (ui.perfetto.dev) opens."""
         events: list[dict[str, Any]] = []
         threads = [("as compiled", self.launches)] + [("each kernel a launch", self.kernels)] * self.is_merged

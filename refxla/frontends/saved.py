@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from refxla_spec import errors
@@ -18,6 +18,16 @@ from ..compiler.driver import Compiled
 from ..compiler.kernel_profile import Profile
 from ..ir.trees import CallingConvention, NumberArray, flattened, number, rebuilt
 from .shared_memory import check_written
+
+if TYPE_CHECKING:
+    from refxla_spec.module import Module
+
+    from ..analysis.cost_analysis import Cost
+    from ..compiler.explanation import Explanation
+    from ..ir.plan import Plan
+    from ..runtime.devices import Device
+    from ..runtime.result_memory import Memory
+    from ..typing import Tree
 
 # What arrays become where JAX has no numbers of 64 bits.
 _NARROW = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
@@ -41,11 +51,23 @@ class SavedFunction:
     Raises InputError for arguments of another structure, type or shape than those that it was saved for.
     """
 
+    if TYPE_CHECKING:  # of the program
+        hlo: Module
+        optimized_hlo: Module
+        plan: Plan
+        opencl: str
+        memory: Memory
+        cost: Cost
+        device: Device
+        device_reason: str
+
+        def explain(self) -> Explanation: ...
+
     def __init__(self, program: Compiled, calling: CallingConvention) -> None:
         self.program, self.calling = program, calling
         self.__name__ = calling.name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tree, **kwargs: Tree) -> Tree:
         leaves = self._leaves(args, kwargs)
         if self.calling.writes:
             check_written(leaves, self.calling.writes)
@@ -98,12 +120,14 @@ class SavedFunction:
             return np.asarray(leaf).astype(target)
         return leaf
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "program":
-            raise AttributeError(name)
-        return getattr(self.program, name)
+    if not TYPE_CHECKING:  # for type checkers it has what is declared above, and nothing else
 
-    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_") or name == "program":
+                raise AttributeError(name)
+            return getattr(self.program, name)
+
+    def profile(self, *args: Tree, seconds: float = 1.0, **kwargs: Tree) -> Profile:
         """How long each kernel takes in a call with these arguments; see `Compiled.profile`."""
         return self.program.profile(*self._parameters(self._leaves(args, kwargs)), seconds=seconds)
 

@@ -124,6 +124,11 @@ class Kernel:
         """Whether its items are workers that go through phases together."""
         return isinstance(self.body, PersistentBody)
 
+    @property
+    def code_size(self) -> int:
+        """How much code it has without that of what it calls: the characters of C of a fusion, 0 of a merged kernel."""
+        return len(self.body) if isinstance(self.body, str) else 0
+
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that a merged one runs, in order; of another, itself."""
         return tuple(part for k in self.calls for part in k.parts()) if self.calls else (self,)
@@ -330,9 +335,9 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
         parts = dict(call.offsets)
         return [names[a] + (f"[{parts[n]}]" if n in parts else "") for n, a in enumerate(call.arguments)]
 
-    def calls(made: Iterable[KernelCall], depth: int) -> list[str]:
+    def calls(kernel_calls: Iterable[KernelCall], depth: int) -> list[str]:
         lines: list[str] = []
-        for call in made:
+        for call in kernel_calls:
             lines += _called(kernel.calls[call.kernel], passed(call), depth)
         return lines
 
@@ -359,15 +364,15 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
                 lines += [f"{'  ' * depth}{title}", *calls(inside, depth + 1)]
                 number += 1
             return lines
-        case CountedLoopBody(trip_count, made):
-            return [f"{pad}repeat {trip_count} times", *calls(made, depth + 1)]
-        case WhileLoopBody(test, predicate, made):
+        case CountedLoopBody(trip_count, kernel_calls):
+            return [f"{pad}repeat {trip_count} times", *calls(kernel_calls, depth + 1)]
+        case WhileLoopBody(test, predicate, kernel_calls):
             head = [f"{pad}loop", *calls(test, depth + 1), f"{pad}while {names[predicate]}"]
-            return head + calls(made, depth + 1)
+            return head + calls(kernel_calls, depth + 1)
         case ConditionalBody(index, _, branches):
             lines = [f"{pad}branch on {names[index]}"]
-            for n, made in enumerate(branches):
-                lines += [f"{pad} case {n}", *calls(made, depth + 1)]
+            for n, kernel_calls in enumerate(branches):
+                lines += [f"{pad} case {n}", *calls(kernel_calls, depth + 1)]
             return lines
         case FrameBody(call):
             return _inside(kernel.calls[call.kernel], passed(call), depth)

@@ -49,13 +49,14 @@ def attribute_key(value: Any, same: Mapping[Computation, Hashable]) -> Hashable:
     return repr(value)
 
 
-def key_of(computation: Computation) -> Hashable:
-    """Something that is equal for equal computations; small ones (reducers, comparators) are often equal."""
-    if len(computation.instructions) > 16 or any(i.called for i in computation.instructions):
+def key_of(computation: Computation, same: Mapping[Computation, Hashable] | None = None) -> Hashable:
+    """Something that is equal for equal computations; small ones (reducers, comparators) are often equal. Of large ones
+    it is what they are, not what is in them, unless the keys of what they call are given."""
+    if same is None and (len(computation.instructions) > 16 or any(i.called for i in computation.instructions)):
         return id(computation)
     number = {i: n for n, i in enumerate(computation.instructions)}
     rows = []
     for i in computation.instructions:
-        attributes = tuple(sorted((k, attribute_key(v, {})) for k, v in i.attributes.items()))
+        attributes = tuple(sorted((k, attribute_key(v, same or {})) for k, v in i.attributes.items()))
         rows.append((i.opcode, i.shape.without_layout(), tuple(number[o] for o in i.operands), attributes))
     return tuple(rows), number[computation.root]

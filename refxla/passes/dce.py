@@ -62,7 +62,7 @@ def sort(computation: Computation, instructions: list[Instruction] | None = None
     side effects, which nothing depends on before their order is a value."""
     members = instructions or computation.instructions
     parameters = [i for i in members if i.opcode == "parameter"]
-    acting = [i for i in members if _acts(i)]
+    acting = [i for i in members if acts(i)]
     if acting:
         order = list(dict.fromkeys([*post_order(acting[0], acting[1:]), *post_order(computation.root)]))
     else:
@@ -70,8 +70,8 @@ def sort(computation: Computation, instructions: list[Instruction] | None = None
     computation.instructions = parameters + [i for i in order if i.opcode != "parameter"]
 
 
-def _acts(i: Instruction) -> bool:
+def acts(i: Instruction) -> bool:
     """Whether it is, or runs, a custom call that does something outside of the program."""
     if i.opcode == "custom-call":  # other than the marks of the specification
         return bool(i.attributes.get("custom_call_has_side_effect")) and i.custom_call_target not in TARGETS
-    return bool(i.attributes) and any(_acts(j) for c in i.called for j in c.instructions)
+    return bool(i.attributes) and any(acts(j) for c in i.called for j in c.instructions)

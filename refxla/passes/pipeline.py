@@ -29,6 +29,7 @@ from . import (
     host_call_threading,
     init_value_isolation,
     layout_normalization,
+    loop_rerolling,
     ordered_reductions,
     partial_sort,
     rng_state_threading,
@@ -49,6 +50,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("rng-state-threading", rng_state_threading.run),
     ("host-call-threading", host_call_threading.run),
     ("layout-normalization", layout_normalization.run),
+    ("loop-rerolling", loop_rerolling.run),
     ("call-inliner", call_inliner.run),
     ("call-graph-flattening", call_graph_flattening.run),
     ("init-value-isolation", init_value_isolation.run),
@@ -76,6 +78,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 # there is no tiled fusion either.
 FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
+    "loop-rerolling",
     "while-loop-simplifier",
     "scatter-simplifier",
     "algebraic-simplifier",

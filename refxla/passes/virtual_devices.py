@@ -188,13 +188,13 @@ class _Rewrite:
     def loop(self, i: Instruction, state: Value, until_all_are_done: bool = False) -> Value:
         """A loop in which devices meet or differ.
 
-        All of them turn together where their conditions are seen to be one: computed alike from parts of the state that
-        begin alike and change alike. Otherwise each device has a loop of its own, unless they meet in it. If they do,
-        they turn until all are done, and one that is done keeps its state.
+        All of them iterate together where their conditions are seen to be one: computed alike from parts of the state
+        that begin alike and change alike. Otherwise each device has a loop of its own, unless they meet in it. If they
+        do, they iterate until all are done, and one that is done keeps its state.
         """
         parts, per_device = self.parts(state)
         shape = Shape.tuple_of(*(p.shape for p in parts))
-        turns: list[Instruction] = []
+        predicates: list[Instruction] = []
 
         def inside(whole: Instruction) -> Value:
             self.numbers.set(whole, self._state(whole, parts, alike))
@@ -206,8 +206,8 @@ class _Rewrite:
             result = self.walk(i.condition, [inside(whole)])
             if isinstance(result, PerDevice) and not per_device:
                 raise _Differs
-            turns[:], _ = self.parts(result)
-            return self.add(_folded(Build(i.name), "or", turns)) if until_all_are_done else turns[0]
+            predicates[:], _ = self.parts(result)
+            return self.add(_folded(Build(i.name), "or", predicates)) if until_all_are_done else predicates[0]
 
         def body(whole: Instruction) -> Instruction:
             before = inside(whole)
@@ -233,8 +233,8 @@ class _Rewrite:
             if remains == alike:
                 break
             alike = remains
-        together = len({self.numbers.of(t) for t in turns}) == 1
-        if not together and not until_all_are_done:
+        shared = len({self.numbers.of(t) for t in predicates}) == 1
+        if not shared and not until_all_are_done:
             if any(c in self.meetings for c in i.called):
                 _check_repeatable(i)
                 return self.loop(i, state, until_all_are_done=True)
@@ -287,13 +287,13 @@ class _Rewrite:
         its own.
         """
         index, *arguments = operands
-        together = len({self.numbers.of(x) for x in self.parts(index)[0]}) == 1
+        shared = len({self.numbers.of(x) for x in self.parts(index)[0]}) == 1
         flat = [self.parts(o) for o in arguments]
         binary = "true_computation" in i.attributes
         branches = (i.true_computation, i.false_computation) if binary else i.branch_computations
-        if not together and not any(c in self.meetings for c in branches):
+        if not shared and not any(c in self.meetings for c in branches):
             return self.alone(i, operands)
-        if not together:
+        if not shared:
             _check_repeatable(i)
             results = [self.parts(self.walk(c, [o]), True)[0] for c, o in zip(branches, arguments, strict=True)]
             return self.each(lambda d: self._choice(i, self.part(index, d), [r[d] for r in results]))

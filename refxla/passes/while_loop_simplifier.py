@@ -92,5 +92,5 @@ def _narrow(loop: Instruction, reads: Sequence[Instruction], live: set[int]) -> 
     return len(init.operands) - len(kept)
 
 
-def _part(whole: Instruction, kept: Sequence[int], shape: Shape) -> Instruction:
-    return Instruction(f"{whole.name}.narrow", "tuple", shape, [whole.operands[n] for n in kept], {}, whole.metadata)
+def _part(whole: Instruction, numbers: Sequence[int], shape: Shape) -> Instruction:
+    return Instruction(f"{whole.name}.narrow", "tuple", shape, [whole.operands[n] for n in numbers], {}, whole.metadata)

@@ -174,7 +174,7 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
     pipe = subprocess.PIPE
     place = temporary()
     with (
-        tempfile.TemporaryDirectory(prefix="refxla-", dir=place) as room,  # a child that dies leaves what it wrote
+        tempfile.TemporaryDirectory(prefix="refxla-", dir=place) as directory,  # a child that dies leaves what it wrote
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -182,7 +182,7 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
             stderr=pipe,
             text=True,
             errors="replace",
-            env={**os.environ, "TMPDIR": room},
+            env={**os.environ, "TMPDIR": directory},
             cwd=PACKAGES,  # where Python looks first: a checkout that somebody stands in may not be built
         ) as child,
     ):
@@ -600,12 +600,12 @@ def _builtins(bench: Bench) -> dict[str, Any]:
     parts = PartQueue()
     parts.put(ProgramPart(builtins_library.SOURCE.replace("refxla_builtins", "refxla_again"), ("refxla_again",)))
     parts.close()
-    helper = CompileWorker(paths[0], pocl, directory)
+    worker = CompileWorker(paths[0], pocl, directory)
     try:
-        helper.work(parts, bench.raw.platform.get_devices().index(bench.raw), BARE)
-        helper.wait(LIMIT_SECONDS)
+        worker.work(parts, bench.raw.platform.get_devices().index(bench.raw), BARE)
+        worker.wait(LIMIT_SECONDS)
     finally:
-        helper.end()
+        worker.end()
     return {"builtins": library} if parts.done else {}
 
 

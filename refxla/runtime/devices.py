@@ -221,7 +221,8 @@ def _named(name: str, by_name: dict[str, Device]) -> Device | None:
     """A device that is asked for by name alone."""
     if name in MODELS:
         model = MODELS[name]
-        return DescribedGpu(name, "gpu", model.label, "described", model.architecture, model.target.compute_units, None)
+        units = model.target.compute_units
+        return DescribedGpu(name, "gpu", model.label, "described", model.architecture, units, None)  # type: ignore[arg-type]  # nothing runs on it
     base = by_name.get("pocl:pthread") or by_name.get("pocl")
     if name != EMULATED_NAME or base is None:
         return None

@@ -29,7 +29,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refxla_spec.errors import DeviceError
 
@@ -38,6 +38,9 @@ from .cores import cores
 from .pocl import platform as pocl
 from .pocl import processor_name
 from .temporary_directories import scratch
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 FIX = "run: pip install 'pyopencl[pocl]'"
 
@@ -57,26 +60,26 @@ class OpenClDevice:
     platform: str
     driver: str
     compute_units: int
-    raw: Any = field(repr=False, compare=False)
-    small: Any = field(default=None, repr=False, compare=False)
+    raw: cl.Device = field(repr=False, compare=False)
+    small: cl.Device | None = field(default=None, repr=False, compare=False)
     why: str = field(default="", repr=False, compare=False)
 
     @property
-    def raws(self) -> tuple[Any, ...]:
+    def raws(self) -> tuple[cl.Device, ...]:
         """The pyopencl devices: one, or two."""
         return (self.raw,) if self.small is None else (self.raw, self.small)
 
     @property
-    def runner(self) -> Any:
+    def runner(self) -> cl.Device:
         """The pyopencl device that programs run on: threads of refxla's own start sooner than those of a device."""
         return self.raw if self.small is None else self.small
 
     @property
-    def context(self) -> Any:
+    def context(self) -> cl.Context:
         """The pyopencl context of the device; one for each platform."""
         return _context(self.raw)
 
-    def queue(self, raw: Any) -> Any:
+    def queue(self, raw: cl.Device) -> cl.CommandQueue:
         """A new in-order pyopencl command queue on one of `raws`."""
         import pyopencl
 
@@ -91,7 +94,7 @@ class OpenClDevice:
 _lock = threading.Lock()
 _devices: dict[str, OpenClDevice] | None = None
 _failure: str = ""
-_contexts: dict[Any, Any] = {}
+_contexts: dict[Any, cl.Context] = {}
 
 _NO_CACHE = "PYOPENCL_NO_CACHE"
 
@@ -266,7 +269,7 @@ def _unused(name: str, devices: dict[str, OpenClDevice]) -> str:
     return f"{name}.{number}"
 
 
-def _context(raw: Any) -> Any:
+def _context(raw: cl.Device) -> cl.Context:
     import pyopencl
 
     platform = raw.platform

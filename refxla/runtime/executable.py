@@ -32,16 +32,16 @@ class Executable(Executor):
         program: Program,
         device: Device,
         operations: int = 0,
-        ahead: ParallelBuild | None = None,
+        parallel_build: ParallelBuild | None = None,
         binaries: Binaries | None = None,
     ) -> None:
         """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);
-        `ahead` is what began to compile the program, `binaries` what a device's compiler has made of it before."""
+        `parallel_build` has begun to compile the program, `binaries` are what a device's compiler made of it before."""
         self.program = program
         self.device = device
         check_device_memory(plan, device)
         cores, self._cores_reason = choose_cores(plan, device, operations)
-        programs = build(device, program, ahead, binaries)
+        programs = build(device, program, parallel_build, binaries)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]
         local = 0 if device.target.kind == "gpu" else 1
         pointers = program.pointers

@@ -26,15 +26,15 @@ Binaries = Mapping[str, bytes]
 
 
 def build(
-    device: Device, program: Program, ahead: ParallelBuild | None = None, archive: Binaries | None = None
+    device: Device, program: Program, parallel_build: ParallelBuild | None = None, archive: Binaries | None = None
 ) -> dict[str, Any]:
     """The parts of a program built for a device's `runner`: for each __kernel its pyopencl program.
 
-    `ahead` is what began to compile the program when its first parts were made; `archive` has binaries that are looked
-    at before the cache on disk. Raises DeviceError with the compiler's log.
+    `parallel_build` has begun to compile the program when its first parts were made; `archive` has binaries that are
+    looked at before the cache on disk. Raises DeviceError with the compiler's log.
     """
     if device.platform == pocl.NAME:
-        return _by_function(program, pocl_build.build(device, program.parts, ahead, archive))
+        return _by_function(program, pocl_build.build(device, program.parts, parallel_build, archive))
     store = disk_cache.cache()
     return _by_function(program, [_with_binary(device, part.source, store, archive or {}) for part in program.parts])
 

@@ -36,7 +36,7 @@ from .merged_kernel import (
     MOST_ARGUMENTS,
     ArgumentList,
     BoundKernel,
-    Call,
+    MergeableLaunch,
     MergedLaunch,
     Section,
     SubBuffers,
@@ -325,7 +325,7 @@ class LaunchMerger:
         if trip_count * section.us <= MOST_SLOWER * shared and (steps := serial()):
             self.serial_forms[step] = SerialForm(steps, shared)
 
-    def _calls_of(self, step: p.Step) -> list[Call] | None:
+    def _calls_of(self, step: p.Step) -> list[MergeableLaunch] | None:
         """A step as parts of a kernel of control flow, which calls what a merged launch calls, or what a kernel with a
         frame calls: it has a frame for both."""
         if step in self.serial_forms:
@@ -342,18 +342,18 @@ class LaunchMerger:
         reads, writes = part.reads.union(inner.buffers), part.writes.union(written)
         return [replace(part, kernel=inner.kernel, buffers=inner.buffers, reads=reads, writes=writes)]
 
-    def _calls_of_steps(self, steps: Iterable[p.Step]) -> list[Call] | None:
+    def _calls_of_steps(self, steps: Iterable[p.Step]) -> list[MergeableLaunch] | None:
         """Several steps as parts of a kernel of control flow."""
         called = _all_or_none(map(self._calls_of, steps))
         return None if called is None else [part for of_step in called for part in of_step]
 
-    def _resumable_call(self, step: p.Step) -> Call | None:
+    def _resumable_call(self, step: p.Step) -> MergeableLaunch | None:
         """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
         match step:
             case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
                 reads, writes = uses(step, self.kernels)
                 kernel, resumable = self.kernels[number], (self.progress[number], predicate)
-                return Call(
+                return MergeableLaunch(
                     step, kernel, buffers, max(kernel.us, self.costs.call_us), reads, writes, True, 1, resumable
                 )
         return None
@@ -369,7 +369,7 @@ class LaunchMerger:
                 return max(self.costs.copy_us(self.bytes_of(source)), self.costs.call_us)
         return 0.0
 
-    def _part(self, step: p.Step, alone: bool = False) -> Call | None:
+    def _part(self, step: p.Step, alone: bool = False) -> MergeableLaunch | None:
         """A step as a call in a merged launch; None if it cannot be one. `alone`: its cost is not limited."""
         most = GROUP_COPY_BYTES if self.group else COPY_BYTES
         if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= most or (alone and self.workspace)):
@@ -383,7 +383,7 @@ class LaunchMerger:
         if kernel.work_group not in (0, self.group) or (not self.handover and kernel.items > 1):
             return None
         reads, writes = uses(step, self.kernels)
-        part = Call(
+        part = MergeableLaunch(
             step, kernel, buffers, max(us, self.costs.call_us), reads, writes, False, self.costs.unit_count(kernel)
         )
         part.serial = part.us - part.us / self.costs.workers(kernel) <= self.costs.start_us

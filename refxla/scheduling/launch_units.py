@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..ir import plan as p
-from .merged_kernel import Call, Section
+from .merged_kernel import MergeableLaunch, Section
 
 UNIT_US = 240.0  # of all kernels in a launch
 MOST_MOVED_BYTES = 1 << 18  # what writes more stays where it is, for it would lengthen the life of much memory
@@ -26,24 +26,24 @@ class LaunchUnit:
     us: float = 0.0
     buffers: set[int] = field(default_factory=set)
 
-    def include(self, part: Call) -> None:
+    def include(self, part: MergeableLaunch) -> None:
         """Note that a part is in one of the sections."""
         self.us += part.us
         self.buffers.update(part.buffers)
 
-    def has_room(self, part: Call, most_arguments: int) -> bool:
+    def has_room(self, part: MergeableLaunch, most_arguments: int) -> bool:
         """Whether one more part does not make it too long, nor give it too many arguments."""
         if self.step is not None or self.us + part.us > UNIT_US:
             return False
         return len(self.buffers.union(part.buffers)) <= most_arguments
 
-    def can_branch(self, part: Call) -> bool:
+    def can_branch(self, part: MergeableLaunch) -> bool:
         """Whether a part can be in a section apart from another. Sections are the branches of a condition, and no
         barrier stands under one."""
         parts = (x for section in self.sections for x in section.parts)
         return not part.has_barriers and not any(x.has_barriers for x in parts)
 
-    def append_to_section(self, part: Call, most_arguments: int, start_us: float) -> bool:
+    def append_to_section(self, part: MergeableLaunch, most_arguments: int, start_us: float) -> bool:
         """Append a part to the section that it depends on, to run after it in the same item. Sections that it depends
         on become one. False if this is not possible, or not worth it: the unit is then unchanged."""
         if not self.has_room(part, most_arguments) or not part.serial:
@@ -62,7 +62,7 @@ class LaunchUnit:
         first.parts.append(part)
         return True
 
-    def add_section(self, part: Call, start_us: float) -> None:
+    def add_section(self, part: MergeableLaunch, start_us: float) -> None:
         """Put a part into a section of its own or, if both are short, into a serial section."""
         if part.serial:
             for section in self.sections:
@@ -87,7 +87,7 @@ class LaunchUnits:
         self.units.append(LaunchUnit([], step))
         self._note(len(self.units) - 1, reads, writes)
 
-    def assign(self, part: Call) -> None:
+    def assign(self, part: MergeableLaunch) -> None:
         """Add a part to the first of the last units that can take it, or else to a new unit."""
         moves_ahead = sum(map(self._bytes_of, part.writes)) <= MOST_MOVED_BYTES
         count = len(self.units)
@@ -102,11 +102,11 @@ class LaunchUnits:
         self.units.append(LaunchUnit([Section([part])]))
         self._include(count, part)
 
-    def _include(self, number: int, part: Call) -> None:
+    def _include(self, number: int, part: MergeableLaunch) -> None:
         self.units[number].include(part)
         self._note(number, part.reads, part.writes)
 
-    def _free_from(self, part: Call) -> int:
+    def _free_from(self, part: MergeableLaunch) -> int:
         """The number of the first unit from which on none reads what a part writes, or writes what it uses."""
         used = [self._writer.get(b, -1) for b in (*part.reads, *part.writes)]
         return max((*used, *(self._reader.get(b, -1) for b in part.writes)), default=-1) + 1

@@ -34,7 +34,7 @@ class MergedLaunch:
 
 
 @dataclass
-class Call:
+class MergeableLaunch:
     """A launch that may share: `us` on one core, the buffers it reads and writes, its items or, on a GPU, work-groups
     (`units`).
 
@@ -63,7 +63,7 @@ class Section:
     """Parts that follow each other. Where they are `serial`, one item runs them all; else there is one, whose items run
     side by side."""
 
-    parts: list[Call]
+    parts: list[MergeableLaunch]
 
     @property
     def resumable(self) -> bool:
@@ -85,12 +85,12 @@ class Section:
     def units(self) -> int:
         return 1 if self.serial else self.parts[0].units
 
-    def meets(self, part: Call) -> bool:
+    def meets(self, part: MergeableLaunch) -> bool:
         """Whether a part must come after one of these, or before it."""
         return any(conflict(x.reads, x.writes, part) for x in self.parts)
 
 
-def conflict(reads: frozenset[int], writes: frozenset[int], part: Call) -> bool:
+def conflict(reads: frozenset[int], writes: frozenset[int], part: MergeableLaunch) -> bool:
     return not (writes.isdisjoint(part.reads) and writes.isdisjoint(part.writes) and reads.isdisjoint(part.writes))
 
 
@@ -109,7 +109,7 @@ class ArgumentList:
         self.written: set[int] = set()
         self.calls: list[p.Kernel] = []
 
-    def call(self, part: Call) -> m.KernelCall:
+    def call(self, part: MergeableLaunch) -> m.KernelCall:
         """The call of a part, whose buffers become arguments."""
         numbers: list[int] = []
         offsets: list[tuple[int, m.Offset]] = []

@@ -18,7 +18,7 @@ from math import prod
 
 from ..ir import merged_body as m
 from ..ir import plan as p
-from .merged_kernel import ArgumentList, BoundKernel, Call, Section, SubBuffers
+from .merged_kernel import ArgumentList, BoundKernel, MergeableLaunch, Section, SubBuffers
 
 PERSISTENT_US = 50_000.0  # of a launch: signals are answered between launches
 
@@ -48,7 +48,7 @@ class PersistentKernel:
         sections = sorted(sections, key=lambda section: -section.us / section.units)
         self.phases.append(m.SharedPhase(tuple(map(self.arguments.section, sections))))
 
-    def tiles(self, axes: Sequence[m.Axis], once: Sequence[Call], each: Sequence[Call]) -> None:
+    def tiles(self, axes: Sequence[m.Axis], once: Sequence[MergeableLaunch], each: Sequence[MergeableLaunch]) -> None:
         """A phase whose items are the tiles of these axes: see TiledPhase."""
         trip_count = prod(a.count for a in axes)
         us = trip_count * sum(part.us for part in each)

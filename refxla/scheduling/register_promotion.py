@@ -23,7 +23,7 @@ from .merged_kernel import BoundKernel
 
 MOST_BYTES = 256  # of a value in private memory: it is copied whenever the kernel begins and returns
 MOST_BYTES_TOGETHER = 4096  # of all of them
-MOST_TEXT = 1 << 15  # characters of the parts, which are compiled together
+MOST_CODE = 1 << 15  # of the parts (Kernel.code_size), which are compiled together
 FRAME_BYTES = 1024  # of a value in a frame: larger ones may share memory with others
 FRAME = "frame"  # the name of the buffer
 _ALIGNMENT = 64  # as of any buffer
@@ -92,25 +92,26 @@ def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
         total += bytes[number]
         if len(types) == 1 and 0 < bytes[number] <= MOST_BYTES and total <= MOST_BYTES_TOGETHER:
             promoted[number] = next(iter(types))
-    return Promotable(promoted if uses.text <= MOST_TEXT else {}, uses.us.get(True, -1.0) >= uses.us.get(False, 0.0))
+    wide_vectors = uses.us.get(True, -1.0) >= uses.us.get(False, 0.0)
+    return Promotable(promoted if uses.code_size <= MOST_CODE else {}, wide_vectors)
 
 
 @dataclass
 class _Uses:
     """What the parts of a kernel do with its arguments: the C types that they take each for, but for copies, which take
-    any; the arguments that have to stay where they are; how much text the parts have; and the microseconds of those
+    any; the arguments that have to stay where they are; how much code the parts have; and the microseconds of those
     that ask for all vector registers (True) and of the others (False), as the cost model says."""
 
     types: dict[int, set[str]] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
-    text: int = 0
+    code_size: int = 0
     us: dict[bool, float] = field(default_factory=dict)
 
     def walk(self, kernel: p.Kernel, numbers: Sequence[int | None]) -> None:
         """Note what a kernel does whose arguments are the arguments of these numbers; None: a part of one."""
         body = kernel.body
         if isinstance(body, str):
-            self.text += len(body)
+            self.code_size += kernel.code_size
             self.us[kernel.wide_vectors] = self.us.get(kernel.wide_vectors, 0.0) + kernel.us
             for number, a in zip(numbers, kernel.arguments, strict=True):
                 if number is not None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..ir import merged_body as m
 from ..ir import plan as p
-from .merged_kernel import ArgumentList, Call, Section
+from .merged_kernel import ArgumentList, MergeableLaunch, Section
 
 LAUNCH_US = 10_000.0  # of a loop in one launch: signals are answered between launches
 LAUNCH_NS = round(1e3 * LAUNCH_US)
@@ -27,7 +27,7 @@ def iterations_per_launch(us: float) -> int:
 
 # The bodies of such kernels. `progress` is a buffer of PROGRESS_BYTES, zero before the first launch of a run; `more` is
 # that of a pred, true as long as the kernel must be launched again. A part that is such a kernel itself has both of its
-# own (Call.resumable).
+# own (MergeableLaunch.resumable).
 
 
 def counted_loop(
@@ -77,7 +77,7 @@ def _more(arguments: ArgumentList, buffer: int) -> int:
     return arguments.argument(buffer, p.Argument("output", "uchar", bytes=1))
 
 
-def own_ns(parts: Sequence[Call]) -> int:
+def own_ns(parts: Sequence[MergeableLaunch]) -> int:
     """The nanoseconds of parts, without those that count their own."""
     us = sum(part.us for part in parts if part.resumable is None)
     return min(MOST_NS, max(LEAST_NS, round(1e3 * us)))

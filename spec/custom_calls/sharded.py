@@ -7,7 +7,7 @@ cut into tiles, and which partition has which, stands in one of two notations:
     xla.sdy.GlobalToLocalShape, xla.sdy.LocalToGlobalShape      <@mesh, [{"x"}, {"y", "z"}]>
 
 the `sharding` of the whole value, or frontend attributes and the meshes in the module's header. On one device the value
-and its one tile are the same.
+and its one tile are the same. A token is never cut: each partition passes on its own.
 
 Of an *unreduced* value partitions have summands, whose sum is the value ({unreduced}, last_tile_dims={unreduced}, or
 <@mesh, [...], unreduced={"x"}>). Which summands is not said: where such a value is divided, the first is all of it and
@@ -60,7 +60,7 @@ class Tiling:
 WHOLE = None  # the tiling of a value that every partition has as a whole
 
 
-def to_tiles(instruction: Instruction, *operands: Array, device: Device) -> Value:
+def to_tiles(instruction: Instruction, *operands: Array | None, device: Device) -> Value:
     """Whole values in, this partition's tiles out."""
     shapes = _shapes(instruction, len(operands))
     if device.world.partitions == 1:
@@ -69,15 +69,18 @@ def to_tiles(instruction: Instruction, *operands: Array, device: Device) -> Valu
         tilings = [tiling(o.sharding, o.shape.rank, instruction, device.world.partitions) for o in instruction.operands]
     else:
         tilings = mesh_tilings(instruction, "in_shardings", len(operands), device.world.module)
-    parts = []
+    parts: list[Array | None] = []
     for value, shape, t in zip(operands, shapes, tilings, strict=True):
+        if value is None:
+            parts.append(None)
+            continue
         _check(instruction, value.shape, shape.dimensions, t)
         part = value if t is WHOLE else value[_slices(t, device.partition, shape.dimensions)]
         parts.append(part if t is WHOLE or t.summand(device.partition) == 0 else np.zeros_like(part))
     return tuple(parts) if instruction.shape.is_tuple else parts[0]
 
 
-def to_whole(instruction: Instruction, *operands: Array, device: Device) -> Value:
+def to_whole(instruction: Instruction, *operands: Array | None, device: Device) -> Value:
     """This partition's tiles in, the whole values out, put together of the tiles of all partitions."""
     shapes = _shapes(instruction, len(operands))
     if device.world.partitions == 1:
@@ -88,16 +91,19 @@ def to_whole(instruction: Instruction, *operands: Array, device: Device) -> Valu
         tilings = mesh_tilings(instruction, "out_shardings", len(operands), device.world.module)
     first = device.replica * device.world.partitions
     met = device.meet(instruction, tuple(range(first, first + device.world.partitions)), operands)
-    results = []
-    for n, (shape, t) in enumerate(zip(shapes, tilings, strict=True)):
-        _check(instruction, shape.dimensions, operands[n].shape, t)
-        if t is WHOLE:
-            results.append(operands[n])
+    results: list[Array | None] = []
+    for n, (own, shape, t) in enumerate(zip(operands, shapes, tilings, strict=True)):
+        if own is None:
+            results.append(None)
             continue
-        whole = np.zeros(shape.dimensions, operands[n].dtype)
+        _check(instruction, shape.dimensions, own.shape, t)
+        if t is WHOLE:
+            results.append(own)
+            continue
+        whole = np.zeros(shape.dimensions, own.dtype)
         for partitions in t.owners(device.partition).values():
             tile = _total([met[p][n] for p in partitions])
-            whole[_slices(t, partitions[0], operands[n].shape)] = tile
+            whole[_slices(t, partitions[0], own.shape)] = tile
         results.append(whole)
     return tuple(results) if instruction.shape.is_tuple else results[0]
 
@@ -120,9 +126,9 @@ def _shapes(instruction: Instruction, count: int) -> tuple[Shape, ...]:
     return shapes
 
 
-def _unchanged(instruction: Instruction, operands: Sequence[Array], shapes: Sequence[Shape]) -> Value:
+def _unchanged(instruction: Instruction, operands: Sequence[Array | None], shapes: Sequence[Shape]) -> Value:
     for value, shape in zip(operands, shapes, strict=True):
-        if value.shape != shape.dimensions:
+        if value is not None and value.shape != shape.dimensions:
             raise UnsupportedError(
                 f"{instruction.name}: {instruction.custom_call_target} makes {shape} of {Shape.of(value)}: a program "
                 "for several devices; compile it for one, or run it on as many with refxla_spec.devices.run_devices"

@@ -22,7 +22,7 @@ from ..errors import UnsupportedError
 from ..module import Instruction
 from ..numerics import component_type
 from ..operation import require
-from ..types import C64, C128, ELEMENT_TYPES, F64, PRED, S32, ElementType, Shape
+from ..types import C64, C128, ELEMENT_TYPES, F64, PRED, S32, TOKEN, ElementType, Shape
 from .options import letter, options
 
 Infer = Callable[..., Shape]
@@ -209,9 +209,10 @@ def nothing(instruction: Instruction, *shapes: Shape) -> Shape:
 
 
 def divided(instruction: Instruction, *shapes: Shape) -> Shape:
-    """Of what cuts values into tiles or puts tiles together: arrays, each of which may change its sizes."""
+    """Of what cuts values into tiles or puts tiles together: arrays, each of which may change its sizes, and tokens."""
     target, stated = instruction.custom_call_target, instruction.shape
-    require(all(s.is_array for s in shapes), "C2", f"{target} takes arrays, and the operands are {_text(shapes)}")
+    fits = all(s.is_array or s.element_type is TOKEN for s in shapes)
+    require(fits, "C2", f"{target} takes arrays and tokens, and the operands are {_text(shapes)}")
     results = stated.elements if stated.is_tuple else (stated,)
     if len(results) != len(shapes):
         return shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)

@@ -155,7 +155,7 @@ def _matching(instruction: Instruction, rank: int, lhs_rank: int, ragged: int) -
     pairs = dict(zip(instruction.lhs_batch_dims, instruction.rhs_batch_dims, strict=True))
     pairs |= dict(zip(instruction.lhs_contracting_dims, instruction.rhs_contracting_dims, strict=True))
 
-    def turned(mask: Array) -> Array:
+    def transposed(mask: Array) -> Array:
         dims = [d for d in range(lhs_rank) if mask.shape[d] != 1 or d == ragged]
         shape = [1] * rank
         for d in dims:
@@ -164,7 +164,7 @@ def _matching(instruction: Instruction, rank: int, lhs_rank: int, ragged: int) -
         rest = [d for d in range(lhs_rank) if d not in dims]
         return mask.transpose(*order, *rest).reshape(shape)
 
-    return turned
+    return transposed
 
 
 def one_group(instruction: Instruction, rhs_rank: int) -> tuple[Instruction, int]:

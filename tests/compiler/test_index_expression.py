@@ -220,3 +220,9 @@ def test_a_power_of_two_is_divided_by_in_vectors_without_a_mask(power, high):
     for near in {0, divisor, high // divisor * divisor, high // 2 // divisor * divisor}:
         for n in range(max(0, near - 2), min(high, near + 2) + 1):
             assert n * factor >> shift == n // divisor
+
+
+def test_an_index_that_is_a_variable_has_its_name():
+    i, j = variable("i", 0, 9), variable("j", 0, 2**40)
+    assert (i.name, j.name, (i + j - i).name) == ("i", "j", "j")
+    assert [x.name for x in (constant(0), constant(3), i + 1, i * 2, -i, i + j, i // 2, i % 2)] == [None] * 8

@@ -15,7 +15,7 @@ from refxla.ir import merged_body as m
 from refxla.ir import plan as p
 from refxla.scheduling import register_promotion
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, BoundKernel
-from refxla.scheduling.register_promotion import FRAME_BYTES, MOST_BYTES, MOST_TEXT, promotable, with_frame
+from refxla.scheduling.register_promotion import FRAME_BYTES, MOST_BYTES, MOST_CODE, promotable, with_frame
 
 FLOATS = p.Kernel("f", "a1[0] = a0[0];", (p.Argument("input", "float"), p.Argument("output", "float")), 1)
 INTS = replace(FLOATS, arguments=(p.Argument("input", "float"), p.Argument("output", "int")))
@@ -39,7 +39,7 @@ def test_what_all_parts_take_for_one_type_is_promoted():
 
 def test_what_is_large_stays_in_memory():
     assert set(types(loop(FLOATS), MOST_BYTES + 1)) == {1, 2, 3}
-    assert set(types(loop(replace(FLOATS, body="x" * (MOST_TEXT + 1))))) == set()
+    assert set(types(loop(replace(FLOATS, body="x" * (MOST_CODE + 1))))) == set()
 
 
 def test_what_a_kernel_knows_to_be_global_or_takes_a_part_of_stays_in_memory():
@@ -161,7 +161,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(compilation_cache, "save", lambda key, made: None)
 
 
-@pytest.mark.parametrize("limits", [{}, {"MOST_TEXT": 0}, {"FRAME_BYTES": 0, "MOST_BYTES": 0}])
+@pytest.mark.parametrize("limits", [{}, {"MOST_CODE": 0}, {"FRAME_BYTES": 0, "MOST_BYTES": 0}])
 def test_a_loop_of_many_values_gives_the_bits_of_its_instructions(limits, fresh, monkeypatch):
     for name, value in limits.items():
         monkeypatch.setattr(register_promotion, name, value)

@@ -7,17 +7,14 @@ that no code has computed yet: `adopt` reads these where they are printed.
 import numpy as np
 import pytest
 from cache_sizes import set_caches
-from kernel_driver import Compiled, fusion_of, random_array
+from kernel_driver import Compiled, ConditionalBlock, RecordingEmitter, fusion_of, random_array
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 from refxla.analysis.access_patterns import AccessPattern
 from refxla.analysis.index_expression import delinearize, linearize, variable
-from refxla.codegen.c_block import Block
-from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
 from refxla.codegen.index_printer import c_of
 from refxla.codegen.products import small_products
-from refxla.device.description import DEFAULT_CPU
 
 MORE = 5  # how much larger the sliced array is, in each dimension
 
@@ -197,9 +194,8 @@ def test_an_index_of_an_analysis_is_read_again_where_it_is_printed():
           ROOT d = f32[30,50] dynamic-slice(x, s, z), dynamic_slice_sizes={30,50}
         }""")
     fusion = fusion_of(module)
-    pointers = {i: f"a{n}" for n, i in enumerate((*fusion.inputs, *fusion.outputs))}
-    e, pattern = ElementalIrEmitter(fusion, DEFAULT_CPU, pointers), AccessPattern(fusion)
-    at, block = variable("i", 0, 1499), Block()
+    e, pattern = RecordingEmitter(fusion), AccessPattern(fusion)
+    at, block = variable("i", 0, 1499), ConditionalBlock()
     pattern.value(module.entry.root, delinearize(at, (30, 50)))
     found = pattern.accesses[-1]
     with pytest.raises(AssertionError, match="no C was written"):

@@ -23,7 +23,7 @@ def test_what_is_kept_is_of_known_differences(target):
 
 
 def test_a_run_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(counts, "KEPT", tmp_path / "counts.json")
+    monkeypatch.setattr(counts, "COUNTS_FILE", tmp_path / "counts.json")
     report = tmp_path / "report.json"
     assert main(["negate", "--kind", "example", "--target", "reference", "-j", "0", "--json", str(report)]) == 0
     counts.main([str(report)])

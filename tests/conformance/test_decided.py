@@ -15,6 +15,7 @@ from refxla_conformance.targets import Target
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.compare import same_bits
 from refxla_spec.errors import UnsupportedError
+from refxla_spec.types import ELEMENT_TYPES
 
 expectation = importlib.import_module("refxla_conformance.check").expectation
 
@@ -29,6 +30,10 @@ def zeros(value: np.ndarray) -> np.ndarray:
 
 def doubled(value: np.ndarray) -> np.ndarray:
     return ~value if value.dtype == bool else (value + value).astype(value.dtype)
+
+
+def half_more(value: np.ndarray) -> np.ndarray:
+    return ~value if value.dtype == bool else (value * value.dtype.type(1.5)).astype(value.dtype)
 
 
 def without_the_last_row(value: np.ndarray) -> np.ndarray:
@@ -150,12 +155,22 @@ def test_no_excuse_accepts_sevens_everywhere(target):
     assert excused == []
 
 
-@pytest.mark.parametrize("lie, most", [(zeros, 0.1), (doubled, 0.1)], ids=["zeros", "doubled"])
-def test_steps_in_narrow_types_do_not_excuse_what_is_far_off(lie, most):
-    (steps,) = (d for d in DIFFERENCES if (d.name, d.target) == ("steps in narrow types", "xla-cpu"))
+@pytest.mark.parametrize(
+    "target, lie, most",
+    [
+        ("xla-cpu", zeros, 0.1),
+        ("xla-cpu", doubled, 0.1),
+        ("xla-cpu", half_more, 0.1),
+        ("stablehlo", doubled, 0.005),
+        ("stablehlo", half_more, 0.005),
+    ],
+)
+def test_steps_in_narrow_types_do_not_excuse_what_is_far_off(target, lie, most):
+    (steps,) = (d for d in DIFFERENCES if (d.name, d.target) == ("steps in narrow types", target))
     wrong = excused = 0
-    for case, wanted in asked_for():
-        if case.devices > 1 or case.infeed is not None or not steps.touches(case, "xla-cpu"):
+    share = 4 if target == "stablehlo" else 1  # of which each step of each term is computed
+    for case, wanted in asked_for()[::share]:
+        if case.devices > 1 or case.infeed is not None or not steps.touches(case, target):
             continue
         for n, value in enumerate(wanted.values):
             with np.errstate(all="ignore"):
@@ -163,7 +178,36 @@ def test_steps_in_narrow_types_do_not_excuse_what_is_far_off(lie, most):
                 far = ~same_bits(told, value) & np.isfinite(np.abs(value))
                 excused += int((far & steps.explains(case, n, told, value)).sum())
             wrong += int(far.sum())
-    assert wrong > 10_000 and excused < most * wrong, (excused, wrong)
+    assert share * wrong > 10_000 and excused < most * wrong, (excused, wrong)
+
+
+DOT = "ROOT r = f8e5m2[2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+CONVOLUTION = """a = f8e5m2[2,9,1] reshape(x)
+                 b = f8e5m2[9,1,1] reshape(y)
+                 ROOT r = f8e5m2[2,1,1] convolution(a, b), window={size=9}, dim_labels=b0f_0io->b0f"""
+SUM = """z = f8e5m2[] constant(0)
+         ROOT r = f8e5m2[2] reduce(x, z), dimensions={1}, to_apply=add"""
+WINDOWS = """z = f8e5m2[] constant(0)
+             ROOT r = f8e5m2[2,1] reduce-window(x, z), window={size=1x9}, to_apply=add"""
+
+
+@pytest.mark.parametrize(
+    "opcode, lines",
+    [("dot", DOT), ("convolution", CONVOLUTION), ("reduce", SUM), ("reduce-window", WINDOWS)],
+)
+def test_steps_of_stablehlo_are_one_number(opcode, lines):
+    """1 + 8/16: the first sum is a tie that is rounded to 1, and so are all others."""
+    before = "add { a = f8e5m2[] parameter(0)\n b = f8e5m2[] parameter(1)\n ROOT c = f8e5m2[] add(a, b) }"
+    hlo = f"HloModule m\n{before}\nENTRY e {{ x = f8e5m2[2,9] parameter(0)\n y = f8e5m2[9] parameter(1)\n{lines} }}"
+    t = ELEMENT_TYPES["f8e5m2"].dtype
+    x = np.full((2, 9), 1 / 16).astype(t)
+    x[:, 0] = 1
+    case = Case(f"structured/{opcode}/steps", "structured", opcode, hlo, (x, np.ones(9, t)))
+    shape = case.module.entry.root.shape.dimensions
+    (wanted,) = expectation(case).values
+    assert (wanted.astype(np.float64) == 1.5).all()
+    for value, explains in ((1, True), (0.875, False), (1.25, False), (1.75, False), (2.25, False), (0, False)):
+        assert (explained(case, "stablehlo", np.full(shape, value).astype(t)) == explains).all(), value
 
 
 def test_an_initial_value_is_combined_as_often_for_each_element_and_no_oftener_than_there_are_parts():

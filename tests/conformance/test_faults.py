@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refxla_conformance.faults import FAULTS, example, flat, found, planted
+from refxla_conformance.faults import FAULTS, example, finding, flat, planted
 from refxla_conformance.fuzz.generate import generate
 from refxla_conformance.fuzz.runs import nested
 from refxla_spec.sampling import sample
@@ -39,7 +39,7 @@ WITHOUT = {  # what has no place in a program
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", WITHOUT)
 def test_planted_faults_are_found(judged, name, fault):
-    verdict = found(planted(*judged(name), FAULTS[fault]))
+    verdict = finding(planted(*judged(name), FAULTS[fault]))
     too_small = name.startswith("transformer") and fault == "one element off by 2^-16 of itself"
     assert verdict == ("" if fault in WITHOUT[name] else "wrong") or too_small and verdict
 

@@ -29,7 +29,7 @@ def test_every_operand_of_a_narrow_type(opcode, type_):
     function = one(opcode, type_)
     found = measure(function, Compiled().load)
     assert found.swept == 2**function.operand.bits
-    assert found.kept
+    assert found.is_kept
     if function.bound and function.operand.bits == 16:
         assert found.error > 0.4  # among so many operands some results lie near a tie
 
@@ -38,7 +38,7 @@ def test_every_operand_of_a_narrow_type(opcode, type_):
 def test_a_sample_of_f32(opcode):
     function, load = one(opcode, "f32"), Compiled().load
     found = measure(function, load, sample=4096)
-    assert found.swept == 2**20 and found.kept
+    assert found.swept == 2**20 and found.is_kept
     assert not suspect(function, load)
     if function.bound:
         assert abs(error_at(function, found.bits, load) - found.error) < 1e-4
@@ -48,7 +48,7 @@ def test_a_sample_of_f32(opcode):
 def test_a_sample_of_pairs(opcode):
     function, load = one(opcode, "bf16"), Compiled().load
     found = measure(function, load, sample=16384)
-    assert found.kept, found
+    assert found.is_kept, found
     assert not suspect(function, load)
 
 
@@ -75,7 +75,7 @@ def test_an_error_in_one_operand_is_found(monkeypatch):
 
     function = one("tanh", "f16")
     found = measure(function, Wrong(monkeypatch, "tanh", off).load)
-    assert not found.kept and found.operands == (0.5,) and 1 < found.error < 3
+    assert not found.is_kept and found.operands == (0.5,) and 1 < found.error < 3
 
 
 def test_a_special_value_that_is_missed(monkeypatch):
@@ -83,7 +83,7 @@ def test_a_special_value_that_is_missed(monkeypatch):
         return np.where(x == x, result, np.zeros_like(result))
 
     found = measure(one("tanh", "bf16"), Wrong(monkeypatch, "tanh", lost).load)
-    assert not found.kept and np.isnan(found.operands[0].astype(np.float32))
+    assert not found.is_kept and np.isnan(found.operands[0].astype(np.float32))
     assert 0.4 < found.error < 0.5  # of the other operands
 
 
@@ -92,8 +92,8 @@ def test_subnormals_of_a_target_that_flushes_them_do_not_count(monkeypatch):
         return np.where(np.abs(result) < np.finfo(np.float16).tiny, np.copysign(np.float16(0), result), result)
 
     load = Wrong(monkeypatch, "tanh", flushed).load
-    assert not measure(one("tanh", "f16"), load).kept
-    assert measure(one("tanh", "f16"), load, normal=True).kept
+    assert not measure(one("tanh", "f16"), load).is_kept
+    assert measure(one("tanh", "f16"), load, normal=True).is_kept
 
 
 def test_wide_values_that_are_wrong_judge_nothing():
@@ -115,7 +115,7 @@ def test_the_command_writes_a_table(tmp_path, capsys):
     assert "4 kept, 0 broken" in capsys.readouterr().out
     rows = table.read(path)
     assert [row.function for row in rows] == ["floor of bf16", "floor of f16", "tanh of bf16", "tanh of f16"]
-    assert all(row.kept and row.swept == 65536 for row in rows)
+    assert all(row.is_kept and row.swept == 65536 for row in rows)
     assert json.loads(path.read_text())["functions"][2]["bound"] == 1.0
     assert len(list(table.markdown(rows))) == 6
 

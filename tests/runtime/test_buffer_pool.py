@@ -14,7 +14,7 @@ SIZES = st.one_of(st.integers(0, 300), st.integers(0, 3 << 20), st.sampled_from(
 
 @given(st.lists(st.tuples(SIZES, st.integers(0, 7)), max_size=40))
 def test_no_two_live_blocks_overlap(actions):
-    slots: dict[int, tuple[buffer_pool.Block, int]] = {}
+    slots: dict[int, tuple[buffer_pool.PoolBlock, int]] = {}
     for number, (size, slot) in enumerate(actions):
         slots.pop(slot, None)  # gives the block back
         block = buffer_pool.allocate(size)

@@ -19,7 +19,7 @@ from refxla.runtime.cores import Cores
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
 from refxla.runtime.pocl import built_parts, builtins_library, compile_workers, kernels, parallel_build
-from refxla.runtime.pocl.compile_workers import WORKERS, CompileWorker, Helpers, PartQueue, libraries
+from refxla.runtime.pocl.compile_workers import WORKERS, CompileWorker, IdleWorkers, PartQueue, libraries
 from refxla.runtime.pocl.parallel_build import ParallelBuild
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a process beside it on Linux only")
@@ -136,7 +136,7 @@ def test_who_waits_has_taken_a_part_when_its_maker_goes_on(monkeypatch):
 
 
 @pytest.fixture
-def helper(device):
+def worker(device):
     found = CompileWorker(*libraries(), pocl_directory())
     yield found
     found.end()
@@ -146,13 +146,13 @@ def number_of(device, raw) -> int:
     return device.raw.platform.get_devices().index(raw)
 
 
-def test_a_helper_compiles_into_the_directory(maker, device, helper):
+def test_a_worker_compiles_into_the_directory(maker, device, worker):
     _, four = four_steps(maker, device, 2)
     before = kernels_made()
     parts = parts_of(four)
-    helper.work(parts, number_of(device, device.small), device.build_options)
+    worker.work(parts, number_of(device, device.small), device.build_options)
     parts.close()
-    assert helper.wait(300) and helper.moves() and not helper.moves()
+    assert worker.wait(300) and worker.moves() and not worker.moves()
     made = {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
     assert set(made) == {name for name, _ in four.entries}
     assert parts.done == {part.source for part in four.parts}
@@ -161,13 +161,13 @@ def test_a_helper_compiles_into_the_directory(maker, device, helper):
     assert made == {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
 
 
-def test_a_helper_compiles_for_several_devices(maker, device, helper):
+def test_a_worker_compiles_for_several_devices(maker, device, worker):
     _, four = four_steps(maker, device, 14)
     for raw in device.raws:
         parts = parts_of(four)
         parts.close()
-        helper.work(parts, number_of(device, raw), device.build_options)
-        assert helper.wait(300) and parts.done == {part.source for part in four.parts}
+        worker.work(parts, number_of(device, raw), device.build_options)
+        assert worker.wait(300) and parts.done == {part.source for part in four.parts}
 
 
 def test_the_library_of_built_in_functions_is_cut_down(maker, device, tmp_path):
@@ -203,7 +203,7 @@ def test_parts_compiled_ahead(maker, device):
     (salted,) = (part for part in four.parts if part.functions == (four.entries[0][0],))  # which no other test has
     with ParallelBuild(device) as begun:
         begun.expect(parallel_build.MULTI_PART_INSTRUCTIONS)
-        assert len(begun._helpers) == 2
+        assert len(begun._workers) == 2
         begun.take(salted)
         begun.take(salted)
         limit = time.monotonic() + 300
@@ -211,7 +211,7 @@ def test_parts_compiled_ahead(maker, device):
             time.sleep(0.02)
         made = {path.stem for path in kernels_made() - before}
         assert made == set(salted.functions)  # and nothing else was asked for
-        executable = Executable(plan, four, device, ahead=begun)
+        executable = Executable(plan, four, device, parallel_build=begun)
     given = np.arange(8, dtype=np.float32)
     assert np.array_equal(executable(given)[0], ((given + 7) * 2 - 1) / 4)
 
@@ -226,50 +226,50 @@ def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
     _, four = four_steps(maker, device, 8)
     with pytest.raises(KeyboardInterrupt), ParallelBuild(device) as begun:
         begun.expect(parallel_build.MULTI_PART_INSTRUCTIONS)
-        helper, thread = begun._helpers[0], begun._helpers[0]._thread
+        worker, thread = begun._workers[0], begun._workers[0]._thread
         begun.take(four.parts[0])
         raise KeyboardInterrupt
-    assert helper._child.returncode is not None and not thread.is_alive() and not begun._helpers
+    assert worker._child.returncode is not None and not thread.is_alive() and not begun._workers
 
 
-def test_where_no_helper_can_be_had_none_is_started(device, monkeypatch):
-    monkeypatch.setattr(Helpers, "take", None)
+def test_where_no_worker_can_be_had_none_is_started(device, monkeypatch):
+    monkeypatch.setattr(IdleWorkers, "take", None)
     monkeypatch.setattr(parallel_build, "cores", lambda: Cores(1))
     with ParallelBuild(device) as begun:
         begun.expect(parallel_build.MULTI_PART_INSTRUCTIONS)
         begun.take(ProgramPart("1", ()))
 
 
-def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
+def test_workers_stay_for_the_next_program(maker, device, monkeypatch):
     WORKERS.end()
     started = []
     monkeypatch.setattr(compile_workers, "CompileWorker", lambda *a: started.append(CompileWorker(*a)) or started[-1])
     assert right(*four_steps(type(maker)(), device, 3), device, 3) and len(started) == 2  # there are several parts
     assert right(*four_steps(type(maker)(), device, 13), device, 13) and len(started) == 2
-    assert all(helper.alive and not helper.busy for helper in started)
-    for helper in started:
-        helper.end()  # as one does for which nothing came for long
+    assert all(worker.alive and not worker.busy for worker in started)
+    for worker in started:
+        worker.end()  # as one does for which nothing came for long
     # One is enough for the part that is new: the others are kept.
     assert right(*four_steps(type(maker)(), device, 15), device, 15) and len(started) == 3
     WORKERS.end()
-    assert not any(helper.alive for helper in started)
+    assert not any(worker.alive for worker in started)
 
 
 @pytest.fixture
 def fault(monkeypatch, tmp_path, device):
-    """A compiler that ends the helper on each part whose source has some text."""
+    """A compiler that ends the worker on each part whose source has some text."""
     _ = device.properties  # kept in the cache that all tests share
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(compile_workers, "_FAULTS", {-signal.SIGKILL})  # LLVM survives others that come from outside
     compiled, faults = CompileWorker._compiled, []
 
     def on(text: str) -> None:
-        def ended(helper, part, *others):
+        def ended(worker, part, *others):
             if text in part.source and part.functions:
-                helper._child.send_signal(signal.SIGSTOP)  # so that it dies with the job, not before it or after
-                threading.Timer(0.1, helper._child.kill).start()
+                worker._child.send_signal(signal.SIGSTOP)  # so that it dies with the job, not before it or after
+                threading.Timer(0.1, worker._child.kill).start()
                 faults.append(part)
-            return compiled(helper, part, *others)
+            return compiled(worker, part, *others)
 
         monkeypatch.setattr(CompileWorker, "_compiled", ended)
 
@@ -277,7 +277,7 @@ def fault(monkeypatch, tmp_path, device):
     return on
 
 
-def test_a_fault_of_the_compiler_ends_a_helper_and_not_this_process(maker, device, fault):
+def test_a_fault_of_the_compiler_ends_a_worker_and_not_this_process(maker, device, fault):
     if not device.target.features:
         pytest.skip("the device has no instructions that are asked for")
     fault('target("avx512')
@@ -293,16 +293,16 @@ def test_a_fault_of_the_compiler_that_stays_is_told(maker, device, fault):
         right(*four_steps(maker, device, 22), device, 22)
 
 
-def test_a_helper_ends_when_nothing_comes(monkeypatch, tmp_path):
-    path = tmp_path / "helper.py"
+def test_a_worker_ends_when_nothing_comes(monkeypatch, tmp_path):
+    path = tmp_path / "worker.py"
     path.write_text(compile_workers._SCRIPT.read_text().replace("IDLE_S = 30.0", "IDLE_S = 0.1"))
     monkeypatch.setattr(compile_workers, "_SCRIPT", path)
-    helper = CompileWorker(*libraries(), pocl_directory())
-    assert helper._child.wait(300) == 0 and not helper.alive
-    helper.end()
+    worker = CompileWorker(*libraries(), pocl_directory())
+    assert worker._child.wait(300) == 0 and not worker.alive
+    worker.end()
 
 
-def test_a_process_that_was_forked_has_no_helpers(device):
+def test_a_process_that_was_forked_has_no_workers(device):
     WORKERS.give_back(CompileWorker(*libraries(), pocl_directory()))
     child = os.fork()
     if not child:
@@ -310,7 +310,7 @@ def test_a_process_that_was_forked_has_no_helpers(device):
     assert os.waitpid(child, 0)[1] == 0 and WORKERS._idle
 
 
-def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypatch):
+def test_what_a_worker_has_done_is_opened_while_it_works(maker, device, monkeypatch):
     _, parts = four_steps(maker, device, 12)
     sources = [part.source for part in parts.parts]
     compiled, opened, before = kernels.compiled, [], []
@@ -332,7 +332,7 @@ def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypa
     monkeypatch.setattr(built_parts, "compiled_here", opening)
     monkeypatch.setattr(built_parts, "from_directory", opening)
     with ParallelBuild(device) as work:
-        work._helpers, work._most = [Other()], 0
+        work._workers, work._most = [Other()], 0
         work._parts.done.update(sources[:2])
         made = work.finish(parts.parts)
     WORKERS._idle.clear()
@@ -341,7 +341,7 @@ def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypa
 
 def never_done(monkeypatch, place: Path, script: str = "import time; time.sleep(1000)") -> None:
     """Workers read a line and then do what `script` says."""
-    path = place / "helper.py"
+    path = place / "worker.py"
     path.write_text(f"import sys\nsys.stdin.readline()\n{script}\n")
     monkeypatch.setattr(compile_workers, "_SCRIPT", path)
     WORKERS.end()

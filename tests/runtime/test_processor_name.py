@@ -63,10 +63,10 @@ def test_an_unknown_processor_is_given_a_name(device):
         "parts = PartQueue()",
         "parts.put(ProgramPart(source('third'), ('third',)))",
         "parts.close()",
-        "helper = CompileWorker(*libraries(), pocl_directory())",
-        "helper.work(parts, device.runner.platform.get_devices().index(device.runner), '')",
-        "assert helper.wait(60) and parts.done, 'a process beside this one compiles nothing'",
-        "WORKERS.give_back(helper)",
+        "worker = CompileWorker(*libraries(), pocl_directory())",
+        "worker.work(parts, device.runner.platform.get_devices().index(device.runner), '')",
+        "assert worker.wait(60) and parts.done, 'a process beside this one compiles nothing'",
+        "WORKERS.give_back(worker)",
     )
 
 

@@ -94,7 +94,8 @@ SCALARS = """less { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] para
              one { ROOT a = f32[] parameter(0) }"""
 SMALLEST = 'custom-call(x, i, low, none), custom_call_target="ApproxTopK", called_computations={less}'
 OPERANDS = """x = f32[2,4] parameter(0) i = s32[2,4] parameter(1) low = f32[] parameter(2) none = s32[] parameter(3)
-              d = f32[<=4,<=3] parameter(4) t = (f32[2], s32[]) parameter(5) n = s64[] parameter(6)"""
+              d = f32[<=4,<=3] parameter(4) t = (f32[2], s32[]) parameter(5) n = s64[] parameter(6)
+              w = token[] after-all()"""
 VALID = [
     '(f32[2,3], s32[2,3]) custom-call(x), custom_call_target="TopK"',
     '(s32[2,0], s32[2,0]) custom-call(i), custom_call_target="TopK"',
@@ -108,6 +109,8 @@ VALID = [
     '(f32[2], s32[]) custom-call(t), custom_call_target="MoveToHost"',
     '(f32[2,4], s32[1,4]) custom-call(x, i), custom_call_target="xla.sdy.GlobalToLocalShape"',
     'f32[4,4] custom-call(x), custom_call_target="SPMDShardToFullShape"',
+    'token[] custom-call(w), custom_call_target="SPMDFullToShardShape"',
+    '(f32[1,4], token[]) custom-call(x, w), custom_call_target="xla.sdy.GlobalToLocalShape"',
     '() custom-call(x, t), custom_call_target="dce_sink"',
     '() custom-call(), custom_call_target="dce_sink"',
     'f32[7] custom-call(x, t), custom_call_target="of nobody"',
@@ -147,6 +150,7 @@ INVALID = [
     'f32[2,4] custom-call(), custom_call_target="Sharding"',
     's32[4,4] custom-call(x), custom_call_target="SPMDShardToFullShape"',
     'f32[8] custom-call(x), custom_call_target="SPMDShardToFullShape"',
+    's32[] custom-call(w), custom_call_target="SPMDShardToFullShape"',
     '(f32[2,4], f32[2,4]) custom-call(x), custom_call_target="SPMDFullToShardShape"',
     '(f32[2], s32[]) custom-call(t), custom_call_target="xla.sdy.LocalToGlobalShape"',
     'f32[2,4] custom-call(x), custom_call_target="dce_sink"',

@@ -544,6 +544,37 @@ def test_unreduced_values_are_summands():
     assert all(w.tolist() == [2, 3, 4, 5] for _, w in got)
 
 
+def test_tokens_pass_through_a_manual_region():
+    """Each partition's own, however many there are; beside them, arrays are cut."""
+    axes = 'xla.sdy.manual_axes="#sdy<manual_axes{{\\"a\\"}}>"'
+    sharded = f'frontend_attributes={{{{xla.sdy.{{}}="#sdy.sharding_per_value<[{{}}]>",{axes}}}}}'
+    cut, token = '<@mesh, [{\\"a\\"}]>', "<@mesh, []>"
+
+    def values(partitions: int) -> list[list[int]]:
+        size = 4 // partitions
+        module = program(
+            "k = token[] after-all()",
+            f'in = (s32[{size}], token[]) custom-call(x, k), custom_call_target="xla.sdy.GlobalToLocalShape", '
+            + sharded.format("in_shardings", f"{cut}, {token}"),
+            f"tile = s32[{size}] get-tuple-element(in), index=0",
+            "within = token[] get-tuple-element(in), index=1",
+            f"more = s32[{size}] add(tile, tile)",
+            'out = (token[], s32[4]) custom-call(within, more), custom_call_target="xla.sdy.LocalToGlobalShape", '
+            + sharded.format("out_shardings", f"{token}, {cut}"),
+            "whole = s32[4] get-tuple-element(out), index=1",
+            "after = token[] get-tuple-element(out), index=0",
+            'alone = token[] custom-call(after), custom_call_target="SPMDFullToShardShape", sharding={manual}',
+            "ROOT r = s32[4] add-dependency(whole, alone)",
+            header=f'frontend_attributes={{xla.sdy.meshes="{{mesh = #sdy.mesh<[\\"a\\"={partitions}]>}}"}}',
+            before="",
+        )
+        x = np.arange(4, dtype=np.int32)
+        return [np.asarray(v).tolist() for v in run_devices(module, [[x]] * partitions, partitions=partitions)]
+
+    assert values(1) == [[0, 2, 4, 6]]
+    assert values(2) == [[0, 2, 4, 6]] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "tiles", "summands"),
     [

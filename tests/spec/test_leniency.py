@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from refxla_spec.equality import difference
 from refxla_spec.errors import ParseError, UnsupportedError
-from refxla_spec.releases import KNOWN
+from refxla_spec.releases import NEWEST_IN_WORDS
 from refxla_spec.text import parse
 
 import refxla
@@ -62,7 +62,7 @@ def test_an_unknown_attribute_is_an_error(value):
     for lenient in (False, True):
         with pytest.raises(ParseError, match="line 4, column 30: y: negate has no attribute 'frobnicate'") as raised:
             parse(text, lenient)
-        assert KNOWN in str(raised.value)
+        assert NEWEST_IN_WORDS in str(raised.value)
 
 
 @pytest.mark.parametrize("value", ["0", "false", "{}", '""'])
@@ -70,7 +70,7 @@ def test_leniency_passes_over_a_default(value):
     text = with_attribute(f'frobnicate={value}, metadata={{op_name="n"}}')
     with pytest.raises(ParseError, match="--lenient"):
         parse(text)
-    with pytest.warns(UserWarning, match=f"'frobnicate'.*{KNOWN}"):
+    with pytest.warns(UserWarning, match=f"'frobnicate'.*{NEWEST_IN_WORDS}"):
         module = parse(text, lenient=True)
     assert module.entry.root.metadata.op_name == "n"
     module.entry.root.metadata = None
@@ -84,7 +84,7 @@ def test_leniency_passes_over_a_default(value):
 @pytest.mark.parametrize("head", ["frobnicate=false", "frobnicate=true"])
 def test_attributes_of_headers_and_computations(head):
     for text in (TEXT.replace("HloModule m", f"HloModule m, {head}"), TEXT.replace("\n}", f"\n}}, {head}")):
-        with pytest.raises(ParseError, match=f"'frobnicate'.*{KNOWN}"):
+        with pytest.raises(ParseError, match=f"'frobnicate'.*{NEWEST_IN_WORDS}"):
             parse(text)
         if head.endswith("false"):
             with pytest.warns(UserWarning, match="frobnicate"):
@@ -102,7 +102,7 @@ def test_an_unknown_field_is_an_error(place, value):
     for lenient in (False, True):
         with pytest.raises(UnsupportedError, match=words) as raised:
             from_proto(data, lenient)
-        assert KNOWN in str(raised.value)
+        assert NEWEST_IN_WORDS in str(raised.value)
 
 
 @pytest.mark.parametrize("place", PLACES)

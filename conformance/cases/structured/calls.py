@@ -72,7 +72,7 @@ def _again(opcode: str, lines: str, draw, variant: str = "again", before: str = 
     array alone, then one in the middle, then the order of the elements."""
     *earlier, last = (tuple(np.asarray(v) for v in draw(seeded(f"calls/{opcode}/{n}"))) for n in range(CALLS + 1))
     other = earlier[0]
-    for change in (_but_the_last, _but_the_middle, _turned):
+    for change in (_but_the_last, _but_the_middle, _reversed):
         earlier.append(tuple(change(v, o) for v, o in zip(last, other, strict=True)))
     return replace(structured(opcode, variant, lines, *last, before=before), before=tuple(earlier))
 
@@ -93,6 +93,6 @@ def _with_one_of(value: np.ndarray, other: np.ndarray, place: int) -> np.ndarray
     return changed
 
 
-def _turned(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _reversed(value: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The same elements the other way round."""
     return np.flip(value).copy()

@@ -32,7 +32,7 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 def _movement() -> Iterator[Case]:
     rng = seeded("medium/movement")
-    for t in ("u8", "pred", "bf16", "f32", "f64"):
+    for t in ("s4", "u8", "pred", "bf16", "f32", "f64", "c64", "c128"):
         x = random_values(rng, t, SQUARE)
         yield structured("transpose", f"medium_{t}", "ROOT r = _ transpose(p0), dimensions={1,0}", x)
     x, y, z = (random_values(rng, "f32", (n, 67)) for n in (70, 33, 1))

@@ -148,11 +148,11 @@ def _independent() -> Iterator[Case]:
             for n, (dims, d) in enumerate(forms):
                 rng = seeded(f"reduce/independent_{t}_{opcodes}_{n}")
                 xs = [_terms(rng, opcode, t, dims) for opcode in opcodes]
-                yield _together(f"{t}_{n}", opcodes, d, xs)
+                yield _variadic_reduce(f"{t}_{n}", opcodes, d, xs)
     rng = seeded("reduce/independent")
     xs = [_terms(rng, "add", t, (4, 33)) for t in ("bf16", "bf16", "s32")]
-    yield _together("mixed", ("add", "maximum", "add"), 1, xs)
-    yield _together("squares", ("add", "add"), 1, xs[:1], "x = _ multiply(p0, p0)\n")
+    yield _variadic_reduce("mixed", ("add", "maximum", "add"), 1, xs)
+    yield _variadic_reduce("squares", ("add", "add"), 1, xs[:1], "x = _ multiply(p0, p0)\n")
 
 
 def _terms(rng: np.random.Generator, opcode: str, t: str, dims: tuple[int, ...]) -> np.ndarray:
@@ -165,7 +165,9 @@ def _terms(rng: np.random.Generator, opcode: str, t: str, dims: tuple[int, ...])
     return factors.astype(x.dtype)
 
 
-def _together(variant: str, reducers: Sequence[str], d: int, inputs: Sequence[np.ndarray], lines: str = "") -> Case:
+def _variadic_reduce(
+    variant: str, reducers: Sequence[str], d: int, inputs: Sequence[np.ndarray], lines: str = ""
+) -> Case:
     """Arrays reduced together, each by its reducer: the inputs, and behind them x, which `lines` make of them."""
     given = [(f"p{n}", str(Shape.of(x).element_type)) for n, x in enumerate(inputs)]
     names, types = zip(*given, *([("x", given[-1][1])] if lines else []), strict=True)
@@ -234,7 +236,7 @@ def _not_finite() -> Iterator[Case]:
         yield from not_finite(_pool(f"{t}_4", "GE", t, *POOLS[4]))
 
 
-def _taken(opcode: str, t: ElementType) -> bool:
+def _has_neutral(opcode: str, t: ElementType) -> bool:
     """Whether the operation combines numbers of the type with a neutral element among them."""
     if t.name == "f8e8m0fnu":
         return opcode in ("multiply", "minimum")  # it has no zero and no negative numbers
@@ -269,14 +271,16 @@ def _reduces(thorough: bool) -> Iterator[Case]:
     for n, (dims, axes) in enumerate(SHAPES):
         yield _reduce(f"add_{n}", "add", "f32", dims, axes)
     for t in array_types():
-        opcodes = [o for o in OPCODES if _taken(o, t)]
+        opcodes = [o for o in OPCODES if _has_neutral(o, t)]
         x = random_values(seeded(f"reduce/{t}"), t, (3, 7, 5))
         yield _combined("reduce", t.name, opcodes, "dimensions={1}", x)
     for t in array_types("float"):  # NaN, infinities, signs of zeros
         if t.bits >= 16 or thorough:
             table = edges(t, few=True)
             pairs = np.stack([np.repeat(table, len(table)), np.tile(table, len(table))])
-            yield _combined("reduce", f"edges_{t}", [o for o in OPCODES[:4] if _taken(o, t)], "dimensions={0}", pairs)
+            yield _combined(
+                "reduce", f"edges_{t}", [o for o in OPCODES[:4] if _has_neutral(o, t)], "dimensions={0}", pairs
+            )
     rng = seeded("reduce/variadic")
     for n, (dims, axes) in enumerate(SHAPES if thorough else SHAPES[:8] + SHAPES[9:12]):
         x = small_integers(rng, "f32", dims)
@@ -360,7 +364,7 @@ def _windows(thorough: bool) -> Iterator[Case]:
         for opcode in ("add", "maximum") if n < 12 else ("add",):
             yield _window(f"{opcode}_{n}", opcode, "f32", dims, window)
     for t in array_types():
-        opcodes = [o for o in OPCODES[:4] if _taken(o, t)]
+        opcodes = [o for o in OPCODES[:4] if _has_neutral(o, t)]
         x = random_values(seeded(f"reduce-window/{t}"), t, (5, 7))
         yield _combined("reduce-window", t.name, opcodes, "window={size=2x3 stride=1x2 pad=1_1x1_2}", x)
     rng = seeded("reduce-window/variadic")

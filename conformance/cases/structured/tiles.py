@@ -19,6 +19,7 @@ Dims = tuple[int, ...]
 ARRAYS: dict[int, Dims] = {1: (20011,), 2: (131, 241), 3: (17, 33, 65), 4: (3, 11, 40, 29), 5: (2, 3, 8, 9, 41)}
 # Which rank in which type: every rank in f32, and a type of one byte, of two and of eight.
 TYPED = (*((rank, "f32") for rank in ARRAYS), (4, "s8"), (3, "bf16"), (3, "f64"))
+REARRANGED = (*TYPED, (5, "s8"), (2, "c128"), (4, "c128"))
 ORDERS: dict[int, tuple[Dims, ...]] = {
     2: ((1, 0),),
     3: ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)),
@@ -44,9 +45,10 @@ PERMUTED = (  # each array in all orders of its dimensions
 
 def cases(thorough: bool) -> Iterator[Case]:
     """Movement of each rank and type, transposes of images, all permutations, elementwise operations."""
+    for rank, t in REARRANGED:
+        yield from _rearranged(f"tiles_{rank}_{t}", t, ARRAYS[rank])
     for rank, t in TYPED:
         dims, variant = ARRAYS[rank], f"tiles_{rank}_{t}"
-        yield from _rearranged(variant, t, dims)
         yield from _resized(variant, t, dims)
         yield from _indexed(variant, t, dims)
         yield from _reshaped(variant, t, dims)

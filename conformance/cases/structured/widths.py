@@ -1,4 +1,4 @@
-"""What moves elements, of each width of an element but four bytes and each rank up to four: a loop that moves bytes,
+"""What moves elements, of each width of an element but four bytes and each rank up to five: a loop that moves bytes,
 words or halves of a byte is another one for each width, and so is its remainder. No size is a multiple of a vector.
 """
 
@@ -15,7 +15,7 @@ Dims = tuple[int, ...]
 Lines = tuple[list[np.ndarray], list[str]]  # inputs beside the arrays, and a line for each array
 
 TYPES = ("s4", "s8", "f16", "f64", "c128")  # four bits, one byte, two, eight, sixteen; f32 has tiles.py
-ARRAYS: tuple[Dims, ...] = ((1009,), (13, 37), (5, 7, 19), (3, 4, 5, 11))
+ARRAYS: tuple[Dims, ...] = ((1009,), (13, 37), (5, 7, 19), (3, 4, 5, 11), (2, 3, 4, 5, 7))
 FIRST = len(ARRAYS)  # the parameter behind the arrays
 
 
@@ -56,7 +56,7 @@ def _broadcasts(rng: np.random.Generator, t: str) -> Lines:
 
 
 def _pads(rng: np.random.Generator, t: str) -> Lines:
-    lines = [f"_ pad(p{n}, p{FIRST}), padding={'x'.join(['-1_3', '2_1_1', '1_2', '1_-2'][: len(dims)][::-1])}"
+    lines = [f"_ pad(p{n}, p{FIRST}), padding={'x'.join(['-1_3', '2_1_1', '1_2', '1_-2', '0_1'][: len(dims)][::-1])}"
              for n, dims in enumerate(ARRAYS)]  # fmt: skip
     return [random_values(rng, t)], lines
 

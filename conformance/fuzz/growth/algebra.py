@@ -12,14 +12,14 @@ from ..program_builder import Dims, ProgramBuilder, Skip, rule
 MIXED = (("u8", "s8", "s32"), ("s8", "s8", "s32"), ("u8", "u8", "s32"), ("f32", "f32", "bf16"), ("bf16", "bf16", "f32"))
 
 
-def given(f: ProgramBuilder, value: np.ndarray) -> Instruction:
+def operand_of(f: ProgramBuilder, value: np.ndarray) -> Instruction:
     """An array as a parameter, or as a constant."""
     return f.parameter(Shape.of(value), value) if f.entry and f.flip(0.8) else f.constant(value)
 
 
 def fresh(f: ProgramBuilder, t: ElementType, dims: Dims, mode: str = "normal") -> Instruction:
     """A new array, drawn in that mode."""
-    return given(f, values.array(f.r, t, dims, mode))
+    return operand_of(f, values.array(f.r, t, dims, mode))
 
 
 def field(f: ProgramBuilder) -> ElementType:
@@ -35,7 +35,7 @@ def matrices(f: ProgramBuilder, t: ElementType, n: int, batch: Dims, hermitian: 
     rng = np.random.default_rng(f.r.getrandbits(32))
     drawn = rng.integers(-3, 4, (*batch, n, n)) + (1j * rng.integers(-3, 4, (*batch, n, n)) if t.is_complex else 0)
     matrix = drawn @ np.conj(drawn.swapaxes(-1, -2)) + n * np.eye(n) if hermitian else drawn + (5 + n) * np.eye(n)
-    return given(f, matrix.astype(t.dtype))
+    return operand_of(f, matrix.astype(t.dtype))
 
 
 @rule(0.4)
@@ -162,7 +162,7 @@ def ragged_dot(f: ProgramBuilder) -> None:
     m, k, n, groups = (f.r.choice((1, 2, 3, 5)) for _ in range(4))
     sizes = np.array([f.r.choice((0, 1, 1, 2, m)) for _ in range(groups)], np.int32)
     x, w = fresh(f, t, (m, k)), fresh(f, t, (groups, k, n))
-    f.put("ragged-dot", x, w, given(f, sizes), lhs_contracting_dims=(1,), rhs_contracting_dims=(1,),
+    f.put("ragged-dot", x, w, operand_of(f, sizes), lhs_contracting_dims=(1,), rhs_contracting_dims=(1,),
           lhs_ragged_dims=(0,), rhs_group_dims=(0,))  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from .. import values
 from ..program_builder import Dims, ProgramBuilder, Skip, rule
-from .algebra import fresh, given
+from .algebra import fresh, operand_of
 from .elementwise import plain
 
 MODES = ("edges", "edges", "special", "special", "ties", "bits", "normal", "whole", "whole", "small")
@@ -35,7 +35,7 @@ def functions(f: ProgramBuilder) -> None:
         rng = np.random.default_rng(f.r.getrandbits(32))
         signed = np.where(rng.random(dims) < 0.5, x, -x if t.kind in ("signed", "float", "complex") else x)
         y = np.where(rng.random(dims) < 0.3, y, signed).astype(t.dtype)
-    operands = [given(f, x), given(f, y)]
+    operands = [operand_of(f, x), operand_of(f, y)]
     count = f.r.randint(2, 7)
     for opcode, arity in f.r.sample(plain(), len(plain())):
         try:
@@ -74,7 +74,7 @@ def rounded(f: ProgramBuilder) -> None:
 
 def halfway(f: ProgramBuilder, t: ElementType, digits: int) -> Instruction:
     """A new array of numbers halfway between two neighbours of so many digits, or next to that."""
-    return given(f, values.ties(np.random.default_rng(f.r.getrandbits(32)), t, row(f), digits))
+    return operand_of(f, values.ties(np.random.default_rng(f.r.getrandbits(32)), t, row(f), digits))
 
 
 @rule(0.4)

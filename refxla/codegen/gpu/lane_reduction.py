@@ -26,7 +26,7 @@ from ..element_builder import type_name
 from ..index_printer import c_of
 from ..reductions.accumulators import Accumulators, combine_into, declare, types
 from ..reductions.kernel_body import KernelBody
-from ..reductions.schedule import CachedOperand, Pass, Position
+from ..reductions.schedule import CachedOperand, Position, ReductionPass
 from ..reductions.unit_emitter import UnitEmitter
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
@@ -103,7 +103,7 @@ class LaneReduction(UnitEmitter):
 
     # Passes over the operand.
 
-    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+    def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
         totals = [declare(self.body, r, 1) for r in step.reduces]
 
         def accumulate(position: Position) -> None:

@@ -27,7 +27,7 @@ from ..index_printer import c_of
 from ..reductions.accumulators import Accumulators, combine_into, declare
 from ..reductions.dataflow import inputs_and_initial_values
 from ..reductions.kernel_body import KernelBody
-from ..reductions.schedule import Pass, Position, Schedule
+from ..reductions.schedule import Position, ReductionPass, Schedule
 from .lane_reduction import LaneReduction
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
@@ -55,7 +55,7 @@ def pays(s: Schedule) -> bool:
     )
 
 
-def _added_operands(step: Pass) -> list[Instruction]:
+def _added_operands(step: ReductionPass) -> list[Instruction]:
     """The operands of which a pass adds elements, one for each accumulator."""
     return [o for r in step.reduces for o in inputs_and_initial_values(r)[0]]
 
@@ -105,7 +105,7 @@ class StagedReduction(LaneReduction):
         """What follows is done by the items that add, or those of them for which that holds."""
         return self.block.scope(f"if ({self._live} && {condition})" if self._live else f"if ({condition})")
 
-    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+    def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
         block, fresh = self.block, self.body.fresh
         totals = [declare(self.body, r, 1) for r in step.reduces]
         (reduced,) = self.schedule.groups(reduced=True)
@@ -171,8 +171,8 @@ class StagedReduction(LaneReduction):
                 self.block.line(f"{name}[{u}] = {value};")
 
     def _store(
-        self, step: Pass, at: Position, registers: dict[Instruction, str], stage: dict[Instruction, str], base: str,
-        end: str, count: int,
+        self, step: ReductionPass, at: Position, registers: dict[Instruction, str], stage: dict[Instruction, str],
+        base: str, end: str, count: int,
     ) -> None:  # fmt: skip
         """Stores what was evaluated: outputs, and in local memory what the accumulators take."""
         u, c = self.body.fresh("u"), self.body.fresh("c")

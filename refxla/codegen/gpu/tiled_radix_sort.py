@@ -39,7 +39,7 @@ COUNTS_EACH = 4  # tiles whose counts an item adds at a time
 FEW_TILES = 32  # whose counts each tile adds itself
 
 
-class Pass(NamedTuple):
+class DigitPass(NamedTuple):
     """A digit: the number of its key, how far to the left in it, and in how many parts a tile is sorted by it."""
 
     key: int
@@ -59,10 +59,10 @@ class TiledRadixSort(KeySort):
     bits: tuple[int, ...] = ()
 
     @property
-    def passes(self) -> list[Pass]:
+    def passes(self) -> list[DigitPass]:
         """The digits."""
         return [
-            Pass(n, shift, 2 if bits - shift > SPLIT_BITS else 1)
+            DigitPass(n, shift, 2 if bits - shift > SPLIT_BITS else 1)
             for n, bits in reversed(list(enumerate(self.bits)))
             for shift in range(0, max(bits, 1), DIGIT_BITS)
         ]
@@ -161,7 +161,7 @@ class TiledRadixSort(KeySort):
             return self.load(block, "row", i)
         return [f"a{first + n}[(long)row * {self.length} + {i}]" for n in range(len(self.columns))]
 
-    def _digit(self, block: Block, p: Pass, values: Sequence[str]) -> str:
+    def _digit(self, block: Block, p: DigitPass, values: Sequence[str]) -> str:
         return f"(int)((({self.key(block, p.key, values)}) >> shift) & {p.bins - 1})"
 
     def _count(self, number: int) -> Kernel:
@@ -402,7 +402,7 @@ class TiledRadixSort(KeySort):
         block.line(f"const ulong all = {sums}[from + {self.group - 1}];")
         return "earlier", "all"
 
-    def _find_bases(self, block: Block, p: Pass, bases: str, sums: str, counts: str, totals: str) -> None:
+    def _find_bases(self, block: Block, p: DigitPass, bases: str, sums: str, counts: str, totals: str) -> None:
         """Writes for each digit how far the places of its elements in the row are from those in the ordered tile: the
         elements of smaller digits in the row, and of this one in the tiles before, less those of smaller digits in the
         tile. `counts` are those of the scan if there are `totals`, else those of each tile."""

@@ -17,7 +17,7 @@ from ...device.description import Target
 
 
 @dataclass(frozen=True)
-class Tile:
+class WorkGroupTile:
     """`rows` x `columns` of the result, of which an item has `item_rows` x `item_columns`; `terms` at a time."""
 
     rows: int
@@ -49,20 +49,20 @@ PAD = 4  # elements between the lines of a block, so that those of a column lie 
 REGISTER_BYTES = 256  # of the sums of an item
 
 TILES = (
-    Tile(128, 128, 8, 8, 8),
-    Tile(128, 64, 8, 8, 4),
-    Tile(64, 128, 8, 4, 8),
-    Tile(64, 64, 16, 4, 4),
-    Tile(128, 32, 16, 4, 4),
-    Tile(32, 128, 16, 4, 4),
-    Tile(256, 16, 8, 4, 4),
-    Tile(16, 256, 8, 4, 4),
-    Tile(32, 32, 16, 2, 2),
-    Tile(256, 4, 16, 4, 1),
-    Tile(4, 256, 16, 1, 4),
-    Tile(16, 16, 16, 1, 1),
-    Tile(64, 4, 32, 1, 1),
-    Tile(4, 64, 32, 1, 1),
+    WorkGroupTile(128, 128, 8, 8, 8),
+    WorkGroupTile(128, 64, 8, 8, 4),
+    WorkGroupTile(64, 128, 8, 4, 8),
+    WorkGroupTile(64, 64, 16, 4, 4),
+    WorkGroupTile(128, 32, 16, 4, 4),
+    WorkGroupTile(32, 128, 16, 4, 4),
+    WorkGroupTile(256, 16, 8, 4, 4),
+    WorkGroupTile(16, 256, 8, 4, 4),
+    WorkGroupTile(32, 32, 16, 2, 2),
+    WorkGroupTile(256, 4, 16, 4, 1),
+    WorkGroupTile(4, 256, 16, 1, 4),
+    WorkGroupTile(16, 16, 16, 1, 1),
+    WorkGroupTile(64, 4, 32, 1, 1),
+    WorkGroupTile(4, 64, 32, 1, 1),
 )
 
 
@@ -79,7 +79,7 @@ MOST_SPLIT_BYTES = 1 << 28  # of the sums of segments in memory
 class Split:
     """A tile, and the parts in which the segments of its terms are shared out among work-groups: `segments` in each."""
 
-    tile: Tile
+    tile: WorkGroupTile
     parts: int
     segments: int
 

@@ -206,7 +206,7 @@ class _Nest(IndexSpace):
     def emit_run(self, e: ElementalIrEmitter, block: Block) -> None:
         """The statement that copies all of such a segment."""
         to, source = self.emit_moved(e, block, [constant(0)] * len(self.sizes))
-        count, bits = non_temporal_stores.words(e.stores[-1].instruction, str(self.sizes[-1]))
+        count, bits = non_temporal_stores.words(self.whole_pattern.stores[-1].instruction, str(self.sizes[-1]))
         block.line(f"rx_copy_u{bits}((ulong)({to}), (ulong)({source}), {count});")
 
     def emit(self, e: ElementalIrEmitter, block: Block, item: str, iterations: int) -> None:
@@ -286,9 +286,11 @@ class _Nest(IndexSpace):
         """What comes before an element that is only moved: where it goes, and where it lies."""
         with e.unwritten():
             self.emit_body(e, block, at)
-        store = e.stores[-1]
-        access = next(a for a in reversed(e.accesses) if a.name == store.value)
-        return non_temporal_stores.place(e, store), f"{e.input(access.instruction)} + ({c_of(access.position)})"
+        pattern = self.pattern(at)
+        stored = pattern.stores[-1]
+        access = e.adopt(next(a for a in reversed(pattern.accesses) if a.name == stored.value), pattern, block)
+        place = non_temporal_stores.place(e, e.adopt(stored, pattern, block))
+        return place, f"{e.input(access.instruction)} + ({c_of(access.position)})"
 
     def _joins(self, written: int) -> tuple[bool, bool]:
         """Whether rows follow each other past the caches as they lie, or are gathered until they are worth it."""
@@ -314,8 +316,8 @@ class _Nest(IndexSpace):
             for low, high, _ in cut.parts:
                 self._emit_innermost(e, block, outer, strip, (low, high))
         else:
-            name, n = c_of(outer[cut.loop]), cut.loop
-            if not name.isidentifier():
+            name, n = outer[cut.loop].name, cut.loop
+            if name is None:
                 name = e.names.fresh("n")
                 block.line(f"const int {name} = {c_of(outer[n])};")
             for at, (low, high, inside) in enumerate(cut.parts):
@@ -368,7 +370,7 @@ class _Nest(IndexSpace):
                 name = e.names.fresh("b")
                 block.line(f"const {c_type} {name} = {first};")
                 to, source = self.emit_moved(e, block, (*outer, index(name)))
-                output = e.stores[-1].instruction
+                output = self.whole_pattern.stores[-1].instruction
                 count, bits = non_temporal_stores.words(output, f"({last} - {name})")
                 block.line(f"rx_copy_non_temporal_u{bits}((ulong)({to}), (ulong)({source}), {count});")
             return

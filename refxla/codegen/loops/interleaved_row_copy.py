@@ -29,7 +29,7 @@ LEAST = 1 << 12  # bytes of a run of the result
 ITEMS = 4  # for each core, if there is enough
 
 
-class Nest(Protocol):
+class RowCopyNest(Protocol):
     """What is asked of the nest: its groups' sizes, and where an element lies and goes that it only moves."""
 
     sizes: list[int]
@@ -42,7 +42,7 @@ class Nest(Protocol):
 class InterleavedRowCopy:
     """The loops of `nest`, whose rows lie one after the other by group `run_group`."""
 
-    def __init__(self, nest: Nest, run_group: int, step: int, element_bytes: int, target: Target) -> None:
+    def __init__(self, nest: RowCopyNest, run_group: int, step: int, element_bytes: int, target: Target) -> None:
         self.nest, self.run_group, self.step = nest, run_group, step
         self.bytes = nest.sizes[-1] * element_bytes
         self.counts = nest.sizes[:-1]
@@ -81,14 +81,15 @@ class InterleavedRowCopy:
             block.line(non_temporal_stores.append_rest(f"(ulong)({to}) + {self.bytes}", line))
 
 
-def choose(nest: Nest, target: Target) -> InterleavedRowCopy | None:
+def choose(nest: RowCopyNest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
-    groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
-    access = non_temporal_stores.moved(nest.pattern(groups), c_of(groups[-1]))
+    names, run = [f"g{n}" for n in range(len(nest.sizes))], nest.sizes[-1]
+    groups = [variable(name, 0, size - 1) for name, size in zip(names, nest.sizes, strict=True)]
+    access = non_temporal_stores.moved(nest.pattern(groups), names[-1])
     if access is None or access.instruction.shape.bytes < target.caches.second or len(groups) < 3:
         return None
-    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(c_of(groups[-2]))
+    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(names[-2])
     if step is None or abs(step) <= run or nest.sizes[-2] * run * size < LEAST:
         return None
-    near = [n for n in range(len(groups) - 2) if access.position.factor(c_of(groups[n])) == run]
+    near = [n for n in range(len(groups) - 2) if access.position.factor(names[n]) == run]
     return InterleavedRowCopy(nest, near[0], step, size, target) if near else None

@@ -55,12 +55,12 @@ class RowPrefetch:
             return self.space.pattern((*delinearize(at, self.outer), constant(0))).accesses
 
         here = accesses(row)
-        if rows.single or not row.variables:
+        if rows.single or row.name is None:
             return
         distant = [
             n for n, a in enumerate(here)
             if not a.conditional and a.instruction.shape.bytes >= self.target.caches.second
-            and a.position.variables == row.variables and a.position.factor(c_of(row)) is None
+            and a.position.variables == row.variables and a.position.factor(row.name) is None
         ]  # fmt: skip
         if distant:
             reads = accesses(self._declare_later(e, block, row))
@@ -71,10 +71,12 @@ class RowPrefetch:
     def emit_next(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
         """Fetches the next row where elements come from anywhere in a row, as columns of a gather do, or are reversed:
         with each piece as large a part of it, so that memory is read from one end to the other."""
-        *outer, inner = map(c_of, at)
+        row, inner = at[-2].name if len(at) > 1 else None, at[-1].name
+        if row is None or inner is None:
+            return
         pattern, visited = self.space.pattern(at), set()
-        for a in pattern.accesses if outer and outer[-1].isidentifier() else ():
-            step = a.position.factor(outer[-1])
+        for a in pattern.accesses:
+            step = a.position.factor(row)
             names = {inner} if a.position.factor(inner) == -1 else pattern.starts
             anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in names), 0)
             span, others = anywhere.high - anywhere.low + 1, a.position - anywhere

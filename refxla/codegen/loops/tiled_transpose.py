@@ -52,7 +52,7 @@ AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
 
 
-class Nest(Protocol):
+class TransposeNest(Protocol):
     """What is asked of the nest: its groups' sizes, whether it calls functions of fast_path_math.py, and its body at
     indices of the groups."""
 
@@ -93,7 +93,7 @@ class _Block(NamedTuple):
 class TiledTranspose:
     """The loops of `nest` whose reads run along group `columns` and across the innermost one."""
 
-    def __init__(self, nest: Nest, columns: int, chunk: int, target: Target) -> None:
+    def __init__(self, nest: TransposeNest, columns: int, chunk: int, target: Target) -> None:
         self.nest, self.group, self.inner, self.target = nest, columns, len(nest.sizes) - 1, target
         self.rows, self.columns = nest.sizes[self.inner], nest.sizes[columns]
         pattern = nest.pattern([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])

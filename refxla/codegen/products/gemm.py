@@ -47,8 +47,8 @@ from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
 from .product import BlockRuns, Lines, OneRun, Product
 
-TURNED_ROWS = 64  # whose sums are turned at a time, where columns of the result lie side by side
-LEAST_RUN = 4  # rows that lie side by side in memory, from which on sums are turned
+TRANSPOSED_ROWS = 64  # whose sums are transposed at a time, where columns of the result lie side by side
+LEAST_RUN = 4  # rows that lie side by side in memory, from which on sums are transposed
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
@@ -441,18 +441,18 @@ class _Main:
             store_outputs(p.fusion, e, indices, block)
 
     def _stored_by_columns(self) -> bool:
-        """Emits the outputs of panel j column by column, from sums that are turned some rows at a time. Returns whether
-        it did: columns must lie apart in the result, and some rows side by side."""
+        """Emits the outputs of panel j column by column, from sums that are transposed some rows at a time. Returns
+        whether it did: columns must lie apart in the result, and some rows side by side."""
         p, block, columns = self.p, self.block, self.tile.columns
         run = self._contiguous_rows()
         if run < LEAST_RUN:
             return False
-        turned = SumsToColumns(p.name, columns, False, TURNED_ROWS)
-        self.helpers += (turned.text(),)
-        with block.scope(f"for (int i0 = 0; i0 < rows; i0 += {TURNED_ROWS})"):
-            block.line(f"const int some = {_least(str(TURNED_ROWS), 'rows - i0')};")
-            block.line(f"{turned.element} turned[{TURNED_ROWS * columns}] __attribute__((aligned(64)));")
-            block.line(turned.call(f"sum + i0 * {columns}", "turned", "some"))
+        transposed = SumsToColumns(p.name, columns, False, TRANSPOSED_ROWS)
+        self.helpers += (transposed.text(),)
+        with block.scope(f"for (int i0 = 0; i0 < rows; i0 += {TRANSPOSED_ROWS})"):
+            block.line(f"const int some = {_least(str(TRANSPOSED_ROWS), 'rows - i0')};")
+            block.line(f"{transposed.element} transposed[{TRANSPOSED_ROWS * columns}] __attribute__((aligned(64)));")
+            block.line(transposed.call(f"sum + i0 * {columns}", "transposed", "some"))
             with block.scope("for (int i = 0, next; i < some; i = next)"):
                 block.line(f"const int run = (first_row + i0 + i) / {run}, begin = (first_row + i0 + i) % {run};")
                 block.line(f"next = {_least('some', f'i + {run} - begin')};")
@@ -461,7 +461,7 @@ class _Main:
                     with block.scope("for (int r = 0; r < next - i; ++r)"):
                         block.line("const int row = begin + r;")
                         m = variable("run", 0, p.m // run - 1) * run + variable("row", 0, run - 1)
-                        place = f"turned[({self.early}u) * {TURNED_ROWS} + i + r"
+                        place = f"transposed[({self.early}u) * {TRANSPOSED_ROWS} + i + r"
                         self._store_element(m, variable("n", 0, p.n - 1), place)
         return True
 

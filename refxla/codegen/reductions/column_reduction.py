@@ -25,7 +25,7 @@ from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import UNROLLED_ROW, UNSPECIFIED, CachedOperand, Pass, Position, Vector
+from .schedule import UNROLLED_ROW, UNSPECIFIED, CachedOperand, Position, ReductionPass, Vector
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter, clipped
 
@@ -187,7 +187,7 @@ class ColumnReduction(UnitEmitter):
 
     # Passes over a strip.
 
-    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+    def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
         """A pass over the strip, or over this item's part of it, after which the last item goes on alone."""
         split = self.schedule.partials > 1
         partials = declare_partials(self.body, step.reduces) if split else {}
@@ -203,7 +203,7 @@ class ColumnReduction(UnitEmitter):
         they are no registers, and no two items write to the same line of a cache."""
         return self.schedule.vector_columns == 1 and self.order.strip % LINE == 0 and self.schedule.target.clang
 
-    def _accumulate_all_partials(self, step: Pass, at: Position) -> list[Accumulators]:
+    def _accumulate_all_partials(self, step: ReductionPass, at: Position) -> list[Accumulators]:
         """A pass over the strip that computes its partial results one after the other."""
         count = self.schedule.accumulators
         totals = self._declare_filled(step, {})
@@ -214,7 +214,7 @@ class ColumnReduction(UnitEmitter):
                 add_partial(self.body, number, total, part, self._each_total)
         return totals
 
-    def _declare_filled(self, step: Pass, partials: dict[Instruction, tuple[str, ...]]) -> list[Accumulators]:
+    def _declare_filled(self, step: ReductionPass, partials: dict[Instruction, tuple[str, ...]]) -> list[Accumulators]:
         """Declares the accumulators of all reduces of a pass, as this item's `partials` where those are given, and
         fills them in one loop: clang takes milliseconds for each."""
         count, fills, totals = self.schedule.accumulators, [], []
@@ -228,7 +228,7 @@ class ColumnReduction(UnitEmitter):
         self.block.line(f"for (int l = 0; l < {count}; ++l) {{ {' '.join(fills)} }}")
         return totals
 
-    def _accumulate(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
+    def _accumulate(self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the strip."""
         s, inner, strip = self.schedule, self.schedule.inner, self._strip
         *outer, rows = s.groups(reduced=True)
@@ -275,7 +275,7 @@ class ColumnReduction(UnitEmitter):
                     with self.within((low, high), size):
                         self.unrolled_loop(own, high - low + 1, emit_rows, low)
 
-    def _row_ranges(self, step: Pass, position: Position, rows: int) -> list[Range]:
+    def _row_ranges(self, step: ReductionPass, position: Position, rows: int) -> list[Range]:
         """Ranges of the rows, in each of which all come from the same operand of a concatenate."""
         column = variable("c", 0, self.schedule.inner_size - 1)
 
@@ -286,7 +286,7 @@ class ColumnReduction(UnitEmitter):
         return self.cut((0, self.order.groups[rows].size - 1), tests)
 
     def _ranges(
-        self, step: Pass, positions: Sequence[Callable[[Index], Position]]
+        self, step: ReductionPass, positions: Sequence[Callable[[Index], Position]]
     ) -> list[AbstractContextManager[Index]]:
         """Loops over the columns of the strip, for what reads the operands: one for each range in which pads and
         concatenates are decided. Rows that are unrolled may be neighbours along the columns: see rx_hidden_s32."""
@@ -317,7 +317,7 @@ class ColumnReduction(UnitEmitter):
         few = 1 < size < UNROLLED_ROW and s.order.partials == 1 and s.vector_columns == 1
         return few and any(i.opcode == "concatenate" for i in members) and not self.dataflow.has_expensive_members
 
-    def _prefetch(self, step: Pass, places: Sequence[Position]) -> None:
+    def _prefetch(self, step: ReductionPass, places: Sequence[Position]) -> None:
         """Prefetches for rows of the strip that are accumulated together; of whole rows, which follow each other, at
         once."""
         strip = self.order.strip
@@ -327,7 +327,7 @@ class ColumnReduction(UnitEmitter):
         elif self.schedule.non_temporal or len(places) > 1:
             prefetch(self.body, step, places[0], len(places) * strip)
 
-    def _finish(self, step: Pass, totals: Sequence[Accumulators]) -> None:
+    def _finish(self, step: ReductionPass, totals: Sequence[Accumulators]) -> None:
         """The initial values enter, and totals are rounded to the results' types: in a loop, if the operand is read
         again, or else where the results are stored."""
         self._totals += totals

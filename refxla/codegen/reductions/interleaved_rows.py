@@ -13,7 +13,7 @@ from ...analysis.index_expression import Index, constant, variable
 from ..index_printer import c_of
 from .accumulators import Accumulators, declare
 from .row_reduction import RowReduction
-from .schedule import Pass, Position
+from .schedule import Position, ReductionPass
 
 
 class InterleavedRowReduction(RowReduction):
@@ -65,14 +65,14 @@ class InterleavedRowReduction(RowReduction):
             self.block.line(f"const int {row} = {first} + {k};")
             yield k, variable(row, 0, self.order.groups[-2].size - 1)
 
-    def _restored(self, step: Pass, saved: Sequence[Accumulators], k: str) -> list[Accumulators]:
+    def _restored(self, step: ReductionPass, saved: Sequence[Accumulators], k: str) -> list[Accumulators]:
         """The accumulators of a row, with their saved values."""
         own = [self.declare_lanes(r) for r in step.reduces]
         self._copy(step, own, saved, k, save=False)
         return own
 
     def _copy(
-        self, step: Pass, own: Sequence[Accumulators], saved: Sequence[Accumulators], k: str, *, save: bool
+        self, step: ReductionPass, own: Sequence[Accumulators], saved: Sequence[Accumulators], k: str, *, save: bool
     ) -> None:
         """Copies the accumulators of a row to the array of those of all rows, or from it."""
         lanes = self.order.lanes

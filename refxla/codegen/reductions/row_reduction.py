@@ -27,7 +27,7 @@ from .accumulators import Accumulators, declare
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import CachedOperand, Pass, Position
+from .schedule import CachedOperand, Position, ReductionPass
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter
 
@@ -74,7 +74,7 @@ class RowReduction(UnitEmitter):
 
     # Passes over a row.
 
-    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+    def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
         """A pass over the row, or over this item's part of it, after which the last item goes on alone."""
         split = self.schedule.partials > 1
         partials = declare_partials(self.body, step.reduces) if split else {}
@@ -85,7 +85,7 @@ class RowReduction(UnitEmitter):
             totals = combine_partials(self.body, totals, partials, _only_lane, in_workspace=False)
         return totals
 
-    def _accumulate_all_partials(self, step: Pass, at: Position) -> list[Accumulators]:
+    def _accumulate_all_partials(self, step: ReductionPass, at: Position) -> list[Accumulators]:
         """A pass over the row that computes its partial results one after the other."""
         totals = [self.declare_lanes(r) for r in step.reduces]
         with sequential_partials(self.body) as number:
@@ -105,12 +105,12 @@ class RowReduction(UnitEmitter):
 
         return declare(self.body, reduce, self.order.lanes, fill)
 
-    def combine_all_lanes(self, step: Pass, totals: Sequence[Accumulators]) -> None:
+    def combine_all_lanes(self, step: ReductionPass, totals: Sequence[Accumulators]) -> None:
         """The totals of all lanes go to the first ones."""
         for t in totals:
             combine_lanes(self.body, t, step.vector)
 
-    def _accumulate(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
+    def _accumulate(self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the row."""
         with ExitStack() as scopes:
             position = dict(at)
@@ -119,7 +119,9 @@ class RowReduction(UnitEmitter):
                 position[n] = scopes.enter_context(self.body.loop(n, bounds))
             self.accumulate_contiguous(step, position, totals, partial)
 
-    def accumulate_contiguous(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
+    def accumulate_contiguous(
+        self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index
+    ) -> None:
         """A contiguous piece of the row, in chunks of as many elements as there are lanes, and what remains."""
         s, inner, lanes = self.schedule, self.schedule.inner, self.order.lanes
         if s.rows_unrolled:
@@ -173,7 +175,7 @@ class RowReduction(UnitEmitter):
 
     def _accumulate_pieces(
         self,
-        step: Pass,
+        step: ReductionPass,
         totals: Sequence[Accumulators],
         functions: Sequence[Instruction],
         bounds: tuple[str, str, str],
@@ -193,7 +195,7 @@ class RowReduction(UnitEmitter):
                 piece.bind(k)
                 self.accumulate_element(step, totals, position(k), c_of(lane), is_first=first)
 
-    def _chunk_ranges(self, step: Pass, at: Position, chunks: int) -> list[Range]:
+    def _chunk_ranges(self, step: ReductionPass, at: Position, chunks: int) -> list[Range]:
         """The first and the last chunk of ranges inside which a pad or concatenate is decided, so that clang can make
         vectors of the lanes; those in which it is not are ranges, too."""
         s = self.schedule

@@ -94,7 +94,7 @@ class CachedOperand:
 
 
 @dataclass(frozen=True)
-class Pass:
+class ReductionPass:
     """A pass over the operand that accumulates the reduces of one level.
 
     `outputs`, as large as the operand, are stored meanwhile. `masked_tail` says that elements which do not fill all
@@ -117,7 +117,7 @@ class Schedule:
     target: Target
     inputs: tuple[Instruction, ...]  # the arrays that the kernel reads
     order: ReductionOrder
-    passes: tuple[Pass, ...]
+    passes: tuple[ReductionPass, ...]
     cached: tuple[CachedOperand, ...]
     sequential_partials: bool  # one work item computes all partial results of a unit
 
@@ -224,7 +224,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         outputs = flow.elementwise_outputs if number == 0 else ()
         writes = bool(outputs) or any(c.computed_in == number for c in cached)
         passes.append(
-            Pass(
+            ReductionPass(
                 number,
                 reduces,
                 outputs,

@@ -6,10 +6,10 @@ from ...analysis.index_expression import linearize
 from ...device.description import LINE
 from ..index_printer import c_of
 from .kernel_body import KernelBody
-from .schedule import Pass, Position
+from .schedule import Position, ReductionPass
 
 
-def prefetch(body: KernelBody, step: Pass, at: Position, count: int) -> None:
+def prefetch(body: KernelBody, step: ReductionPass, at: Position, count: int) -> None:
     """Emits the prefetches of a pass for so many elements from a position on."""
     if not step.prefetches:
         return

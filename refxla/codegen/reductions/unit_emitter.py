@@ -16,7 +16,7 @@ from ..loops.index_set_splitting import MAX_MEMBERS, SHARE, Range, Test
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
-from .schedule import CachedOperand, Pass, Position
+from .schedule import CachedOperand, Position, ReductionPass
 
 CUT_FROM = 1024  # elements of the operand from which on units are written apart for each operand of a concatenate
 
@@ -59,7 +59,7 @@ class UnitEmitter(ABC):
 
     def accumulate_element(
         self,
-        step: Pass,
+        step: ReductionPass,
         totals: Sequence[Accumulators],
         at: Position,
         index: Index | str,
@@ -134,7 +134,7 @@ class UnitEmitter(ABC):
     # Functions with a fast path.
 
     def fast_path_functions(
-        self, step: Pass, position: Callable[[Index], Position], span: Range, least: int = fast_path_math.FROM
+        self, step: ReductionPass, position: Callable[[Index], Position], span: Range, least: int = fast_path_math.FROM
     ) -> list[Instruction]:
         """The functions that are cheap where all operands are moderate (fast_path_math.py), which the elements at
         `position(k)` need, for k in `span`; none where that is not worth it, as it is for fewer than `least`."""
@@ -148,7 +148,7 @@ class UnitEmitter(ABC):
     @contextmanager
     def pieces(
         self,
-        step: Pass,
+        step: ReductionPass,
         functions: Sequence[Instruction],
         bounds: tuple[str, str, str],
         span: Range,
@@ -173,7 +173,7 @@ class UnitEmitter(ABC):
             yield piece
 
     def operand_pattern(
-        self, step: Pass, at: Position, notes: Callable[[Instruction], bool] = lambda i: False
+        self, step: ReductionPass, at: Position, notes: Callable[[Instruction], bool] = lambda i: False
     ) -> AccessPattern:
         """What a pass reads and stores of the element of the operand at a position; `notes` as of an AccessPattern."""
         pattern, indices = AccessPattern(self.dataflow.fusion, notes), self.schedule.operand_indices(at)
@@ -212,7 +212,7 @@ class UnitEmitter(ABC):
         result = tuple(values) if reduce.shape.is_tuple else values[0]
         self.elements.bind(reduce, self.schedule.result_indices(at), result)
 
-    def finish(self, step: Pass, totals: Sequence[Accumulators], at: Position) -> None:
+    def finish(self, step: ReductionPass, totals: Sequence[Accumulators], at: Position) -> None:
         """Binds the results of a pass, and evaluates what is broadcast along the operand and needs them."""
         initial = [initial_values(self.body, t.reduce) for t in totals]
         for t, own in zip(totals, initial, strict=True):

@@ -33,7 +33,7 @@ from ..saved_trees import argument_trees, tree_of
 from ..shared_memory import check_written
 from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
-from .array import Storage, Traced
+from .array import Traced, TracedStorage
 from .captures import SOURCES, CapturedVariable, Captures, PatchedVariables
 from .containers import GivenContainers, put, require_apart
 from .creation import NumpyModule, replacement
@@ -524,7 +524,7 @@ def _traced(
             )
         if not isinstance(leaf, Traced):
             return leaf
-        storage: Storage = leaf.storage
+        storage: TracedStorage = leaf.storage
         if leaf.alias is None and storage.leaf is not None and storage.leaf in tracing.written:
             return _Written(storage.leaf)
         returned.append(leaf.instruction)

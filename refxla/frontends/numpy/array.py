@@ -39,7 +39,7 @@ from .tracing import Region, Tracing
 I = Instruction  # noqa: E741
 
 
-class Storage:
+class TracedStorage:
     """The memory that an array and its views share.
 
     `value` is what it holds now, and `version` counts how often that has changed. `owner` says whose it is if not the
@@ -83,7 +83,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         is_scalar: bool | None = None, is_writable: bool = True,
     ) -> None:  # fmt: skip
         self.build = build
-        self.storage = Storage(value, build.region if is_writable else None, owner, leaf)
+        self.storage = TracedStorage(value, build.region if is_writable else None, owner, leaf)
         self.alias: View | None = None
         shape = value.shape if isinstance(value, Instruction) else Shape(BY_DTYPE[value.dtype], value.shape)
         self._shape, self.is_scalar = shape, not shape.rank if is_scalar is None else is_scalar

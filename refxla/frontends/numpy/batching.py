@@ -8,7 +8,7 @@ A rule below says for each kind of operation how.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refxla_spec.errors import InputError, UnsupportedError, a_type, plural
 from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension, WindowDimension
@@ -25,11 +25,15 @@ from .trees import from_leaves, leaves
 from .untyped import np
 from .values import I, array_of, lift
 
+if TYPE_CHECKING:
+    from ...typing import Tree
+
+R = TypeVar("R")
 Value = tuple[I, bool]  # an instruction, and whether it is batched
 Rule = Callable[["_Batch", I, Sequence[Value]], I]
 
 
-def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(fun: Callable[..., R], in_axes: Tree = 0, out_axes: Tree = 0) -> Callable[..., R]:
     """A function that gives for arrays with one more dimension what `fun` gives for the elements along it, stacked:
 
         vmap(f)(x, y)  is  np.stack([f(a, b) for a, b in zip(x, y)])

@@ -8,7 +8,7 @@ Outside of a compiled function they run as the Python loops that they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
 from refxla_spec.errors import InputError, a_type
@@ -22,7 +22,14 @@ from .trees import from_leaves, leaves, structure
 from .untyped import np
 from .values import I, array_of, known_value, lift, weak
 
+if TYPE_CHECKING:
+    from ...typing import ArrayLike, Tree
+
 Function = Callable[..., Any]
+State = TypeVar("State")
+Item = TypeVar("Item")
+Chosen = TypeVar("Chosen")
+Stacked = TypeVar("Stacked")
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -205,7 +212,7 @@ def _add_checks(b: Tracing, region: Region, inputs: list[I], results: list[I]) -
 # -- what users call
 
 
-def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
+def while_loop(cond_fun: Callable[[State], object], body_fun: Callable[[State], State], init_val: State) -> State:
     """The state after `state = body_fun(state)`, as often as `cond_fun(state)` holds, beginning with `init_val`::
 
         state = init_val
@@ -272,7 +279,9 @@ def _closed_while(
     return after
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
+def fori_loop(
+    lower: int | numpy.ndarray, upper: int | numpy.ndarray, body_fun: Callable[[int, State], State], init_val: State
+) -> State:
     """The state after `state = body_fun(i, state)` for i from `lower` to below `upper`::
 
         state = init_val
@@ -309,7 +318,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     return state.rebuilt(b, after[1 : len(first)])
 
 
-def _counter(b: Tracing, i: I) -> Traced:
+def _counter(b: Tracing, i: I) -> Any:
     """An iteration's number, which is a Python int in a Python loop."""
     traced = Traced(i, b)
     traced.python = int
@@ -323,7 +332,13 @@ def _know_range(b: Tracing, i: I, lower: Any, upper: Any) -> None:
         b.ranges[i] = int(high)
 
 
-def scan(f: Function, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
+def scan(
+    f: Callable[[State, Item], tuple[State, Stacked]],
+    init: State,
+    xs: Item | None = None,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[State, Stacked]:
     """The last carry, and all results stacked, of `carry, y = f(carry, x)` for the elements of `xs`::
 
         carry, ys = init, []
@@ -354,7 +369,8 @@ def scan(f: Function, init: Any, xs: Any = None, length: int | None = None, reve
     def element(i: Any) -> Any:
         return from_leaves(xs, [None if x is None else x[i] for x in arrays])
 
-    types = state.types(b, lambda s: f(s, element(0) if count else None)[0])
+    example: Any = element(0) if count else None
+    types = state.types(b, lambda s: f(s, example)[0])
     first = [lift(b, np.int64(0)), *(lift(b, leaf, t) for leaf, t in zip(state.leaves, types, strict=True))]
     with b.within(f"the body of {name}") as body:
         inputs = [b.stand_in(i.shape) for i in first]
@@ -398,7 +414,7 @@ def _scanned_eagerly(f: Function, init: Any, xs: Any, count: int, reverse: bool)
     return carry, from_leaves(ys[0], [None if c[0] is None else np.stack([np.asarray(v) for v in c]) for c in columns])
 
 
-def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
+def cond(pred: ArrayLike, true_fun: Callable[..., Chosen], false_fun: Callable[..., Chosen], *operands: Tree) -> Chosen:
     """`true_fun(*operands) if pred else false_fun(*operands)`, for a `pred` that is computed.
 
     Both functions return the same structure with the same types and shapes; InputError says where they do not. Only one

@@ -14,9 +14,11 @@ floating point may differ in its last bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy
 from refxla_spec.errors import InputError
 from refxla_spec.types import U64
 
@@ -25,7 +27,11 @@ from .tracing import running
 from .untyped import np
 from .values import array_of
 
-Shape = Any  # a number, or a tuple of them
+if TYPE_CHECKING:
+    from ...typing import ArrayLike, DTypeLike
+
+Shape = int | Sequence[int]
+Number = float | numpy.ndarray  # or an array of numbers
 
 __all__ = [
     "bernoulli", "bits", "choice", "exponential", "fold_in", "gumbel", "integers", "key", "laplace", "normal",
@@ -38,7 +44,7 @@ def _array(x: Any, dtype: Any = None) -> Any:
     return np.asarray(x, dtype) if b is None else array_of(b, x, dtype)
 
 
-def _sizes(shape: Shape) -> tuple[int, ...]:
+def _sizes(shape: Any) -> tuple[int, ...]:
     return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
 
 
@@ -79,7 +85,7 @@ def _threefry(key: tuple[Any, Any], x: tuple[Any, Any]) -> tuple[Any, Any]:
     return a, b
 
 
-def key(seed: Any) -> Any:
+def key(seed: ArrayLike) -> numpy.ndarray:
     """u32[2]: the key of a seed, an integer."""
     if isinstance(seed, int):
         seed = np.uint64(seed % 2**64)
@@ -91,27 +97,27 @@ def key(seed: Any) -> Any:
     )
 
 
-def split(key: Any, num: int = 2) -> Any:
+def split(key: ArrayLike, num: int = 2) -> numpy.ndarray:
     """u32[num, 2]: new keys, made of one that is not used any more."""
     return np.stack(_threefry(_key_words(key), _words(_numbers(int(num)))), axis=1)
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: ArrayLike, data: ArrayLike) -> numpy.ndarray:
     """u32[2]: the key that belongs to a key and a number, such as that of an iteration."""
     number = _array(data).astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)
     return np.stack(_threefry(_key_words(key), _words(number)))
 
 
-def bits(key: Any, shape: Shape = (), dtype: Any = np.uint32) -> Any:
+def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.uint32) -> numpy.ndarray:
     """Random bits: integers of u8, u16, u32 or u64, each equally likely."""
-    sizes, dtype = _sizes(shape), np.dtype(dtype)
-    if dtype.kind != "u":
-        raise InputError(f"refxla.random.bits makes unsigned integers, not {dtype}")
+    sizes, kind = _sizes(shape), numpy.dtype(dtype)
+    if kind.kind != "u":
+        raise InputError(f"refxla.random.bits makes unsigned integers, not {kind}")
     high, low = _threefry(_key_words(key), _words(_numbers(prod(sizes))))
-    if dtype.itemsize == 8:
+    if kind.itemsize == 8:
         numbers = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     else:
-        numbers = (high ^ low).astype(dtype)
+        numbers = (high ^ low).astype(kind)
     return numbers.reshape(sizes)
 
 
@@ -126,7 +132,9 @@ def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
     return (bits(key, shape, kind) >> shift).astype(dtype) * dtype.type(2.0**-digits)
 
 
-def uniform(key: Any, shape: Shape = (), dtype: Any = np.float64, low: Any = 0.0, high: Any = 1.0) -> Any:
+def uniform(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, low: Number = 0.0, high: Number = 1.0
+) -> numpy.ndarray:
     """Numbers from `low` to below `high`, equally likely everywhere."""
     numbers = _unit(key, shape, dtype)
     if type(low) is type(high) is float and (low, high) == (0.0, 1.0):
@@ -134,17 +142,21 @@ def uniform(key: Any, shape: Shape = (), dtype: Any = np.float64, low: Any = 0.0
     return (numbers * (high - low) + low).astype(np.dtype(dtype))
 
 
-def normal(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+def normal(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, loc: Number = 0.0, scale: Number = 1.0
+) -> numpy.ndarray:
     """Normally distributed numbers (Box and Muller, 1958: of two uniform ones, sqrt(-2 log u) cos(2 pi v))."""
     first, second = split(key)
-    dtype = np.dtype(dtype)
-    wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+    kind = numpy.dtype(dtype)
+    wide = kind if kind.itemsize >= 4 else numpy.dtype(np.float32)
     u, v = 1 - _unit(first, shape, wide), _unit(second, shape, wide)
     numbers = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
-    return (numbers * scale + loc).astype(dtype)
+    return (numbers * scale + loc).astype(kind)
 
 
-def integers(key: Any, low: Any, high: Any = None, shape: Shape = (), dtype: Any = np.int64) -> Any:
+def integers(
+    key: ArrayLike, low: Number, high: Number | None = None, shape: Shape = (), dtype: DTypeLike = np.int64
+) -> numpy.ndarray:
     """Integers from `low` to below `high`; with one bound, from 0 to below it. Their probabilities differ by less than
     (high - low) / 2^64."""
     if high is None:
@@ -154,38 +166,44 @@ def integers(key: Any, low: Any, high: Any = None, shape: Shape = (), dtype: Any
     return numbers.astype(np.dtype(dtype))
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Shape | None = None) -> Any:
+def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> numpy.ndarray:
     """Booleans that are true with the probability p; of p's shape, if none is given."""
     return _unit(key, np.shape(p) if shape is None else shape, np.float64) < p
 
 
-def exponential(key: Any, shape: Shape = (), dtype: Any = np.float64, scale: Any = 1.0) -> Any:
+def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, scale: Number = 1.0) -> numpy.ndarray:
     """Exponentially distributed numbers with the mean `scale`."""
     return (-np.log(1 - _unit(key, shape, dtype)) * scale).astype(np.dtype(dtype))
 
 
-def gumbel(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+def gumbel(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, loc: Number = 0.0, scale: Number = 1.0
+) -> numpy.ndarray:
     """Numbers with Gumbel's distribution, the one of largest elements."""
-    dtype = np.dtype(dtype)
-    u = np.maximum(_unit(key, shape, dtype), np.finfo(dtype).tiny)
-    return (loc - scale * np.log(-np.log(u))).astype(dtype)
+    kind = numpy.dtype(dtype)
+    u = np.maximum(_unit(key, shape, kind), np.finfo(kind).tiny)
+    return (loc - scale * np.log(-np.log(u))).astype(kind)
 
 
-def laplace(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+def laplace(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, loc: Number = 0.0, scale: Number = 1.0
+) -> numpy.ndarray:
     """Numbers with Laplace's distribution, an exponential one to both sides."""
     first, second = split(key)
     size = exponential(first, shape, dtype)
     return (loc + scale * np.where(bernoulli(second, 0.5, shape), size, -size)).astype(np.dtype(dtype))
 
 
-def permutation(key: Any, x: Any, axis: int = 0) -> Any:
+def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0) -> numpy.ndarray:
     """The elements of an array along a dimension in random order; of an integer n, those of 0, 1, ... n - 1."""
     x = np.arange(x) if isinstance(x, int) else _array(x)
     order = np.argsort(bits(key, (x.shape[axis],), np.uint64), kind="stable")
     return np.take(_array(x), order, axis=axis)
 
 
-def choice(key: Any, a: Any, shape: Shape = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
+def choice(
+    key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0
+) -> numpy.ndarray:
     """Elements of an array (of 0, 1, ... a - 1 for an integer), with the probabilities `p` (None: all equal).
 
     Without `replace` none is taken twice. Raises InputError if there are too few for that.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy
 from refxla_spec.errors import InputError
 
 from .tracing import running
 from .untyped import np
 from .values import array_of
+
+if TYPE_CHECKING:
+    from ...typing import ArrayLike
 
 
 def _check(condition: Any, message: str) -> None:
@@ -37,7 +41,7 @@ def _gathered(values: Any, places: Any, size: int, fill_value: Any) -> Any:
     return buffer[:size].copy()
 
 
-def nonzero(a: Any, size: int, fill_value: int = 0) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike, size: int, fill_value: int = 0) -> tuple[numpy.ndarray, ...]:
     """np.nonzero with `size` places: s64[size] for each dimension of `a`, in order, filled up with `fill_value`.
 
     Raises InputError, at the call, if more than `size` elements are not 0.
@@ -56,9 +60,9 @@ def nonzero(a: Any, size: int, fill_value: int = 0) -> tuple[Any, ...]:
 
 
 def unique(
-    a: Any, size: int, fill_value: Any = None, return_index: bool = False, return_inverse: bool = False,
-    return_counts: bool = False,
-) -> Any:  # fmt: skip
+    a: ArrayLike, size: int, fill_value: ArrayLike | None = None, return_index: bool = False,
+    return_inverse: bool = False, return_counts: bool = False,
+) -> numpy.ndarray | tuple[numpy.ndarray, ...]:  # fmt: skip
     """np.unique with `size` elements: the elements of `a`, each once, in order, filled up with `fill_value` (None: with
     the largest). After them, as they are asked for: where each is first (s64[size]), which of them each element of `a`
     is (s64, a's shape), and how often each is there (s64[size], 0 for what is filled up).

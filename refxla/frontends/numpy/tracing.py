@@ -96,8 +96,8 @@ class Tracing(Build):
         if self.count >= WARN_INSTRUCTIONS and not self._is_long:
             self._is_long = True
             warnings.warn(
-                f"{self.name} has made {WARN_INSTRUCTIONS} instructions, and goes on: a Python loop is written out, "
-                "and takes long to compile; refxla.fori_loop, refxla.while_loop and refxla.scan are loops of the "
+                f"{self.name} has made {WARN_INSTRUCTIONS} instructions, and goes on: each iteration of a Python loop "
+                "is traced, which takes long; refxla.fori_loop, refxla.while_loop and refxla.scan are loops of the "
                 "program"
                 f"{users_line()}",
                 stacklevel=2,

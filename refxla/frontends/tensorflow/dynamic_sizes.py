@@ -47,7 +47,7 @@ class _Analysis:
     """What of a graph depends on a size known only at run time, if some of its inputs do.
 
     `varying` are those that are no constants of a compiled program: what depends on such a size, and what changes from
-    one turn of a loop to the next.
+    one iteration of a loop to the next.
     """
 
     def __init__(

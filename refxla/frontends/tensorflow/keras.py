@@ -19,8 +19,8 @@ from .report import Reports
 _MAKERS = ("make_train_function", "make_test_function", "make_predict_function")
 
 
-def accelerate(model: Any, options: Options) -> Any:
-    """Let fit, evaluate, predict, and the same on single batches, run compiled; gives the model.
+def accelerate(model: Any, options: Options) -> None:
+    """Let fit, evaluate, predict, and the same on single batches, run compiled.
 
     Raises InputError for what is no Keras model, for one on another backend or under a tf.distribute strategy, and for
     a class that makes these functions itself.
@@ -45,7 +45,6 @@ def accelerate(model: Any, options: Options) -> Any:
     for name in _MAKERS:
         setattr(model, name, getattr(steps, name))
     model.train_function = model.test_function = model.predict_function = None
-    return model
 
 
 def report(model: Any) -> Reports:

@@ -243,10 +243,10 @@ def returned_numbers(graph_module: Any, numbers: frozenset[int]) -> dict[int, Ca
     nodes = list(graph_module.graph.nodes)
     arguments = {n: k for k, n in enumerate(n for n in nodes if n.op == "placeholder")}
 
-    def value_of(node: Any, given: Sequence[Any]) -> Any:
+    def value_of(node: Any, values: Sequence[Any]) -> Any:
         if not isinstance(node, torch.fx.Node):
             return node
-        return given[arguments[node]] if node in arguments else node.target(*(value_of(a, given) for a in node.args))
+        return values[arguments[node]] if node in arguments else node.target(*(value_of(a, values) for a in node.args))
 
     inside = {n for n, k in arguments.items() if k in numbers}
     for node in nodes:

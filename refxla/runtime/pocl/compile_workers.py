@@ -1,8 +1,8 @@
 """Processes beside this one that compile with PoCL for it (compile_worker.py).
 
-A helper is started when it is needed, and taken again by the next program; it ends when none comes for a while. It may
-be slow, fail or be killed: what it has not done, this process does itself. Not so a part on which the compiler ends the
-helper: it would end this process, too (parallel_build.py).
+A compile worker is started when it is needed and serves the next program, too; it ends when none comes for a while. It
+may be slow, fail or be killed: what it has not compiled, this process compiles. The exception is a part on which the
+compiler ends the worker: it would end this process, too (parallel_build.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...codegen.primitives import GET_GLOBAL_ID
 from . import linker, processor_name
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
-_HAND_S = 0.005  # that a part's maker waits at most for a helper to take it
+_HAND_S = 0.005  # that a part's maker waits at most for a worker to take it
 # What a compiler ends with that meets a fault of its own.
 _FAULTS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGILL, -signal.SIGBUS, -signal.SIGFPE}
 _GONE_S = 5.0  # that a child takes at most to end
@@ -52,7 +52,7 @@ def _loaded_libraries() -> tuple[Path, Path] | None:
 
 
 class PartQueue:
-    """Parts that wait to be compiled: some come while others are taken, by several helpers."""
+    """Parts that wait to be compiled: some come while others are taken, by several compile workers."""
 
     def __init__(self) -> None:
         self._left: deque[ProgramPart] = deque()
@@ -60,11 +60,11 @@ class PartQueue:
         self._waiting = 0  # threads that have nothing to do
         self._closed = False
         self.done: set[str] = set()  # the sources of those that are compiled
-        self.faulty: set[str] = set()  # and of those on which the compiler ended a helper
+        self.faulty: set[str] = set()  # and of those on which the compiler ended a worker
 
     def put(self, part: ProgramPart) -> None:
-        """One more. A helper that has nothing to do takes it now: its thread would wait for milliseconds while this one
-        goes on in Python."""
+        """One more. An idle compile worker takes it now: its thread would wait for milliseconds while this one goes
+        on in Python."""
         with self._changed:
             self._left.append(part)
             self._changed.notify_all()
@@ -131,7 +131,7 @@ class CompileWorker:
         """Compile what is taken from `parts`, until none is left, with these `options` for the device that has this
         `number` among PoCL's."""
         task = (parts, number, options)
-        self._thread = threading.Thread(target=self._feed, args=task, name="refxla-helper", daemon=True)
+        self._thread = threading.Thread(target=self._feed, args=task, name="refxla-compile-worker", daemon=True)
         self._thread.start()
 
     def _feed(self, parts: PartQueue, number: int, options: str) -> None:
@@ -200,8 +200,8 @@ class CompileWorker:
                 pipe.close()
 
 
-class Helpers:
-    """The helpers of this process that have no work."""
+class IdleWorkers:
+    """The compile workers of this process that have no work."""
 
     def __init__(self) -> None:
         self._idle: list[CompileWorker] = []
@@ -211,19 +211,19 @@ class Helpers:
         """One of them, or a new one. Raises OSError when none can be started."""
         with self._lock:
             while self._idle:
-                helper = self._idle.pop()
-                if helper.alive:
-                    return helper
-                helper.end()
+                worker = self._idle.pop()
+                if worker.alive:
+                    return worker
+                worker.end()
         return CompileWorker(loader, pocl, directory)
 
-    def give_back(self, helper: CompileWorker) -> None:
+    def give_back(self, worker: CompileWorker) -> None:
         """For the next one who needs it, when no more parts come; one that is still compiling is ended."""
-        if helper.rest():
+        if worker.rest():
             with self._lock:
-                self._idle.append(helper)
+                self._idle.append(worker)
         else:
-            helper.end()
+            worker.end()
 
     def end(self) -> None:
         """End them all."""
@@ -236,7 +236,7 @@ class Helpers:
         self._idle, self._lock = [], threading.Lock()
 
 
-WORKERS = Helpers()
+WORKERS = IdleWorkers()
 atexit.register(WORKERS.end)
 os.register_at_fork(after_in_child=WORKERS.forget)
 

@@ -1,10 +1,10 @@
 """A program compiled by PoCL while it is still being made, by processes beside this one (compile_workers.py).
 
-PoCL compiles for seconds what takes Python as long to write. So helpers start when a program begins to be compiled, and
-take each part when it is full; this process then only opens what they made.
+PoCL takes seconds to compile a program, and Python takes as long to write it. So compile workers start when the
+compilation of a program begins, and take each part when it is full; this process then only opens what they made.
 
-LLVM has faults, and ends the process on one ("Cannot select"). Where that ends a helper, what is left of the program is
-compiled by helpers, too, and a part that ends one without the instructions that not every processor of the device's
+LLVM has faults, and ends the process on one ("Cannot select"). Where that ends a worker, what is left of the program is
+compiled by workers, too, and a part that ends one without the instructions that not every processor of the device's
 family has: it comes out with the same bits.
 """
 
@@ -31,8 +31,8 @@ from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
 _TARGET = re.compile(r'(?<!push\()__attribute__\(\(target\("[^"]*"\)\)\)')  # of functions: what others may not have
 _MAX_PROCESSES = 4  # processes at a time: few programs have more parts
-_LOOK_S = 0.05  # between two looks at what a helper does
-_PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
+_LOOK_S = 0.05  # between two looks at what a worker does
+_PATIENCE_S = 10.0  # a worker that has not used the processor for so long is lost
 
 
 def processes() -> int:
@@ -58,8 +58,8 @@ class ParallelBuild:
             self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = PartQueue()
         self._seen: set[str] = set()  # the sources of parts that were taken
-        self._asked: set[str] = set()  # and of those that helpers are to compile
-        self._helpers: list[CompileWorker] = []
+        self._asked: set[str] = set()  # and of those that workers are to compile
+        self._workers: list[CompileWorker] = []
 
     def __enter__(self) -> ParallelBuild:
         return self
@@ -68,7 +68,7 @@ class ParallelBuild:
         self.end()
 
     def expect(self, instructions: int) -> None:
-        """A program of about so many instructions will come: helpers are made ready while it is planned."""
+        """A program of about so many instructions will come: workers are made ready while it is planned."""
         self._start(self._most if instructions >= MULTI_PART_INSTRUCTIONS else 1)
 
     def take(self, part: ProgramPart) -> None:
@@ -81,7 +81,7 @@ class ParallelBuild:
     def finish(self, parts: Sequence[ProgramPart]) -> list[Any]:
         """The pyopencl programs of these parts of the program, each built and its kernels compiled, and kept on disk.
 
-        What the helpers have done is opened here while they work; what they have not, this process compiles. Raises
+        What the workers have done is opened here while they work; what they have not, this process compiles. Raises
         DeviceError with the compiler's log.
         """
         for part in {p.source: p for p in parts if p.source not in self._asked}.values():
@@ -89,13 +89,13 @@ class ParallelBuild:
         self._parts.close()
         programs: dict[str, Any] = {}
         moved = time.monotonic()
-        while busy := [h for h in self._helpers if h.busy]:
+        while busy := [w for w in self._workers if w.busy]:
             stage(f"{len(self._parts.done)} of {len(parts)} parts of the OpenCL C compiled")
             ready = [p for p in parts if p.source in self._parts.done and p.source not in programs]
             for part in ready:
                 programs[part.source] = self._built(part)
             busy[0].wait(_LOOK_S)
-            if ready or any([h.moves() for h in busy]):
+            if ready or any([w.moves() for w in busy]):
                 moved = time.monotonic()
             elif time.monotonic() > moved + _PATIENCE_S:
                 break
@@ -103,19 +103,19 @@ class ParallelBuild:
         return [programs.get(p.source) or self._built(p) for p in parts]
 
     def end(self) -> None:
-        """Let the helpers go; those that are at work are ended."""
+        """Let the workers go; those that are at work are ended."""
         self._parts.drop()
-        while self._helpers:
-            WORKERS.give_back(self._helpers.pop())
+        while self._workers:
+            WORKERS.give_back(self._workers.pop())
 
     def _put(self, part: ProgramPart) -> None:
-        """Have a part compiled by a helper."""
+        """Have a part compiled by a worker."""
         self._asked.add(part.source)
         self._parts.put(part)
         self._start(len(self._asked))
 
     def _built(self, part: ProgramPart) -> Any:
-        """A part as a helper compiled it, or else compiled by this process."""
+        """A part as a worker compiled it, or else compiled by this process."""
         if part.source in self._parts.done:
             program = built_parts.from_directory(self.device, part)
             if program is not None:
@@ -125,7 +125,7 @@ class ParallelBuild:
         return built_parts.compiled_here(self.device, part)
 
     def _compiled_apart(self, part: ProgramPart) -> Any:
-        """A part compiled by a helper, since the compiler may end the process; then without further instructions.
+        """A part compiled by a worker, since the compiler may end the process; then without further instructions.
         Raises DeviceError where it ends that, too."""
         for source in dict.fromkeys((part.source, _TARGET.sub("", part.source))):
             if source in self._parts.faulty:
@@ -134,11 +134,11 @@ class ParallelBuild:
             queue = PartQueue()
             queue.put(replace(part, source=source))
             queue.close()
-            helper = WORKERS.take(*self._paths)
-            helper.work(queue, self._number, self._options)
-            while not helper.wait(_LOOK_S):
+            worker = WORKERS.take(*self._paths)
+            worker.work(queue, self._number, self._options)
+            while not worker.wait(_LOOK_S):
                 stage("a part of the OpenCL C compiled once more, after the compiler has failed")
-            WORKERS.give_back(helper)
+            WORKERS.give_back(worker)
             self._parts.faulty |= queue.faulty
             program = built_parts.from_directory(self.device, part) if source in queue.done else None
             if program is not None:
@@ -150,14 +150,14 @@ class ParallelBuild:
         )
 
     def _start(self, count: int) -> None:
-        """Have so many helpers at work, as far as they are allowed and can be started."""
+        """Have so many workers at work, as far as they are allowed and can be started."""
         with contextlib.suppress(OSError):  # no process can be started
-            while len(self._helpers) < min(count, self._most):
-                self._helpers.append(WORKERS.take(*self._paths))
-                self._helpers[-1].work(self._parts, self._number, self._options)
+            while len(self._workers) < min(count, self._most):
+                self._workers.append(WORKERS.take(*self._paths))
+                self._workers[-1].work(self._parts, self._number, self._options)
 
     def _pocl(self, pocl: Path, directory: Path) -> Path:
-        """By which path helpers load PoCL."""
+        """By which path workers load PoCL."""
         library = self.device.properties.builtins
         if library and self.device.target.bare:
             with contextlib.suppress(OSError):  # no room: it is as quick as it was

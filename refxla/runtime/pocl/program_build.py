@@ -29,12 +29,12 @@ _LEAST_FREE = 16 << 20  # more than any program was seen to take
 def build(
     device: Device,
     parts: Sequence[ProgramPart],
-    ahead: ParallelBuild | None = None,
+    parallel_build: ParallelBuild | None = None,
     binaries: Mapping[str, bytes] | None = None,
 ) -> list[Any]:
-    """The pyopencl programs of the parts of a program, built for a device's `runner`; `ahead` is what began to compile
-    the program when its first parts were made, `binaries` has those of parts by their keys. Raises DeviceError with the
-    compiler's log."""
+    """The pyopencl programs of the parts of a program, built for a device's `runner`; `parallel_build` has begun to
+    compile the program when its first parts were made, `binaries` has those of parts by their keys. Raises DeviceError
+    with the compiler's log."""
     directory = platform.directory()
     with _lock, nullcontext() if directory is None else temporary_directories.present(directory):
         if directory is not None:
@@ -42,7 +42,7 @@ def build(
         programs = {part.source: built_parts.load(device, part, binaries) for part in parts}
         rest = [part for part in parts if programs[part.source] is None]
         if rest:
-            with ahead or ParallelBuild(device) as work:
+            with parallel_build or ParallelBuild(device) as work:
                 programs.update(zip((part.source for part in rest), work.finish(rest), strict=True))
     opened = [programs[part.source] for part in parts]
     if any(part.imports for part in parts):

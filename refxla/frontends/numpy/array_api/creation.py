@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy
 
 from ...._core.array import Array, put
 from ..untyped import np
-from .eager import chosen, run
+from .eager import DeviceLike, chosen, run
+
+if TYPE_CHECKING:
+    from ....typing import ArrayLike, DTypeLike
 
 __all__ = [
     "arange", "asarray", "astype", "can_cast", "empty", "empty_like", "eye", "finfo", "from_dlpack", "full",
@@ -17,7 +22,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
+def asarray(
+    obj: ArrayLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike = None, copy: bool | None = None
+) -> Array:
     """An Array of what `numpy.asarray` takes. An Array of this type and on this device is given back as it is, unless
     `copy` is True; ValueError where `copy` is False and cannot be."""
     if isinstance(obj, Array):
@@ -32,21 +39,21 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     return put(np.asarray(obj, dtype), chosen(device))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: object, /, *, device: DeviceLike = None, copy: bool | None = None) -> Array:
     """An Array of the values of an array of any library, by DLPack; they are copied, but those of an Array."""
     return asarray(x if isinstance(x, Array) else np.from_dlpack(x), device=device, copy=copy)
 
 
-def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike = None) -> Array:
     """The values in another type. Raises TypeError for complex numbers that would become real ones."""
     if device is not None and chosen(device) != x.device:
         x = x.to_device(device)
-    dtype = np.dtype(dtype)
-    if dtype == x.dtype:
+    wanted: numpy.dtype = np.dtype(dtype)
+    if wanted == x.dtype:
         return x.shaped_as(x.shape) if copy else x
-    if x.dtype.kind == "c" and dtype.kind not in "cb":
-        raise TypeError(f"astype from {x.dtype} to {dtype} would lose the imaginary parts: take real(x)")
-    return run(_astype, x, dtype=dtype)
+    if x.dtype.kind == "c" and wanted.kind not in "cb":
+        raise TypeError(f"astype from {x.dtype} to {wanted} would lose the imaginary parts: take real(x)")
+    return run(_astype, x, dtype=wanted)
 
 
 def _astype(x: Any, dtype: Any) -> Any:
@@ -54,7 +61,13 @@ def _astype(x: Any, dtype: Any) -> Any:
 
 
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
 ) -> Array:
     """Evenly spaced numbers, as `numpy.arange` has them."""
     if stop is None:
@@ -63,53 +76,64 @@ def arange(
 
 
 def linspace(
-    start: complex, stop: complex, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
 ) -> Array:
     """`num` evenly spaced numbers from `start` to `stop`."""
     return put(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint), chosen(device))
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def empty(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """An Array of zeros: memory that nobody wrote is not given out."""
     return zeros(shape, dtype=dtype, device=device)
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def zeros(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """An Array of zeros, of float64 if no type is given."""
     return put(np.zeros(shape, dtype), chosen(device))
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def ones(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """An Array of ones, of float64 if no type is given."""
     return put(np.ones(shape, dtype), chosen(device))
 
 
-def full(shape: Any, fill_value: complex, *, dtype: Any = None, device: Any = None) -> Array:
+def full(
+    shape: int | tuple[int, ...], fill_value: complex, *, dtype: DTypeLike | None = None, device: DeviceLike = None
+) -> Array:
     """An Array of equal elements, whose type is that of the number if none is given."""
     return put(np.full(shape, fill_value, dtype), chosen(device))
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: DeviceLike = None
+) -> Array:
     """A matrix with ones on its diagonal, or on the one `k` above it."""
     return put(np.eye(n_rows, n_cols, k, np.float64 if dtype is None else dtype), chosen(device))
 
 
-def empty_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def empty_like(x: Array, /, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """As `empty`, with the shape of `x`."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def zeros_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def zeros_like(x: Array, /, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """As `zeros`, with the shape of `x`, and its type and device unless others are given."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def ones_like(x: Array, /, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """As `ones`, with the shape of `x`, and its type and device unless others are given."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def full_like(x: Array, /, fill_value: complex, *, dtype: Any = None, device: Any = None) -> Array:
+def full_like(x: Array, /, fill_value: complex, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
     """As `full`, with the shape of `x`, and its type and device unless others are given."""
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
@@ -136,17 +160,17 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 # -- types
 
 
-def result_type(*arrays_and_dtypes: Any) -> Any:
+def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> numpy.dtype:
     """The type that an operation of these has, by NumPy's rules of promotion."""
     return np.result_type(*(_type_of(a) for a in arrays_and_dtypes))
 
 
-def can_cast(from_: Any, to: Any, /) -> bool:
+def can_cast(from_: DTypeLike | Array, to: DTypeLike, /) -> bool:
     """Whether a type, or an Array's, is converted to another one by the rules of promotion."""
     return np.can_cast(_type_of(from_), to)
 
 
-def isdtype(dtype: Any, kind: Any) -> builtins.bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> builtins.bool:
     """Whether a type is of a kind, such as "real floating" (see `numpy.isdtype`), or one of several."""
     return np.isdtype(dtype, kind)
 
@@ -160,7 +184,7 @@ class FloatInfo:
     max: float
     min: float
     smallest_normal: float
-    dtype: Any
+    dtype: numpy.dtype
 
 
 @dataclass(frozen=True)
@@ -170,17 +194,17 @@ class IntegerInfo:
     bits: int
     max: int
     min: int
-    dtype: Any
+    dtype: numpy.dtype
 
 
-def finfo(type: Any, /) -> FloatInfo:
+def finfo(type: DTypeLike | Array, /) -> FloatInfo:
     """The limits of a type of floating-point numbers, or of an Array's."""
     limits = np.finfo(_type_of(type))
     eps, high, low, normal = map(float, (limits.eps, limits.max, limits.min, limits.smallest_normal))
     return FloatInfo(int(limits.bits), eps, high, low, normal, np.dtype(limits.dtype))
 
 
-def iinfo(type: Any, /) -> IntegerInfo:
+def iinfo(type: DTypeLike | Array, /) -> IntegerInfo:
     """The limits of a type of integers, or of an Array's."""
     limits = np.iinfo(_type_of(type))
     return IntegerInfo(int(limits.bits), int(limits.max), int(limits.min), np.dtype(limits.dtype))

@@ -16,10 +16,11 @@ from .. import NumpyFunction
 from ..captures import Captures
 from ..trees import leaves, rebuild
 
+DeviceLike = Device | str | None
 _KINDS = 256  # of arguments for which an operation stays compiled
 
 
-class Operation(NumpyFunction):
+class EagerFunction(NumpyFunction):
     """A function of NumPy, compiled: it reads nothing beside its arguments."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
@@ -34,10 +35,10 @@ class Operation(NumpyFunction):
 
 
 @functools.lru_cache(maxsize=1024)
-def _operation(function: Callable[..., Any], static: tuple[tuple[str, type, Any], ...], device: str) -> Operation:
+def _operation(function: Callable[..., Any], static: tuple[tuple[str, type, Any], ...], device: str) -> EagerFunction:
     called: Any = functools.partial(function, **{name: value for name, _, value in static})
     called.__name__ = getattr(function, "__name__", "operation")
-    return Operation(called, Options.of(device))
+    return EagerFunction(called, Options.of(device))
 
 
 def run(function: Callable[..., Any], *operands: Any, **static: Any) -> Any:
@@ -76,7 +77,7 @@ def on_host(function: Callable[..., Any], *operands: Any, **options: Any) -> Any
     return arrays(function(*views, **options), device)
 
 
-def chosen(device: Device | str | None) -> Device:
+def chosen(device: DeviceLike) -> Device:
     """The device that a caller named; the default one for None. Raises DeviceError where there is none such."""
     return device if isinstance(device, Device) else choose(device)[0]
 

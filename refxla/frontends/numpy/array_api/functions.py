@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...._core.array import Array
 from ..untyped import np
 from .eager import on_host, run
+
+if TYPE_CHECKING:
+    from ...._core.array import Operand
+    from ....typing import DTypeLike
 
 __all__ = [
     "all", "any", "argmax", "argmin", "argsort", "broadcast_arrays", "broadcast_to", "concat", "count_nonzero",
@@ -33,7 +38,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     return x if x.shape == tuple(shape) else run(np.broadcast_to, x, shape=tuple(shape))
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     """Arrays one after the other along an axis; flattened if it is None."""
     return run(_concat, *arrays, axis=axis)
 
@@ -42,7 +47,7 @@ def _concat(*arrays: Any, axis: int | None) -> Any:
     return np.concatenate(arrays, axis=axis)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
     """Arrays of one shape along a new axis."""
     return run(_stack, *arrays, axis=axis)
 
@@ -62,7 +67,7 @@ def _unstack(x: Any, axis: int) -> tuple[Any, ...]:
     return tuple(np.moveaxis(x, axis, 0)[n] for n in range(x.shape[axis]))
 
 
-def expand_dims(x: Array, /, axis: Any = 0) -> Array:
+def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     """`x` with a dimension of size one at a place, or at several."""
     return x.shaped_as(np.expand_dims(_like(x), axis).shape)
 
@@ -92,7 +97,7 @@ def matrix_transpose(x: Array, /) -> Array:
     return run(np.matrix_transpose, x)
 
 
-def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
+def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
     """`x` with axes at other places."""
     return run(np.moveaxis, x, source=source, destination=destination)
 
@@ -109,7 +114,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     return run(np.repeat, x, repeats=repeats, axis=axis)
 
 
-def roll(x: Array, /, shift: Any, *, axis: Axes = None) -> Array:
+def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Array:
     """`x` shifted along axes, what leaves at one end entering at the other."""
     return run(np.roll, x, shift=shift, axis=axis)
 
@@ -134,7 +139,7 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     return run(np.take_along_axis, x, indices, axis=axis)
 
 
-def where(condition: Array, x1: Any, x2: Any, /) -> Array:
+def where(condition: Array, x1: Operand, x2: Operand, /) -> Array:
     """Elements of `x1` where the condition holds, of `x2` elsewhere; either may be a number."""
     return run(np.where, condition, x1, x2)
 
@@ -155,17 +160,40 @@ def _searchsorted(x1: Any, x2: Any, *sorter: Any, side: Any) -> Any:
     return np.searchsorted(x1, x2, side, *sorter)
 
 
-def unique_all(x: Array, /) -> Any:
+class UniqueAll(NamedTuple):
+    """The fields of what unique_all gives, for type checkers: NumPy makes the tuple."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The fields of what unique_counts gives."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The fields of what unique_inverse gives."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(x: Array, /) -> UniqueAll:
     """numpy.unique_all, which NumPy computes."""
     return on_host(np.unique_all, x)
 
 
-def unique_counts(x: Array, /) -> Any:
+def unique_counts(x: Array, /) -> UniqueCounts:
     """numpy.unique_counts, which NumPy computes."""
     return on_host(np.unique_counts, x)
 
 
-def unique_inverse(x: Array, /) -> Any:
+def unique_inverse(x: Array, /) -> UniqueInverse:
     """numpy.unique_inverse, which NumPy computes."""
     return on_host(np.unique_inverse, x)
 
@@ -255,27 +283,33 @@ def var(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bo
     return run(np.var, x, axis=axis, ddof=correction, keepdims=keepdims)
 
 
-def sum(x: Array, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def sum(x: Array, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Array:
     """The sum along axes; of integers in at least 64 bits, as NumPy has it."""
     return run(np.sum, x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def prod(x: Array, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def prod(x: Array, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Array:
     """The product along axes; of integers in at least 64 bits, as NumPy has it."""
     return run(np.prod, x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+def cumulative_sum(
+    x: Array, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Array:
     """The sums of the first elements along an axis; with `include_initial` that of none, too."""
     return run(np.cumulative_sum, x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
-def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+def cumulative_prod(
+    x: Array, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Array:
     """The products of the first elements along an axis; with `include_initial` that of none, too."""
     return run(np.cumulative_prod, x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
-def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
+def diff(
+    x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None
+) -> Array:
     """The differences of neighbours along an axis, `n` times over."""
     ends = [end for end in (prepend, append) if end is not None]
     return run(_diff, x, *ends, axis=axis, n=n, before=prepend is not None, after=append is not None)
@@ -294,7 +328,7 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     return run(np.matmul, x1, x2)
 
 
-def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Array:
+def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
     """The product summed over axes, as numpy.tensordot has it."""
     return run(np.tensordot, x1, x2, axes=axes)
 

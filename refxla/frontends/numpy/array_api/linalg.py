@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...._core.array import Array
 from ..untyped import np
 from .eager import run
 from .functions import Axes, matmul, matrix_transpose, tensordot, vecdot
 
+if TYPE_CHECKING:
+    from ...._core.array import Operand
+    from ....typing import DTypeLike
+
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
     "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+
+class Eigh(NamedTuple):
+    """The fields of what eigh gives, for type checkers: NumPy makes the tuple."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class Qr(NamedTuple):
+    """The fields of what qr gives."""
+
+    Q: Array
+    R: Array
+
+
+class Slogdet(NamedTuple):
+    """The fields of what slogdet gives."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class Svd(NamedTuple):
+    """The fields of what svd gives."""
+
+    U: Array
+    S: Array
+    Vh: Array
 
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
@@ -36,7 +69,7 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     return run(np.linalg.diagonal, x, offset=offset)
 
 
-def eigh(x: Array, /) -> Any:
+def eigh(x: Array, /) -> Eigh:
     """The eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
     return run(np.linalg.eigh, x)
 
@@ -51,7 +84,7 @@ def inv(x: Array, /) -> Array:
     return run(np.linalg.inv, x)
 
 
-def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
     """A norm of matrices, as numpy.linalg.matrix_norm has it."""
     return run(np.linalg.matrix_norm, x, keepdims=keepdims, ord=ord)
 
@@ -61,7 +94,7 @@ def matrix_power(x: Array, n: int, /) -> Array:
     return run(np.linalg.matrix_power, x, n=n)
 
 
-def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
+def matrix_rank(x: Array, /, *, rtol: Operand | None = None) -> Array:
     """The ranks of matrices: how many singular values are above `rtol` times the largest one."""
     return run(np.linalg.matrix_rank, x) if rtol is None else run(_matrix_rank, x, rtol)
 
@@ -75,7 +108,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
     return run(np.linalg.outer, x1, x2)
 
 
-def pinv(x: Array, /, *, rtol: Any = None) -> Array:
+def pinv(x: Array, /, *, rtol: Operand | None = None) -> Array:
     """The pseudo-inverses of matrices, without singular values up to `rtol` times the largest one."""
     return run(np.linalg.pinv, x) if rtol is None else run(_pinv, x, rtol)
 
@@ -84,12 +117,12 @@ def _pinv(x: Any, rtol: Any) -> Any:
     return np.linalg.pinv(x, rtol=rtol)
 
 
-def qr(x: Array, /, *, mode: str = "reduced") -> Any:
+def qr(x: Array, /, *, mode: str = "reduced") -> Qr:
     """The factors Q and R of matrices."""
     return run(np.linalg.qr, x, mode=mode)
 
 
-def slogdet(x: Array, /) -> Any:
+def slogdet(x: Array, /) -> Slogdet:
     """The signs of determinants, and the logarithms of their absolute values."""
     return run(np.linalg.slogdet, x)
 
@@ -99,7 +132,7 @@ def solve(x1: Array, x2: Array, /) -> Array:
     return run(np.linalg.solve, x1, x2)
 
 
-def svd(x: Array, /, *, full_matrices: bool = True) -> Any:
+def svd(x: Array, /, *, full_matrices: bool = True) -> Svd:
     """The singular value decompositions of matrices."""
     return run(np.linalg.svd, x, full_matrices=full_matrices)
 
@@ -109,11 +142,11 @@ def svdvals(x: Array, /) -> Array:
     return run(np.linalg.svdvals, x)
 
 
-def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
+def trace(x: Array, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sums of the diagonals of matrices."""
     return run(np.linalg.trace, x, offset=offset, dtype=dtype)
 
 
-def vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Array:
+def vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Array:
     """A norm of vectors, as numpy.linalg.vector_norm has it."""
     return run(np.linalg.vector_norm, x, axis=axis, keepdims=keepdims, ord=ord)

@@ -1,0 +1,221 @@
+"""Whether instructions that repeat are iterations of a loop, and what each iteration takes from where.
+
+An operand of the k-th instruction of an iteration is the same value in all of them, or numbers of each iteration's own;
+it is made in the same iteration or some iterations before; or it moves values from before the loop. Where it is
+anything else, there is no loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from refxla_spec.module import Instruction
+from refxla_spec.types import Shape
+
+from ..ir.op_table import ELEMENTWISE, class_of
+
+MOST_ATTEMPTS = 8  # of a loop without its first or last iterations
+MOST_BACK = 4  # iterations, from which a value is taken
+MOST_STACKED = 1 << 16  # bytes of values from outside that are put together, for each iteration to take one
+MOST_NUMBERS = 1 << 24  # bytes of a table
+MOST_COLLECTED = 1 << 26  # bytes of values that few iterations give
+
+_MOVEMENTS = ("slice", "reshape", "broadcast", "transpose", "convert")
+
+
+class TracedProgram:
+    """Instructions, each after its operands, and what is known of them: `literals` are the arrays that others are."""
+
+    def __init__(
+        self,
+        sequence: Sequence[Instruction],
+        kinds: Sequence[int],
+        literals: Mapping[Instruction, Any],
+        users: Mapping[Instruction, Sequence[Instruction]],
+    ) -> None:
+        self.sequence, self.kinds, self.literals, self.users = sequence, kinds, literals, users
+        self.place = {i: n for n, i in enumerate(sequence)}
+
+
+class NotALoop(Exception):
+    """That instructions are alike, but no iterations of a loop; those before `iteration`, or from it on, may be."""
+
+    def __init__(self, iteration: int | None = None) -> None:
+        super().__init__(iteration)
+        self.iteration = iteration
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """An operand from outside that is the same in every iteration."""
+
+    value: Instruction
+
+
+@dataclass(frozen=True)
+class LoopLiterals:
+    """A literal of each iteration."""
+
+    arrays: Sequence[Any]
+    shape: Shape
+
+    @property
+    def is_splat(self) -> bool:
+        """Whether each of them is one number, broadcast."""
+        return all(a.size and not any(a.strides) for a in self.arrays)
+
+    @property
+    def differ(self) -> bool:
+        """Whether they have not all the same bits."""
+        arrays = [a.flat[0] for a in self.arrays] if self.is_splat else self.arrays
+        return any(a.tobytes() != arrays[0].tobytes() for a in arrays)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The value of the `place`-th instruction of an iteration: of the same one or, with `first`, of as many iterations
+    before as it has elements, which are the operands of those that have none so far before them."""
+
+    place: int
+    first: tuple[Instruction, ...] = ()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Movements of values from outside, one for each iteration."""
+
+    row: Sequence[Instruction]
+    operands: Sequence[LoopOperand]
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Small values from outside, one for each iteration."""
+
+    row: tuple[Instruction, ...]
+
+
+LoopOperand = Invariant | LoopLiterals | Carried | Moved | Stacked
+
+
+class TracedLoop:
+    """`count` iterations of `period` instructions of a program, from `start` on.
+
+    `rows[k]` are the k-th instructions of all iterations, `operands[k]` what they take, and `read[k]` the iterations of
+    which others read what they make. Raises NotALoop where an iteration takes its operands from elsewhere than the
+    others.
+    """
+
+    def __init__(self, program: TracedProgram, start: int, period: int, count: int) -> None:
+        self.program, self.start, self.period, self.count = program, start, period, count
+        end = start + period * count
+        self.rows = [program.sequence[start + k : end : period] for k in range(period)]
+        if all(row[0].opcode in _MOVEMENTS for row in self.rows):
+            raise NotALoop
+        self.operands = [
+            [self._operand([i.operands[n] for i in row]) for n in range(len(row[0].operands))] for row in self.rows
+        ]
+        self.read = [self._read(row) for row in self.rows]
+        if not any(self.read):  # dead code
+            raise NotALoop
+
+    def holds(self, i: Instruction) -> bool:
+        """Whether an instruction is one of its iterations'."""
+        return self.start <= self.program.place.get(i, -1) < self.start + self.period * self.count
+
+    @property
+    def computes_with_numbers(self) -> bool:
+        """Whether arithmetic has numbers that differ between iterations, some of which may make it simpler."""
+        return any(
+            isinstance(o, LoopLiterals) and o.is_splat and o.differ
+            for row, operands in zip(self.rows, self.operands, strict=True)
+            if class_of(row[0]) == ELEMENTWISE
+            for o in operands
+        )
+
+    def _read(self, row: Sequence[Instruction]) -> list[int]:
+        users = self.program.users
+        read = [n for n, i in enumerate(row) if any(u is i or not self.holds(u) for u in users[i])]
+        if read and (row[0].shape.is_tuple or self._would_waste(read, row[0].shape)):
+            raise NotALoop
+        return read
+
+    def _would_waste(self, read: Sequence[int], shape: Shape) -> bool:
+        """Whether much memory would hold what nobody reads."""
+        few = 4 * len(read) < self.count and read[0] < self.count - 1
+        return few and self.count * shape.bytes > MOST_COLLECTED
+
+    def _operand(self, values: Sequence[Instruction]) -> LoopOperand:
+        """What an operand of the instructions of a row is."""
+        literals = self.program.literals
+        if all(v in literals for v in values):
+            numbers = LoopLiterals([np.asarray(literals[v]) for v in values], values[0].shape)
+            own = len({id(literals[v]) for v in values})
+            if own > 1 and not numbers.is_splat and own * values[0].shape.bytes > MOST_NUMBERS:
+                raise NotALoop
+            return numbers
+        places = [self.program.place.get(v, -1) - self.start for v in values]
+        if places[-1] < 0:
+            return self._from_outside(values, places)
+        at = places[-1] - (self.count - 1) * self.period
+        back = -(at // self.period)
+        if back and values[-1].shape.is_tuple:
+            raise NotALoop
+        if back > MOST_BACK:
+            raise NotALoop(1)
+        unlike = [n for n, p in enumerate(places) if p != at + n * self.period and (n >= back or p >= 0)]
+        if unlike:
+            raise NotALoop(unlike[-1] + 1)
+        return Carried(at % self.period, tuple(values[:back]))
+
+    def _from_outside(self, values: Sequence[Instruction], places: Sequence[int]) -> LoopOperand:
+        inside = [n for n, p in enumerate(places) if p >= 0]
+        if inside:
+            raise NotALoop(inside[-1] + 1)
+        first = values[0]
+        if all(v is first for v in values):
+            return Invariant(first)
+        if self._move_alike(values):
+            operands = [self._operand([v.operands[n] for v in values]) for n in range(len(first.operands))]
+            return Moved(values, operands)
+        if first.shape.is_tuple or self.count * first.shape.bytes > MOST_STACKED:
+            raise NotALoop
+        return Stacked(tuple(values))
+
+    def _move_alike(self, values: Sequence[Instruction]) -> bool:
+        """Whether they are movements that differ in where slices begin, at most."""
+        first = values[0]
+        return first.opcode in _MOVEMENTS and all(
+            v.opcode == first.opcode
+            and (v.opcode == "slice" or v.attributes == first.attributes)
+            and [o.shape for o in v.operands] == [o.shape for o in first.operands]
+            and slice_steps(v) == slice_steps(first)
+            for v in values
+        )
+
+
+def slice_steps(i: Instruction) -> list[tuple[int, int]]:
+    """Of a slice, in each dimension: the elements from the first to the last, both included; the distance of
+    neighbours."""
+    if i.opcode != "slice":
+        return []
+    return [((n - 1) * s.stride + 1 if n else 0, s.stride) for n, s in zip(i.shape.dimensions, i.slice, strict=True)]
+
+
+def longest_loop(program: TracedProgram, start: int, period: int, count: int, least: int) -> TracedLoop | None:
+    """The longest loop of so many iterations, or of some of them; None where fewer than `least` instructions would
+    go."""
+    for _ in range(MOST_ATTEMPTS):
+        if (count - 1) * period < least:
+            break
+        try:
+            return TracedLoop(program, start, period, count)
+        except NotALoop as found:
+            if found.iteration is None:
+                return None
+            before, behind = found.iteration, count - found.iteration
+            start, count = (start, before) if before > behind else (start + before * period, behind)
+    return None

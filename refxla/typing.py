@@ -1,0 +1,22 @@
+"""What values are called in the annotations of what users call.
+
+Most have types. Two have not, since no type says what they are: `Tree` and `Result` are Any by a name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy.typing
+
+__all__ = ["ArrayLike", "DTypeLike", "Result", "Tree"]
+
+ArrayLike: TypeAlias = numpy.typing.ArrayLike
+DTypeLike: TypeAlias = numpy.typing.DTypeLike
+
+Result: TypeAlias = Any
+"""What a call of a program gives: an array, or the tuple of arrays that the program's result is. Arrays are NumPy's, or
+refxla.Array where an argument is one."""
+
+Tree: TypeAlias = Any
+"""An array or a number, or a tuple, list, dict or dataclass of trees."""
