@@ -1,4 +1,4 @@
-"""Decompositions that refxla has no code for, by the LAPACK that SciPy brings: what calls of host functions compute.
+"""Linear algebra that refxla has no code for, by the LAPACK that SciPy brings: what calls of host functions compute.
 
 Each function takes the operands of JAX's primitive of the same name, as arrays [..., m, n], and gives the list of its
 results. Where LAPACK does not converge, a matrix' results are NaN, as on JAX's CPU.
@@ -128,3 +128,37 @@ def geqp3(a: np.ndarray, jpvt: np.ndarray, **_: object) -> list[np.ndarray]:
         return [packed, pivots, taus, info]
 
     return _by_matrix(compute, [((m, n), a.dtype), ((n,), np.dtype(np.int32)), ((min(m, n),), a.dtype)], a)
+
+
+@np.errstate(all="ignore")
+def tridiagonal_solve_perturbed(
+    below: np.ndarray, diagonal: np.ndarray, above: np.ndarray, b: np.ndarray, **_: object
+) -> list[np.ndarray]:
+    """[x[..., n, k]] of tridiagonal systems, of which the first element below the diagonal and the last one above it
+    count for nothing. A pivot that is tiny beside the largest element of its U is as large as rounding makes it, so
+    that x is finite: the step of an inverse iteration, where the matrix is singular but for rounding."""
+    n, dtype = b.shape[-2], b.dtype
+    first, second, x = diagonal.copy(), above.copy(), b.copy()  # of each row of U, from its diagonal on; and of U x
+    third = np.zeros_like(first)
+    second[..., n - 1 :] = 0
+    for i in range(n - 1):  # Gaussian elimination, where the larger of two rows goes first
+        swapped = abs(below[..., i + 1]) > abs(first[..., i])
+        rows = [(first[..., i], below[..., i + 1]), (second[..., i], first[..., i + 1]), (0, second[..., i + 1])]
+        upper = [np.where(swapped, low, high) for high, low in rows]
+        lower = [np.where(swapped, high, low) for high, low in rows]
+        factor = np.divide(lower[0], upper[0], out=np.zeros_like(upper[0]), where=upper[0] != 0)
+        first[..., i], second[..., i], third[..., i] = upper
+        first[..., i + 1], second[..., i + 1] = (lower[k] - factor * upper[k] for k in (1, 2))
+        high, low = x[..., i, :], x[..., i + 1, :]
+        swapped, factor = swapped[..., None], factor[..., None]
+        x[..., i, :], low = np.where(swapped, low, high), np.where(swapped, high, low)
+        x[..., i + 1, :] = low - factor * x[..., i, :]
+    largest = np.max(np.abs([first, second, third]), axis=(0, -1), initial=0)[..., None]
+    least = np.maximum(np.finfo(dtype).eps * largest, np.finfo(dtype).tiny)
+    first = np.where(abs(first) < least, np.where(first == 0, 1, np.sign(first)) * least, first).astype(dtype)
+    for i in reversed(range(n)):
+        for d, row in enumerate((second, third), 1):
+            if i + d < n:
+                x[..., i, :] -= row[..., i, None] * x[..., i + d, :]
+        x[..., i, :] /= first[..., i, None]
+    return [x]

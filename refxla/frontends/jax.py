@@ -226,8 +226,12 @@ def _library_rules() -> dict[str, Any]:
 
         lowerings = _platform_specific_lowerings["cpu"]
         primitives = [p for name in _LIBRARY_PRIMITIVES if (p := getattr(linalg, f"{name}_p", None)) in lowerings]
-        rules = tuple((p, getattr(lowerings[p], "rule", lowerings[p])) for p in primitives)
-        return {"_private_parameters": LoweringParameters(override_lowering_rules=rules)}
+        rules = {p: getattr(lowerings[p], "rule", lowerings[p]) for p in primitives}
+        if (solve := getattr(linalg, "tridiagonal_solve_p", None)) in rules:
+            from .jax_lowerings import perturbed_on_the_host
+
+            rules[solve] = perturbed_on_the_host(rules[solve])
+        return {"_private_parameters": LoweringParameters(override_lowering_rules=tuple(rules.items()))}
     except (ImportError, AttributeError, KeyError, TypeError):
         return {}
 

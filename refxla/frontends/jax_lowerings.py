@@ -48,6 +48,8 @@ def register() -> None:
     for primitive in _AS_ON_CPU_FOR_LIBRARY:
         neutral = mlir._lowerings[primitive].rule
         mlir.register_lowering(primitive, _library_rule(primitive, neutral), platform=PLATFORM)
+    systems = perturbed_on_the_host(rules[linalg.tridiagonal_solve_p].rule)
+    mlir.register_lowering(linalg.tridiagonal_solve_p, systems, platform=PLATFORM, cacheable=False)
     for primitive, function in _ON_THE_HOST.items():
         rule = _library_rule(primitive, _host_rule(function))
         mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
@@ -146,6 +148,20 @@ def _host_rule(function: Callable[..., Any]) -> Callable[..., Any]:
         ctx.module_context.add_keepalive(host)
         call = _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect=False)
         results: Sequence[Any] = call.results
+        return results
+
+    return rule
+
+
+def perturbed_on_the_host(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of tridiagonal systems: a call of a host function where singular ones are to be perturbed, as no
+    routine of LAPACK does, else another one."""
+    host = _host_rule(host_linalg.tridiagonal_solve_perturbed)
+
+    def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
+        results: Sequence[Any] = (host if parameters.get("perturb_singular") else otherwise)(
+            ctx, *operands, **parameters
+        )
         return results
 
     return rule

@@ -105,3 +105,30 @@ def test_pallas():
         else:
             raise AssertionError("compiled")
     """)
+
+
+def test_tridiagonal_systems_that_are_singular():
+    """Pivots of zero are perturbed: inverse iteration finds the eigenvectors of matrices."""
+    run("""
+        import inspect
+        from refxla.frontends.host_linalg import tridiagonal_solve_perturbed
+        random = np.random.default_rng(0)
+        for n in (1, 2, 3, 9):
+            below, diagonal, above = random.normal(size=(3, 4, n)) + 1j * random.normal(size=(3, 4, n))
+            b = random.normal(size=(4, n, 2)) + 0j
+            (x,) = tridiagonal_solve_perturbed(below, diagonal, above, b)
+            full = np.stack([np.diag(d) + np.diag(l[1:], -1) + np.diag(u[:-1], 1)
+                             for l, d, u in zip(below, diagonal, above)])
+            np.testing.assert_allclose(full @ x, b, atol=1e-11)
+        zeros = np.zeros((1, 3))
+        (x,) = tridiagonal_solve_perturbed(zeros, np.array([[1.0, 0, 2]]), zeros, np.ones((1, 3, 1)))
+        assert x[0, ::2].ravel().tolist() == [1, 0.5] and 1e15 < x[0, 1] < np.inf
+        if "perturb_singular" in inspect.signature(lax.linalg.tridiagonal_solve).parameters:  # since JAX 0.11
+            import refxla
+            d, e = np.arange(1, 7, dtype=np.float32), np.full(5, 0.3, np.float32)
+            full = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
+            solve = jax.jit(lambda d, e: jax.scipy.linalg.eigh_tridiagonal(d, e, eigvals_only=False))
+            for f in (solve, refxla.compile(solve), refxla.compile(solve, linear_algebra="expanded")):
+                w, v = map(np.asarray, f(d, e))
+                np.testing.assert_allclose(full @ v, v * w, atol=1e-5)
+    """)
