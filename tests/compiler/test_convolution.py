@@ -93,7 +93,7 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, s
             go_through_the_batch(patch)
         if small_blocks:
             patch.setattr(gemm, "LEAST_RUN", 1)
-            patch.setattr(gemm, "TURNED_ROWS", 8)
+            patch.setattr(gemm, "TRANSPOSED_ROWS", 8)
             patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(implicit_gemm_rows, "BLOCK_TERMS", 3)
             patch.setattr(implicit_gemm_rows, "LOCAL_TERMS", 2)
