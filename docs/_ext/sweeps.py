@@ -33,7 +33,7 @@ class SweepTable(Directive):
 
 def _bounded(name: str, rows: Sequence[Row], other: str) -> tuple[str, ...]:
     """The line of functions of one operation: all their operands, and the worst of them."""
-    worst = max(rows, key=lambda row: (not row.kept, row.worst or 0))
+    worst = max(rows, key=lambda row: (not row.is_kept, row.worst or 0))
     where = ", ".join(worst.at) + (f" ({worst.type})" if len(rows) > 1 else "")
     commits = ", ".join(sorted({row.commit or "earlier" for row in rows}))
     return name, f"{sum(row.swept for row in rows):,}", f"{worst.bound:g}", _error(worst), where, commits, other
@@ -46,7 +46,7 @@ class ExactFunctions(Directive):
         types: dict[str, dict[str, None]] = defaultdict(dict)
         for row in read():
             if not row.bound:
-                if not row.kept:
+                if not row.is_kept:
                     raise self.error(f"{row.function} is to be exact, and is not at {row.missed}")
                 types[row.opcode][row.type] = None
         rows = [(opcode, ", ".join(names)) for opcode, names in types.items()]

@@ -221,8 +221,8 @@ def _named(name: str, by_name: dict[str, Device]) -> Device | None:
     """A device that is asked for by name alone."""
     if name in MODELS:
         model = MODELS[name]
-        units = model.target.compute_units
-        return DescribedGpu(name, "gpu", model.label, "described", model.architecture, units, None)  # type: ignore[arg-type]  # nothing runs on it
+        raw: Any = None  # nothing runs on it
+        return DescribedGpu(name, "gpu", model.label, "described", model.architecture, model.target.compute_units, raw)
     base = by_name.get("pocl:pthread") or by_name.get("pocl")
     if name != EMULATED_NAME or base is None:
         return None
