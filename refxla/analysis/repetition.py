@@ -44,8 +44,7 @@ class Repetition:
 
 
 class Repeats:
-    """The periods of a program. Its kinds are equal for instructions that do the same; literals are the operands that
-    may be other numbers in each iteration."""
+    """The periods of a program, whose literals are the operands that may be other numbers in each iteration."""
 
     def __init__(self, program: TracedProgram) -> None:
         others: dict[Instruction, int] = {}
@@ -56,7 +55,7 @@ class Repeats:
             return _LITERAL if o in program.literals else _LITERAL - 1 - others.setdefault(o, len(others))
 
         counts = [len(i.operands) for i in program.sequence]
-        self._kinds: _Numbers = np.array(program.kinds, np.int64)
+        self._kinds: _Numbers = np.array([program.kind(i) for i in program.sequence], np.int64)
         self._first: _Numbers = np.cumsum([0, *counts])
         self._owner: _Numbers = np.repeat(np.arange(len(counts)), counts)
         self._operands: _Numbers = np.array([number(o) for i in program.sequence for o in i.operands], np.int64)
@@ -69,14 +68,17 @@ class Repeats:
         for period in sorted(gone, key=lambda p: -gone[p]):
             if gone[period] >= least:
                 divisors = [d for d in range(1, period) if period % d == 0]
-                shorter = [r for d in divisors for r in by_period.get(d) or self._of_period(d)]
+                for d in divisors:
+                    if d not in by_period:
+                        by_period[d] = self._of_period(d)
+                shorter = [r for d in divisors for r in by_period[d]]
                 yield [next((s for s in shorter if _covers(s, r)), r) for r in by_period[period]]
 
     def _periods(self) -> list[int]:
         """The distances at which most instructions come next, one by one or as the first of so many alike."""
         periods: set[int] = set()
         numbers = np.unique(self._kinds, return_inverse=True)[1].astype(np.uint64)
-        factor = np.uint64(0x9E3779B97F4A7C15)  # odd; one of a good generator, so that equal sums are equal parts
+        factor = np.uint64(0x9E3779B97F4A7C15)  # odd, of mixed bits: hardly ever do different parts get one number
         length = 1
         while length <= len(numbers) and length <= LONGEST:
             order = np.argsort(numbers, kind="stable")

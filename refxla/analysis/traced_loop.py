@@ -7,7 +7,7 @@ anything else, there is no loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,16 +27,17 @@ _MOVEMENTS = ("slice", "reshape", "broadcast", "transpose", "convert")
 
 
 class TracedProgram:
-    """Instructions, each after its operands, and what is known of them: `literals` are the arrays that others are."""
+    """Instructions, each after its operands, and what is known of them: `kind` gives equal numbers for those that do
+    the same but for where a slice begins; `literals` are the arrays that others are."""
 
     def __init__(
         self,
         sequence: Sequence[Instruction],
-        kinds: Sequence[int],
+        kind: Callable[[Instruction], int],
         literals: Mapping[Instruction, Any],
         users: Mapping[Instruction, Sequence[Instruction]],
     ) -> None:
-        self.sequence, self.kinds, self.literals, self.users = sequence, kinds, literals, users
+        self.sequence, self.kind, self.literals, self.users = sequence, kind, literals, users
         self.place = {i: n for n, i in enumerate(sequence)}
 
 
@@ -178,23 +179,13 @@ class TracedLoop:
         first = values[0]
         if all(v is first for v in values):
             return Invariant(first)
-        if self._move_alike(values):
+        kind = self.program.kind
+        if first.opcode in _MOVEMENTS and all(kind(v) == kind(first) for v in values):
             operands = [self._operand([v.operands[n] for v in values]) for n in range(len(first.operands))]
             return Moved(values, operands)
         if first.shape.is_tuple or self.count * first.shape.bytes > MOST_STACKED:
             raise NotALoop
         return Stacked(tuple(values))
-
-    def _move_alike(self, values: Sequence[Instruction]) -> bool:
-        """Whether they are movements that differ in where slices begin, at most."""
-        first = values[0]
-        return first.opcode in _MOVEMENTS and all(
-            v.opcode == first.opcode
-            and (v.opcode == "slice" or v.attributes == first.attributes)
-            and [o.shape for o in v.operands] == [o.shape for o in first.operands]
-            and slice_steps(v) == slice_steps(first)
-            for v in values
-        )
 
 
 def slice_steps(i: Instruction) -> list[tuple[int, int]]:

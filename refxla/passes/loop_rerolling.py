@@ -14,6 +14,7 @@ iteration is collected in an array.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def _program(computation: Computation, kinds: _Kinds) -> TracedProgram:
     sequence = [i for i in computation.instructions if i not in literals and i.opcode not in ("parameter", "constant")]
     users = computation.users()
     users[computation.root] = [*users[computation.root], computation.root]  # whoever calls it
-    return TracedProgram(sequence, [kinds.of(i) for i in sequence], literals, users)
+    return TracedProgram(sequence, kinds.of, literals, users)
 
 
 class _Kinds:
@@ -265,7 +266,7 @@ def _joined(
             continue
         first, last = sorted((number[operands[n]], number[operands[end - 1]]))
         rank, shape = collected.shape.rank, collected.shape.dimensions
-        part = b.slice(collected, (first, *[0] * (rank - 1)), (last + 1, *shape[1:]))
+        part = _iterations(b, collected, first, last)
         if number[operands[n]] > first:
             part = b.make("reverse", part, dimensions=(0,))
         part = b.transposed(part, (*range(1, 1 + dimension), 0, *range(1 + dimension, rank)))
@@ -277,9 +278,13 @@ def _joined(
 
 def _element(b: Build, collected: Instruction, n: int) -> Instruction:
     """The value of iteration n."""
-    shape = collected.shape.dimensions
-    part = b.slice(collected, (n, *[0] * (len(shape) - 1)), (n + 1, *shape[1:]))
-    return b.reshape(part, shape[1:])
+    return b.reshape(_iterations(b, collected, n, n), collected.shape.dimensions[1:])
+
+
+def _iterations(b: Build, collected: Instruction, first: int, last: int) -> Instruction:
+    """The values of neighbouring iterations."""
+    sizes = collected.shape.dimensions[1:]
+    return b.slice(collected, (first, *[0] * len(sizes)), (last + 1, *sizes))
 
 
 def _row(b: Build, array: Instruction, k: Instruction) -> Instruction:
@@ -291,17 +296,7 @@ def _copy(b: Build, row: Sequence[Instruction], operands: list[Instruction], k: 
     i = row[-1]
     if i.opcode == "slice" and any(r.slice != i.slice for r in row):
         return _slice(b, row, operands[0], k)
-    return Instruction(
-        i.name,
-        i.opcode,
-        i.shape,
-        operands,
-        dict(i.attributes),
-        i.metadata,
-        i.sharding,
-        i.frontend_attributes,
-        i.backend_config,
-    )
+    return replace(i, operands=operands, attributes=dict(i.attributes))
 
 
 def _slice(b: Build, row: Sequence[Instruction], x: Instruction, k: Instruction) -> Instruction:
