@@ -87,13 +87,11 @@ def _threefry(key: tuple[Any, Any], x: tuple[Any, Any]) -> tuple[Any, Any]:
 
 def key(seed: ArrayLike) -> numpy.ndarray:
     """u32[2]: the key of a seed, an integer."""
-    if isinstance(seed, int):
-        seed = np.uint64(seed % 2**64)
-    seed = _array(seed)
-    if seed.dtype.kind not in "iu" or seed.shape:
-        raise InputError(f"refxla.random.key takes an integer, and is given {seed.dtype}{list(seed.shape)}")
+    number = _array(np.uint64(seed % 2**64) if isinstance(seed, int) else seed)
+    if number.dtype.kind not in "iu" or number.shape:
+        raise InputError(f"refxla.random.key takes an integer, and is given {number.dtype}{list(number.shape)}")
     return np.stack(
-        _words(seed.astype(np.int64).astype(np.uint64) if seed.dtype.kind == "i" else seed.astype(np.uint64))
+        _words(number.astype(np.int64).astype(np.uint64) if number.dtype.kind == "i" else number.astype(np.uint64))
     )
 
 
@@ -196,9 +194,9 @@ def laplace(
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0) -> numpy.ndarray:
     """The elements of an array along a dimension in random order; of an integer n, those of 0, 1, ... n - 1."""
-    x = np.arange(x) if isinstance(x, int) else _array(x)
-    order = np.argsort(bits(key, (x.shape[axis],), np.uint64), kind="stable")
-    return np.take(_array(x), order, axis=axis)
+    elements = _array(np.arange(x) if isinstance(x, int) else x)
+    order = np.argsort(bits(key, (elements.shape[axis],), np.uint64), kind="stable")
+    return np.take(elements, order, axis=axis)
 
 
 def choice(
@@ -208,8 +206,8 @@ def choice(
 
     Without `replace` none is taken twice. Raises InputError if there are too few for that.
     """
-    a = _array(np.arange(a) if isinstance(a, int) else a)
-    n, sizes = a.shape[axis], _sizes(shape)
+    elements = _array(np.arange(a) if isinstance(a, int) else a)
+    n, sizes = elements.shape[axis], _sizes(shape)
     count = prod(sizes)
     if not n or (count > n and not replace):
         raise InputError(f"{count} elements are to be taken from {n}, none twice: take fewer, or replace=True")
@@ -223,5 +221,5 @@ def choice(
         places = np.minimum(
             np.searchsorted(total, _unit(key, (count,), np.float64) * total[n - 1], side="right"), n - 1
         )
-    elements = np.take(a, places, axis=axis)
-    return elements.reshape(*a.shape[:axis], *sizes, *a.shape[axis + 1 :]) if a.ndim else elements
+    taken = np.take(elements, places, axis=axis)
+    return taken.reshape(*elements.shape[:axis], *sizes, *elements.shape[axis + 1 :])

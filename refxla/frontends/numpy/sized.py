@@ -46,17 +46,17 @@ def nonzero(a: ArrayLike, size: int, fill_value: int = 0) -> tuple[numpy.ndarray
 
     Raises InputError, at the call, if more than `size` elements are not 0.
     """
-    a = _array(a)
-    mask = np.ravel(a != 0)
+    values = _array(a)
+    mask = np.ravel(values != 0)
     order = np.cumsum(mask)
     count = np.sum(mask)
     _check(count <= size, f"refxla.nonzero: more than size={size} elements are not 0; give a larger size")
     places = np.where(mask & (order <= size), order - 1, size)
     flat = _gathered(_array(np.arange(mask.shape[0])), places, size, 0)
     filled = np.arange(size) >= count
-    if not a.ndim:
+    if not values.ndim:
         raise InputError("refxla.nonzero takes an array of at least one dimension")
-    return tuple(np.where(filled, fill_value, index) for index in np.unravel_index(flat, a.shape))
+    return tuple(np.where(filled, fill_value, index) for index in np.unravel_index(flat, values.shape))
 
 
 def unique(
@@ -69,8 +69,8 @@ def unique(
 
     Raises InputError, at the call, if there are more than `size` of them.
     """
-    a = _array(a)
-    flat = np.ravel(a)
+    elements = _array(a)
+    flat = np.ravel(elements)
     n = flat.shape[0]
     if not n:
         raise InputError("refxla.unique of an empty array: what it would be filled up with is not known")
@@ -93,7 +93,7 @@ def unique(
     if return_inverse:
         inverse = np.zeros_like(order).copy()
         inverse[order] = number
-        results.append(inverse.reshape(a.shape))
+        results.append(inverse.reshape(elements.shape))
     if return_counts:
         counts = np.zeros_like(order, shape=size + 1).copy()
         np.add.at(counts, np.minimum(number, size), 1)
