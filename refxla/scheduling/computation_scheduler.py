@@ -97,7 +97,7 @@ class ComputationScheduler:
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
         self.preheader: _Preheader | None = None  # of the body of a loop, or of a tiled fusion
-        self.trip_count = trip_count or 1
+        self.trip_count, self.in_loop = trip_count or 1, in_loop
         self.tiled: dict[int, TiledFusion] = {}  # by the number of their group
         if builder.tiled and not trip_count:
             self._tile()
@@ -368,7 +368,15 @@ class ComputationScheduler:
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         invariants = tuple(i for i in inputs if self.is_invariant(i))
         return p.Fusion(
-            self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, invariants, self.trip_count
+            self.names[n],
+            group.kind,
+            tuple(inside),
+            inputs,
+            tuple(written),
+            hero,
+            invariants,
+            self.trip_count,
+            self.in_loop,
         )
 
     def in_place(self, group: FusionGroup, value: Instruction) -> bool:
@@ -383,6 +391,13 @@ class ComputationScheduler:
             return False
         base = self.base(hero.operands[0])
         return reads_where_it_writes(hero, set(fusion.instructions), lambda i: self.base(i) is base)
+
+    def is_made_in_place(self, n: int) -> bool:
+        """Whether what makes a group's outputs says where they lie: an update or scatter in place, control flow."""
+        kind = self.groups[n].kind
+        if kind == "update":
+            return self.updates_what_it_reads(self.fusion(n, self.groups[n]))
+        return kind in ("control", "scatter")
 
     def output(
         self, n: int, fusion: p.Fusion, i: Instruction, updated: Instruction | None = None, read_too: bool = False
@@ -586,15 +601,15 @@ class ComputationScheduler:
             return False
         if Relation.R_PACKED in list(self.graph.relation):
             return False
-        kinds = {i: g.kind for g in self.groups for m in g.outputs for i in self.graph.instructions[m]}
+        makers = {i: n for n, g in enumerate(self.groups) for m in g.outputs for i in self.graph.instructions[m]}
         copied = 0
         bases = [self.base(root) for root in self.roots]
         for base, block in zip(bases, state, strict=True):
             if base in self.values:
                 moved = self.values[base] is not block and self.values[base] in state
             else:
-                kind = kinds.get(base) if bases.count(base) == 1 and base not in self.targets else None
-                moved = kind not in ("update", "scatter", None)
+                alone = base in makers and bases.count(base) == 1 and base not in self.targets
+                moved = alone and not self.is_made_in_place(makers[base])
             copied += block.bytes if moved else 0
         us = sum(kernel_us(self.fusion(n, group), self.builder.costs) for n, group in enumerate(self.groups))
         return copied >= LEAST_COPIED and copied * self.builder.costs.copied_byte >= LEAST_SHARE * 1e3 * us
@@ -615,7 +630,7 @@ class ComputationScheduler:
             if base in self.targets or base not in makers or bases.count(base) > 1:
                 continue
             n = makers[base]
-            if self.groups[n].kind in ("control", "update", "scatter") or base.shape.bytes != block.bytes:
+            if self.is_made_in_place(n) or base.shape.bytes != block.bytes:
                 continue
             last = -1 if old is None else self.last_use.get(old, -1)
             if last < n or (last == n and old is not None and self.replaces(self.groups[n], base, old)):
@@ -723,7 +738,7 @@ class ComputationScheduler:
 
     def assign_new_output_buffers(self, results: Sequence[MemoryBlock | None]) -> None:
         """Let kernels write results into new blocks; None for what is written elsewhere."""
-        outputs = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
+        outputs = {i for n, g in enumerate(self.groups) if not self.is_made_in_place(n) for m in g.outputs
                    for i in self.graph.instructions[m]}  # fmt: skip
         for root, block in zip(self.roots, results, strict=True):
             base = self.base(root)

@@ -37,9 +37,11 @@ LEAST_CHUNK = 1024  # elements of an item, however dear
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
-CUT_FROM = 1024
+CUT_FROM = 1024  # elements of loops from which on they fall into ranges, each with code of its own
 MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
-COSTLY_CUT_FROM = 32  # where they take functions, which are worth computing in vectors
+COSTLY_CUT_FROM = (
+    32  # where they take functions, which are worth computing in vectors, or run in a loop again and again
+)
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -392,7 +394,7 @@ class _Nest(IndexSpace):
         """How the loops fall into ranges; tiles do not."""
         if not pattern.tests or self.transpose is not None:
             return None
-        least = COSTLY_CUT_FROM if self.is_dear else CUT_FROM
+        least = COSTLY_CUT_FROM if self.is_dear or self.fusion.in_loop else CUT_FROM
         if self.segment.size < least or len(self.fusion.instructions) > MAX_MEMBERS:
             return None
 
