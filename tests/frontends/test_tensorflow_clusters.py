@@ -433,6 +433,8 @@ def test_errors():
     compiled(X)
     with pytest.raises(AttributeError, match="several programs"):
         _ = compiled.plan
+    with pytest.raises(AttributeError, match="f.function.get_concrete_function"):
+        _ = compiled.get_concrete_function
     with pytest.raises(refxla.UnsupportedError, match="TensorFlow runs a part"):
         compiled.save("step.refxla")
     with pytest.raises(refxla.InputError, match="not accelerated"):
