@@ -206,8 +206,14 @@ class TracedFunction(Caller):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if not hasattr(Compiled, name) and hasattr(self.function, name):
+            raise AttributeError(f"a compiled function has no {name}; what it was compiled from has: f.function.{name}")
         if self.executable is None:
             raise AttributeError(f"{name}: the function is compiled when it is first called, or with example arguments")
+        return self._of_program(name)
+
+    def _of_program(self, name: str) -> Any:
+        """This attribute of the program that was used last."""
         return getattr(self.executable.program, name)
 
     @property

@@ -182,7 +182,10 @@ def test_as_a_decorator():
     assert double.__name__ == "double" and double.__doc__ == "Twice."
     with pytest.raises(AttributeError, match="compiled when it is first called"):
         _ = double.hlo
-    assert np.array_equal(double(X), X * 2)
+    for _ in range(2):  # before and after it is compiled
+        with pytest.raises(AttributeError, match="has no lower; what it was compiled from has: f.function.lower"):
+            _ = double.lower
+        assert np.array_equal(double(X), X * 2)
     assert len(double.plan.kernels) == 1 and "multiply" in str(double.explain())
 
 

@@ -1,9 +1,11 @@
 """Functions of TensorFlow: structures in and out, variables, values that decide about shapes, and what is refused."""
 
 import collections
+import gc
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-import refxla  # noqa: E402
+import refxla.tensorflow  # noqa: E402
 from refxla import InputError, UnsupportedError  # noqa: E402
 from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
@@ -364,6 +366,33 @@ def test_sizes_that_change_are_told():
     with pytest.warns(RecompilationWarning, match=r"at\['n'\] changed, the last time from .4. to .5.: .*pad"):
         for n in range(7):
             compiled(tf.ones(10), {"n": tf.constant(n), "scale": tf.constant(float(n))})
+
+
+@pytest.mark.parametrize("compiled", [refxla.compile, refxla.tensorflow.cluster])
+def test_each_object_has_a_method_of_its_own(compiled):
+    """As in TensorFlow, where each may create its variables when it is first called; and its object is not kept."""
+
+    class Total(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.total = None
+
+        @compiled
+        @tf.function
+        def add(self, x):
+            if self.total is None:
+                self.total = tf.Variable(tf.zeros(2))
+            return self.total.assign_add(x)
+
+    one, other = Total(), Total()
+    assert one.add(tf.ones(2)).numpy().tolist() == [1, 1]
+    assert other.add(tf.ones(2)).numpy().tolist() == [1, 1]
+    assert one.add(tf.ones(2)).numpy().tolist() == [2, 2]
+    assert one.add is one.add and Total.add is Total.add
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert gone() is None
 
 
 def test_methods():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,6 +66,25 @@ class TensorFlowFunction(TracedFunction):
         super().__init__(function, options)
         self._warned_of_gradients = False
         self._by_value: dict[Any, ByValue] = {}  # for each kind of arguments, whose values are in the program
+        self._methods: weakref.WeakKeyDictionary[Any, TensorFlowFunction] = weakref.WeakKeyDictionary()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method of an object is a function of its own, as in TensorFlow: each may create its variables when it is
+        first called."""
+        import tensorflow as tf
+
+        if instance is None:
+            return self
+        try:
+            own = self.function.__get__(instance, owner)
+        except (AttributeError, TypeError):  # a concrete function; an object without a hash or without weak references
+            own = None
+        if not isinstance(own, tf.types.experimental.PolymorphicFunction):
+            return super().__get__(instance, owner)
+        with self._lock:
+            if instance not in self._methods:
+                self._methods[instance] = type(self)(own, self.options)
+            return self._methods[instance]
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As of every traced function; a tape that records now has no gradients of it, and says so."""
