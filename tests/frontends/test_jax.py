@@ -337,6 +337,17 @@ def test_inside_of_a_transformation():
             transform(f)(X)
 
 
+def test_inside_of_another_compiled_function():
+    """It is a part of that one, also under transformations there, and whether it was compiled before or not."""
+    square = refxla.compile(jax.jit(lambda a: (a * a).sum()))
+    for _ in range(2):
+        outer = refxla.compile(jax.jit(lambda a: jax.grad(square)(a) + jax.vmap(square)(a)[:, None]))
+        np.testing.assert_allclose(outer(X), 2 * X + (X * X).sum(1, keepdims=True), rtol=1e-6)
+        np.testing.assert_allclose(square(X), (X * X).sum(), rtol=1e-6)
+    with pytest.raises(refxla.InputError, match="compile the outermost"):
+        jax.grad(square)(X)
+
+
 def test_errors_of_the_function_itself_pass_through():
     def broken(a):
         raise KeyError("mine")

@@ -427,6 +427,9 @@ def test_inside_of_another_function():
     compiled = refxla.compile(tf.function(lambda a: a * 2), A)
     with pytest.raises(refxla.InputError, match="compile the outermost"):
         tf.function(compiled)(A)
+    outer = refxla.compile(tf.function(lambda a: compiled(a) + 1))
+    np.testing.assert_array_equal(outer(A), A * 2 + 1)
+    np.testing.assert_array_equal(compiled(A), A * 2)
 
 
 def test_errors_of_the_function_itself_pass_through():

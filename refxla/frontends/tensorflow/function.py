@@ -13,7 +13,7 @@ from refxla_spec.errors import InputError, UnsupportedError, plural
 from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
-from ..traced import Lowered, TracedFunction
+from ..traced import Lowered, TracedFunction, tracing
 from . import tape
 from .arguments import assigner, example_of, is_tensor, kind_of, packed, reader, replaced, to_tensor
 from .lowering import ByValue, LoweredFunction, Lowering
@@ -101,6 +101,12 @@ class TensorFlowFunction(TracedFunction):
             self._warned_of_gradients = True
             tape.warn_without_gradients(self.name)
 
+    def _has_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        import tensorflow as tf
+
+        leaves = tf.nest.flatten((args, kwargs), expand_composites=True)
+        return any(isinstance(v, tf.Tensor) and tf.is_symbolic_tensor(v) for v in leaves)
+
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
         tensors: list[Any] = []
         kind = kind_of((args, kwargs), tensors)
@@ -129,7 +135,8 @@ class TensorFlowFunction(TracedFunction):
             return self.function(*new_args, **new_kwargs)
 
         of_tensors.__name__ = self.name  # HLO's name is made from it
-        traced = LoweredFunction(self.name, of_tensors, [example_of(e) for e in examples])
+        with tracing():
+            traced = LoweredFunction(self.name, of_tensors, [example_of(e) for e in examples])
         lowered, by_value = self._lowered(traced, examples)
         self._by_value[kind] = by_value
         if isinstance(lowered, _TensorFlowLowered):
