@@ -92,8 +92,8 @@ class TracedFunction(Caller):
         return self if instance is None else types.MethodType(self, instance)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call that takes no shortcut, after which the next one like it may. In a function that refxla traces, what is
-        called with its values is a part of that function, as if it were not compiled."""
+        """A call that takes no shortcut, after which the next one like it may. Where refxla traces a function, what it
+        calls with its own values becomes a part of it, as if that were not compiled."""
         if getattr(_thread, "traces", False) and self._has_traced(args, kwargs):
             return self.function(*args, **kwargs)
         key, leaves = self._describe(args, kwargs)
