@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.device:
         lacking = missing(name.removeprefix("gpu:").partition("-")[0])
         if lacking:
-            print(f"{name}: install {', '.join(lacking)}", file=sys.stderr)
+            print(f"{name}: {lacking}", file=sys.stderr)
             return 2
     results: list[Row] = []
     cache: dict[str, Transactions | None] = {}

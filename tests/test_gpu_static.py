@@ -1,7 +1,9 @@
 """Kernels for GPUs, as real GPU compilers translate them: no spills, dense main loops, whole sectors of memory. Skipped
-where the compilers are not installed (docs/gpu.md)."""
+where the compilers are not installed; `tox -e gpu` installs them."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from refxla_spec.text import parse
@@ -52,7 +54,21 @@ def kernels(lines: str, device: str):
 def need(vendor: str) -> None:
     lacking = compilers.missing(vendor)
     if lacking:
-        pytest.skip(f"not installed: {', '.join(lacking)}")
+        (pytest.fail if os.environ.get("TOX_ENV_NAME") == "gpu" else pytest.skip)(lacking)
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(compilers, "_find_clang", lambda: None)
+    monkeypatch.setattr(compilers, "find", lambda names: None)
+    assert compilers.missing("amd").startswith("clang not found: pip install ziglang==")
+    assert compilers.missing("nvidia").startswith("clang, ptxas, nvdisasm not found: pip install ziglang==")
+    with pytest.raises(compilers.Refused, match="clang not found"):
+        compilers.clang()
+
+
+def test_the_environment_for_these_tests_installs_what_the_message_names():
+    lines = (Path(__file__).parents[1] / "tox.ini").read_text().partition("[testenv:gpu]")[2].split("\n[")[0]
+    assert all(package in lines for package in compilers.PACKAGES.values())
 
 
 @pytest.mark.parametrize("device", MODELS)
