@@ -451,6 +451,28 @@ CASES = {
         units=64,
         kernels=2,
     ),
+    "gradient of a depthwise filter": Case(
+        "convolution",
+        """x = f32[6,15,16,16] parameter(0)
+        y = f32[6,15,16,16] parameter(1)
+        ROOT r = f32[3,3,1,16] convolution(x, y), window={size=15x16 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
+            batch_group_count=16""",
+        ("g = (int)((uint)(unit) % 16u)",),  # neighbouring channels side by side
+        kernels=2,
+    ),
+    "gradient of a depthwise filter, channels first": Case(
+        "convolution",
+        """x = bf16[6,5,15,16] parameter(0)
+        y = bf16[6,5,15,16] parameter(1)
+        b = f32[3,3] parameter(2)
+        n = bf16[6,5,15,16] negate(y)
+        c = bf16[1,5,3,3] convolution(x, n), window={size=15x16 pad=1_1x1_1}, dim_labels=fb01_io01->bf01,
+            batch_group_count=5
+        f = f32[1,5,3,3] convert(c)
+        w = f32[1,5,3,3] broadcast(b), dimensions={2,3}
+        ROOT r = f32[1,5,3,3] add(f, w)""",
+        kernels=2,
+    ),
     "cumulative columns": Case(
         "reduce-window",
         """x = f32[70,300] parameter(0)

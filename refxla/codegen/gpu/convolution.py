@@ -20,7 +20,7 @@ from ..kernel_arguments import hero_of
 from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.packing import accumulation_type
 from ..products.small_products import has_little_work
-from . import elementwise
+from . import elementwise, segment_sums
 from .gemm import Indices, MatrixProduct, kernels
 
 
@@ -28,14 +28,15 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a convolution with its producers and consumers.
 
     The outputs are elementwise in the convolution, or reshapes of what is. Types without accumulators of their own,
-    tiny convolutions, and those of which each group has one feature become plain loops.
+    tiny convolutions, and those of which each group has one feature become plain loops, unless there are few results
+    with long sums.
     """
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
     small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     depthwise = numbers.n == 1 and numbers.groups > 1
-    if name is None or small or depthwise or (name == "f64" and not target.fp64):
+    if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     windows = _Windows(numbers)
     left, right = hero.operands
@@ -43,6 +44,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
         left, right, windows.left, windows.right, windows.result, windows.exists,
     )  # fmt: skip
+    if depthwise:
+        return segment_sums.kernels(product) if segment_sums.applies(product) else elementwise.emit(fusion, target)
     return kernels(product)
 
 
