@@ -4,11 +4,13 @@ where the compilers are not installed; `tox -e gpu` installs them."""
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from refxla_spec.text import parse
 
 from bench import gpu_compilers as compilers
+from bench import gpu_static
 from bench.gpu_transactions import Transactions, traced
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
@@ -69,6 +71,22 @@ def test_what_is_missing_is_named(monkeypatch):
 def test_the_environment_for_these_tests_installs_what_the_message_names():
     lines = (Path(__file__).parents[1] / "tox.ini").read_text().partition("[testenv:gpu]")[2].split("\n[")[0]
     assert all(package in lines for package in compilers.PACKAGES.values())
+
+
+def test_equal_kernels_are_compiled_once_for_a_gpu_and_traced_once_for_as_many_items(monkeypatch):
+    compiled, traced = [], []
+    code, transactions = compilers.MachineCode(8, 0, 0, 0), Transactions(32, 1, 1, 1, 128)
+    monkeypatch.setattr(gpu_static, "compiled", lambda source, model: compiled.append(model.name) or code)
+    monkeypatch.setattr(gpu_static, "traced", lambda *arguments: traced.append(arguments[-1]) or transactions)
+    gpu_static.machine_code.cache_clear()
+    module = parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{PROGRAMS['elements']}\n}}")
+    traces = {}
+    names = ["gpu:nvidia-sm90", "gpu:amd-gfx90a"]
+    for model in map(MODELS.get, names * 2):
+        plan = plan_module(module, replace(model.target, clang=True), (LAUNCH_MERGING,))[1].plan
+        gpu_static.row(SimpleNamespace(name="elements"), plan, plan.kernels[0], model, traces)
+    gpu_static.machine_code.cache_clear()
+    assert compiled == names and traced == [32, 64]
 
 
 @pytest.mark.parametrize("device", MODELS)
