@@ -28,6 +28,14 @@ PROGRAMS = {
     "ROOT r = f32[4096] reduce(x, z), dimensions={1}, to_apply=add",
     "columns": "x = f32[4096,1024] parameter(0)\nz = f32[] constant(0)\n"
     "ROOT r = f32[1024] reduce(x, z), dimensions={0}, to_apply=add",
+    "depthwise": """x = f32[8,56,56,64] parameter(0)
+        w = f32[3,3,1,64] parameter(1)
+        ROOT r = f32[8,56,56,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f,
+            feature_group_count=64""",
+    "filter gradient": """x = f32[8,56,56,64] parameter(0)
+        y = f32[8,56,56,64] parameter(1)
+        ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
+            batch_group_count=64""",
     "softmax": """x = f32[4096,1000] parameter(0)
         low = f32[] constant(-inf)
         z = f32[] constant(0)
