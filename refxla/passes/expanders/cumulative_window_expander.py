@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import inf
+from math import inf, prod
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction
@@ -31,6 +31,8 @@ from ...ir.builder import Build, reducer
 from ..call_inliner import mapped
 from .blockwise_scan import Arrays, BlockwiseScan
 from .scaled_product import ScaledProduct
+
+PRODUCT_ROWS = 4  # of floats from which on a vector lane for each row is faster on a CPU than blocks with their errors
 
 
 def _expand(i: Instruction) -> Instruction | None:
@@ -54,6 +56,8 @@ def _by_operation(i: Instruction, opcode: str, dimension: int, backward: bool) -
         return None
     wide = F32 if kind.is_float and kind.bits < F32.bits else kind
     if opcode == "multiply" and wide.is_float:
+        if prod(x.shape.dimensions[:dimension]) >= PRODUCT_ROWS:
+            return None
         product = ScaledProduct(b, wide, x.shape.dimensions[dimension], dimension, backward)
         return b.convert(product.of(b.convert(x, wide), b.convert(init, wide)), kind)
     start = identity(opcode, wide)

@@ -5,7 +5,8 @@ blocks are made of factors that are cut in two, exactly:
 
     x = m * 2^e        m in [1, 2), or in (-2, -1]; zeros, infinities and NaN stay as they are, with e = 0
 
-The product of the m of a block of up to 120 factors is smaller than 2^120, and the e are added as integers. Prefixes of
+The product of the m of a block of up to 104 factors is smaller than 2^104, and the e are added as integers. It is made
+with its rounding errors, since those of factors near 1 have a bias, which many blocks would add up. Prefixes of
 totals are cut again before they are combined further. Each block then begins with the product of all before it,
 
     result[j, k] = before[j] * x[j, 0] * ... * x[j, k]
@@ -18,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from refxla_spec.module import Instruction
-from refxla_spec.types import F64, S32, S64, ElementType
+from refxla_spec.module import Computation, Instruction, post_order
+from refxla_spec.types import F64, S32, S64, ElementType, Shape
 
 from ...ir.builder import Build, reducer
 from .blockwise_scan import Arrays, BlockwiseScan
@@ -42,8 +43,8 @@ class _Format:
 class ScaledProduct(BlockwiseScan):
     """The prefixes of one array of f32 or f64."""
 
-    CHAINED: ClassVar[int] = 120
-    BLOCKS: ClassVar[range] = range(64, 121, 8)
+    CHAINED: ClassVar[int] = 104
+    BLOCKS: ClassVar[range] = range(64, 105, 8)
 
     def __init__(self, b: Build, kind: ElementType, length: int, dimension: int, backward: bool) -> None:
         self.kind, self.format = kind, _Format(S64, 52, 1023) if kind is F64 else _Format(S32, 23, 127)
@@ -69,8 +70,34 @@ class ScaledProduct(BlockwiseScan):
         """The product of each block."""
         b, inside = self.b, (self.dimension + 1,)
         significand, exponent = self._cut(blocks)
-        product = b.reduce(significand, 1, inside, reducer("multiply", self.kind))
-        return self.normal([product, b.sum(exponent, inside)])
+        exact = b.full(0, significand.shape)
+        inits = (b.scalar(1, self.kind), b.scalar(0, self.kind))
+        pair = b.make("reduce", significand, exact, *inits, dimensions=inside, to_apply=self._product_and_error())
+        product, error = (b.make("get-tuple-element", pair, index=n) for n in range(2))
+        is_number = b.compare(error, error, direction="EQ")  # infinite factors have no errors
+        total = b.select(is_number, b.add(product, error), product)
+        return self.normal([total, b.sum(exponent, inside)])
+
+    def _product_and_error(self) -> Computation:
+        """The reducer of products p with what their roundings have left out: of (p, d) and (q, e) it makes p q and
+        p e + d q + (p q - p q rounded). The last is exact, from halves of the digits of p and q."""
+        shape = Shape(self.kind)
+        p, d, q, e = (Instruction(x, "parameter", shape, [], {"number": n}) for n, x in enumerate("pdqe"))
+        b = Build("compensated")
+        high_p, low_p, high_q, low_q = (*self._halves(b, p), *self._halves(b, q))
+        product = b.multiply(p, q)
+        left_out = b.subtract(b.multiply(high_p, high_q), product)
+        for x, y in ((high_p, low_q), (low_p, high_q), (low_p, low_q)):
+            left_out = b.add(left_out, b.multiply(x, y))
+        error = b.add(left_out, b.add(b.multiply(p, e), b.multiply(d, q)))
+        root = b.make("tuple", product, error)
+        return Computation("compensated_product", [p, d, q, e, *_steps(root)], root)
+
+    def _halves(self, b: Build, x: Instruction) -> tuple[Instruction, Instruction]:
+        """Two numbers of half the digits whose sum is x."""
+        scaled = b.multiply(x, 2.0 ** (self.format.fraction // 2 + 1) + 1)
+        high = b.subtract(scaled, b.subtract(scaled, x))
+        return high, b.subtract(x, high)
 
     def chain(self, xs: Arrays, dimension: int) -> list[Instruction]:
         steps = ((x, start(), opcode) for x, start, opcode in zip(xs, self.starts, ("multiply", "add"), strict=True))
@@ -115,3 +142,8 @@ class ScaledProduct(BlockwiseScan):
 
     def _number(self, bits: Instruction) -> Instruction:
         return self.b.make("bitcast-convert", bits, shape=bits.shape.with_element_type(self.kind))
+
+
+def _steps(root: Instruction) -> list[Instruction]:
+    """What a result is made of, without parameters."""
+    return [i for i in post_order(root) if i.opcode != "parameter"]
