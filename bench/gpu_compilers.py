@@ -1,7 +1,9 @@
 """What real GPU compilers make of a kernel, on a machine without a GPU: registers, spills, the loop that matters.
 
 NVIDIA: clang writes PTX, ptxas (CUDA) makes machine code of it, nvdisasm shows that. AMD: clang does it all. Each is a
-package of Debian's or PyPI's, and needs no driver: clang-16 or newer, nvidia-cuda-nvcc, nvidia-cuda-nvdisasm.
+package of PyPI's, and needs no driver: ziglang, whose program is a clang, too, with the code generators of all targets,
+nvidia-cuda-nvcc-cu12, nvidia-cuda-nvdisasm. `tox -e gpu` installs them. Where there is no ziglang, a clang-16 to
+clang-20 on the path will do.
 
 The work-item functions of OpenCL are those of each target, by a file that is included first; everything else in
 generated code is plain C.
@@ -9,10 +11,10 @@ generated code is plain C.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -22,8 +24,10 @@ from pathlib import Path
 
 from refxla.device.gpu_models import GpuModel
 
-_CLANGS = [f"clang-{n}" for n in range(22, 15, -1)]
-_COMMON = ("-x", "cl", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header", "-w", "-O3", "-S")
+# Newer ones make two functions of a kernel, of which one calls the other, and what is counted would be one of them.
+_CLANGS = tuple(f"clang-{n}" for n in range(20, 15, -1))
+OPENCL = ("-x", "cl", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header")
+_COMMON = (*OPENCL, "-w", "-O3", "-S")
 _NVIDIA_HEADER = """
 #define get_local_id(d) ((size_t)__nvvm_read_ptx_sreg_tid_x())
 #define get_group_id(d) ((size_t)__nvvm_read_ptx_sreg_ctaid_x())
@@ -75,24 +79,48 @@ def _is_multiply_add(name: str) -> bool:
 def find(names: tuple[str, ...]) -> str | None:
     """The first of these programs that is on the path, or in a package of NVIDIA's."""
     places = [shutil.which(name) for name in names]
-    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
-    places += [str(p) for name in names for p in sorted(packages.glob(f"*/bin/{name}"))]
+    places += [str(p) for name in names for folder in _package("nvidia") for p in sorted(folder.glob(f"*/bin/{name}"))]
     return next((p for p in places if p), None)
 
 
-def missing(vendor: str) -> list[str]:
-    """What would have to be installed to examine kernels for a vendor's GPUs ("nvidia", "amd")."""
-    tools = {"clang-16 or newer": tuple(_CLANGS)}
+def _package(name: str) -> list[Path]:
+    """The folders of an installed package; [] where there is none."""
+    spec = importlib.util.find_spec(name)
+    return [] if spec is None else list(map(Path, spec.submodule_search_locations or ()))
+
+
+@cache
+def _find_clang() -> tuple[str, ...] | None:
+    """The words that a command of clang's begins with; None where there is none."""
+    for zig, pocl in zip(_package("ziglang"), _package("pocl_binary_distribution"), strict=False):
+        # ziglang leaves OpenCL's headers out; those of PoCL, which refxla is installed with, are clang's.
+        return str(zig / "zig"), "clang", "-isystem", str(pocl / ".libs/share/pocl/include")
+    program = find(_CLANGS)
+    return None if program is None else (program,)
+
+
+PACKAGES = {
+    "clang": "ziglang==0.15.2",
+    "ptxas": "nvidia-cuda-nvcc-cu12==12.9.86",
+    "nvdisasm": "nvidia-cuda-nvdisasm==13.5.37",
+}
+
+
+def missing(vendor: str) -> str:
+    """What has to be installed to examine kernels for a vendor's GPUs ("nvidia", "amd"), as a sentence; or ""."""
+    programs = {"clang": _find_clang() is not None}
     if vendor == "nvidia":
-        tools |= {"ptxas (nvidia-cuda-nvcc)": ("ptxas",), "nvdisasm (nvidia-cuda-nvdisasm)": ("nvdisasm",)}
-    return [what for what, names in tools.items() if find(names) is None]
+        programs |= {name: find((name,)) is not None for name in ("ptxas", "nvdisasm")}
+    lacking = [name for name, here in programs.items() if not here]
+    packages = " ".join(PACKAGES[name] for name in lacking)
+    return f"{', '.join(lacking)} not found: pip install {packages}, or tox -e gpu for the tests" if lacking else ""
 
 
-def clang() -> str:
-    """The path of clang. Raises Refused where there is none."""
-    program = find(tuple(_CLANGS))
+def clang() -> tuple[str, ...]:
+    """The words that a command of clang's begins with. Raises Refused where there is none."""
+    program = _find_clang()
     if program is None:
-        raise Refused("clang-16 or newer is not installed")
+        raise Refused(missing("amd"))
     return program
 
 
@@ -102,7 +130,8 @@ def compiled(source: str, model: GpuModel) -> MachineCode:
         return (_nvidia if model.name.startswith("gpu:nvidia") else _amd)(source, model.architecture, Path(folder))
 
 
-def _run(command: Sequence[str]) -> str:
+def run(command: Sequence[str]) -> str:
+    """What a program prints. Raises Refused with that where it fails."""
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         raise Refused(f"{Path(command[0]).name}: {(process.stderr or process.stdout).strip()[-1500:]}")
@@ -113,7 +142,7 @@ def _clang(source: str, header: str, folder: Path, options: Sequence[str]) -> Pa
     (folder / "device.h").write_text(header)
     (folder / "kernel.cl").write_text(source)
     to = folder / "kernel.s"
-    _run([clang(), *_COMMON, *options, "-include", f"{folder}/device.h", f"{folder}/kernel.cl", "-o", str(to)])
+    run([*clang(), *_COMMON, *options, "-include", f"{folder}/device.h", f"{folder}/kernel.cl", "-o", str(to)])
     return to
 
 
@@ -124,11 +153,11 @@ def _nvidia(source: str, architecture: str, folder: Path) -> MachineCode:
     ptxas, nvdisasm = find(("ptxas",)), find(("nvdisasm",))
     assert ptxas is not None and nvdisasm is not None, "look at missing() first"
     binary = folder / "kernel.cubin"
-    log = _run([ptxas, f"-arch={architecture}", "-v", str(ptx), "-o", str(binary)])
+    log = run([ptxas, f"-arch={architecture}", "-v", str(ptx), "-o", str(binary)])
     stack, stores, loads = _numbers(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
     (registers,) = _numbers(r"Used (\d+) registers", log)
     local = re.search(r"(\d+) bytes smem", log)
-    loop = _loop(_run([nvdisasm, "-c", str(binary)]), r"\s*(\.L_x_\d+):", r"BRA.*`\((\.L_x_\d+)\)", _SASS)
+    loop = _loop(run([nvdisasm, "-c", str(binary)]), r"\s*(\.L_x_\d+):", r"BRA.*`\((\.L_x_\d+)\)", _SASS)
     return MachineCode(registers, stores + loads, stack, int(local[1]) if local else 0, loop)
 
 

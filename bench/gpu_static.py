@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from refxla_spec.text import parse
@@ -46,6 +47,8 @@ from .report import with_table
 MEMORY_LIMIT = 1 << 31  # bytes of arrays up to which addresses are traced
 ROOT = Path(__file__).parents[1]
 PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-static.json"
+
+Traces = dict[tuple[str, int], Transactions]  # of a kernel's text, by so many items
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,13 @@ class Row:
         return ("memory" if moved > computed else "arithmetic"), best / max(slow_moved, slow_computed, 1e-30)
 
 
-def rows(entry: Entry, model: GpuModel, cache: dict[str, Transactions | None]) -> list[Row]:
-    """The kernels of an entry at the sizes that are measured. `cache` holds the transactions of texts traced before."""
+def rows(entry: Entry, model: GpuModel, traces: Traces) -> list[Row]:
+    """The kernels of an entry at the sizes that are measured. `traces`: the transactions traced so far."""
     from .kernel_text import traced as hlo
 
     target = replace(model.target, clang=True)  # the compilers here are clang, whose builtins need no library
     plan = plan_module(parse(hlo(entry, entry.sizes)), target, (LAUNCH_MERGING,))[1].plan  # each kernel by itself
-    return joined([_row(entry, plan, kernel, model, cache) for kernel in plan.kernels if kernel.items])
+    return joined([row(entry, plan, kernel, model, traces) for kernel in plan.kernels if kernel.items])
 
 
 def joined(results: Sequence[Row]) -> list[Row]:
@@ -108,30 +111,35 @@ def joined(results: Sequence[Row]) -> list[Row]:
     return list(first.values())
 
 
-def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, cache: dict[str, Transactions | None]) -> Row:
+def row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, traces: Traces) -> Row:
+    """A kernel of an entry's plan."""
     fusion = _fusion(plan, kernel)
     sizes = [a.bytes if a.instruction is None else a.instruction.shape.bytes for a in kernel.arguments]
     group = kernel.work_group or 64
     last = fusion is not None and kernel.name == fusion.name
     operations = fusion_cost(fusion).operations if fusion is not None and last else 0
     kind = fusion.kind if fusion is not None else "merged"
-    row = Row(
+    result = Row(
         entry.name, kernel.name, kind, model.name, kernel.work_group, -(-kernel.items // group), sum(sizes), operations
     )
     opencl = program([kernel], replace(model.target, clang=True))
     try:
-        code = compiled(opencl.source, model)
-        transactions = None
+        code = machine_code(opencl.source, model)
+        transactions, text = None, (opencl.source, model.target.sub_group)
         if kernel.work_group and sum(sizes) < MEMORY_LIMIT:
-            if opencl.source not in cache:
-                middle = row.groups // 2
-                cache[opencl.source] = traced(
-                    opencl.source, opencl.entries[0][0], sizes, middle, model.target.sub_group
-                )
-            transactions = cache[opencl.source]
+            if text not in traces:
+                middle = result.groups // 2
+                traces[text] = traced(opencl.source, opencl.entries[0][0], sizes, middle, model.target.sub_group)
+            transactions = traces[text]
     except Refused as problem:
-        return replace(row, refused=str(problem))
-    return replace(row, code=code, occupancy=occupancy(code, model, group), transactions=transactions)
+        return replace(result, refused=str(problem))
+    return replace(result, code=code, occupancy=occupancy(code, model, group), transactions=transactions)
+
+
+@cache
+def machine_code(source: str, model: GpuModel) -> MachineCode:
+    """What `compiled` gives, once for the many kernels of layers that are alike."""
+    return compiled(source, model)
 
 
 def _fusion(plan: Plan, kernel: Kernel) -> Fusion | None:
@@ -206,14 +214,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.device:
         lacking = missing(name.removeprefix("gpu:").partition("-")[0])
         if lacking:
-            print(f"{name}: install {', '.join(lacking)}", file=sys.stderr)
+            print(f"{name}: {lacking}", file=sys.stderr)
             return 2
     results: list[Row] = []
-    cache: dict[str, Transactions | None] = {}
+    traces: Traces = {}
     for name in options.device:
         for entry in entries:
             print(f"{name}: {entry.name}", file=sys.stderr, flush=True)
-            new = rows(entry, MODELS[name], cache)
+            new = rows(entry, MODELS[name], traces)
             results += new
             if options.json:
                 old = load(options.json) if options.json.exists() and (options.keep or results != new) else []

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
-import subprocess
+import platform
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from .gpu_compilers import Refused, clang
+from .gpu_compilers import OPENCL, clang, run
 
 MOST = 2048  # accesses of an item that are looked at
 _HEADER = """
@@ -108,17 +108,10 @@ def _built(source: str, folder: Path) -> str:
     (folder / "device.h").write_text(_HEADER)
     (folder / "kernel.cl").write_text(source)
     (folder / "runtime.c").write_text(_RUNTIME)
-    plain = ("-O1", "-fPIC", "-c", "-w")
-    traces = ("-fsanitize-coverage=func,trace-loads,trace-stores", "-Xclang", "-finclude-default-header")
-    language = ("-x", "cl", "-cl-std=CL2.0", "-fno-vectorize", "-fno-slp-vectorize")
-    for name, options in (("kernel.cl", (*language, *traces, "-include", str(folder / "device.h"))), ("runtime.c", ())):
-        command = [clang(), *plain, *options, str(folder / name), "-o", str(folder / f"{name}.o")]
-        process = subprocess.run(command, capture_output=True, text=True)
-        if process.returncode:
-            raise Refused(f"clang: {process.stderr.strip()[-1500:]}")
-    to = folder / "kernel.so"
-    link = ["cc", "-shared", str(folder / "kernel.cl.o"), str(folder / "runtime.c.o"), "-o", str(to)]
-    process = subprocess.run(link, capture_output=True, text=True)
-    if process.returncode:
-        raise Refused(f"cc: {process.stderr.strip()[-1500:]}")
-    return str(to)
+    plain = ("-target", f"{platform.machine()}-linux-gnu", "-O1", "-fPIC", "-c", "-w")
+    traces = ("-fno-vectorize", "-fno-slp-vectorize", "-fsanitize-coverage=func,trace-loads,trace-stores")
+    header, kernel, code = (str(folder / name) for name in ("device.h", "kernel.cl", "kernel.o"))
+    run([*clang(), *plain, *OPENCL, *traces, "-include", header, kernel, "-o", code])
+    to = str(folder / "kernel.so")
+    run(["cc", "-shared", "-O1", "-fPIC", "-w", code, str(folder / "runtime.c"), "-o", to])
+    return to

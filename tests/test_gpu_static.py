@@ -1,12 +1,16 @@
 """Kernels for GPUs, as real GPU compilers translate them: no spills, dense main loops, whole sectors of memory. Skipped
-where the compilers are not installed (docs/gpu.md)."""
+where the compilers are not installed; `tox -e gpu` installs them."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from refxla_spec.text import parse
 
 from bench import gpu_compilers as compilers
+from bench import gpu_static
 from bench.gpu_transactions import Transactions, traced
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
@@ -24,6 +28,14 @@ PROGRAMS = {
     "ROOT r = f32[4096] reduce(x, z), dimensions={1}, to_apply=add",
     "columns": "x = f32[4096,1024] parameter(0)\nz = f32[] constant(0)\n"
     "ROOT r = f32[1024] reduce(x, z), dimensions={0}, to_apply=add",
+    "depthwise": """x = f32[8,56,56,64] parameter(0)
+        w = f32[3,3,1,64] parameter(1)
+        ROOT r = f32[8,56,56,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f,
+            feature_group_count=64""",
+    "filter gradient": """x = f32[8,56,56,64] parameter(0)
+        y = f32[8,56,56,64] parameter(1)
+        ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
+            batch_group_count=64""",
     "softmax": """x = f32[4096,1000] parameter(0)
         low = f32[] constant(-inf)
         z = f32[] constant(0)
@@ -52,7 +64,37 @@ def kernels(lines: str, device: str):
 def need(vendor: str) -> None:
     lacking = compilers.missing(vendor)
     if lacking:
-        pytest.skip(f"not installed: {', '.join(lacking)}")
+        (pytest.fail if os.environ.get("TOX_ENV_NAME") == "gpu" else pytest.skip)(lacking)
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(compilers, "_find_clang", lambda: None)
+    monkeypatch.setattr(compilers, "find", lambda names: None)
+    assert compilers.missing("amd").startswith("clang not found: pip install ziglang==")
+    assert compilers.missing("nvidia").startswith("clang, ptxas, nvdisasm not found: pip install ziglang==")
+    with pytest.raises(compilers.Refused, match="clang not found"):
+        compilers.clang()
+
+
+def test_the_environment_for_these_tests_installs_what_the_message_names():
+    lines = (Path(__file__).parents[1] / "tox.ini").read_text().partition("[testenv:gpu]")[2].split("\n[")[0]
+    assert all(package in lines for package in compilers.PACKAGES.values())
+
+
+def test_equal_kernels_are_compiled_once_for_a_gpu_and_traced_once_for_as_many_items(monkeypatch):
+    compiled, traced = [], []
+    code, transactions = compilers.MachineCode(8, 0, 0, 0), Transactions(32, 1, 1, 1, 128)
+    monkeypatch.setattr(gpu_static, "compiled", lambda source, model: compiled.append(model.name) or code)
+    monkeypatch.setattr(gpu_static, "traced", lambda *arguments: traced.append(arguments[-1]) or transactions)
+    gpu_static.machine_code.cache_clear()
+    module = parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{PROGRAMS['elements']}\n}}")
+    traces = {}
+    names = ["gpu:nvidia-sm90", "gpu:amd-gfx90a"]
+    for model in map(MODELS.get, names * 2):
+        plan = plan_module(module, replace(model.target, clang=True), (LAUNCH_MERGING,))[1].plan
+        gpu_static.row(SimpleNamespace(name="elements"), plan, plan.kernels[0], model, traces)
+    gpu_static.machine_code.cache_clear()
+    assert compiled == names and traced == [32, 64]
 
 
 @pytest.mark.parametrize("device", MODELS)

@@ -1,13 +1,13 @@
 """Makes the initial values of a reduction enter each result exactly once, whatever they are.
 
-A reduction keeps many accumulators for one result: vector lanes, partial reductions, columns of a strip. For a plain
-sum, product, maximum and the like the accumulators start from the neutral element, and the initial values enter at the
-end. For any other reducer no neutral element is known, and the accumulators start from the initial values. That is
-harmless if to_apply of the initial values with themselves gives them again, and of the initial values and an element
-the same whichever comes first: then they count once however often they enter, and wherever. This pass decides whether
-that holds: for constants by evaluation, the second with elements of all kinds (unless the reducer is known to
-commute), and otherwise for reducers that commute and select one of their operands. Every other reduction gets one more
-operand, which says where there is a value,
+A reduction keeps many accumulators for one result: vector lanes, partial reductions, columns of a strip, blocks of a
+long cumulative window. For a plain sum, product, maximum and the like the accumulators start from the neutral element,
+and the initial values enter at the end. For any other reducer no neutral element is known, and the accumulators start
+from the initial values. That is harmless if to_apply of the initial values with themselves gives them again, and of the
+initial values and an element the same whichever comes first: then they count once however often they enter, and
+wherever. This pass decides whether that holds: for constants by evaluation, the second with elements of all kinds
+(unless the reducer is known to commute), and otherwise for reducers that commute and select one of their operands.
+Every other reduction gets one more operand, which says where there is a value,
 
     reduce(x, init, f)  =  f(init, total)    where (total, present) = reduce((x, true), (0, false), g)
     g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : q ? b : 0, p or q)
@@ -33,6 +33,7 @@ from refxla_spec.types import PRED, Shape
 from refxla_spec.vectorize import COMMUTATIVE, binary_opcode, lift
 
 from ..analysis.commutativity import Order, order_of
+from ..analysis.cumulative_windows import combines_arrays, goes_by_blocks
 from ..ir.builder import Build
 from .algebraic_simplifier import scalar_value
 from .call_inliner import mapped
@@ -54,7 +55,7 @@ def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> 
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         dynamic = any(o.shape.is_dynamic for o in i.operands)  # what lies beyond a size becomes the initial value
-        if i.opcode == "reduce" or (i.opcode == "reduce-window" and dynamic):
+        if i.opcode == "reduce" or (i.opcode == "reduce-window" and (dynamic or _is_blockwise(i))):
             reduction = _of_one_type(i) if i.opcode == "reduce" else i
             if not is_plain(reduction.to_apply) and not _counts_once(reduction):
                 reduction = _with_presence(reduction, once)
@@ -64,6 +65,11 @@ def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> 
         computation.replace(replaced)
         sort(computation)
     return len(replaced)
+
+
+def _is_blockwise(i: Instruction) -> bool:
+    """Whether a reduce-window is computed in blocks that begin with its initial values."""
+    return goes_by_blocks(i) and binary_opcode(i.to_apply) is None and combines_arrays(i.to_apply)
 
 
 def reductions_that_are_not_plain(computation: Computation) -> list[Instruction]:

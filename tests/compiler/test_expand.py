@@ -390,19 +390,130 @@ def test_a_long_cumulative_sum_is_as_accurate_as_its_blocks_are_short():
 
 @pytest.mark.parametrize(
     ("opcode", "name", "length", "rows"),
-    [("add", "f32", 2047, 0), ("add", "f32", 2048, 8), ("multiply", "f32", 4096, 0)],
+    [("add", "f32", 2047, 0), ("add", "f32", 2048, 8), ("multiply", "c64", 4096, 0), ("multiply", "f32", 2048, 4)],
 )
 def test_other_cumulative_windows_stay(opcode, name, length, rows):
-    """Short ones, those that have as many rows as go side by side, and those that may not be regrouped: a product of
-    floats could overflow within a block that comes after a zero."""
+    """Short ones, those of so many rows that go side by side, and those that may not be regrouped: a product of complex
+    numbers could overflow within a block that comes after a zero."""
     program = refxla.compile(cumulative(opcode, name, length, rows))
     assert [i.opcode for i in program.optimized_hlo.entry.instructions].count("reduce-window") == 1
 
 
-def test_a_zero_stays_a_zero_in_a_long_cumulative_product():
-    x = np.full(4096, 100.0, np.float32)
-    x[0] = 0
-    assert not refxla.compile(cumulative("multiply", "f32", 4096))(x, np.float32(1)).any()
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(
+    ("name", "length", "rows"), [("f32", 2100, 0), ("f32", 2503, 3), ("f64", 2048, 0), ("bf16", 2049, 0)]
+)
+def test_a_long_cumulative_product_goes_by_blocks(name, length, rows, backward):
+    kind = ELEMENT_TYPES[name].dtype
+    sizes = (rows, length) if rows else (length,)
+    x = (np.random.default_rng(length).choice([-1, 1], sizes) * (1 + random("f64", *sizes) / 50)).astype(kind)
+    program = refxla.compile(cumulative("multiply", name, length, rows, backward))
+    windows = [i for i in program.optimized_hlo.entry.instructions if i.opcode == "reduce-window"]
+    assert windows and all(max(w.size for w in i.window) <= 104 for i in windows)
+    got = program(x, np.array(3, kind))
+    exact = np.cumprod(np.flip(x, -1) if backward else x, -1, dtype=np.longdouble) * 3
+    exact = np.flip(exact, -1) if backward else exact
+    rounded = np.finfo(np.float64 if name == "f64" else np.float32).eps * length * np.abs(exact)
+    rounded += np.abs(exact) / 256 if name == "bf16" else 0
+    assert (np.abs(got.astype(np.longdouble) - exact) <= rounded).all()
+
+
+def test_long_cumulative_products_overflow_and_underflow_as_their_results_do():
+    """Not as parts of them do: zeros, infinities and NaN stay, and factors of any size may follow each other."""
+    # Prefixes of all sizes, which blocks cannot hold.
+    sizes = np.rint(134 * np.sin(np.outer(np.geomspace(0.005, 0.5, 7), np.arange(4096))) - 14).astype(int)
+    x = np.ldexp(np.float32(1), np.diff(sizes, axis=1, prepend=0))
+    x[1, 0], x[2, 100], x[3, 200], x[4, 100], x[5] = 0, -0.0, np.inf, np.nan, 100
+    x[4, 3000], x[6, 700:] = 0, 1e-30
+    program = refxla.compile(cumulative("multiply", "f32", 4096))
+    got = np.array([program(row, np.float32(1)) for row in x])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, np.cumprod(x, 1))  # powers of two: exact in any order
+
+
+def test_a_long_cumulative_product_of_factors_near_one_keeps_its_digits():
+    """Roundings near 1 have a bias: the totals of blocks add it up, if it is not made good."""
+    x = (1 + random("f64", 1 << 18) / 1000).astype(np.float32)
+    got, exact = (
+        refxla.compile(cumulative("multiply", "f32", x.size))(x, np.float32(1)),
+        np.cumprod(x, dtype=np.longdouble),
+    )
+    assert np.abs(got / exact - 1).max() < 1e-5
+
+
+REDUCERS = {
+    "logaddexp": """f { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        m = f32[] maximum(a, b)
+        d = f32[] subtract(a, b)
+        n = f32[] abs(d)
+        e = f32[] negate(n)
+        p = f32[] exponential(e)
+        l = f32[] log-plus-one(p)
+        s = f32[] add(a, b)
+        odd = pred[] compare(d, d), direction=NE
+        r = f32[] add(m, l)
+        ROOT c = f32[] select(odd, s, r) }""",
+    "largest and its place": """f { a = f32[] parameter(0)
+        i = s32[] parameter(1)
+        b = f32[] parameter(2)
+        j = s32[] parameter(3)
+        later = pred[] compare(b, a), direction=GT
+        v = f32[] select(later, b, a)
+        p = s32[] select(later, j, i)
+        ROOT t = (f32[], s32[]) tuple(v, p) }""",
+}
+PAIRS = """HloModule cumulative
+{reducer}
+ENTRY main {{ x = f32[{n}] parameter(0)
+    v = f32[] constant({init})
+    k = s32[{n}] iota(), iota_dimension=0
+    z = s32[] constant(-1)
+    ROOT r = {shape} reduce-window(x, {operands}), window={{size={n} pad={pad}}}, to_apply=f }}"""
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(
+    ("reducer", "init"),
+    [("logaddexp", "-inf"), ("logaddexp", "7"), ("largest and its place", "-inf"), ("largest and its place", "1")],
+)
+def test_long_cumulative_windows_of_any_reducer_go_by_blocks(reducer, init, backward):
+    """Also with initial values that may enter but once."""
+    n, pair = 2150, reducer != "logaddexp"
+    pad = f"0_{n - 1}" if backward else f"{n - 1}_0"
+    shape, operands = (f"(f32[{n}], s32[{n}])", "k, v, z") if pair else (f"f32[{n}]", "v")
+    text = PAIRS.format(reducer=REDUCERS[reducer], n=n, init=init, pad=pad, shape=shape, operands=operands)
+    x = random("f32", n)
+    program = refxla.compile(text)
+    windows = [i for i in program.optimized_hlo.entry.instructions if i.opcode == "reduce-window"]
+    assert windows and all(max(w.size for w in i.window) <= 128 for i in windows)
+    got, in_order = program(x), np.flip(x).astype(np.float64) if backward else x.astype(np.float64)
+    if not pair:
+        exact = np.logaddexp(np.logaddexp.accumulate(in_order), float(init))
+        np.testing.assert_allclose(got, np.flip(exact) if backward else exact, rtol=1e-5)
+        return
+    largest = np.maximum(np.maximum.accumulate(in_order), float(init))
+    largest = (np.flip(largest) if backward else largest).astype(np.float32)
+    np.testing.assert_array_equal(got[0], largest)
+    here = np.where(got[1] < 0, np.float32(init), x[got[1]])
+    np.testing.assert_array_equal(here, largest)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        cumulative("multiply", "f32", 2503, 3),
+        cumulative("multiply", "f32", 2048, backward=True),
+        PAIRS.format(reducer=REDUCERS["logaddexp"], n=2150, init="-inf", pad="2149_0", shape="f32[2150]", operands="v"),
+    ],
+)
+def test_long_cumulative_windows_have_the_same_bits_on_a_gpu(text):
+    """PoCL runs the work-groups; many of them share the work."""
+    module = parse(text)
+    x = random("f32", *module.entry.parameters[0].shape.dimensions)
+    arguments = [x, *[np.float32(1)] * (len(module.entry.parameters) - 1)]
+    got = [refxla.compile(text, device=device)(*arguments) for device in ("cpu", "pocl:gpu")]
+    np.testing.assert_array_equal(*[g.view(np.int32) for g in got])
 
 
 def test_a_custom_call_that_is_refused_names_similar_targets_alone():

@@ -436,7 +436,34 @@ CASES = {
         "2,5,6,8", "3,3,8,20", "2,11,13,20", "size=3x3 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x1"
     ),
     "groups of features": convolution("2,9,10,16", "3,3,4,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", groups=4),
-    "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", groups=16),
+    "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", "float2", groups=16),
+    "a channel each, many": convolution(  # four channels at four placings, of which the last are fewer
+        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[4][4]", "place < 35", groups=16
+    ),
+    "a channel each, strided and dilated": convolution(
+        "3,41,40,18", "5,3,1,18", "3,17,20,18", "size=5x3 stride=2x2 pad=0_0x2_1 rhs_dilate=2x1", "sum[4][2]", groups=18
+    ),
+    "a channel each, reversed, rows apart": convolution(
+        "2,20,40,16",
+        "3,3,1,16",
+        "2,39,40,16",
+        "size=3x3 pad=1_1x1_1 lhs_dilate=2x1 rhs_reversal=1x1",
+        "sum[4][4]",
+        groups=16,
+    ),
+    "a channel each, of halves, with an epilogue": Case(
+        "convolution",
+        """x = bf16[2,30,35,16] parameter(0)
+        y = f32[3,3,1,16] parameter(1)
+        b = f32[16] parameter(2)
+        w = bf16[3,3,1,16] convert(y)
+        n = bf16[2,30,35,16] negate(x)
+        c = bf16[2,28,33,16] convolution(n, w), window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=16
+        f = f32[2,28,33,16] convert(c)
+        a = f32[2,28,33,16] broadcast(b), dimensions={3}
+        ROOT s = f32[2,28,33,16] add(f, a)""",
+        ("sum[4][4]", "ushort4"),
+    ),
     "filter's gradient": Case(
         "convolution",
         """x = f32[4,9,10,6] parameter(0)
@@ -449,6 +476,28 @@ CASES = {
         y = f32[6,15,16,8] parameter(1)
         ROOT r = f32[3,3,6,8] convolution(x, y), window={size=15x16 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
         units=64,
+        kernels=2,
+    ),
+    "gradient of a depthwise filter": Case(
+        "convolution",
+        """x = f32[6,15,16,16] parameter(0)
+        y = f32[6,15,16,16] parameter(1)
+        ROOT r = f32[3,3,1,16] convolution(x, y), window={size=15x16 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
+            batch_group_count=16""",
+        ("g = (int)((uint)(unit) % 16u)",),  # neighbouring channels side by side
+        kernels=2,
+    ),
+    "gradient of a depthwise filter, channels first": Case(
+        "convolution",
+        """x = bf16[6,5,15,16] parameter(0)
+        y = bf16[6,5,15,16] parameter(1)
+        b = f32[3,3] parameter(2)
+        n = bf16[6,5,15,16] negate(y)
+        c = bf16[1,5,3,3] convolution(x, n), window={size=15x16 pad=1_1x1_1}, dim_labels=fb01_io01->bf01,
+            batch_group_count=5
+        f = f32[1,5,3,3] convert(c)
+        w = f32[1,5,3,3] broadcast(b), dimensions={2,3}
+        ROOT r = f32[1,5,3,3] add(f, w)""",
         kernels=2,
     ),
     "cumulative columns": Case(

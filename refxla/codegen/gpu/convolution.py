@@ -20,7 +20,8 @@ from ..kernel_arguments import hero_of
 from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.packing import accumulation_type
 from ..products.small_products import has_little_work
-from . import elementwise
+from . import depthwise as depthwise_convolution
+from . import elementwise, segment_sums
 from .gemm import Indices, MatrixProduct, kernels
 
 
@@ -28,14 +29,14 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a convolution with its producers and consumers.
 
     The outputs are elementwise in the convolution, or reshapes of what is. Types without accumulators of their own,
-    tiny convolutions, and those of which each group has one feature become plain loops.
+    and tiny convolutions, become plain loops; those of which each group has one feature have schedules of their own.
     """
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
     small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     depthwise = numbers.n == 1 and numbers.groups > 1
-    if name is None or small or depthwise or (name == "f64" and not target.fp64):
+    if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     windows = _Windows(numbers)
     left, right = hero.operands
@@ -43,7 +44,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
         left, right, windows.left, windows.right, windows.result, windows.exists,
     )  # fmt: skip
-    return kernels(product)
+    if not depthwise:
+        return kernels(product)
+    if segment_sums.applies(product):
+        return segment_sums.kernels(product)
+    own = depthwise_convolution.kernel(product, numbers)
+    return elementwise.emit(fusion, target) if own is None else (own,)
 
 
 @dataclass(frozen=True)

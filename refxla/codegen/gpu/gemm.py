@@ -88,7 +88,7 @@ def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     masked = c_of_conditions(p.left_exists(*any_term)) is not True
     split = choose(p.groups, p.m, p.n, p.k, p.segment, p.target, p.element_bytes, masked)
     product = _Gemm(p, split).kernel()
-    return (product,) if split.parts == 1 else (product, _segments_added(p))
+    return (product,) if split.parts == 1 else (product, segments_added(p))
 
 
 class _Gemm:
@@ -162,7 +162,7 @@ class _Gemm:
         arguments = [*map(input_argument, self.inputs)]
         name = p.fusion.name
         if split.parts > 1:
-            arguments.append(_scratch(p))
+            arguments.append(scratch_argument(p))
             name += ".segments"
         else:
             self._epilogue()
@@ -334,13 +334,13 @@ class _Gemm:
         store_outputs(self.p.fusion, self.e, at, self.block)
 
 
-def _scratch(p: MatrixProduct) -> Argument:
+def scratch_argument(p: MatrixProduct) -> Argument:
     """The memory for the sums of all segments."""
     count = p.segments * p.groups * p.m * p.n
     return Argument("scratch", VECTORS[p.name][0], bytes=count * p.element_bytes, scratch=f"{p.fusion.name}.sums")
 
 
-def _segments_added(p: MatrixProduct) -> Kernel:
+def segments_added(p: MatrixProduct) -> Kernel:
     """The kernel that adds the sums of segments in order, an item for each element, and evaluates the outputs."""
     fusion, hero, block = p.fusion, hero_of(p.fusion), Block()
     inputs = [i for i in fusion.inputs if i in inputs_of(fusion, fusion.outputs, hero)]
@@ -355,5 +355,5 @@ def _segments_added(p: MatrixProduct) -> Kernel:
         at = p.result(*delinearize(variable("unit", 0, size - 1), (p.groups, p.m, p.n)))
         e.bind(hero, at, from_accumulation(e, type_name(hero), p.name, "total", block))
         store_outputs(fusion, e, at, block)
-    arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs), _scratch(p))
+    arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs), scratch_argument(p))
     return Kernel(fusion.name, block.text(), arguments, -(-size // group) * group, work_group=group)

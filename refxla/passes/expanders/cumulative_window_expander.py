@@ -1,54 +1,71 @@
 """Long cumulative sums in blocks: a reduce-window whose results are the prefixes of a dimension.
 
-One after the other, n results take n dependent steps: one core, one element at a time, and a sum whose rounding errors
-add up over all of them. Here the dimension is cut into blocks:
+One after the other, n results take n dependent steps: one core, or one item of a GPU, one element at a time, and a sum
+whose rounding errors add up over all of them. Here the dimension is cut into blocks:
 
     local[j, k]  = x[j, 0] + ... + x[j, k]                         the prefixes of each block, blocks beside each other
     before[j]    = init + local[0, last] + ... + local[j-1, last]  the same problem, with one element for each block
     result[j, k] = before[j] + local[j, k]
 
-The initial value enters once; the prefixes of blocks start from the operation's identity. The specification says that
-the operation is associative, so it may be regrouped, and the size of a block follows from the shape alone, so results
-have the same bits on every device. Sums of narrow floating-point types are f32 throughout
-and rounded once.
+The initial value enters once; the prefixes of blocks start from the operation's identity, or, of an operation for which
+none is known, from the initial values, if these may enter several times (which init_value_isolation.py sees to). The
+specification says that the operation is associative, so it may be regrouped, and the size of a block follows from the
+shape alone, so results have the same bits on every device. Sums of narrow floating-point types are f32 throughout
+and rounded once. Products of floating-point numbers take a scan of their own (scaled_product.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from math import inf, prod
 
 import numpy as np
-from refxla_spec.module import Instruction, PaddingDimension, SliceDimension, WindowDimension
-from refxla_spec.types import F32, ElementType, Shape
+from refxla_spec.module import Computation, Instruction
+from refxla_spec.types import F32, ElementType
 from refxla_spec.vectorize import binary_opcode
 
+from ...analysis.cumulative_windows import combines_arrays, goes_by_blocks
 from ...analysis.index_maps import cumulative
 from ...ir.builder import Build, reducer
+from ..call_inliner import mapped
+from .blockwise_scan import Arrays, BlockwiseScan
+from .scaled_product import ScaledProduct
 
-CHAINED = 1024  # results that may be computed one after the other
-LONG_DIMENSION = 2048  # a dimension from here on is cut into blocks,
-ROWS = 8  # if it is the innermost one of fewer rows: as many go side by side in vector registers
-BLOCKS = range(64, 129, 8)  # sizes of a block, the first that divides the dimension; or else the least, with padding
+PRODUCT_ROWS = 4  # of floats from which on a vector lane for each row is faster on a CPU than blocks with their errors
 
 
 def _expand(i: Instruction) -> Instruction | None:
-    direction, opcode = cumulative(i), binary_opcode(i.to_apply)
-    if direction is None or len(i.operands) != 2 or opcode is None:
+    direction = cumulative(i)
+    if direction is None or not goes_by_blocks(i):
         return None
-    (x, init), (dimension, backward) = i.operands, direction
-    length, others = x.shape.dimensions[dimension], x.shape.dimensions[:dimension]
-    kind = i.shape.element_type if not i.shape.is_tuple else None
-    if kind is None or any(o.shape.element_type is not kind for o in i.operands):
+    count, opcode = len(i.operands) // 2, binary_opcode(i.to_apply)
+    if opcode is not None:
+        return None if i.shape.is_tuple else _by_operation(i, opcode, *direction)
+    if not combines_arrays(i.to_apply):
         return None
-    if length < LONG_DIMENSION or prod(others) >= ROWS or prod(x.shape.dimensions) != prod(others) * length:
+    b = Build(i.name)
+    scan = _ByReducer(b, i.to_apply, i.operands[count:], *direction)
+    results = scan.prefixes(i.operands[:count], i.operands[count:])
+    return b.tuple(*results) if i.shape.is_tuple else results[0]
+
+
+def _by_operation(i: Instruction, opcode: str, dimension: int, backward: bool) -> Instruction | None:
+    (x, init), kind, b = i.operands, i.shape.element_type, Build(i.name)
+    if any(o.shape.element_type is not kind for o in i.operands):
         return None
     wide = F32 if kind.is_float and kind.bits < F32.bits else kind
+    if opcode == "multiply" and wide.is_float:
+        if prod(x.shape.dimensions[:dimension]) >= PRODUCT_ROWS:
+            return None
+        product = ScaledProduct(b, wide, x.shape.dimensions[dimension], dimension, backward)
+        return b.convert(product.of(b.convert(x, wide), b.convert(init, wide)), kind)
     start = identity(opcode, wide)
     if start is None:
         return None
-    b = Build(i.name)
-    scan = _Scan(b, opcode, wide, start, dimension, backward)
-    return b.convert(scan.prefixes(b.convert(x, wide), b.convert(init, wide)), kind)
+    scan = _ByOperation(b, opcode, wide, start, dimension, backward)
+    (result,) = scan.prefixes([b.convert(x, wide)], [b.convert(init, wide)])
+    return b.convert(result, kind)
 
 
 def identity(opcode: str, kind: ElementType) -> float | int | None:
@@ -56,7 +73,7 @@ def identity(opcode: str, kind: ElementType) -> float | int | None:
     floating, whole = kind.is_float, kind.is_integer
     if opcode in ("and", "or", "xor") and (whole or kind.name == "pred"):
         return {"and": int(np.invert(np.zeros((), kind.dtype))), "or": 0, "xor": 0}[opcode]
-    if opcode == "multiply" and whole:  # of floats a block may overflow where the prefix before it is 0
+    if opcode == "multiply" and whole:
         return 1
     if opcode == "add" and (floating or whole):
         return -0.0 if floating else 0
@@ -70,58 +87,42 @@ def identity(opcode: str, kind: ElementType) -> float | int | None:
     return None
 
 
-class _Scan:
-    """The prefixes of one dimension of arrays of the type `kind`."""
+class _ByOperation(BlockwiseScan):
+    """The prefixes of one array, combined by one operation."""
 
     def __init__(self, b: Build, opcode: str, kind: ElementType, start: float, dimension: int, backward: bool) -> None:
-        self.b, self.opcode, self.kind, self.start = b, opcode, kind, start
-        self.dimension, self.backward = dimension, backward
+        super().__init__(b, [lambda: b.scalar(start, kind)], dimension, backward)
+        self.opcode, self.kind = opcode, kind
 
-    def prefixes(self, x: Instruction, init: Instruction | None) -> Instruction:
-        """Of the initial value (None: there is none) and x, each of x's elements with all before it."""
-        b, d, sizes = self.b, self.dimension, x.shape.dimensions
-        length = sizes[d]
-        if length <= CHAINED and init is None:
-            return self._chain(x, d)
-        size = next((n for n in BLOCKS if length % n == 0), BLOCKS[0])
-        count = -(-length // size)
-        whole = self._pad(x, 0, count * size - length, b.scalar(self.start, self.kind))
-        cut = (*sizes[:d], count, size, *sizes[d + 1 :])
-        local = self._chain(b.reshape(whole, cut), d + 1)
-        last = 0 if self.backward else size - 1
-        totals = b.reshape(self._part(local, d + 1, last, last + 1), (*sizes[:d], count, *sizes[d + 1 :]))
-        value = init if init is not None else b.scalar(self.start, self.kind)
-        if self.backward:
-            before = self._pad(self._part(totals, d, 1, count), 0, 1, value)
-        else:
-            before = self._pad(self._part(totals, d, 0, count - 1), 1, 0, value)
-        rows = tuple(n for n in range(len(cut)) if n != d + 1)
-        spread = b.spread(self.prefixes(before, None), Shape(self.kind, cut), rows)
-        joined = b.make(self.opcode, spread, local)
-        return self._part(b.reshape(joined, (*sizes[:d], count * size, *sizes[d + 1 :])), d, 0, length)
+    def chain(self, xs: Arrays, dimension: int) -> list[Instruction]:
+        (start,) = self.starts
+        return [self.window(xs, [start()], reducer(self.opcode, self.kind), dimension)]
 
-    def _chain(self, x: Instruction, dimension: int) -> Instruction:
-        """The prefixes one after the other, as the kernel of a cumulative reduce-window computes them."""
-        length = x.shape.dimensions[dimension]
-        sides = (0, length - 1) if self.backward else (length - 1, 0)
-        one, own = WindowDimension(1), WindowDimension(length, 1, *sides)
-        window = tuple(own if d == dimension else one for d in range(x.shape.rank))
-        start = self.b.scalar(self.start, self.kind)
-        return self.b.make("reduce-window", x, start, window=window, to_apply=reducer(self.opcode, self.kind))
+    def join(self, before: Arrays, local: Arrays) -> list[Instruction]:
+        return [self.b.make(self.opcode, *before, *local)]
 
-    def _part(self, x: Instruction, dimension: int, first: int, end: int) -> Instruction:
-        sizes = x.shape.dimensions
-        if (first, end) == (0, sizes[dimension]):
-            return x
-        places = tuple(SliceDimension(*((first, end) if d == dimension else (0, n)), 1) for d, n in enumerate(sizes))
-        return self.b.make("slice", x, slice=places)
 
-    def _pad(self, x: Instruction, low: int, high: int, value: Instruction) -> Instruction:
-        if not low and not high:
-            return x
-        none = PaddingDimension(0, 0)
-        sides = tuple(PaddingDimension(low, high) if d == self.dimension else none for d in range(x.shape.rank))
-        return self.b.make("pad", x, value, padding=sides)
+class _ByReducer(BlockwiseScan):
+    """The prefixes of arrays, combined by a computation whose initial values may enter several times."""
+
+    def __init__(
+        self, b: Build, to_apply: Computation, inits: Sequence[Instruction], dimension: int, backward: bool
+    ) -> None:
+        super().__init__(b, [partial(_same, i) for i in inits], dimension, backward)
+        self.to_apply = to_apply
+
+    def chain(self, xs: Arrays, dimension: int) -> list[Instruction]:
+        window = self.window(xs, [start() for start in self.starts], self.to_apply, dimension)
+        if not window.shape.is_tuple:
+            return [window]
+        return [self.b.make("get-tuple-element", window, index=n) for n in range(len(xs))]
+
+    def join(self, before: Arrays, local: Arrays) -> list[Instruction]:
+        return mapped(self.to_apply, [*before, *local], local[0], self.b.name)
+
+
+def _same(i: Instruction) -> Instruction:
+    return i
 
 
 EXPANSIONS = {"reduce-window": _expand}

@@ -1,0 +1,87 @@
+"""Long sums of which there are few, each of operands that no other result shares: gradients of depthwise filters.
+
+A tile of a matrix product has nothing to reuse there, and an item for each result leaves most of a GPU idle. So an item
+adds one segment (contraction_order.py) of one result:
+
+    scratch[segment, g, m] = sum over the terms k of the segment of left[g, m, k] * right[g, k]
+
+and a second kernel adds those in order, as it does for the products in tiles (gemm.py). Neighbouring items take
+neighbouring groups, or rows, whichever lie side by side in memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from ...analysis.access_patterns import AccessPattern
+from ...analysis.index_expression import constant, delinearize, variable
+from ...ir.plan import Kernel
+from ..c_block import Block
+from ..element_builder import type_name
+from ..elemental_ir_emitter import ElementalIrEmitter
+from ..elemental_rules import converted
+from ..index_printer import c_of, c_of_conditions
+from ..kernel_arguments import input_argument, inputs_of
+from ..products.packing import VECTORS
+from ..sums import multiply_add
+from .gemm import MatrixProduct, scratch_argument, segments_added
+from .tiles import MOST_SPLIT_BYTES
+from .work_groups import group_size
+
+GROUPS_PER_UNIT = 8  # work-groups of results that keep a compute unit busy
+AT_A_TIME = 8  # terms that an item loads together
+
+
+def applies(p: MatrixProduct) -> bool:
+    """Whether a product of one column has so few results, and so long sums, that items share the segments."""
+    results = p.groups * p.m
+    few = results < GROUPS_PER_UNIT * group_size(p.target) * p.target.compute_units
+    return p.n == 1 and few and p.segment > 0 and p.segments * results * p.element_bytes <= MOST_SPLIT_BYTES
+
+
+def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
+    """The kernel of the segments, and the one that adds them."""
+    return _segments(p), segments_added(p)
+
+
+def _segments(p: MatrixProduct) -> Kernel:
+    fusion, operands, block = p.fusion, (p.left_operand, p.right_operand), Block()
+    inputs = [i for i in fusion.inputs if i in inputs_of(fusion, list(operands))]
+    e = ElementalIrEmitter(fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
+    group, units = group_size(p.target), p.segments * p.groups * p.m
+    block.line(f"const int unit = group * {group} + item;")
+    with block.scope(f"if (unit < {units})" if units % group else ""):
+        unit = variable("unit", 0, units - 1)
+        if _groups_are_neighbours(p):
+            segment, m, g = delinearize(unit, (p.segments, p.m, p.groups))
+        else:
+            segment, g, m = delinearize(unit, (p.segments, p.groups, p.m))
+        block.line(f"const int first = {c_of(segment * p.segment)}, g = {c_of(g)}, m = {c_of(m)};")
+        block.line(f"const int end = {p.k} - first < {p.segment} ? {p.k} : first + {p.segment};")
+        block.line(f"{VECTORS[p.name][0]} sum = 0;")
+        g, m, k = variable("g", 0, p.groups - 1), variable("m", 0, p.m - 1), variable("k", 0, p.k - 1)
+        with ExitStack() as scopes:
+            scopes.enter_context(block.scope(f"for (int t = first; t < end; t += {AT_A_TIME})"))
+            block.line("#pragma unroll")
+            scopes.enter_context(block.scope(f"for (int u = 0; u < {AT_A_TIME}; ++u)"))
+            block.line("const int k = t + u;")
+            scopes.enter_context(block.scope(f"if (k < {p.k})" if p.k % AT_A_TIME else ""))
+            condition = c_of_conditions(p.left_exists(g, m, k))
+            with block.scope("" if condition is True else f"if ({condition or 0})"):
+                places = (p.left(g, m, k), p.right(g, k, constant(0)))
+                values = [
+                    converted(e, e.value(o, at, block), type_name(o), p.name, block)
+                    for o, at in zip(operands, places, strict=True)
+                ]
+                block.line(f"sum = {multiply_add(p.name, 'sum', *values)};")
+        block.line(f"a{len(inputs)}[(first / {p.segment} * {p.groups} + g) * {p.m} + m] = sum;")
+    arguments = (*map(input_argument, inputs), scratch_argument(p))
+    return Kernel(f"{fusion.name}.segments", block.text(), arguments, -(-units // group) * group, work_group=group)
+
+
+def _groups_are_neighbours(p: MatrixProduct) -> bool:
+    """Whether the elements of the left side of groups that follow each other lie side by side."""
+    g, m, k = variable("g", 0, p.groups - 1), variable("m", 0, p.m - 1), variable("k", 0, p.k - 1)
+    pattern = AccessPattern(p.fusion)
+    pattern.value(p.left_operand, p.left(g, m, k))
+    return any(a.position.factor("g") == 1 for a in pattern.accesses)
