@@ -383,9 +383,9 @@ DIFFERENCES = (
         "xla_data.proto has S1 and U1.",
         with_types((), "s1", "u1"),
         None,
-        "has no such types",
+        "has no such types, or takes booleans for them",
         fails=True,
-        says="must be (variadic of |statically shaped )?(ranked )?tensor of|is bool",
+        says="must be (variadic of |statically shaped )?(ranked )?tensor of|is bool|is pred",
     ),
     Difference(
         "reductions into a wider type",
