@@ -53,7 +53,7 @@ class ElementalIrEmitter(ElementBuilder):
         self.lines_ahead = 0
         self._writes = True
         self._single = False
-        self._computes_much = target.kind == "cpu" and target.clang and _computes_much(fusion)
+        self._computes_much = target.capabilities.loop_vectorization and _computes_much(fusion)
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
         """The C variable or literal with that element (a tuple of them for an instruction with several results).
@@ -90,7 +90,7 @@ class ElementalIrEmitter(ElementBuilder):
 
     def _is_alone(self) -> bool:
         """Whether single numbers are computed: what branches are then predicted, and spare what they skip."""
-        if self.target.kind != "cpu" or not self.target.clang:
+        if not self.target.capabilities.loop_vectorization:  # functions have one form alone
             return False
         if self._single:
             return True
@@ -101,7 +101,7 @@ class ElementalIrEmitter(ElementBuilder):
 
     def _has_vectors(self, i: Instruction) -> bool:
         """Whether vectors of doubles are quicker than numbers one by one."""
-        vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
+        vectors = self.target.capabilities.loop_vectorization and self.target.fp64
         return vectors and i.shape.size >= LANES and not divides_by_constant(i)
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:

@@ -239,7 +239,7 @@ class Builder:
         pointers = len(kernel.arguments)
         width = pointers if self.part is None else next(w for w in _WIDTHS if w >= pointers)
         same = self._open.setdefault(width, [])
-        if self.target.kind == "gpu":
+        if not self.target.capabilities.kernel_switch:
             name, offsets = f"refxla_{self._count}", self.target.offsets
             alone = _Dispatcher(name, offsets)
             if kernel.work_group:
@@ -319,7 +319,7 @@ class Builder:
         def source() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        helper_text = prelude.functions(source(), inlining=functions.cpu)
+        helper_text = prelude.functions(source(), inlining=functions.are_called)
 
         def complete() -> str:
             return primitives(self.target) + with_target_features(f"{helper_text}\n{source()}", self.target)
@@ -389,8 +389,8 @@ class _Functions:
     """The functions of all parts: `names` has the name of each by its attribute, its text and its work-group."""
 
     def __init__(self, target: Target) -> None:
-        self.cpu = target.kind == "cpu" and target.clang
-        wide = target.features and self.cpu
+        self.are_called = target.capabilities.function_calls
+        wide = target.features and self.are_called
         self.wide = f" {wide_attribute(target)}" if wide else ""
         self.names: dict[tuple[str, str, int], str] = {}
         self.attributes: dict[str, str] = {}
@@ -411,7 +411,7 @@ class _Functions:
         aliasing = AliasingTypes()
         body = body_text(kernel, called, private, aliasing)
         every = range(len(kernel.arguments))
-        if part and not self.cpu and inlining is None:
+        if part and not self.are_called and inlining is None:
             inlining = _Inlining({}, frozenset(every), wide)
         parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining, aliasing) for n in every)
         numbers = "const int item"
@@ -470,7 +470,7 @@ class _Functions:
         const = "const " if a.role == "input" else ""
         if n in inlining.private:
             return f"__private {const}{a.ctype}* a{n}"
-        restrict = " restrict" if self.cpu and not calls and n not in inlining.repeated else ""
+        restrict = " restrict" if self.are_called and not calls and n not in inlining.repeated else ""
         return f"__global {const}{a.ctype if calls else aliasing.of(a.ctype)}*{restrict} a{n}"
 
     def head(self, name: str, external: bool = False) -> str:
@@ -480,7 +480,7 @@ class _Functions:
 
     def qualifier(self, inlined: bool = False) -> str:
         """What stands before a function that is inlined or not, its attribute aside."""
-        if not self.cpu:
+        if not self.are_called:
             return "__attribute__((always_inline)) static inline" if inlined else "static inline"
         return f"__attribute__(({'always_inline' if inlined else 'noinline'})) static"
 

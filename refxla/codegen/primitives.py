@@ -48,21 +48,22 @@ _WITHOUT_SSE4A = """#if defined(__SSE4A__)
 def build_options(target: Target) -> tuple[str, ...]:
     """Options every program needs for its results to be those the specification promises."""
     # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
-    rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if target.kind == "gpu" else ()
+    is_asked = target.capabilities.rounding_option
+    rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if is_asked else ()
     return (*rounded, BARE) if target.bare else rounded
 
 
 def primitives(target: Target) -> str:
     """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
     lines = ["#pragma OPENCL FP_CONTRACT OFF", *_of_target(target), *_float_primitives(target), *_prefetches(target)]
-    lines += _clang_primitives() if target.clang else _opencl_primitives()
+    lines += _clang_primitives() if target.capabilities.clang_builtins else _opencl_primitives()
     lines += _complex_parts(target)
     return "\n".join(lines) + "\n"
 
 
 def with_target_features(text: str, target: Target) -> str:
     """The functions of a program, compiled for what is worth using of the processor."""
-    return _WITHOUT_SSE4A.format(text) if target.clang and target.kind == "cpu" else text
+    return _WITHOUT_SSE4A.format(text) if target.capabilities.function_calls else text
 
 
 def wide_attribute(target: Target) -> str:
@@ -72,7 +73,9 @@ def wide_attribute(target: Target) -> str:
 
 def _of_target(target: Target) -> Iterator[str]:
     """What the prelude asks of a target."""
-    if target.clang:  # a loop that asks for vectors and gets none would be a line on the user's terminal
+    if (
+        target.capabilities.loop_pragmas
+    ):  # a loop that asks for vectors and gets none would be a line on the user's terminal
         yield '#pragma clang diagnostic ignored "-Wpass-failed"'
     if target.bare:
         yield GET_GLOBAL_ID
@@ -91,7 +94,7 @@ def _float_primitives(target: Target) -> Iterator[str]:
     for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():
         parameters = ", ".join("abc"[:arity])
         for suffix, bits in (("f", 32), ("", 64)) if target.fp64 else (("f", 32),):
-            function = clang + suffix if target.clang else opencl
+            function = clang + suffix if target.capabilities.clang_builtins else opencl
             yield f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})"
 
 
@@ -100,7 +103,7 @@ def _prefetches(target: Target) -> Iterator[str]:
     RX_PREFETCH_FOR_WRITE(p) does so for one that will be written."""
     for name, written in (("RX_PREFETCH", 0), ("RX_PREFETCH_FOR_WRITE", 1)):
         fetch = f"__builtin_prefetch((const void*)(size_t)(p), {written}, 2)"
-        yield f"#define {name}(p) {fetch if target.clang and target.kind == 'cpu' else ''}".rstrip()
+        yield f"#define {name}(p) {fetch if target.capabilities.prefetch else ''}".rstrip()
 
 
 def _clang_primitives() -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def _opencl_primitives() -> tuple[str, ...]:
 
 def _complex_parts(target: Target) -> tuple[str, ...]:
     """How loops load and store a complex number."""
-    if target.clang and target.kind == "cpu":  # by its parts: clang makes no vectors of loops that load vectors
+    if target.capabilities.loop_vectorization:  # by its parts: clang makes no vectors of loops that load vectors
         return (
             "#define RX_PART(place, n) (((__typeof__((place).x)*)&(place))[n])",
             "#define RX_LOAD_PARTS(type, place) ((type)(RX_PART(place, 0), RX_PART(place, 1)))",

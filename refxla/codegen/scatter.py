@@ -91,7 +91,7 @@ def _apart(
     fusion: Fusion, target: Target, walk: ScatterWalk, operand: Instruction, output: Instruction, combining: Combining
 ) -> tuple[Kernel, ...]:
     """Sums of halves stay in f32 until all are there: a kernel before the scatter and one after it convert."""
-    size, chunk = operand.shape.size, 1 if target.kind == "gpu" else work_items.ELEMENTS
+    size, chunk = operand.shape.size, 1 if target.capabilities.coalescing else work_items.ELEMENTS
     items = -(-size // chunk)
     sums = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
     name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})
@@ -159,7 +159,7 @@ class ScatterWalk:
         self.owners = 1
         if self.inner and self.width > self.part < SHORT:
             self.part = self.width
-        if target.kind == "gpu":  # neighbouring items own neighbouring elements
+        if target.capabilities.coalescing:  # neighbouring items own neighbouring elements
             self.part = 1
         elif self.part == self.width:
             self.owners = self._count_owners(target)
@@ -275,7 +275,7 @@ class ScatterWalk:
         updates: Sequence[Instruction],
     ) -> None:
         """Asks for a block, and for the elements of some updates that are in memory, to be in the cache."""
-        if not e.target.clang:
+        if not e.target.capabilities.prefetch:
             return
         i, sizes = e.names.fresh("i"), [self.sizes[d] for d in self.shared]
         begin, _ = self._part_bounds()

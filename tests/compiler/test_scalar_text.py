@@ -16,9 +16,11 @@ from scalar_kernel import Case, bits, queue, run_all, source
 import refxla
 from refxla.codegen import prelude, scalar
 from refxla.codegen.primitives import build_options, primitives
+from refxla.device.capabilities import GPU as GPU_CAPABILITIES
+from refxla.device.capabilities import OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Target
 
-GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
+GPU = Target(GPU_CAPABILITIES, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
 
 
 def values(name: str, texts: list[str]) -> np.ndarray:
@@ -223,13 +225,13 @@ def test_opencl_builtins_give_the_same_bits():
     """A device that is spelled with OpenCL's builtins computes what clang's builtins do, in every f32 function."""
     cases = [Case(opcode, "f32") for opcode in [*VECTORISED, "ceil", "abs"]]
     x = np.arange(0, 2**32, 2**20 + 7, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    other = run_all(cases, x, target=replace(DEFAULT_CPU, clang=False))
+    other = run_all(cases, x, target=replace(DEFAULT_CPU, capabilities=OPENCL_CPU))
     for case, mine, theirs in zip(cases, run_all(cases, x), other, strict=True):
         np.testing.assert_array_equal(bits(theirs), bits(mine), case.opcode)
     integers = [Case(opcode, "u32") for opcode in ("popcnt", "count-leading-zeros")]
     n = np.array([0, 1, 2**31, 2**32 - 1, 12345], np.uint32)
     for mine, theirs in zip(
-        run_all(integers, n), run_all(integers, n, target=replace(DEFAULT_CPU, clang=False)), strict=True
+        run_all(integers, n), run_all(integers, n, target=replace(DEFAULT_CPU, capabilities=OPENCL_CPU)), strict=True
     ):
         np.testing.assert_array_equal(theirs, mine)
 

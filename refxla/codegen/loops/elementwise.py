@@ -164,7 +164,8 @@ class _Nest(IndexSpace):
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
         self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
-        self.vectors = vectors_at_once(fusion.instructions, segment.size) if target.clang else 1
+        vectorizes = target.capabilities.loop_vectorization
+        self.vectors = vectors_at_once(fusion.instructions, segment.size) if vectorizes else 1
         may_be_non_temporal = self.transpose is None and not self.is_dear and self.vectors == 1
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
@@ -198,7 +199,9 @@ class _Nest(IndexSpace):
     @property
     def is_run(self) -> bool:
         """Whether the segment is copied from where it lies side by side."""
-        if not self.target.clang or self.transpose is not None or self.iterations > 1 or prod(self.sizes[:-1]) > 1:
+        if not self.target.capabilities.clang_builtins or self.transpose is not None or self.iterations > 1:
+            return False
+        if prod(self.sizes[:-1]) > 1:
             return False
         inner = f"g{len(self.sizes) - 1}"
         return self.cut is None and non_temporal_stores.moved(self.whole_pattern, inner) is not None

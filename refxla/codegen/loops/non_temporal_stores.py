@@ -98,7 +98,7 @@ def _follow(stores: Sequence[Store], row: str, run: int) -> bool:
 
 
 def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> bool:
-    if target.kind != "cpu" or not target.clang or not 0 < len(stores) <= MOST_RESULTS:
+    if not target.capabilities.non_temporal_stores or not 0 < len(stores) <= MOST_RESULTS:
         return False
     if any(s.position.factor(inner) != 1 for s in stores):
         return False

@@ -41,7 +41,7 @@ class RowPrefetch:
             and a.instruction.shape.bytes >= self.target.caches.second
         ]  # fmt: skip
         gathers = any(i.opcode == "gather" for i in space.fusion.instructions)
-        if not reads or not gathers or not self.target.clang or space.iterations > 1 or rows.single:
+        if not reads or not gathers or not self.target.capabilities.prefetch or space.iterations > 1 or rows.single:
             return
         most = max(a.instruction.shape.element_type.bits for a in reads) // 8 * self.run
         with block.scope(), e.prefetching(min(most, MOST_BYTES) // LINE + 1):

@@ -104,12 +104,15 @@ class TiledTranspose:
         if nest.has_fast_path:
             self.height = max(self.height, LEAST_PIECE)
         along = all(s.position.factor(f"g{self.inner}") == 1 for s in pattern.stores)
-        self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in reads)
+        self.in_registers = target.capabilities.vector_shuffles and all(
+            n <= 8 and AT_ONCE // n <= self.columns for n in reads
+        )
         single = self.in_registers and along and len(inputs) == len(pattern.stores) == 1
         self.moved = single and is_moved(inputs[0], pattern.stores[0])
         size = prod(nest.sizes)
         far = any(abs(a.position.stride(f"g{self.inner}")) >= FAR for a in inputs)
-        self.non_temporal = target.clang and along and sum(writes) * size >= target.caches.last // NON_TEMPORAL_PART
+        large = sum(writes) * size >= target.caches.last // NON_TEMPORAL_PART
+        self.non_temporal = target.capabilities.non_temporal_stores and along and large
         self.pays = far or self.non_temporal or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.non_temporal:

@@ -195,7 +195,7 @@ class WindowRows:
         block.line(f"long at[{rows}];")
         for d in range(len(n.window)):
             block.line(f"int o{d}[{rows}];")
-        if self.target.clang:
+        if self.target.capabilities.loop_pragmas:
             block.line("#pragma clang loop unroll(disable)")
         with block.scope(f"for (int r = 0; r < {rows}; ++r)"):
             row = first + variable("r", 0, rows - 1)

@@ -36,7 +36,7 @@ COPY_ELEMENTS = 65536  # elements that an item of the copy of the left side comp
 
 def words_of(fusion: Fusion, target: Target, name: str) -> Words | None:
     """How the terms of a dot that is accumulated in `name` are put in words; None where they are not."""
-    if name != NAME or not target.clang:
+    if name != NAME or not target.capabilities.loop_vectorization:
         return None
     left, right = (_narrowest(fusion, o) for o in hero_of(fusion).operands)
     if left is None or right is None:

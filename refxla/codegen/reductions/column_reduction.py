@@ -201,7 +201,8 @@ class ColumnReduction(UnitEmitter):
     def _accumulates_in_workspace(self) -> bool:
         """Whether the accumulators of an item are its partial results in the workspace, which saves copying them: where
         they are no registers, and no two items write to the same line of a cache."""
-        return self.schedule.vector_columns == 1 and self.order.strip % LINE == 0 and self.schedule.target.clang
+        has_whole_lines = self.schedule.vector_columns == 1 and self.order.strip % LINE == 0
+        return has_whole_lines and self.schedule.target.capabilities.clang_builtins
 
     def _accumulate_all_partials(self, step: ReductionPass, at: Position) -> list[Accumulators]:
         """A pass over the strip that computes its partial results one after the other."""

@@ -58,7 +58,7 @@ class KernelBody:
         """
         name = self.fresh("l")
         head = "" if end == "1" else f"for ({c_type} {name} = {first}; {name} < {end}; ++{name})"
-        if self.schedule.target.clang and head:
+        if self.schedule.target.capabilities.loop_pragmas and head:
             hints = f"vectorize_width({vector.width}) interleave_count({vector.count})" if vector.width else ""
             self.block.line(f"#pragma clang loop unroll(disable) {hints}".rstrip())
         with self.block.scope(head):

@@ -84,4 +84,5 @@ def _combine_vectors(body: KernelBody, accumulators: Accumulators) -> bool:
 def _vector_width(body: KernelBody, name: str) -> int:
     """The lanes of type `name` in a vector; 0 where there are to be none."""
     target, width = body.schedule.target, _ELEMENTS.get(name, 0)
-    return width if target.kind == "cpu" and width <= min(target.max_vector, body.schedule.order.lanes) else 0
+    fits = width <= min(target.max_vector, body.schedule.order.lanes)
+    return width if target.capabilities.explicit_vectors and fits else 0

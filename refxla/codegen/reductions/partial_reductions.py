@@ -31,7 +31,7 @@ def declare_partials(body: KernelBody, reduces: Sequence[Instruction]) -> dict[I
     order, (places, _) = body.schedule.order, _places(body.schedule)
     body.global_only = True
     # RX_ARRIVE orders all reads and writes where it is clang's; volatile ones could not become vectors.
-    memory = "__global" if body.schedule.target.clang else "volatile __global"
+    memory = "__global" if body.schedule.target.capabilities.clang_builtins else "volatile __global"
     partials: dict[Instruction, tuple[str, ...]] = {}
     for r in reduces:
         names = []

@@ -206,7 +206,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         non_temporal = False  # the cached values would be read from what was written past the caches
     # Processors with 64-byte vectors mask reads and writes of any type, those with 32-byte vectors only reads of words.
     has_floats = any(scalar.register_type(t).startswith(("float", "double")) for ts in types for t in ts)
-    has_masks = target.kind == "cpu" and target.clang
+    has_masks = target.capabilities.loop_vectorization
     masks_all = has_masks and target.widest == 64
     reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
     masks_reads = has_masks and has_floats and reads_words and target.vector_bytes == 32
@@ -313,8 +313,7 @@ def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_
         return size < UNROLLED_ROW
     adds = [commutative_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
     return (
-        target.kind == "cpu"
-        and target.clang
+        target.capabilities.loop_vectorization
         and single_chunk
         and size < UNROLLED_ROW_DEAR
         and flow.size >= work_items.ELEMENTS * ITEMS_PER_CORE
@@ -331,15 +330,15 @@ def _units_per_item(
     units = _units(order, interleaved_rows)
     if not order.is_row and non_temporal and (strips := -(-order.groups[-1].size // order.strip)) > 1:
         return min(strips, -(-units // (ITEMS_PER_CORE * target.compute_units)))
-    if target.kind == "gpu" or split:
+    if target.capabilities.coalescing or split:
         return 1
     unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
-    dear = element_ns(flow.fusion, flow.size, target.costs) / work_items.CHEAP_NS if target.kind == "cpu" else 1.0
+    dear = element_ns(flow.fusion, flow.size, target.costs) / work_items.CHEAP_NS
     if dear > 1.0:
         items = -(-units // max(1, int(work_items.ELEMENTS / dear) // unit_elements))
         cores = target.compute_units
         return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)  # as many for each core
-    if flow.size <= work_items.ELEMENTS and target.kind == "cpu":
+    if flow.size <= work_items.ELEMENTS:
         return max(1, units)
     return max(1, min(work_items.ELEMENTS // unit_elements, units))
 
@@ -403,7 +402,7 @@ def _column_row(flow: Dataflow, order: ReductionOrder) -> int:
 def _interleaved_rows(flow: Dataflow, order: ReductionOrder, target: Target) -> int:
     """More than 1 where the next piece of a row lies far away in memory, and a piece of the next row lies beside it."""
     distant = order.is_row and not order.reduces_one_group and len(order.groups) >= 3
-    if not distant or order.partials > 1 or flow.reads_operand_again or target.kind == "gpu":
+    if not distant or order.partials > 1 or flow.reads_operand_again or target.capabilities.coalescing:
         return 1
     rows = order.groups[-2].size
     return max(1, min(rows, INTERLEAVED_ELEMENTS // max(1, order.groups[-1].size), order.units // MIN_UNITS))
@@ -453,7 +452,7 @@ def _vector(
     types = _types(reduces)
     register = target.widest if target.features else target.vector_bytes
     width = min(register // _widest(types), order.lanes) if order.is_row else vector_columns
-    if not target.clang or width < 2:
+    if not target.capabilities.loop_pragmas or width < 2:
         return UNSPECIFIED
     count = _accumulators(order, vector_columns) // width
     operands = [o for r in reduces for o in r.operands]
@@ -467,7 +466,7 @@ def _vector(
 
 def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> tuple[CachedOperand, ...]:
     """The expensive elementwise values that more than one pass reads, as far as there is a place for them."""
-    if target.kind == "gpu":
+    if not target.capabilities.cached_arrays:
         return ()
     again = values_read_again(flow)
     if order.is_row and order.reduces_one_group and order.reduced_size <= CACHED_ROW:
@@ -516,7 +515,7 @@ def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> b
     """Whether the epilogue pass writes its outputs past the caches (loops/non_temporal_stores.py): a row in pieces, a
     strip of columns by way of a buffer."""
     outputs = flow.epilogue_outputs
-    if target.kind != "cpu" or not target.clang or not 0 < len(outputs) <= non_temporal_stores.MOST_RESULTS:
+    if not target.capabilities.non_temporal_stores or not 0 < len(outputs) <= non_temporal_stores.MOST_RESULTS:
         return False
     if not order.reduces_one_group or any(o.shape.dimensions != flow.dimensions for o in outputs):
         return False
@@ -548,7 +547,7 @@ def _prefetches(
     piece of each is prefetched. Where a strip has whole, short rows, or some columns of long ones, so are rows further
     down: processors do not see far enough by themselves.
     """
-    if target.kind != "cpu" or not target.clang or flow.size < UNROLL_FROM:
+    if not target.capabilities.prefetch or flow.size < UNROLL_FROM:
         return {}
     inputs = [i for i in reads if i.shape.dimensions == flow.dimensions]
 

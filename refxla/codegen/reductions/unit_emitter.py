@@ -165,7 +165,7 @@ class UnitEmitter(ABC):
             pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
             return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, k)]
 
-        hint = "#pragma clang loop unroll(disable)" if self.schedule.target.clang else ""
+        hint = "#pragma clang loop unroll(disable)" if self.schedule.target.capabilities.loop_pragmas else ""
         with (
             self.block.scope(),
             fast_path_math.pieces_of(self.elements, self.block, bounds, index, functions, calls, hint) as piece,

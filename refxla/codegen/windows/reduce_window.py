@@ -278,7 +278,8 @@ class Cumulative(WindowKernel):
     def _goes_by_blocks(self) -> bool:
         """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
         is_running = commutative_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
-        return is_running and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
+        is_large = prod(self.before) >= ROWS and self.length >= BLOCK
+        return is_running and is_large and self.target.capabilities.vector_shuffles
 
     def _blocks(self, lanes: int) -> int:
         """The statements of an item that takes a few rows block by block, transposed in vector registers, so that a

@@ -87,7 +87,7 @@ class Lanes:
         """Opens the loop over the lanes of the strip, or over those within `bounds`: (C name, index of the lane)."""
         low, high = bounds or ("0", self.width)
         u = e.names.fresh("u")
-        if e.target.clang:  # a short loop that is unrolled before it is vectorised stays scalar
+        if e.target.capabilities.loop_pragmas:  # a short loop that is unrolled before it is vectorised stays scalar
             block.line("#pragma clang loop unroll(disable)")
         scopes.enter_context(block.scope(f"for (int {u} = {low}; {u} < {high}; ++{u})"))
         lane = self.begin + variable(u, 0, self.strip - 1)
