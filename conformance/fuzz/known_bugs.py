@@ -22,8 +22,9 @@ from refxla.codegen.products import packing_functions
 from refxla.compiler import diagnostics, planning
 from refxla.ir.builder import Build
 from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
-from refxla.scheduling import computation_scheduler, plan_builder
+from refxla.scheduling import grouped_computation, plan_builder
 from refxla.scheduling.computation_scheduler import ComputationScheduler
+from refxla.scheduling.grouped_computation import GroupedComputation
 
 from .cause import Cause, cause
 from .differ import Divergence, Unsupported, attempt, cheap
@@ -208,7 +209,7 @@ _evaluate = constant_folding._evaluate
 _key = cse.attribute_key
 _open_columns = packing_functions.open_columns
 _write_back = ComputationScheduler.write_back
-_schedule = computation_scheduler.schedule
+_schedule = grouped_computation.schedule
 
 
 def _no_words(value: Any, same: Any) -> Any:
@@ -331,10 +332,10 @@ BUGS: tuple[Bug, ...] = (
         lambda: patch.object(ComputationScheduler, "write_back", _one_after_another), ("planner",), False,
         ("while",), FLOATS, 800),
     Bug("a loop is written over an input that it reads elsewhere",
-        lambda: patch.object(ComputationScheduler, "in_place", lambda *_: True), ("planner",), False,
+        lambda: patch.object(GroupedComputation, "in_place", lambda *_: True), ("planner",), False,
         ("reverse",)),
     Bug("two fused kernels run in the wrong order",
-        lambda: patch.object(computation_scheduler, "schedule", _last_two_exchanged), ("fusion",), False, ("reduce",)),
+        lambda: patch.object(grouped_computation, "schedule", _last_two_exchanged), ("fusion",), False, ("reduce",)),
     Bug("the operands of subtract are exchanged", seen_by_emitters("subtract", _swapped), ("kernel", "subtract"), True,
         ("with_constant",)),
     Bug("the operands of divide are exchanged", seen_by_emitters("divide", _swapped), ("kernel", "divide"), True,

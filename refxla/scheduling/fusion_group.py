@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from refxla_spec.module import Instruction
+
 
 @dataclass(frozen=True)
 class FusionGroup:
@@ -33,3 +35,23 @@ class UnfusedEdge:
     reason: str
     unfused: float
     fused: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An edge that was not fused: who makes the value, which kernel reads it, why, and what the cost model said
+    (ns)."""
+
+    producer: Instruction
+    user: str
+    reason: str
+    unfused: float
+    fused: float
+
+    @property
+    def costs(self) -> str:
+        """The times that decided, in parentheses; nothing where no cost did."""
+        return f" ({self.unfused / 1e3:.1f} us unfused, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
+
+    def __str__(self) -> str:
+        return f"{self.producer.opcode} {self.producer.name}: {self.reason}{self.costs}"

@@ -19,6 +19,7 @@ from .._core.buffer_offsets import assign
 from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..ir import plan as p
+from .fusion_group import Refusal
 from .launch_merging import LaunchMerger
 from .merged_kernel import uses
 from .scheduling_options import SchedulingOptions
@@ -39,26 +40,6 @@ class MemoryBlock:
     space: str = p.ARENA
     index: int = 0
     offset: int = 0
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An edge that was not fused: who makes the value, which kernel reads it, why, and what the cost model said
-    (ns)."""
-
-    producer: Instruction
-    user: str
-    reason: str
-    unfused: float
-    fused: float
-
-    @property
-    def costs(self) -> str:
-        """The times that decided, in parentheses; nothing where no cost did."""
-        return f" ({self.unfused / 1e3:.1f} us unfused, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
-
-    def __str__(self) -> str:
-        return f"{self.producer.opcode} {self.producer.name}: {self.reason}{self.costs}"
 
 
 class PlanBuilder:

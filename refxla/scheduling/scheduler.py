@@ -17,8 +17,9 @@ from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
+from .fusion_group import Refusal
 from .merged_kernel import MergedLaunch
-from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
+from .plan_builder import Emit, MemoryBlock, PlanBuilder
 from .scheduling_options import SchedulingOptions
 from .tiled_fusion import TilingDecision
 
@@ -61,7 +62,7 @@ def make_plan(
     if threaded:  # the last of them is there to be computed, and nobody wants it
         results = results[:-1]
         single = module.attributes[host_call_threading.STATE_RESULT] == "single"
-    scheduler.assign_output_buffers(
+    scheduler.blocks.assign_output_buffers(
         {
             result: (block, entry.parameters[block.index])
             for block, result in donated.items()
@@ -72,7 +73,7 @@ def make_plan(
     outputs: set[MemoryBlock] = set()
     aliases: list[tuple[int, int]] = []
     for n, leaf in enumerate(results):
-        block = scheduler.values[leaf]
+        block = scheduler.blocks.values[leaf]
         if block in donated and block not in outputs and block.shape.without_layout() == leaf.shape.without_layout():
             aliases.append((n, block.index))
         elif block.space == p.ARENA and block not in outputs:
