@@ -230,7 +230,7 @@ class ComputationScheduler:
         outside = {b for s in first for b in s.buffers}
         own = [b for b in builder.blocks[block_count:] if b.space == p.ARENA and builder.number[b] not in outside]
         tile.assign(name, own, once, steps)
-        self.steps.append(builder.merging.tiled(body.axes, tile.sub_buffers, once, steps))
+        self.steps.append(builder.merging.persistent.tiled(body.axes, tile.sub_buffers, once, steps))
 
     def loop(self, n: int, i: Instruction) -> None:
         """A while: its state lies in blocks that the body reads and writes anew."""

@@ -29,6 +29,7 @@ class LaunchCosts:
     work-group stands for a core. `persistent`: a launch can be a phase of a persistent kernel."""
 
     def __init__(self, costs: Costs, merging: Merging, persistent: bool) -> None:
+        self.persistent = persistent
         self.cores, self.group, self._copied_byte = merging.units, merging.group, costs.copied_byte
         self.launch_us, self.barrier_us = costs.launch / 1e3, costs.phase / 1e3
         self.call_us = (costs.group if merging.group else costs.call) / 1e3  # of a kernel that another calls, at least

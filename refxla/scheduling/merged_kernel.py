@@ -1,15 +1,18 @@
 """What a merged kernel is made of: parts, one after the other in sections, and the arguments that they share.
 
-launch_merging.py says which kernels share a launch, persistent_kernel.py how the items of one go through many.
+launch_merging.py says which kernels share a launch, persistent_launches.py which become phases of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ..ir import merged_body as m
 from ..ir import plan as p
+
+_T = TypeVar("_T")
 
 MOST_ARGUMENTS = 96  # of a kernel: OpenCL promises 1024 bytes
 SIZES = (8, 16, 24, 32, 48, 64, MOST_ARGUMENTS)  # numbers of arguments that merged kernels have: few __kernels
@@ -196,3 +199,13 @@ def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], fro
         reads |= r
         writes |= w
     return frozenset(reads), frozenset(writes)
+
+
+def all_or_none(values: Iterable[_T | None]) -> list[_T] | None:
+    """The elements as a list, or None if one of them is None."""
+    whole = []
+    for x in values:
+        if x is None:
+            return None
+        whole.append(x)
+    return whole

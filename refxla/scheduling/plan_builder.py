@@ -68,7 +68,7 @@ class PlanBuilder:
             workspace = partial(self.workspace, "barrier") if merging.persistent else None
             self.merging = LaunchMerger(self.kernels, size, self.costs, merging, self.scratch, self.zeros, workspace)
         self.cores = merging.units
-        has_persistent_kernels = self.merging is not None and self.merging.workspace is not None
+        has_persistent_kernels = self.merging is not None and self.merging.has_persistent_kernels
         self.tiled = options.tiled_fusion and options.fusion and has_persistent_kernels
         self.tiling_decisions: list[TilingDecision] = []
 
@@ -131,7 +131,7 @@ class PlanBuilder:
         """Pass a kernel that is certain to be launched alone to `on_kernel`, which may begin to compile it. Those of
         loops and branches may still be merged, so only kernels of the entry computation are."""
         if self.on_kernel is not None and kernel.items and computation is self.module.entry:
-            if self.merging is None or self.merging.stands_alone(kernel):
+            if self.merging is None or self.merging.launches.stands_alone(kernel):
                 self.on_kernel(kernel)
 
     def finish(

@@ -86,7 +86,7 @@ def make_plan(
     return PlanningResult(
         builder.finish(builder.merge(steps), results, single, aliases, [b.index for b in donated]),
         builder.refusals,
-        [] if builder.merging is None else builder.merging.merged,
+        [] if builder.merging is None else builder.merging.launches.merged,
         tiled_fusions=builder.tiling_decisions,
         costs=options.costs,
     )
