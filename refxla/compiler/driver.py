@@ -24,11 +24,11 @@ from refxla_spec.verify import verify
 from ..analysis.cost_analysis import Cost, cost_of
 from ..codegen.opencl_program import Builder
 from ..device.description import Target
+from ..ir.calling_convention import CallingConvention
 from ..ir.fingerprint import Source
 from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
 from ..ir.proto import to_proto
-from ..ir.trees import CallingConvention
 from ..passes.pipeline import LAUNCH_MERGING, optimize
 from ..passes.winograd_convolution import apply_winograd
 from ..progress import show_progress

@@ -11,7 +11,7 @@ from refxla_spec.types import F32, S32, Shape
 
 from ...ir.builder import Build
 from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
-from .select_and_scatter import select_and_scatter
+from .select_and_scatter_padding import select_and_scatter
 
 
 def elementwise(b: Build, i: Instruction, *xs: Sized) -> Sized:
