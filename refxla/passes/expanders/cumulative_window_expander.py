@@ -1,16 +1,16 @@
 """Long cumulative sums in blocks: a reduce-window whose results are the prefixes of a dimension.
 
-One after the other, n results take n dependent steps: one core, one element at a time, and a sum whose rounding errors
-add up over all of them. Here the dimension is cut into blocks:
+Computed serially, n results take n dependent steps on one core, and the rounding errors of a sum grow with n. Here the
+dimension is cut into blocks:
 
-    local[j, k]  = x[j, 0] + ... + x[j, k]                         the prefixes of each block, blocks beside each other
+    local[j, k]  = x[j, 0] + ... + x[j, k]                         the prefixes of each block, all blocks in parallel
     before[j]    = init + local[0, last] + ... + local[j-1, last]  the same problem, with one element for each block
     result[j, k] = before[j] + local[j, k]
 
 The initial value enters once; the prefixes of blocks start from the operation's identity. The specification says that
 the operation is associative, so it may be regrouped, and the size of a block follows from the shape alone, so results
-have the same bits on every device. Sums of narrow floating-point types are f32 throughout
-and rounded once.
+have the same bits on every device. Sums of narrow floating-point types are f32 throughout and
+rounded once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from refxla_spec.vectorize import binary_opcode
 from ...analysis.index_maps import cumulative
 from ...ir.builder import Build, reducer
 
-CHAINED = 1024  # results that may be computed one after the other
+CHAINED = 1024  # results that may be computed serially
 LONG_DIMENSION = 2048  # a dimension from here on is cut into blocks,
-ROWS = 8  # if it is the innermost one of fewer rows: as many go side by side in vector registers
-BLOCKS = range(64, 129, 8)  # sizes of a block, the first that divides the dimension; or else the least, with padding
+ROWS = 8  # if it is the innermost one and there are fewer rows: so many fill a vector register
+# Sizes of a block: the first that divides the dimension, otherwise the smallest, with padding.
+BLOCKS = range(64, 129, 8)
 
 
 def _expand(i: Instruction) -> Instruction | None:
@@ -52,7 +53,7 @@ def _expand(i: Instruction) -> Instruction | None:
 
 
 def identity(opcode: str, kind: ElementType) -> float | int | None:
-    """What the operation combines with any element to that element, all its bits; None where that is not known."""
+    """The neutral element of the operation, which changes no bit of any other; None where it is not known."""
     floating, whole = kind.is_float, kind.is_integer
     if opcode in ("and", "or", "xor") and (whole or kind.name == "pred"):
         return {"and": int(np.invert(np.zeros((), kind.dtype))), "or": 0, "xor": 0}[opcode]
@@ -78,7 +79,7 @@ class _Scan:
         self.dimension, self.backward = dimension, backward
 
     def prefixes(self, x: Instruction, init: Instruction | None) -> Instruction:
-        """Of the initial value (None: there is none) and x, each of x's elements with all before it."""
+        """The prefixes of x, from the initial value (None: there is none)."""
         b, d, sizes = self.b, self.dimension, x.shape.dimensions
         length = sizes[d]
         if length <= CHAINED and init is None:
@@ -101,7 +102,7 @@ class _Scan:
         return self._part(b.reshape(joined, (*sizes[:d], count * size, *sizes[d + 1 :])), d, 0, length)
 
     def _chain(self, x: Instruction, dimension: int) -> Instruction:
-        """The prefixes one after the other, as the kernel of a cumulative reduce-window computes them."""
+        """The prefixes, serially, as the kernel of a cumulative reduce-window computes them."""
         length = x.shape.dimensions[dimension]
         sides = (0, length - 1) if self.backward else (length - 1, 0)
         one, own = WindowDimension(1), WindowDimension(length, 1, *sides)
