@@ -81,10 +81,13 @@ Record = TypeVar("Record", Access, Store, FunctionCall)
 class AccessPattern:
     """The loads, stores and tests of the requested elements, each once in a scope, as in the generated code.
 
-    accesses loads of inputs, in order stores stores of outputs, in order tests (index, bound): an index was tested for
-    being at least the bound starts the symbols of start indices that the program computes, by name, each after those
-    that it depends on calls the elementwise operations that `notes` accepts first iterations of the loops within one
-    element, approximately: a measure of its cost divisions index divisions in the code
+    accesses   loads of inputs, in order
+    stores     stores of outputs, in order
+    tests      (index, bound): an index was tested for being at least the bound
+    starts     the symbols of start indices that the program computes, by name, each after those that it depends on
+    calls      the elementwise operations that `notes` accepts
+    iterations of the loops within one element, approximately: a measure of its cost
+    divisions  index divisions in the code
     """
 
     def __init__(self, fusion: Fusion, notes: Callable[[Instruction], bool] = lambda i: False) -> None:

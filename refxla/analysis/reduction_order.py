@@ -30,9 +30,8 @@ SPLIT_FROM = 1 << 17  # elements of a result, or of a strip of results, from whi
 MIN_PARTIAL = 1 << 14  # elements of a partial result, at least
 MIN_PARTIAL_ROWS = 64  # rows of a partial result of columns, at least: the result itself is as long as one row
 MAX_PARTIALS = 1024
-PANEL = (
-    1 / 8
-)  # elements of a panel of columns that a kernel reads more than once, as a fraction of the bytes of a core's own caches
+# Elements of a panel of columns that a kernel reads more than once, for each byte of a core's own caches.
+PANEL = 1 / 8
 WIDE_PANEL = 512  # columns of a panel, if so many fit: shorter pieces of distant rows are read slowly
 NARROW_PANEL = 5 / 4  # bytes of a panel of fewer columns, while the next one is prefetched, likewise
 MIN_PANEL, PANEL_STEP = 64, 32  # columns of such a panel, at least, and their divisor: whole cache lines
