@@ -33,7 +33,7 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernels of a fusion, to be launched in order. Raises UnsupportedError for what has no emitter."""
+    """The kernels of a fusion, to be launched in order. Raises UnsupportedError if there is no emitter."""
     emitter = _emitter(fusion.kind, target.capabilities.emitters)
     if emitter is None:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
@@ -49,7 +49,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _check_types(fusion: Fusion, target: Target) -> None:
-    """Raises UnsupportedError for numbers that the device does not have."""
+    """Raises UnsupportedError for element types that the device does not have."""
     for i in (*fusion.inputs, *fusion.instructions) if not target.fp64 else ():
         wide = [s.element_type.name for s in leaves(i.shape) if s.is_array and s.element_type.name in ("f64", "c128")]
         if wide:

@@ -12,7 +12,7 @@ says that what follows, up to the next such line, is a template, to be written o
     BITS_T UBITS_T    the signed and unsigned integer type as wide as T;  as_T, as_BITS_T, as_UBITS_T reinterpret bits
     MANTISSA_T BIAS_T SIGN_T INF_T   the bits of T's mantissa, its exponent's bias, the bits of -0 and of infinity
     INFINITY_T NAN_T TINY_T LEAST_T  infinity, a quiet NaN, the least normal number and the least number above zero
-    ROUND_T           what rounds to an integer when added and taken off again; its bits plus n are those of ROUND_T + n
+    ROUND_T           rounds to an integer when added and subtracted again; its bits plus n are those of ROUND_T + n
     U_I S_I           the unsigned and signed type as wide as I; WIDE_U_I the unsigned one of at least 32 bits
     MIN_I MAX_I WIDTH_I LIMIT_I      the least and greatest I, its width in bits, and 2^n just above MAX_I as a T
     K(name)           the constant `name` of coefficients.json, as a literal of type T
@@ -39,7 +39,7 @@ _CL_TYPES = {
     "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong",
     "f32": "float", "f64": "double", "c64": "float2", "c128": "double2",
 }  # fmt: skip
-# The formats in a byte: bits of mantissa, bias of the exponent, and which values they leave out.
+# The formats in a byte: bits of mantissa, bias of the exponent, and which special values they lack.
 _EIGHT_BITS = {
     "f8e5m2": (2, 15, ""), "f8e4m3": (3, 7, ""), "f8e3m4": (4, 3, ""), "f8e4m3fn": (3, 7, "fn"),
     "f8e4m3fnuz": (3, 8, "fnuz"), "f8e4m3b11fnuz": (3, 11, "fnuz"), "f8e5m2fnuz": (2, 16, "fnuz"),
@@ -72,7 +72,7 @@ def _templates(text: str) -> Iterator[tuple[dict[str, str], str]]:
 
 
 def _split(text: str) -> list[str]:
-    """One string for each function: what stands before it since the last one, and itself up to its closing brace."""
+    """One string for each function: all lines after the previous function, up to its closing brace."""
     return [part.strip("\n") + "\n}\n" for part in re.split(r"^}\n", text, flags=re.MULTILINE) if "rx_" in part]
 
 
@@ -110,7 +110,7 @@ def instantiate(text: str, binding: dict[str, str]) -> str:
 
 
 def _macros(word: str, name: str) -> dict[str, str]:
-    """What a template word and the words derived from it stand for, when it is bound to the element type `name`."""
+    """The text for a template word and the words derived from it, when it is bound to the element type `name`."""
     if name in _EIGHT_BITS:
         return _eight_bit_macros(word, name)
     element, _, lanes = name.partition("x")
@@ -175,7 +175,7 @@ def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
 
 @cache
 def _coefficients() -> dict[str, dict[str, Any]]:
-    """For each type and name a number as text, or those of a polynomial."""
+    """For each type and name a number as text, or the coefficients of a polynomial."""
     coefficients: dict[str, dict[str, Any]] = json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
     return coefficients
 
