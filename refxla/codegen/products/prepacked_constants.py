@@ -81,7 +81,7 @@ def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:
 
 
 def _is_exact(i: Instruction) -> bool:
-    """Whether the interpreter gives the bits that a kernel would."""
+    """Whether the interpreter computes the same bits as a kernel."""
     if i.opcode == "constant":
         return True
     row = ROWS.get(i.opcode)
