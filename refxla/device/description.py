@@ -25,10 +25,10 @@ class Caches:
 @dataclass(frozen=True)
 class Costs:
     """The rates of a device, in nanoseconds, and the caches that they go with: what the compiler and the runtime assume
-    of its speed. No bit of any result depends on them. runtime/calibration.py measures the first three; `scaled` makes
-    those follow that wait for the same: for memory, for arithmetic, for a launch. Those of a core's caches, of calls
-    and of beginning (`cached`, `call`, `group`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`,
-    `share`, ...) stay.
+    of its speed. No bit of any result depends on them. runtime/calibration.py measures the first three; `scaled` scales
+    those that depend on the same resource: memory, arithmetic, launches. Those of a core's caches, of calls and of
+    startup (`cached`, `call`, `group`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`, `share`, ...)
+    stay.
     """
 
     # Of all cores, in vectors: a byte moved, an addition; and a launch.
@@ -69,7 +69,7 @@ class Costs:
     caches: Caches = Caches()
 
     def scaled(self, byte: float, flop: float, launch: float) -> Costs:
-        """Of a device on which a byte, an operation and a launch take so many times as long."""
+        """The costs of a device on which a byte, an operation and a launch take so many times as long."""
         return replace(
             self,
             byte=self.byte * byte,

@@ -38,12 +38,11 @@ LEAST_SHARE = 0.05  # of an iteration's time that copies take, for the same
 
 
 class ComputationScheduler:
-    """Writes the steps of one computation: of each group of its instructions (`grouped`), in order.
+    """Plans the steps of one computation, group by group (`grouped`).
 
-    `values` are the blocks of what is given from outside, and `owned` those of them that this computation may overwrite
-    once their value is read for the last time. `trip_count`: of the body of a tiled fusion, the number of tiles.
-    `second`: of a body that is two iterations of a loop, the instructions of the second. `in_loop`: it is the body of a
-    loop.
+    `values` has the blocks of its parameters, and `owned` those that it may overwrite after their value has been read
+    for the last time. `trip_count`: of the body of a tiled fusion, the number of tiles. `second`: of a body that is two
+    iterations of a loop, the instructions of the second. `in_loop`: it is the body of a loop.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class ComputationScheduler:
         return self.grouped.roots
 
     def _tile(self) -> None:
-        """Make one of groups that are computed tile by tile."""
+        """Replaces groups that are computed tile by tile by one group each."""
         us = lambda n: kernel_us(self.grouped.fusion(n), self.builder.costs)  # noqa: E731
         search = TilingSearch(self.grouped, self.builder.costs, self.builder.cores, us)
         fusions = search.run()
@@ -120,8 +119,8 @@ class ComputationScheduler:
             )
             self.blocks.values[i] = self.blocks.output(n, fusion, i, self.steps, source, read_too)
             if source is not None:
-                bases.add(self.grouped.base(source))  # a second output that begins as the same value needs a copy
-        each_time: set[str] = set()  # scratch memory that is used anew in each iteration of the loop around
+                bases.add(self.grouped.base(source))  # a second output that starts as the same value needs a copy
+        each_time: set[str] = set()  # scratch memory that is written in each iteration of the enclosing loop
         for kernel in kernels:
             numbers = tuple(builder.number[self._argument_block(fusion, kernel, a, scratch)] for a in kernel.arguments)
             us = builder.us_of(fusion, kernel, last=kernel is kernels[-1])
@@ -151,14 +150,14 @@ class ComputationScheduler:
         return scratch[a.scratch]
 
     def library_call(self, n: int, group: FusionGroup) -> None:
-        """A call of a library. What several instructions show of it is written once and copied."""
+        """A call of a library. A result that several instructions have is written once and copied."""
         builder = self.builder
         fusion = self.fusion(n)
         builder.fusions.append(fusion)
         i = fusion.hero
         assert i is not None
         call, items = library_call(i), batch(i)
-        assert call is not None  # or it were no group of that kind
+        assert call is not None  # that is what groups of this kind are
         results: list[int | None] = [None] * call.results
         again: list[tuple[MemoryBlock, MemoryBlock]] = []
         for o in fusion.outputs:
@@ -180,7 +179,7 @@ class ComputationScheduler:
             builder.copy(self.steps, source, target)
 
     def is_once(self, kernel: p.Kernel) -> bool:
-        """Whether a stage makes the same of the same in every iteration of the loop around."""
+        """Whether all operands of a stage are invariant in the enclosing loop, so that it can be hoisted."""
         return all(
             a.role == "scratch" or (a.role == "input" and self.is_invariant(_value(a))) for a in kernel.arguments
         )
@@ -198,13 +197,13 @@ class ComputationScheduler:
         return self.grouped.fusion(n, self.is_invariant, self.trip_count)
 
     def tiled_fusion(self, name: str, body: TileBody) -> None:
-        """A tiled fusion: one launch that does the steps of a tile for one tile after the other.
+        """A tiled fusion: one launch that runs the steps of a tile for all tiles.
 
-        What is the same for every tile, such as the panels of weights, is computed before; what is the same along the
-        last axis, such as the panels of the keys of one head, once for each position of the other axes.
+        Values that are the same for every tile, such as the panels of weights, are computed before; values that are the
+        same along the last axis, such as the panels of the keys of one head, once for each position of the other axes.
         """
         builder = self.builder
-        assert builder.merging is not None  # or nothing is tiled
+        assert builder.merging is not None  # tiling needs merging
         results = [self.blocks.new_block(i) for i in body.results]
         block_count = len(builder.blocks)
         tile = TileBuffers(builder)
@@ -223,7 +222,7 @@ class ComputationScheduler:
         steps = inner.run()
         for leaf, target in zip(inner.roots, targets, strict=True):
             builder.copy(steps, inner.blocks.block_of(leaf), target)
-        # A stage that reads no part of anything is the same for every tile.
+        # A stage that reads no part of a value is the same for every tile.
         first = [s for s in preheader.launches() if not tile.has_part(s)]
         once = [s for s in preheader.launches() if tile.has_part(s)]
         self.steps += first
@@ -233,7 +232,7 @@ class ComputationScheduler:
         self.steps.append(builder.merging.persistent.tiled(body.axes, tile.sub_buffers, once, steps))
 
     def loop(self, n: int, i: Instruction) -> None:
-        """A while: its state lies in blocks that the body reads and writes anew."""
+        """A while loop, whose state is in blocks that the body reads and overwrites."""
         builder = self.builder
         counter = counter_of(i)
         tabled = counter if counter is not None and counter.trip_count <= TABLE else None
@@ -272,7 +271,7 @@ class ComputationScheduler:
         self, n: int, i: Instruction, body: Computation, counter: int | None
     ) -> tuple[list[MemoryBlock], set[MemoryBlock], set[MemoryBlock]]:
         """The blocks of a loop's state before its first iteration; those that the loop may overwrite; and those that
-        are the same in every iteration. `counter` is the element that whoever runs the loop counts, if there is one."""
+        are loop-invariant. `counter` is the element that the runtime counts, if there is one."""
         builder, init = self.builder, i.operands[0].operands
         inside, roots = state_values(body), root_leaves(body)
         unread = self.grouped.overwritten.get(i, ())
@@ -282,7 +281,7 @@ class ComputationScheduler:
         invariant: set[MemoryBlock] = set()
         for k, (value, source) in enumerate(zip(init, sources, strict=True)):
             is_invariant = inside.get(k) is roots[k]
-            if k == counter or source is None:  # of which every iteration writes its part
+            if k == counter or source is None:  # every iteration writes its part of it
                 block = builder.block(f"{i.name}.{k}", value.shape)
             elif is_invariant or (self.blocks.is_last_use(value, n) and sources.count(source) == 1):
                 block = source
@@ -321,7 +320,7 @@ class ComputationScheduler:
         internal: Collection[int],
     ) -> None:
         """The steps of a loop with a known trip count. Where the counter is `tabled`, iterations read its value from a
-        table, and `state` has the last one from here on."""
+        table, and `state` has its last value afterwards."""
         builder = self.builder
         numbers: tuple[int | None, int | None] = (None, None)
         if tabled is not None:
@@ -342,7 +341,7 @@ class ComputationScheduler:
         owned: set[MemoryBlock],
         second: Collection[Instruction] = (),
     ) -> ComputationScheduler:
-        """The body of a loop, which writes the next state where the state lies if that can be."""
+        """The body of a loop, which overwrites the state with the next one where possible."""
         iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned, second=second, in_loop=True)
         inside = state_values(body)
         iteration.blocks.assign_output_buffers({k: (block, inside.get(k)) for k, block in enumerate(state)})
@@ -351,8 +350,8 @@ class ComputationScheduler:
     def _last_iteration(
         self, i: Instruction, body: Computation, state: Sequence[MemoryBlock], owned: set[MemoryBlock]
     ) -> list[MemoryBlock]:
-        """One iteration after those of the loop: the blocks of the state after it, each of its own. `owned` grows by
-        those that are new."""
+        """One more iteration after the loop. Returns the distinct blocks of the state after it; new ones are added to
+        `owned`."""
         iteration = ComputationScheduler(self.builder, body, _bind(body, state), owned)
         self.steps += iteration.run()
         owned |= iteration.blocks.owned
@@ -368,9 +367,9 @@ class ComputationScheduler:
         return blocks
 
     def copies_much(self, state: Sequence[MemoryBlock]) -> bool:
-        """Whether an iteration of a loop spends much of its time on copies to where the state lies, which two
-        iterations would not need: of arrays that kernels make elsewhere, since they read all over the old ones, and of
-        those that only change their places. Products and what has steps of its own are much slower than copies."""
+        """Whether an iteration spends much of its time on copies back to the state, which two iterations would not
+        need: copies of arrays that kernels write elsewhere, because they read all over the old ones, and of arrays that
+        only change places. Products and control flow take much longer than copies."""
         if any(group.kind in ("control", "library-call") for group in self.grouped.groups):
             return False
         if Relation.R_PACKED in list(self.grouped.graph.relation):
@@ -389,7 +388,8 @@ class ComputationScheduler:
         return copied >= LEAST_COPIED and copied * self.builder.costs.copied_byte >= LEAST_SHARE * 1e3 * us
 
     def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[MemoryBlock]) -> None:
-        """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
+        """Copies results that the body wrote elsewhere to the state; those in another element's block go through a new
+        one."""
         builder = self.builder
         results = [iteration.blocks.block_of(r) for r in iteration.roots]
         moves = [(source, target) for source, target in zip(results, state, strict=True) if source is not target]
@@ -404,7 +404,8 @@ class ComputationScheduler:
             builder.copy(steps, source, target)
 
     def branch(self, n: int, i: Instruction) -> None:
-        """A conditional: each branch writes the same blocks, of arrays that are updated those of the operands."""
+        """A conditional: all branches write the same blocks, which are those of the operands for arrays that are
+        updated."""
         builder = self.builder
         index = builder.number[self.blocks.block_of(i.operands[0])]
         owned = self._overwritable_blocks(n, i)
@@ -432,7 +433,7 @@ class ComputationScheduler:
                 self.blocks.values[gte] = block
 
     def _overwritable_blocks(self, n: int, i: Instruction) -> set[MemoryBlock]:
-        """The blocks of a conditional's operands whose values nobody reads after it, and each branch under one name."""
+        """The blocks of a conditional's operands whose values nobody reads after it, and which no branch has twice."""
         branches = [[(o, self.blocks.block_of(o)) for o in operand.operands] for operand in i.operands[1:]]
         excluded = {self.blocks.block_of(i.operands[0])}
         for operands in branches:
@@ -441,8 +442,8 @@ class ComputationScheduler:
         return {block for operands in branches for _, block in operands} - excluded
 
     def _places(self, i: Instruction, owned: Collection[MemoryBlock]) -> list[MemoryBlock | None]:
-        """For each result of a conditional the block of an operand that some branch returns, as it is or with slices
-        of it updated, if that may be overwritten; None for a result that needs a new one."""
+        """For each result of a conditional the block of an operand that some branch returns, unchanged or with slices
+        updated, if that may be overwritten; None for a result that needs a new one."""
         places: list[MemoryBlock | None] = []
         for k, shape in enumerate(i.shape.elements):
             alike = (v for v in returned_elements(i, k) if v.shape.element_type is shape.element_type)
@@ -453,10 +454,10 @@ class ComputationScheduler:
         return places
 
     def host_call(self, n: int, i: Instruction) -> None:
-        """A function of the host: it reads memory, and fills other memory."""
+        """A call of a host function, which reads some blocks and writes others."""
         builder = self.builder
         results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
-        end = -1 if i.custom_call_has_side_effect else None  # without the state, which is an order
+        end = -1 if i.custom_call_has_side_effect else None  # without the state, which only expresses the order
         self.steps.append(
             p.HostCall(
                 host_call_threading.key_of(i),

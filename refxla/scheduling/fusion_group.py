@@ -27,8 +27,8 @@ class FusionGroup:
 
 @dataclass(frozen=True)
 class UnfusedEdge:
-    """Node `producer` is not computed in the kernel of group number `user`, and why. Where the cost model decided:
-    nanoseconds of the two as separate kernels (`unfused`) and as one (`fused`); else 0."""
+    """Node `producer` is not fused into group number `user`, and the reason. If the cost model decided: the nanoseconds
+    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0."""
 
     producer: int
     user: int
@@ -39,7 +39,7 @@ class UnfusedEdge:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An edge that was not fused: who makes the value, which kernel reads it, why, and what the cost model said
+    """An edge that was not fused: the producer, the kernel that reads its value, the reason, and the cost model's times
     (ns)."""
 
     producer: Instruction
@@ -50,7 +50,7 @@ class Refusal:
 
     @property
     def costs(self) -> str:
-        """The times that decided, in parentheses; nothing where no cost did."""
+        """The times that decided, in parentheses; empty if cost did not decide."""
         return f" ({self.unfused / 1e3:.1f} us unfused, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
 
     def __str__(self) -> str:

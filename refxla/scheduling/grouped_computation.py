@@ -1,5 +1,5 @@
 """The instructions of a computation in groups that become kernels: what each group reads and writes, which values are
-others under a second name, and who reads a value last."""
+aliases of others, and which group reads a value last."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GroupedComputation:
         self.last_use = self._last_uses()
 
     def regroup(self, groups: list[FusionGroup], names: list[str]) -> None:
-        """Put the instructions in other groups, with a name for each."""
+        """Replaces the groups, with a name for each."""
         self.groups, self.names = groups, names
         self._find_uses()
 
@@ -51,8 +51,9 @@ class GroupedComputation:
         return first.name if group.kind == "control" else f"{group.kind}.{first.name}"
 
     def _refusals(self, unfused: list[UnfusedEdge]) -> Iterator[Refusal]:
-        """Why each value that one kernel writes for another is not computed there. What follows a hero is never asked:
-        it is in the kernel of the hero, and would take that along."""
+        """Why each value that one kernel writes for another is not fused into that. The scheduler never considers
+        values in the epilogue of a hero: they are in the kernel of the hero, which would have to be recomputed with
+        them."""
         told = set()
         for edge in unfused:
             told.add((edge.producer, edge.user))
@@ -70,7 +71,7 @@ class GroupedComputation:
                         yield Refusal(self.graph.instructions[producer][0], self.names[user], reason, 0, 0)
 
     def _overwritten(self) -> dict[Instruction, set[int]]:
-        """By loop, the elements of its state whose values before it nobody reads."""
+        """For each loop, the elements of its state whose initial values nobody reads."""
         by_loop = {}
         for group in self.groups:
             i = self.graph.instructions[group.outputs[0]][0]
@@ -80,7 +81,8 @@ class GroupedComputation:
         return by_loop
 
     def _aliases(self) -> dict[Instruction, Instruction]:
-        """Values that are others: a reshape or copy alone in its group, and what a loop leaves as it was given."""
+        """Values that are aliases: a reshape or copy that is a group by itself, and results of a loop that it does not
+        change."""
         aliases: dict[Instruction, Instruction] = {}
         for group in self.groups:
             i, *elements = self.graph.instructions[group.outputs[0]]
@@ -100,7 +102,7 @@ class GroupedComputation:
         return i
 
     def _last_uses(self) -> dict[Instruction, int]:
-        """For each value in memory the number of the last group that reads it; roots are read after all."""
+        """For each value in memory, the number of the last group that reads it; roots are read after all groups."""
         last: dict[Instruction, int] = {}
         for n, group in enumerate(self.groups):
             for i in self.inputs(group):
@@ -134,7 +136,7 @@ class GroupedComputation:
         ]
 
     def is_inline(self, i: Instruction) -> bool:
-        """Whether a value is written out wherever it is used (a scalar or splat constant, an iota)."""
+        """Whether a value is recomputed wherever it is used (a scalar or splat constant, an iota)."""
         return bool(self.graph.group[self.graph.node_of[i]] == NodeClass.N_INLINE)
 
     def is_read(self, nodes: Sequence[int]) -> bool:
@@ -148,8 +150,8 @@ class GroupedComputation:
     def fusion(
         self, n: int, is_invariant: Callable[[Instruction], bool] = lambda _: False, trip_count: int = 1
     ) -> p.Fusion:
-        """Group number n as the fusion that is emitted. `is_invariant` says whether an input is the same in every
-        iteration of the loop around, which is run `trip_count` times if that is a tiled fusion."""
+        """Group number n as the fusion that is emitted. `is_invariant` says whether an input is invariant in the
+        enclosing loop. `trip_count` is the number of tiles in a tiled fusion."""
         group = self.groups[n]
         inside: dict[Instruction, None] = {}
         for m in group.members:
@@ -164,7 +166,7 @@ class GroupedComputation:
                     written.append(i)
         hero = self.graph.instructions[group.heroes[0]][0] if group.heroes else None
         if hero is not None and group.kind == "scatter" and hero.shape.is_tuple:
-            # it updates all its operands, also where a result is not read
+            # it updates all its operands, even if a result is not read
             by_index = {i.index: i for i in written}
             for k, shape in enumerate(hero.shape.elements):
                 if k not in by_index:
@@ -176,13 +178,13 @@ class GroupedComputation:
         return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, invariants, trip_count)
 
     def in_place(self, group: FusionGroup, value: Instruction) -> bool:
-        """Whether a loop or product reads a value, under whichever names it has, only at the index that it writes."""
+        """Whether a loop or product reads a value, and all its aliases, only at the index that it writes."""
         names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
         return all(self.graph.node_of[i] in group.pointwise_inputs for i in names)
 
     def replaces(self, group: FusionGroup, result: Instruction, old: Instruction) -> bool:
-        """Whether a kernel may write a result over an input. Where it has several outputs, the result is computed from
-        the input's element: it can be stored only when that has been read."""
+        """Whether a kernel may write a result over an input. If there are several outputs, the result must depend on
+        the input's element, so that it cannot be stored before that has been read."""
         if not self.in_place(group, old):
             return False
         if len(group.outputs) == 1:
@@ -199,7 +201,7 @@ class GroupedComputation:
         return False
 
     def updates_what_it_reads(self, fusion: p.Fusion) -> bool:
-        """Whether a kernel that updates a slice reads the array nowhere else than where it writes."""
+        """Whether a kernel that updates a slice reads only the elements of the array that it writes."""
         hero = fusion.hero
         if hero is None or hero.opcode != "dynamic-update-slice" or len(fusion.outputs) > 1:
             return False
@@ -208,5 +210,5 @@ class GroupedComputation:
 
 
 def _with_operands(i: Instruction) -> list[Instruction]:
-    """An inline value with what it is made of: a broadcast constant with its constant."""
+    """An inline value with its operands: a broadcast constant with its constant."""
     return [x for o in i.operands for x in _with_operands(o)] + [i]

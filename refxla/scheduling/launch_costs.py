@@ -1,4 +1,4 @@
-"""The cost model of launches: what kernels take on one core, and what it takes to start one more."""
+"""The cost model of launches: the times of kernels on one core, and of starting one more."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class LaunchCosts:
         return max(kernel.us * self.cores, self.unit_count(kernel) * self.call_us)
 
     def unit_count(self, kernel: p.Kernel) -> int:
-        """What of a kernel can run side by side: items, or on a GPU work-groups."""
+        """The number of items that can run in parallel, or on a GPU of work-groups."""
         return -(-kernel.items // self.group) if self.group else kernel.items
 
     def workers(self, kernel: p.Kernel) -> int:
-        """How many cores have something to do for a kernel."""
+        """The number of cores that a kernel keeps busy."""
         return max(1, min(self.unit_count(kernel), self.cores))
 
     def shared_us(self, kernel: p.Kernel) -> float:

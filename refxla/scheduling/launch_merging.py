@@ -1,4 +1,4 @@
-"""Launches made one: what the device is asked to start, instead of each kernel by itself.
+"""Launch merging: several kernels in one launch.
 
 A launch costs microseconds, and many kernels take less: the updates of an optimiser, what a batch normalisation does
 for each channel, the iteration of a small loop. After a computation's steps are planned, its launches are gathered:
@@ -11,12 +11,12 @@ for each channel, the iteration of a small loop. After a computation's steps are
     persistent      launches that follow each other become one, whose items go through them together
                     (persistent_kernel.py)
 
-On a GPU a work-group stands for a core. It makes each call with all of its items, one work-group of the called kernel
-after the other, and these wait for each other where a call needs what another one made. A loop whose parts are single
-items is run by one item, which has its values in registers.
+On a GPU, a work-group takes the place of a core. It makes each call with all of its items, one work-group of the called
+kernel after the other, and the items wait at a barrier where a call needs the result of another one. A loop whose parts
+are single items is run by one item, which keeps its values in registers.
 
-A kernel may move up past others that touch none of its memory. Nothing of this changes what a kernel computes, nor its
-bits. A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body.py), calls others.
+A kernel may move ahead of others that access none of its memory. None of this changes the bits that a kernel computes.
+A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body.py), calls others.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from .serial_control_flow import LAUNCH_US
 # How many times as long one core must take for a loop to be shared: what cores write for each other takes a while to
 # fetch, and the others may have something else to do.
 LEAST_GAIN = 1.15
-MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
+MOST_SLOWER = 3.0  # of a loop on one core, nested in one that saves launches by it
 
 
 @dataclass(frozen=True)
 class SerialForm:
-    """The steps by which one core does what another step has several do, which take `shared_us` for it."""
+    """The steps by which one core computes what several cores compute in another step, which takes them `shared_us`."""
 
     steps: tuple[p.Step, ...]
     shared_us: float
 
 
 class LaunchMerger:
-    """Merges the steps of one plan after the other; `kernels` are the planner's, and grow.
+    """Merges the launches of a plan. `kernels` are the planner's, to which merged ones are added.
 
     `scratch(name, type, count)` gives a new buffer, `zeros(count)` one with so many zeros of type s64. `workspace`
     makes memory that is zeroed once, of so many bytes, if there are to be persistent kernels.
@@ -81,7 +81,7 @@ class LaunchMerger:
         self.costs = LaunchCosts(costs, merging, persistent=workspace is not None)
         self.launches = MergedLaunches(kernels, bytes_of, self.costs, merging)
         self.persistent = PersistentLaunches(self.launches, workspace)
-        self.progress: dict[int, int] = {}  # by the number of a kernel that can be left
+        self.progress: dict[int, int] = {}  # by the number of a resumable kernel
         self.framed: dict[int, BoundKernel] = {}  # what a kernel with a frame calls, by its number
         self.serial_forms: dict[p.Step, SerialForm] = {}
 
@@ -91,7 +91,7 @@ class LaunchMerger:
         return self.launches.has_persistent_kernels
 
     def run(self, steps: Sequence[p.Step]) -> tuple[p.Step, ...]:
-        """The steps, with launches made one."""
+        """The steps, with launches merged."""
         if not self.launches.handover:
             return tuple(steps)
         launches = LaunchUnits(self.bytes_of, self.launches.most_arguments, self.costs.start_us)
@@ -114,7 +114,7 @@ class LaunchMerger:
         internal: Collection[int] = (),
     ) -> tuple[p.Step, ...]:
         """A loop with a known trip count: one launch where its iteration is small, several where there are many.
-        `internal` are the buffers that nothing but the loop uses, here and below."""
+        `internal` are the buffers that nothing but the loop uses; likewise below."""
         step = p.Repeat(trip_count, tuple(body), counter, table)
         if trip_count < 1:
             return ()
@@ -137,7 +137,7 @@ class LaunchMerger:
     def _serial_counted_loop(
         self, trip_count: int, section: Section, counted: SubBuffers, internal: Collection[int]
     ) -> tuple[p.Step, ...]:
-        """A loop that one core runs; nothing if that has too many arguments."""
+        """A loop on one core; nothing if that takes too many arguments."""
         arguments = ArgumentList(counted)
         if not section.resumable and trip_count * max(section.us, self.costs.call_us) <= LAUNCH_US:
             repeated = m.MergedBody((arguments.section(section),), trip_count)
@@ -199,7 +199,8 @@ class LaunchMerger:
         return (step,)
 
     def _resumable(self, more: int | None = None) -> tuple[p.Step, int, int]:
-        """The step before a kernel that can be left, its progress, and the pred that says whether there is more."""
+        """The step before a resumable kernel, the buffer of its progress, and that of the pred that says whether it
+        must be resumed."""
         count = m.PROGRESS_BYTES // 8
         progress = self.scratch("progress", "s64", count)
         more = self.scratch("more", "pred", 1) if more is None else more
@@ -226,7 +227,7 @@ class LaunchMerger:
         return launch
 
     def _resume(self, launch: p.Launch, progress: int, more: int) -> p.Loop:
-        """The launch of a kernel that can be left, repeated as long as there is more."""
+        """The launch of a resumable kernel, repeated until it has finished."""
         self.progress[launch.kernel] = progress
         return p.Loop((launch,), more, ())
 
@@ -236,18 +237,19 @@ class LaunchMerger:
         if parts is None or any(x.kernel.persistent for x in parts):
             return None
         if any(x.resumable for x in parts) and any(x.kernel.work_group for x in parts):
-            return None  # a work-group does not leave what it waits in
+            return None  # a work-group cannot leave a kernel with barriers
         for part in parts:
             part.serial = True
         return Section(parts)
 
     def _pays(self, section: Section, body: Sequence[p.Step]) -> bool:
-        """Whether one core has done steps about as soon as several that must be started for each of them."""
+        """Whether one core takes about as long for the steps as several cores, which must be started for each of
+        them."""
         return section.us <= LEAST_GAIN * self._shared_us(body)
 
     def _shared_us(self, body: Sequence[p.Step]) -> float:
-        """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases of one
-        persistent kernel, which takes no more arguments than any other."""
+        """The microseconds of steps on all cores, with the cost of starting each: that of a phase, if they fit in one
+        persistent kernel, otherwise that of a launch."""
         start = self.costs.launch_us if self.persistent.phases(body) is None else self.costs.barrier_us
         return sum(map(self._parallel_us, body)) + start * len(body)
 
@@ -259,8 +261,8 @@ class LaunchMerger:
         body: Sequence[p.Step],
         trip_count: int,
     ) -> None:
-        """Note how one core would run a step, a loop or conditional of the steps `body`, if it does not take much
-        longer: a loop around it may then be one kernel."""
+        """Records how one core would run a step, a loop or conditional of the steps `body`, if that does not take much
+        longer: an enclosing loop may then be one kernel."""
         if not self.has_persistent_kernels:
             return
         shared = trip_count * self._shared_us(body)
@@ -293,7 +295,7 @@ class LaunchMerger:
         return None if called is None else [part for of_step in called for part in of_step]
 
     def _resumable_call(self, step: p.Step) -> MergeableLaunch | None:
-        """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
+        """The launch of a resumable kernel, as a part of an enclosing resumable kernel."""
         match step:
             case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
                 reads, writes = uses(step, self.launches.kernels)

@@ -1,4 +1,4 @@
-"""The steps before a loop, to which what is the same in every iteration is moved."""
+"""The steps before a loop, to which loop-invariant steps are hoisted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .plan_builder import MemoryBlock, Steps
 
 @dataclass
 class Preheader:
-    """What is around the body of a loop: the steps before it, which may become more, and the blocks that are the same
-    in every iteration; the same of the loop around that, if there is one, and the steps that went there from here."""
+    """The preheader of a loop: the steps before it, to which hoisted ones are added, and the loop-invariant blocks; the
+    preheader of the enclosing loop, if there is one, and the steps that were passed on to it."""
 
     steps: Steps
     invariant: set[MemoryBlock]
@@ -20,11 +20,11 @@ class Preheader:
     passed: Steps = field(default_factory=list)
 
     def is_invariant(self, block: MemoryBlock) -> bool:
-        """Whether a block is the same in every iteration."""
+        """Whether a block is loop-invariant."""
         return block in self.invariant or block.space == p.CONSTANT
 
     def hoist(self, step: p.Launch, reads: Sequence[MemoryBlock]) -> None:
-        """Adds a step that reads these blocks before the outermost loop in which they are the same."""
+        """Adds a step that reads these blocks before the outermost loop in which they are invariant."""
         if self.outer is not None and all(map(self.outer.is_invariant, reads)):
             self.passed.append(step)
             self.outer.hoist(step, reads)

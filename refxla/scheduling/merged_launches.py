@@ -49,7 +49,7 @@ class MergedLaunches:
         return f"merged.{len(self.merged)}"
 
     def call_of(self, step: p.Step, alone: bool = False) -> MergeableLaunch | None:
-        """A step as a call in a merged launch; None if it cannot be one. `alone`: its cost is not limited."""
+        """A step as a call in a merged kernel; None if it cannot be one. `alone`: its cost is not limited."""
         most = GROUP_COPY_BYTES if self.group else COPY_BYTES
         if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= most or (alone and self.has_persistent_kernels)):
             size = self.bytes_of(step.source)
@@ -94,7 +94,8 @@ class MergedLaunches:
         return launch
 
     def bound(self, arguments: ArgumentList, body: m.StructuredBody, units: int, us: float) -> BoundKernel:
-        """The merged kernel of so many items, or on a GPU work-groups: of single items, if it calls no others."""
+        """A merged kernel of so many items, or on a GPU of so many work-groups, unless it calls only kernels of single
+        items."""
         buffers, parameters = arguments.arguments()
         calls, items, group = tuple(arguments.calls), units, 0
         if self.group and (units > 1 or any(k.work_group or k.items > 1 for k in calls)):
@@ -105,11 +106,11 @@ class MergedLaunches:
         )
 
     def padded(self, kernel: BoundKernel) -> BoundKernel:
-        """With as many arguments as others have that share its __kernel; on a GPU none do."""
+        """The kernel with as many arguments as others that share its __kernel; on a GPU none do."""
         return kernel if self.group else kernel.padded()
 
     def enter(self, merged: BoundKernel, sections: list[Section], trip_count: int) -> p.Launch:
-        """Note what a merged kernel is, and launch it."""
+        """Adds a merged kernel. Returns its launch."""
         kernel = merged.kernel
         parts = sum(len(section.parts) for section in sections)
         names = tuple(tuple(x.kernel.name for x in section.parts) for section in sections)

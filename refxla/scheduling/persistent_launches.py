@@ -1,4 +1,4 @@
-"""Steps as phases of persistent kernels: several launches in a row, the iterations of a loop, the tiles of a tiled
+"""Steps as phases of persistent kernels: consecutive launches, the iterations of a loop, the tiles of a tiled
 fusion."""
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class PersistentLaunches:
     def tiled(
         self, axes: Sequence[m.Axis], sub_buffers: SubBuffers, once: Sequence[p.Step], each: Sequence[p.Step]
     ) -> p.Launch:
-        """The launch of a persistent kernel that does steps, which are launches and copies, tile by tile: see
+        """The launch of a persistent kernel that runs steps, which are launches and copies, tile by tile: see
         PersistentKernel.tiles. This needs a `workspace`."""
         persistent = self._new_kernel(sub_buffers)
         call_of = self.launches.call_of
@@ -119,12 +119,12 @@ class PersistentLaunches:
         return None if part is None else [Section([part])]
 
     def phases(self, steps: Sequence[p.Step]) -> list[Phase] | None:
-        """Steps as phases of one persistent kernel; None if they are not, or one core may as well do them."""
+        """Steps as phases of one persistent kernel; None if that is impossible, or if one core is enough."""
         phases = all_or_none(map(self._phase, steps)) if self.workspace is not None else None
         return None if phases is None or not shares_work(phases) or not self._fits(phases) else phases
 
     def _fits(self, phases: list[Phase]) -> bool:
-        """Whether a persistent kernel of these phases takes few enough arguments and is soon done."""
+        """Whether a persistent kernel of these phases takes few enough arguments and little enough time."""
         us = sum(phase_us(x, self.cores, self.costs.barrier_us) for x in phases)
         return len(arguments_of(phases)) + 1 <= MOST_ARGUMENTS and us <= PERSISTENT_US
 
@@ -142,7 +142,7 @@ class PersistentLaunches:
         return PersistentKernel(self.sync, self.cores, self.costs.barrier_us, sub_buffers)
 
     def _enter(self, persistent: PersistentKernel, phases: Sequence[Phase], trip_count: int, counted: int) -> p.Launch:
-        """Launch a persistent kernel, and note what it is; `counted` iterations are in its estimates."""
+        """Adds a persistent kernel, with `counted` iterations in its estimates. Returns its launch."""
         name = self.launches.next_name
         whole = persistent.kernel(name, trip_count, counted)
         names = []

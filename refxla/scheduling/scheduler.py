@@ -28,7 +28,7 @@ _DEFAULTS = SchedulingOptions()
 
 @dataclass
 class PlanningResult:
-    """A plan, and what `explain` tells about how it came about. `winograd` says of each convolution whether it is
+    """A plan, and the decisions that led to it, for `explain`. `winograd` says of each convolution whether it is
     computed in tiles, where that was asked for."""
 
     plan: p.Plan
@@ -59,7 +59,7 @@ def make_plan(
     donated = {values[entry.parameters[n]]: result for n, result in donated_parameters(module).items()}
     scheduler = ComputationScheduler(builder, entry, values, owned=set(donated))
     results = scheduler.roots
-    if threaded:  # the last of them is there to be computed, and nobody wants it
+    if threaded:  # the last result has to be computed, but is not returned
         results = results[:-1]
         single = module.attributes[host_call_threading.STATE_RESULT] == "single"
     scheduler.blocks.assign_output_buffers(

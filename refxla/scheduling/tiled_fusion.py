@@ -1,12 +1,12 @@
 """Tiled fusion: several fusions computed tile by tile, so that values between them stay in the cache.
 
-A value as large as the scores of an attention is written by one kernel and read by the next, by way of memory. Where
-fusions that follow each other work on rows that need nothing of each other (batches, heads, queries;
-analysis/tiling_analysis.py), an item takes a tile of rows through all of them, and the values between them need memory
-for one tile of each core, not for all rows. What is computed, and in which order, stays as it is.
+A value as large as the scores of an attention is written to memory by one kernel and read by the next. If consecutive
+fusions work on independent rows (batches, heads, queries; analysis/tiling_analysis.py), an item takes a tile of rows
+through all of them, and the values between them need memory for one tile of each core, not for all rows. The operations
+and their order do not change.
 
 Whether to do so is decided by cost: bytes that no longer go to memory, and launches, against what is read again for
-each tile and cores that end at different times. The decisions are kept for `explain`.
+each tile, and load imbalance. The decisions are recorded for `explain`.
 """
 
 from __future__ import annotations

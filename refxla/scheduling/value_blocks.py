@@ -1,4 +1,4 @@
-"""The blocks of memory that the values of one computation lie in, and those that may be overwritten.
+"""The blocks of memory of a computation's values, and which of them may be overwritten.
 
 Blocks are shared where a value may be updated in place: the state of a loop, the operand of a dynamic-update-slice or
 scatter that nobody reads later, an input of a loop kernel that is read only at the index that is written.
@@ -30,14 +30,14 @@ class ValueBlocks:
         self.targets: dict[Instruction, MemoryBlock] = {}  # values that are to be written to a given block
 
     def block_of(self, i: Instruction) -> MemoryBlock:
-        """The block a value lies in; constants get theirs when first asked for."""
+        """The block of a value; a constant gets one when it is first requested."""
         i = self.grouped.base(i)
         if i not in self.values and i.opcode == "constant":
             self.values[i] = self.builder.constant(i.name, i.literal)
         return self.values[i]
 
     def is_last_use(self, i: Instruction, group: int) -> bool:
-        """Whether no later group reads a value, and its buffer is of this computation, so that it can be reused."""
+        """Whether no later group reads a value, and this computation owns its block, so that it can be reused."""
         if self.grouped.base(i).opcode == "constant":  # it may have no block, if no kernel reads it from memory
             return False
         return self.grouped.last_use[self.grouped.base(i)] <= group and self.block_of(i) in self.owned
@@ -83,9 +83,9 @@ class ValueBlocks:
         return self.new_block(i)
 
     def assign_output_buffers(self, blocks: Mapping[int, tuple[MemoryBlock, Instruction | None]]) -> None:
-        """Let kernels write results where their old values lie, if no later kernel reads these. `blocks` has, by the
-        number of a result, the block and its old value, or None if it is not read: the state of a loop, or a
-        parameter that is donated."""
+        """Makes kernels overwrite the old values of results, if no later kernel reads these. `blocks` has, by the
+        number of a result, the block and its old value, or None if it is not read: the state of a loop, or a parameter
+        that is donated."""
         outputs = (
             (i, n)
             for n, g in enumerate(self.grouped.groups)
@@ -107,7 +107,7 @@ class ValueBlocks:
                 self.owned.discard(block)
 
     def assign_new_output_buffers(self, results: Sequence[MemoryBlock | None]) -> None:
-        """Let kernels write results into new blocks; None for what is written elsewhere."""
+        """Makes kernels write results into new blocks; None for those that are written elsewhere."""
         outputs = {i for g in self.grouped.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
                    for i in self.grouped.graph.instructions[m]}  # fmt: skip
         for root, block in zip(self.grouped.roots, results, strict=True):
