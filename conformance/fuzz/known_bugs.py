@@ -228,13 +228,13 @@ def _all_at_the_start(start: Any, end: Any, size: Any, alignment: int) -> tuple[
     return np.zeros(len(size), np.int64), int(max(size, default=0))
 
 
-def _one_after_another(self: Any, turn: Any, steps: list, state: Any) -> None:
-    for root, block in zip(turn.roots, state, strict=True):
-        self.planner.copy(steps, turn.block_of(root), block)
+def _one_after_another(self: ComputationScheduler, iteration: ComputationScheduler, steps: list, state: Any) -> None:
+    for root, block in zip(iteration.roots, state, strict=True):
+        self.builder.copy(steps, iteration.blocks.block_of(root), block)
 
 
-def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool) -> Any:
-    groups, unfused = _schedule(graph, costs, fuse, shared)
+def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool, in_loop: bool) -> Any:
+    groups, unfused = _schedule(graph, costs, fuse, shared, in_loop)
     if fuse and len(groups) > 1:
         groups = [*groups[:-2], groups[-1], groups[-2]]
         unfused = []
@@ -308,6 +308,7 @@ def _unsigned_order(types: tuple[str, ...], result: str, args: tuple[str, ...]) 
     return f"((float)(int){args[0]})" if (types[0], result) == ("u32", "f32") else None
 
 
+_STALE = ("AttributeError", "NameError", "TypeError")  # raised by a bug that does not fit what it replaces
 SIMPLIFY = ("pass", "algebraic-simplifier")
 FLOATS = ("f32", "s32", "pred")
 U32 = ("u32", "f32", "pred", "s32")
@@ -391,8 +392,9 @@ def report(console: Any) -> int:
 
 
 def is_blamed(bug: Bug, result: Discovery) -> bool:
-    """Whether the cause names the part that the bug was planted in."""
-    if result.cause is None:
+    """Whether the cause names the part that the bug was planted in. A bug that fails itself, because what it replaces
+    is no longer called as it was, is not the bug that is meant."""
+    if result.cause is None or result.divergence.raised in _STALE:
         return False
     text = f"{result.cause.kind} {result.cause.name}"
     return text.startswith(bug.blamed[0]) and all(word in text for word in bug.blamed)
