@@ -218,8 +218,10 @@ def saved_device(device: Device, target: Target) -> SavedDevice:
     """What decides whether the kernels of a file run on a device as they are. The rates by which fusion was decided and
     the blocks of products change none of that."""
     assumed = {
-        f.name: getattr(target, f.name) for f in fields(Target) if f.name not in ("costs", "tile_configurations")
-    }
+        f.name: getattr(target, f.name)
+        for f in fields(Target)
+        if f.name not in ("capabilities", "costs", "tile_configurations")
+    } | asdict(target.capabilities)
     return SavedDevice(
         name=device.name,
         label=device.label,
