@@ -21,7 +21,7 @@ from refxla_spec.vectorize import lift
 from ..cases import Case
 from ..targets.base import arrays
 from .difference import CONSTANTS, Difference
-from .predicates import of, operands, site, types_of, where_given, with_types
+from .predicates import of, operands, site, subnormal, types_of, where_given, with_types
 from .xla_relations import SUBNORMAL, _contracted, _flushed_at_each_step
 
 XLA = "xla-cpu"
@@ -133,7 +133,24 @@ def _by_itself(case: Case, leaf: int) -> np.ndarray:
     return (operands(case, leaf)[0] == 0) & i.shape.element_type.is_integer
 
 
+def _of_vanishing(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements of a choice between a parameter and constants, where the parameter is zero or subnormal: it, or zero."""
+    (x,) = map(np.asarray, case.inputs)
+    if site(case, leaf).opcode not in ("maximum", "minimum", "clamp", "select") or actual.dtype != x.dtype:
+        return np.zeros(actual.shape, bool)
+    return (subnormal(x) | (x == 0)) & (same_bits(actual, x) | (actual == 0))
+
+
 DIFFERENCES = (
+    Difference(
+        "choices between a number and zeros",
+        XLA,
+        "reference",
+        f"{SUBNORMAL} 9.6: maximum and minimum tell the zeros of both signs apart.",
+        lambda case: case.name.startswith("structured/select/by_sign_"),
+        _of_vanishing,
+        "compares subnormal numbers as zeros, makes zeros of them, and takes one zero for the other",
+    ),
     Difference(
         "complex functions that XLA:CPU lacks",
         XLA,

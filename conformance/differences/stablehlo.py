@@ -102,6 +102,8 @@ def _partly_outside(case: Case) -> np.ndarray:
     """The elements of the operands of a scatter on which blocks lie that are partly outside."""
     i = next(i for i in case.module.entry.instructions if i.opcode == "scatter")
     n = len(i.operands) // 2
+    if not i.scatter_dims_to_operand_dims:
+        return np.zeros(i.operands[0].shape.dimensions, bool)
     indices = np.asarray(case.inputs[i.operands[n].attributes["number"]])
     operand, updates = i.operands[0].shape.dimensions, i.operands[n + 1].shape.dimensions
     left_out = i.inserted_window_dims + i.input_batching_dims

@@ -23,7 +23,7 @@ from ..compiler.options import Options
 from ..ir.calling_convention import Fixed
 from .jax_stages import WITHIN_TRACE, Arguments, JaxProgram, JaxStage, LoweredStage, lowered_stage
 from .randomness import refused
-from .traced import TracedFunction
+from .traced import TracedFunction, tracing
 
 PLATFORM = "neutral"  # nobody's
 
@@ -155,14 +155,19 @@ class JaxFunction(TracedFunction):
         args = tuple(v for n, v in enumerate(args) if n not in places)
         return tuple(fixed), args, {n: v for n, v in kwargs.items() if n not in names}
 
+    def _has_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        import jax
+
+        return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
+
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LoweredStage:
         import jax
 
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+        if self._has_traced(args, kwargs):
             raise InputError(WITHIN_TRACE)
         on_device = [isinstance(leaf, Array) for leaf in jax.tree.leaves(self._split(args, kwargs)[1:])]
         args, kwargs = jax.tree.map(_stand_in, (args, kwargs))
-        with refused(self.name, entropy=False):
+        with refused(self.name, entropy=False), tracing():
             traced = self.function.trace(*args, **kwargs)
         try:
             lowered = neutral_lowering(traced, uses_library(self.options))

@@ -65,6 +65,7 @@ def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterat
     modules = [(np.random, _GLOBAL_STATE, "np.random")] + ([(random, _PYTHONS, "random")] if pythons else [])
     states = _GlobalStates()
     with _lock, contextlib.ExitStack() as stack:
+        stack.callback(states.end)
         for module, state, prefix in modules:
             for name, value in list(vars(module).items()):
                 of_state = getattr(value, "__self__", None) is state or (module is np.random and name in _ALIASES)
@@ -84,14 +85,19 @@ def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterat
 
 
 class _GlobalStates:
-    """The states that the global generators are to have when the function has been traced."""
+    """The states that the global generators are to have when the function has been traced, and whether it has been."""
 
     pythons: Any
     numpys: Any
+    ended = False
 
     def note(self) -> None:
         """They are to have those that they have now."""
         self.pythons, self.numpys = _PYTHONS.getstate(), _GLOBAL_STATE.get_state(legacy=False)
+
+    def end(self) -> None:
+        """The function has been traced."""
+        self.ended = True
 
 
 def _same_state(one: Any, other: Any) -> bool:
@@ -113,10 +119,9 @@ def _guard(
     """Until the stack ends, let calls of a function in this thread raise where it draws, unless a module that is being
     imported calls it. The module may keep what it takes for the function."""
     original = getattr(owner, attribute)
-    ended = threading.Event()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if ended.is_set() or threading.get_ident() != thread or not draws(*args, **kwargs):
+        if states.ended or threading.get_ident() != thread or not draws(*args, **kwargs):
             return original(*args, **kwargs)
         if not _imports_module(sys._getframe(1)):
             raise refusal(called)
@@ -125,7 +130,6 @@ def _guard(
         return drawn
 
     setattr(owner, attribute, call)
-    stack.callback(ended.set)
     stack.callback(setattr, owner, attribute, original)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -45,6 +46,19 @@ class Lowered:
         raise UnsupportedError(f"{name} cannot be saved with its arguments: save its HLO, {name}.hlo, compiled alone")
 
 
+_thread = threading.local()  # `traces`: whether refxla traces a function in this thread
+
+
+@contextlib.contextmanager
+def tracing() -> Iterator[None]:
+    """Within, refxla traces a function: one that is compiled and called there becomes a part of it."""
+    before, _thread.traces = getattr(_thread, "traces", False), True
+    try:
+        yield
+    finally:
+        _thread.traces = before
+
+
 WARN_COMPILATIONS = 5  # compilations because of one argument, after which a warning says so
 
 
@@ -78,7 +92,10 @@ class TracedFunction(Caller):
         return self if instance is None else types.MethodType(self, instance)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call that takes no shortcut, after which the next one like it may."""
+        """A call that takes no shortcut, after which the next one like it may. Where refxla traces a function, what it
+        calls with its own values becomes a part of it, as if that were not compiled."""
+        if getattr(_thread, "traces", False) and self._has_traced(args, kwargs):
+            return self.function(*args, **kwargs)
         key, leaves = self._describe(args, kwargs)
         executable = self._compiled.get(key)
         if executable is None:
@@ -90,6 +107,10 @@ class TracedFunction(Caller):
             if shortcut is not None:
                 self.remember(shortcut)
         return executable(leaves)
+
+    def _has_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether arguments hold values of a function that is being traced."""
+        return False
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for arguments like these without running anything, unless that was done before."""
@@ -206,8 +227,14 @@ class TracedFunction(Caller):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if not hasattr(Compiled, name) and hasattr(self.function, name):
+            raise AttributeError(f"a compiled function has no {name}; what it was compiled from has: f.function.{name}")
         if self.executable is None:
             raise AttributeError(f"{name}: the function is compiled when it is first called, or with example arguments")
+        return self._of_program(name)
+
+    def _of_program(self, name: str) -> Any:
+        """This attribute of the program that was used last."""
         return getattr(self.executable.program, name)
 
     @property

@@ -57,7 +57,8 @@ class Fusion:
     dynamic-update-slice in place); a "library-call" has no kernel, but a LibraryCall. `hero` is the member that the
     emitter is about; None for a loop. `loop_invariant` are the inputs that are the same in every iteration of the
     enclosing loop: what depends on them alone is computed once, before the loop. `trip_count` is the number of tiles
-    that one launch runs the fusion for (scheduling/tiled_fusion.py); its shapes are those of one tile.
+    that one launch runs the fusion for (scheduling/tiled_fusion.py); its shapes are those of one tile. `in_loop`: it
+    belongs to the body of a loop, so that its code runs more often than it is compiled.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Fusion:
     hero: Instruction | None = None
     loop_invariant: tuple[Instruction, ...] = ()
     trip_count: int = 1
+    in_loop: bool = False
 
 
 @dataclass(frozen=True)

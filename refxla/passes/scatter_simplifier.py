@@ -10,6 +10,8 @@ would move the block inside: such a scatter stays.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from refxla_spec.elementwise import is_elementwise
 from refxla_spec.module import Instruction, Module
@@ -32,7 +34,8 @@ def _as_update(i: Instruction) -> Instruction | None:
     if i.opcode != "scatter" or len(i.operands) != 3 or not i.shape.is_array or not i.shape.size:
         return None
     operand, indices, updates = i.operands
-    if indices.shape.size != len(i.scatter_dims_to_operand_dims) or not updates.shape.size or not _is_simple(i):
+    vectors = prod(n for d, n in enumerate(indices.shape.dimensions) if d != i.index_vector_dim)
+    if vectors != 1 or not updates.shape.size or not _is_simple(i):
         return None
     sizes = _block_sizes(i)
     starts = _starts(i, sizes)

@@ -168,8 +168,12 @@ def _source_digest() -> str:
 
 
 def _entry(device: OpenClDevice) -> str:
-    units = str(device.compute_units)
-    return disk.key("figures", _source_digest(), device.platform, device.label, device.driver, device.kind, units)
+    return _entry_of(device.platform, device.label, device.driver, device.kind, str(device.compute_units))
+
+
+@cache
+def _entry_of(*names: str) -> str:
+    return disk.key("figures", _source_digest(), *names)
 
 
 # In the child --------------------------------------------------------------------------------------------------------

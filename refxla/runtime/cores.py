@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from refxla_spec.errors import InputError
@@ -50,6 +51,7 @@ def _asked() -> int | None:
     return int(text)
 
 
+@cache  # read once: OpenCL's threads, too, are as many as there were cores when the first device was asked for
 def _quota() -> float | None:
     """The cores that the control groups of this process allow, the process's own and those around it; None where there
     is no limit."""

@@ -44,14 +44,13 @@ class Properties:
 
     `works`: a small program gives the right result (else `problem` says what happened). `access`: "host" when kernels
     reach host memory through its own pointers, else "buffer": the device's memory is its own. `clang`: clang's builtins
-    compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the time of OpenCL's
-    fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is inlined).
-    `bare`: programs compile with the option BARE (codegen/primitives.py). `rounded`: f32 divide and square root
-    are correctly rounded. `vector_bytes`: the width of a register. `slow_subnormals`: products that are subnormal take
-    many times as long as others. `persistent`: items can go through phases together (persistent_kernel.py).
-    `handover`: items of a work-group see after a barrier what others have written (Target.handover).
-    `features`: those of the processor that a function may ask for (see Target), "" if it may not. `builtins` is PoCL's
-    library as refxla's kernels need it (builtins_library.py), "" if there is none.
+    compile and compute correctly. `max_vector`: the widest vector that compiles. `bare`: programs compile with the
+    option BARE (codegen/primitives.py). `rounded`: f32 divide and square root are correctly rounded. `vector_bytes`:
+    the width of a register. `slow_subnormals`: products that are subnormal take many times as long as others.
+    `persistent`: items can go through phases together (persistent_kernel.py). `handover`: items of a work-group see
+    after a barrier what others have written (Target.handover). `features`: those of the processor that a function may
+    ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
+    (builtins_library.py), "" if there is none.
     """
 
     works: bool = False
@@ -62,7 +61,6 @@ class Properties:
     fp16: bool = False
     max_vector: int = 4
     vector_bytes: int = 16
-    builtin_cost: float = 1.0
     bare: bool = False
     rounded: bool = False
     slow_subnormals: bool = False
@@ -73,7 +71,7 @@ class Properties:
 
 
 def properties(device: OpenClDevice) -> Properties:
-    """The properties of a device: from the cache, which is read once, or found now (about a second)."""
+    """The properties of a device: from the cache, which is read once, or found now (a second or two)."""
     store = disk.cache()
     name = entry(device)
     if (store.directory, name) in _read:
@@ -103,7 +101,12 @@ _read: dict[tuple[Path, str], Properties] = {}  # by the directory of the cache,
 
 def entry(device: OpenClDevice) -> str:
     """The key of a device's properties in the cache."""
-    return disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
+    return _entry(device.platform, device.label, device.driver, device.kind)
+
+
+@cache
+def _entry(*names: str) -> str:
+    return disk.key("probe", _self(), *names)
 
 
 @cache
@@ -274,7 +277,7 @@ def _runs(bench: Bench) -> dict[str, Any]:
     import numpy as np
 
     a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    bench.run(bench.build(_TWICE), "twice", [a, b], 8)
+    bench.run(bench.build_bare(_TWICE), "twice", [a, b], 8)
     if not np.array_equal(b, 2 * a):
         return {"works": False, "problem": f"2 * [0 .. 7] came out as {b.tolist()}"}
     native = bench.raw.native_vector_width_float
@@ -290,7 +293,7 @@ def _memory(bench: Bench) -> dict[str, Any]:
 
     if bench.device.kind != "cpu" or not bench.raw.svm_capabilities:
         return {}  # elsewhere a host pointer is an address fault at best
-    kernel = cl.Kernel(bench.build(_TWICE), "twice")
+    kernel = cl.Kernel(bench.build_bare(_TWICE), "twice")
     a, b = np.arange(9, dtype=np.float32)[1:], np.zeros(8, np.float32)  # not where only an allocator would put them
     kernel.set_args(cl.SVM(a), cl.SVM(b))
     cl.enqueue_nd_range_kernel(bench.queue, kernel, (8,), (1,))
@@ -390,22 +393,6 @@ def _subnormals(bench: Bench) -> dict[str, Any]:
         }""")
     subnormal, normal = (_seconds(bench, program, "squares", value) for value in (2.0**-72, 0.5))
     return {"slow_subnormals": subnormal > SLOW_SUBNORMALS * normal}
-
-
-def _cost(bench: Bench) -> dict[str, Any]:
-    inner = "__builtin_fmaf(x, y, 0.5f)" if _clang(bench)["clang"] else "x * y + 0.5f"
-
-    def kernel(name: str, expression: str) -> str:
-        return f"""
-        __kernel void {name}(__global const float* restrict a, __global float* restrict b) {{
-            for (int k = 0; k < 64; ++k)
-                for (int i = 0; i < 4096; ++i) {{ float x = a[i], y = b[i]; b[i] = {expression}; }}
-        }}"""
-
-    program = bench.build(kernel("opencl", "fma(x, y, 0.5f)") + kernel("inlined", inner))
-
-    opencl, inlined = (_seconds(bench, program, name, 0.5) for name in ("opencl", "inlined"))
-    return {"builtin_cost": round(max(1.0, opencl / inlined), 1)}
 
 
 def _fp64(bench: Bench) -> dict[str, Any]:
@@ -688,7 +675,6 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "fp64": _fp64,
     "fp16": _fp16,
     "rounding": _rounding,
-    "cost": _cost,
     "subnormals": _subnormals,
     "float8": _vectors(8),
     "float16": _vectors(16),

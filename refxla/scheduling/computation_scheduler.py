@@ -374,15 +374,16 @@ class ComputationScheduler:
             return False
         if Relation.R_PACKED in list(self.grouped.graph.relation):
             return False
-        kinds = {i: g.kind for g in self.grouped.groups for m in g.outputs for i in self.grouped.graph.instructions[m]}
+        groups, instructions = self.grouped.groups, self.grouped.graph.instructions
+        makers = {i: n for n, g in enumerate(groups) for m in g.outputs for i in instructions[m]}
         copied = 0
         bases = [self.grouped.base(root) for root in self.roots]
         for base, block in zip(bases, state, strict=True):
             if base in self.blocks.values:
                 moved = self.blocks.values[base] is not block and self.blocks.values[base] in state
             else:
-                kind = kinds.get(base) if bases.count(base) == 1 and base not in self.blocks.targets else None
-                moved = kind not in ("update", "scatter", None)
+                alone = base in makers and bases.count(base) == 1 and base not in self.blocks.targets
+                moved = alone and not self.grouped.is_made_in_place(makers[base])
             copied += block.bytes if moved else 0
         us = sum(kernel_us(self.fusion(n), self.builder.costs) for n, group in enumerate(self.grouped.groups))
         return copied >= LEAST_COPIED and copied * self.builder.costs.copied_byte >= LEAST_SHARE * 1e3 * us

@@ -26,6 +26,7 @@ class GroupedComputation:
     def __init__(
         self, computation: Computation, options: SchedulingOptions, second: Collection[Instruction], in_loop: bool
     ) -> None:
+        self.in_loop = in_loop
         self.graph = Graph(computation, second, options.costs.caches, options.computes_in_pieces)
         groups, unfused = schedule(self.graph, options.costs, options.fusion, options.shares_launches, in_loop)
         self.groups: list[FusionGroup] = groups
@@ -175,7 +176,17 @@ class GroupedComputation:
             written = list(by_index.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         invariants = tuple(i for i in inputs if is_invariant(i))
-        return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, invariants, trip_count)
+        return p.Fusion(
+            self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, invariants, trip_count, self.in_loop
+        )
+
+    def is_made_in_place(self, n: int) -> bool:
+        """Whether the producer of a group's outputs determines their blocks: an update or scatter in place, control
+        flow."""
+        kind = self.groups[n].kind
+        if kind == "update":
+            return self.updates_what_it_reads(self.fusion(n))
+        return kind in ("control", "scatter")
 
     def in_place(self, group: FusionGroup, value: Instruction) -> bool:
         """Whether a loop or product reads a value, and all its aliases, only at the index that it writes."""

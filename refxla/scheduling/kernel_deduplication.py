@@ -57,7 +57,7 @@ class KernelDeduplicator:
         places = (fusion.outputs, fusion.loop_invariant, () if fusion.hero is None else (fusion.hero,))
         inputs = tuple(i.shape.without_layout() for i in fusion.inputs)
         numbers = tuple(tuple(number[i] for i in p) for p in places)
-        return fusion.kind, fusion.trip_count, inputs, tuple(members), numbers
+        return fusion.kind, fusion.trip_count, fusion.in_loop, inputs, tuple(members), numbers
 
 
 class _Renamed:

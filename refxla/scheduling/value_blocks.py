@@ -99,7 +99,7 @@ class ValueBlocks:
             if base in self.targets or base not in makers or bases.count(base) > 1:
                 continue
             n = makers[base]
-            if self.grouped.groups[n].kind in ("control", "update", "scatter") or base.shape.bytes != block.bytes:
+            if self.grouped.is_made_in_place(n) or base.shape.bytes != block.bytes:
                 continue
             last = -1 if old is None else self.grouped.last_use.get(old, -1)
             if last < n or (last == n and old is not None and self.grouped.replaces(self.grouped.groups[n], base, old)):
@@ -108,8 +108,9 @@ class ValueBlocks:
 
     def assign_new_output_buffers(self, results: Sequence[MemoryBlock | None]) -> None:
         """Makes kernels write results into new blocks; None for those that are written elsewhere."""
-        outputs = {i for g in self.grouped.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
-                   for i in self.grouped.graph.instructions[m]}  # fmt: skip
+        groups, instructions = self.grouped.groups, self.grouped.graph.instructions
+        made = (g for n, g in enumerate(groups) if not self.grouped.is_made_in_place(n))
+        outputs = {i for g in made for m in g.outputs for i in instructions[m]}
         for root, block in zip(self.grouped.roots, results, strict=True):
             base = self.grouped.base(root)
             if block and base in outputs and base not in self.targets and base.shape.bytes == block.bytes:

@@ -61,6 +61,18 @@ CASES = {
         "d, y, next",
         True,
     ),
+    "all but the edges are updated": (
+        STATE,
+        f"""left = f32[{N - 2}] slice(x), slice={{[0:{N - 2}]}}
+        right = f32[{N - 2}] slice(x), slice={{[2:{N}]}}
+        sum = f32[{N - 2}] add(left, right)
+        half = f32[] constant(0.5)
+        halves = f32[{N - 2}] broadcast(half), dimensions={{}}
+        mean = f32[{N - 2}] multiply(sum, halves)
+        d = f32[{N}] dynamic-update-slice(x, mean, one)""",
+        "d, y",
+        True,
+    ),
     "in place": (STATE, f"d = f32[{N}] multiply(x, y)", "d, y", False),
 }
 

@@ -80,3 +80,37 @@ ENTRY main {{
 }}""")
     source = program(plan_module(module, DEFAULT_CPU)[1].plan.kernels, DEFAULT_CPU).source
     assert len(re.findall(rf"= {opcode}\(", source)) == written
+
+
+DIFFERENCE = """zero = f32[] constant(0)
+  wide = f32[202] pad(x, zero), padding=1_1
+  left = f32[200] slice(wide), slice={[0:200]}
+  right = f32[200] slice(wide), slice={[2:202]}"""
+ONCE = f"""HloModule m
+ENTRY main {{ x = f32[200] parameter(0)
+  {DIFFERENCE}
+  ROOT y = f32[200] subtract(left, right) }}"""
+AGAIN = f"""HloModule m
+body {{ s = (s32[], f32[200]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[200] get-tuple-element(s), index=1
+  {DIFFERENCE}
+  sum = f32[200] subtract(left, right)
+  ROOT r = (s32[], f32[200]) tuple(next, sum) }}
+test {{ s = (s32[], f32[200]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(50)
+  ROOT p = pred[] compare(i, n), direction=LT }}
+ENTRY main {{ x = f32[200] parameter(0)
+  zero = s32[] constant(0)
+  begin = (s32[], f32[200]) tuple(zero, x)
+  loop = (s32[], f32[200]) while(begin), condition=test, body=body
+  ROOT y = f32[200] get-tuple-element(loop), index=1 }}"""
+
+
+@pytest.mark.parametrize("text, written", [(ONCE, 1), (AGAIN, 3)])
+def test_short_loops_fall_into_ranges_in_the_body_of_a_loop(text, written):
+    source = program(plan_module(parse(text), DEFAULT_CPU)[1].plan.kernels, DEFAULT_CPU).source
+    assert len(re.findall(r"= \(\S+ - \S+\);", source)) == written

@@ -80,6 +80,27 @@ def test_other_scatters_stay(case):
     assert refxla.compile(module)(x, y).tobytes() == np.asarray(interpreter.run(module, [x, y])).tobytes()
 
 
+@pytest.mark.parametrize(
+    "updates, form",
+    [("2,6,7", "update_window_dims={1,2}, inserted_window_dims={}, "),
+     ("2", "update_window_dims={}, inserted_window_dims={1}, input_batching_dims={0}, "
+           "scatter_indices_batching_dims={0}, ")],
+)  # fmt: skip
+def test_several_index_vectors_without_elements_are_several_blocks(updates, form):
+    rows = 6 if updates != "2" else 2
+    module = parse(f"""HloModule m
+        combine {{ a = s32[] parameter(0)
+            b = s32[] parameter(1)
+            ROOT r = s32[] add(a, b) }}
+        ENTRY main {{ x = s32[{rows},7] parameter(0)
+            y = s32[{updates}] parameter(1)
+            i = s32[2,0] constant({{ {{}}, {{}} }})
+            ROOT s = s32[{rows},7] scatter(x, i, y), {form}scatter_dims_to_operand_dims={{}}, index_vector_dim=1,
+                to_apply=combine }}""")
+    x, y = (np.arange(i.shape.size, dtype=np.int32).reshape(i.shape.dimensions) for i in module.entry.parameters)
+    assert np.array_equal(refxla.compile(module)(x, y), interpreter.run(module, [x, y]))
+
+
 def test_sweeps_of_a_stencil_in_a_loop_are_one_kernel_each():
     """Each sweep was computed, and then copied into the array."""
     body = """p = (s32[], f32[900], f32[900]) parameter(0)

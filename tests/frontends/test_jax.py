@@ -182,7 +182,10 @@ def test_as_a_decorator():
     assert double.__name__ == "double" and double.__doc__ == "Twice."
     with pytest.raises(AttributeError, match="compiled when it is first called"):
         _ = double.hlo
-    assert np.array_equal(double(X), X * 2)
+    for _ in range(2):  # before and after it is compiled
+        with pytest.raises(AttributeError, match="has no lower; what it was compiled from has: f.function.lower"):
+            _ = double.lower
+        assert np.array_equal(double(X), X * 2)
     assert len(double.plan.kernels) == 1 and "multiply" in str(double.explain())
 
 
@@ -332,6 +335,17 @@ def test_inside_of_a_transformation():
         f(X[0] if transform is jax.vmap else X)  # once compiled, too
         with pytest.raises(refxla.InputError, match="compile the outermost"):
             transform(f)(X)
+
+
+def test_inside_of_another_compiled_function():
+    """It is a part of that one, also under transformations there, and whether it was compiled before or not."""
+    square = refxla.compile(jax.jit(lambda a: (a * a).sum()))
+    for _ in range(2):
+        outer = refxla.compile(jax.jit(lambda a: jax.grad(square)(a) + jax.vmap(square)(a)[:, None]))
+        np.testing.assert_allclose(outer(X), 2 * X + (X * X).sum(1, keepdims=True), rtol=1e-6)
+        np.testing.assert_allclose(square(X), (X * X).sum(), rtol=1e-6)
+    with pytest.raises(refxla.InputError, match="compile the outermost"):
+        jax.grad(square)(X)
 
 
 def test_errors_of_the_function_itself_pass_through():

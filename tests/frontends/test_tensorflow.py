@@ -1,9 +1,11 @@
 """Functions of TensorFlow: structures in and out, variables, values that decide about shapes, and what is refused."""
 
 import collections
+import gc
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-import refxla  # noqa: E402
+import refxla.tensorflow  # noqa: E402
 from refxla import InputError, UnsupportedError  # noqa: E402
 from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
@@ -366,6 +368,33 @@ def test_sizes_that_change_are_told():
             compiled(tf.ones(10), {"n": tf.constant(n), "scale": tf.constant(float(n))})
 
 
+@pytest.mark.parametrize("compiled", [refxla.compile, refxla.tensorflow.cluster])
+def test_each_object_has_a_method_of_its_own(compiled):
+    """As in TensorFlow, where each may create its variables when it is first called; and its object is not kept."""
+
+    class Total(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.total = None
+
+        @compiled
+        @tf.function
+        def add(self, x):
+            if self.total is None:
+                self.total = tf.Variable(tf.zeros(2))
+            return self.total.assign_add(x)
+
+    one, other = Total(), Total()
+    assert one.add(tf.ones(2)).numpy().tolist() == [1, 1]
+    assert other.add(tf.ones(2)).numpy().tolist() == [1, 1]
+    assert one.add(tf.ones(2)).numpy().tolist() == [2, 2]
+    assert one.add is one.add and Total.add is Total.add
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert gone() is None
+
+
 def test_methods():
     class Model:
         def __init__(self, n):
@@ -398,6 +427,9 @@ def test_inside_of_another_function():
     compiled = refxla.compile(tf.function(lambda a: a * 2), A)
     with pytest.raises(refxla.InputError, match="compile the outermost"):
         tf.function(compiled)(A)
+    outer = refxla.compile(tf.function(lambda a: compiled(a) + 1))
+    np.testing.assert_array_equal(outer(A), A * 2 + 1)
+    np.testing.assert_array_equal(compiled(A), A * 2)
 
 
 def test_errors_of_the_function_itself_pass_through():

@@ -301,6 +301,15 @@ def test_what_is_refused_when_it_is_lowered_is_cut_out():
     agrees(f, X, tf.constant(1))
 
 
+def test_an_operation_without_a_stack_trace_is_cut_out():
+    """TensorFlow keeps none for a function that it has copied, which it does where a segment is lowered again."""
+
+    def repeated(classes):
+        return dense(tf.repeat(X[0], tf.math.bincount(classes)))
+
+    assert [o.cluster for o in of(agrees(repeated, tf.constant([0, 0, 2]), calls=1), "Tile")] == [None]
+
+
 def test_what_is_refused_in_a_called_function_is_cut_out():
     """The gradient of a loop without a largest number of turns needs lists that grow."""
     w = tf.Variable([[0.5, 0.1, 0.2], [-0.3, 0.2, 0.1], [0.7, -0.2, 0.3]])
@@ -424,6 +433,8 @@ def test_errors():
     compiled(X)
     with pytest.raises(AttributeError, match="several programs"):
         _ = compiled.plan
+    with pytest.raises(AttributeError, match="f.function.get_concrete_function"):
+        _ = compiled.get_concrete_function
     with pytest.raises(refxla.UnsupportedError, match="TensorFlow runs a part"):
         compiled.save("step.refxla")
     with pytest.raises(refxla.InputError, match="not accelerated"):

@@ -16,13 +16,16 @@ def machine(monkeypatch, tmp_path):
     monkeypatch.setattr(limits.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     monkeypatch.setattr(limits, "_GROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(limits, "_MEMBERSHIP", tmp_path / "membership")
+    limits._quota.cache_clear()
     monkeypatch.delenv(VARIABLE, raising=False)
-    return tmp_path
+    yield tmp_path
+    limits._quota.cache_clear()
 
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+    limits._quota.cache_clear()
 
 
 def test_affinity_and_what_the_user_asks_for(machine, monkeypatch):

@@ -182,6 +182,30 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _far()
     yield from _leaving()
     yield from _used_again()
+    yield from _without_elements()
+
+
+def _without_elements() -> Iterator[Case]:
+    """Several index vectors that have no elements: each takes, or is combined into, the same place of its batch."""
+    rng = seeded("without elements")
+    x, y, rows = (random_values(rng, "f32", dims) for dims in ((2, 7), (2,), (2, 2, 7)))
+    constants = "i = s32[2,0] constant({ {}, {} })\n"
+    batched = "input_batching_dims={0}, scatter_indices_batching_dims={0}"
+    last = "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=op"
+    lines = [
+        f"_ scatter(p0, i, p1), update_window_dims={{}}, inserted_window_dims={{1}}, {batched}, {last}",
+        f"_ scatter(p0, i, p2), update_window_dims={{1,2}}, inserted_window_dims={{}}, {last}",
+    ]
+    yield several(
+        "scatter", "without_elements", lines, x, y, rows, before=combiner("op", "add", "f32"), constants=constants
+    )
+    batched = "operand_batching_dims={0}, start_indices_batching_dims={0}"
+    last = "start_index_map={}, index_vector_dim=1"
+    lines = [
+        f"_ gather(p0, i), offset_dims={{1}}, collapsed_slice_dims={{}}, {batched}, {last}, slice_sizes={{1,3}}",
+        f"_ gather(p0, i), offset_dims={{1,2}}, collapsed_slice_dims={{}}, {last}, slice_sizes={{2,7}}",
+    ]
+    yield several("gather", "without_elements", lines, x, constants=constants)
 
 
 def _leaving() -> Iterator[Case]:

@@ -37,9 +37,9 @@ LEAST_CHUNK = 1024  # elements of an item, however expensive
 WHOLE = 16  # elements: items have a multiple of this
 EVEN_ITEMS = 64  # up to which it matters that all cores have equally many
 LEAST_ALTERNATED = 64  # elements of a loop that interleaves several vectors
-CUT_FROM = 1024
+CUT_FROM = 1024  # elements of loops, from which on they are split into ranges, each with code of its own
 MANY_RUNS = 16  # contiguous segments to copy, from which on each is a call: clang takes 10 ms for a loop
-COSTLY_CUT_FROM = 32  # for loops with functions, which are worth vectorizing
+COSTLY_CUT_FROM = 32  # for loops with functions, which are worth vectorizing, or in the body of a loop
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -396,7 +396,7 @@ class _Nest(IndexSpace):
         """How the loops are split into ranges; tiled loops are not."""
         if not pattern.tests or self.transpose is not None:
             return None
-        least = COSTLY_CUT_FROM if self.is_dear else CUT_FROM
+        least = COSTLY_CUT_FROM if self.is_dear or self.fusion.in_loop else CUT_FROM
         if self.segment.size < least or len(self.fusion.instructions) > MAX_MEMBERS:
             return None
 

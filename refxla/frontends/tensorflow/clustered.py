@@ -58,10 +58,10 @@ class ClusteredFunction(TensorFlowFunction):
             raise UnsupportedError(f"{self.name} cannot be saved: TensorFlow runs a part of it; see its report")
         super().save(path)
 
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and isinstance(self.executable, _ClusteredLowered):
+    def _of_program(self, name: str) -> Any:
+        if isinstance(self.executable, _ClusteredLowered):
             raise AttributeError(f"{name}: {self.name} is several programs; see report()")
-        return super().__getattr__(name)
+        return super()._of_program(name)
 
 
 class _ClusteredLowered(Lowered):

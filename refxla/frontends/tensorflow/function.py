@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from refxla_spec.errors import InputError, UnsupportedError, plural
 from ...compiler.options import Options
 from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
-from ..traced import Lowered, TracedFunction
+from ..traced import Lowered, TracedFunction, tracing
 from . import tape
 from .arguments import assigner, example_of, is_tensor, kind_of, packed, reader, replaced, to_tensor
 from .lowering import ByValue, LoweredFunction, Lowering
@@ -65,6 +66,25 @@ class TensorFlowFunction(TracedFunction):
         super().__init__(function, options)
         self._warned_of_gradients = False
         self._by_value: dict[Any, ByValue] = {}  # for each kind of arguments, whose values are in the program
+        self._methods: weakref.WeakKeyDictionary[Any, TensorFlowFunction] = weakref.WeakKeyDictionary()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method of an object is a function of its own, as in TensorFlow: each may create its variables when it is
+        first called."""
+        import tensorflow as tf
+
+        if instance is None:
+            return self
+        try:
+            own = self.function.__get__(instance, owner)
+        except (AttributeError, TypeError):  # a concrete function; an object without a hash or without weak references
+            own = None
+        if not isinstance(own, tf.types.experimental.PolymorphicFunction):
+            return super().__get__(instance, owner)
+        with self._lock:
+            if instance not in self._methods:
+                self._methods[instance] = type(self)(own, self.options)
+            return self._methods[instance]
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As of every traced function; a tape that records now has no gradients of it, and says so."""
@@ -80,6 +100,12 @@ class TensorFlowFunction(TracedFunction):
         if not self._warned_of_gradients:
             self._warned_of_gradients = True
             tape.warn_without_gradients(self.name)
+
+    def _has_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        import tensorflow as tf
+
+        leaves = tf.nest.flatten((args, kwargs), expand_composites=True)
+        return any(isinstance(v, tf.Tensor) and tf.is_symbolic_tensor(v) for v in leaves)
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
         tensors: list[Any] = []
@@ -109,7 +135,8 @@ class TensorFlowFunction(TracedFunction):
             return self.function(*new_args, **new_kwargs)
 
         of_tensors.__name__ = self.name  # HLO's name is made from it
-        traced = LoweredFunction(self.name, of_tensors, [example_of(e) for e in examples])
+        with tracing():
+            traced = LoweredFunction(self.name, of_tensors, [example_of(e) for e in examples])
         lowered, by_value = self._lowered(traced, examples)
         self._by_value[kind] = by_value
         if isinstance(lowered, _TensorFlowLowered):

@@ -225,7 +225,7 @@ def is_users_file(name: str) -> bool:
 
 
 def _users_line(operation: Any) -> str:
-    for frame in reversed(operation.traceback):
+    for frame in reversed(operation.traceback or ()):  # None for one of a function that TensorFlow has copied
         if is_users_file(frame.filename):
             file = os.path.realpath(frame.filename)
             inside = os.path.relpath(file)
