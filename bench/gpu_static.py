@@ -35,6 +35,7 @@ from refxla_spec.text import parse
 from refxla.analysis.cost_analysis import fusion_cost
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
+from refxla.device.capabilities import CLANG_GPU
 from refxla.device.gpu_models import MODELS, GpuModel
 from refxla.ir.plan import Fusion, Kernel, Plan
 from refxla.passes.pipeline import LAUNCH_MERGING
@@ -97,7 +98,9 @@ def rows(entry: Entry, model: GpuModel, traces: Traces) -> list[Row]:
     """The kernels of an entry at the sizes that are measured. `traces`: the transactions traced so far."""
     from .kernel_text import traced as hlo
 
-    target = replace(model.target, clang=True)  # the compilers here are clang, whose builtins need no library
+    target = replace(
+        model.target, capabilities=CLANG_GPU
+    )  # the compilers here are clang, whose builtins need no library
     plan = plan_module(parse(hlo(entry, entry.sizes)), target, (LAUNCH_MERGING,))[1].plan  # each kernel by itself
     return joined([row(entry, plan, kernel, model, traces) for kernel in plan.kernels if kernel.items])
 
@@ -122,7 +125,7 @@ def row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, traces: Trace
     result = Row(
         entry.name, kernel.name, kind, model.name, kernel.work_group, -(-kernel.items // group), sum(sizes), operations
     )
-    opencl = program([kernel], replace(model.target, clang=True))
+    opencl = program([kernel], replace(model.target, capabilities=CLANG_GPU))
     try:
         code = machine_code(opencl.source, model)
         transactions, text = None, (opencl.source, model.target.sub_group)

@@ -15,8 +15,8 @@ from pathlib import Path
 from refxla_spec.errors import Error, InputError
 from rich.console import Console
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 from refxla.files import make_folder
 
 from . import reproducer, runner

@@ -26,8 +26,8 @@ from refxla_spec.text import parse
 from refxla_spec.types import Value
 from refxla_spec.verdicts import Judge, Report
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 
 Array = np.ndarray
 Results = list[Array]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from refxla_spec.errors import InputError
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 from refxla.files import write_whole
 
 from .arguments import output_file, positive, whole

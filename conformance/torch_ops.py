@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 
 from refxla_spec.errors import InputError
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 
 
 def _parser() -> Parser:

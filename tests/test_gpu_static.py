@@ -14,6 +14,7 @@ from bench import gpu_static
 from bench.gpu_transactions import Transactions, traced
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
+from refxla.device.capabilities import CLANG_GPU
 from refxla.device.gpu_models import MODELS
 from refxla.passes.pipeline import LAUNCH_MERGING
 
@@ -54,7 +55,7 @@ PRODUCT = """x = f32[N,N] parameter(0)
 
 def kernels(lines: str, device: str):
     """The source of each kernel of a program for a described GPU, its name and the bytes of its arguments."""
-    target = replace(MODELS[device].target, clang=True)
+    target = replace(MODELS[device].target, capabilities=CLANG_GPU)
     text = f"HloModule m\n{REDUCERS}\nENTRY main {{\n{lines}\n}}"
     for kernel in plan_module(parse(text), target, (LAUNCH_MERGING,))[1].plan.kernels:
         made = program([kernel], target)

@@ -21,8 +21,8 @@ from typing import Any
 
 from refxla_spec.errors import InputError
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 
 from ..check import Outcome
 from ..report import Results

@@ -19,8 +19,8 @@ from refxla_spec.errors import InputError
 from rich.progress import track
 from rich.table import Column, Table
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 from refxla.files import write_whole
 
 from ..arguments import output_file, positive, whole

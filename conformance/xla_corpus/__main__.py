@@ -17,8 +17,8 @@ from typing import Any
 from rich.progress import track
 from rich.table import Column, Table
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 
 from ..arguments import positive, whole
 from ..console import standard_output

@@ -7,8 +7,8 @@ import sys
 from refxla_spec.errors import InputError
 from refxla_spec.operation import operations
 
+from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
-from refxla.cli.options import Parser
 
 from ..targets import private
 from ..targets.child import Child

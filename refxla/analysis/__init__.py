@@ -1,1 +1,1 @@
-"""What several stages ask of a program: index expressions, orders of sums, tiling, trip counts, cost."""
+"""Analyses that several stages use: index expressions, orders of sums, tiling, trip counts, cost."""

@@ -1,9 +1,10 @@
-"""What the elements of a fusion read and store, as data: loads of inputs at symbolic indices, and the questions asked
-of indices on the way.
+"""What the elements of a fusion read and store, as data: loads of inputs at symbolic indices, and the bounds against
+which indices are tested.
 
-An emitter decides by these whether memory is read along or across, whether a result is only moved, where loops are
-split. They follow from the index maps of the members (index_maps.py) and need no code. Values of which there is no C
-yet, such as the start of a dynamic-slice, are symbols (`index_expression.symbol`), so that no emitter prints them.
+An emitter uses them to decide whether memory is read contiguously or with a stride, whether a result is only moved, and
+where loops are split. They follow from the index maps of the members (index_maps.py), without any code being written.
+Values that are not in C yet, such as the start of a dynamic-slice, are symbols (`index_expression.symbol`), so that no
+emitter prints them.
 
     pattern = AccessPattern(fusion)
     pattern.store(output, (i, j))
@@ -31,10 +32,10 @@ from .index_values import known_start
 
 @dataclass(frozen=True)
 class Access:
-    """A load of the element `indices` of an input, at `position` in memory, under a name of its own.
+    """A load of the element `indices` of an input, at `position` in memory, with a unique name.
 
-    `conditional` says that it stands under an if, or in a loop inside of the element on whose variable it depends: so
-    that it is not one load for each element.
+    `conditional` says that it is under an if, or in a loop within the element on whose variable it depends, so that it
+    is not one load for each element.
     """
 
     instruction: Instruction
@@ -78,15 +79,15 @@ Record = TypeVar("Record", Access, Store, FunctionCall)
 
 
 class AccessPattern:
-    """The loads, stores and tests of the elements that were asked for, each once in a scope, as code computes them.
+    """The loads, stores and tests of the requested elements, each once in a scope, as in the generated code.
 
     accesses   loads of inputs, in order
     stores     stores of outputs, in order
-    tests      (index, bound): what was asked of an index, whether it is at least the bound
+    tests      (index, bound): an index was tested for being at least the bound
     starts     the symbols of start indices that the program computes, by name, each after those that it depends on
-    calls      elementwise operations that `notes` accepts: those that others take first
-    iterations of the loops inside one element, about: what it costs
-    divisions  divisions of indices in the code
+    calls      the elementwise operations that `notes` accepts
+    iterations of the loops within one element, approximately: a measure of its cost
+    divisions  index divisions in the code
     """
 
     def __init__(self, fusion: Fusion, notes: Callable[[Instruction], bool] = lambda i: False) -> None:
@@ -105,8 +106,8 @@ class AccessPattern:
         self._conditions = 0
 
     def value(self, instruction: Instruction, indices: Sequence[Index]) -> Any:
-        """Notes what the element takes; returns a name of its value, that of a load if it is what was loaded, or for
-        an instruction with several results a tuple of names.
+        """Records what the element reads. Returns a name for its value, the load's name if it is a loaded element, or a
+        tuple of names for an instruction with several results.
 
         Raises UnsupportedError for an operation that has no elementwise form.
         """
@@ -117,18 +118,18 @@ class AccessPattern:
         return self._run(request())
 
     def store(self, instruction: Instruction, indices: Sequence[Index], value: Any = None) -> None:
-        """Notes that the element is stored: its own value, or the one given."""
+        """Records a store of the element, of its own value or of the given one."""
         value = self.value(instruction, indices) if value is None else value
         position = linearize(indices, instruction.shape.dimensions)
         self.divisions += position.divisions
         self.stores.append(Store(instruction, position, value))
 
     def bind(self, instruction: Instruction, indices: Sequence[Index]) -> None:
-        """From now on that element is known: nothing is read for it."""
+        """Marks an element as known: from now on, nothing is read for it."""
         self._values[0][instruction, tuple(indices)] = self._computed()
 
     def start_indices(self, starts: Sequence[Start]) -> list[Index]:
-        """Symbols for start indices, whose values are read."""
+        """Symbols for start indices, whose values are recorded as read."""
 
         def rule() -> Rule:
             return (yield from self._starts(starts))
@@ -162,13 +163,13 @@ class AccessPattern:
         return self._elementwise(instruction, indices)
 
     def _computed(self) -> str:
-        """The name of a value that no other element has."""
+        """A new name, for a value that is computed."""
         self._symbols += 1
         return f"value{self._symbols}"
 
     def _nothing(self) -> Rule:
         return "0"
-        yield  # a rule that asks for nothing is a generator, too
+        yield  # makes this a generator, as every rule is, though it requests nothing
 
     def _load(self, instruction: Instruction, indices: Indices) -> Rule:
         position = linearize(indices, instruction.shape.dimensions)
@@ -197,7 +198,7 @@ class AccessPattern:
         return symbol(f"{prefix}{self._symbols}", low, high)
 
     def shift(self, values: Sequence[int]) -> Index:
-        """A symbol for one of some distances; what is read there is not one load for each element."""
+        """A symbol for one of several distances; a load there is not one load for each element."""
         index = self.symbol("shift", min(values), max(values))
         self._counters |= index.variables
         return index
@@ -232,7 +233,7 @@ class AccessPattern:
             self._conditions -= conditional
 
     def _loop(self, size: int, scopes: ExitStack) -> Index:
-        """The index of a loop inside the element, whose body lasts as long as the scopes."""
+        """The index of a loop within the element, whose body ends with the scopes."""
         self.iterations *= max(size, 1)
         index = self.symbol("loop", 0, max(size - 1, 0))
         self._counters |= index.variables
@@ -240,9 +241,9 @@ class AccessPattern:
         return index
 
     def _ask(self, conditions: Sequence[Condition]) -> bool | None:
-        """Whether conditions hold, None if code has to test it."""
+        """Whether the conditions hold; None if the code has to test them."""
         self.tests += [(c.index, c.bound) for c in conditions if c.relation != "=="]
-        tests: dict[tuple[str, Index, int], int] = {}  # and how many divisions each takes
+        tests: dict[tuple[str, Index, int], int] = {}  # with the number of divisions in each
         for c in conditions:
             test = c.simplified
             if test is False:
@@ -259,7 +260,8 @@ class AccessPattern:
 
     def _window(self, window: Window, placing: Sequence[Index], sizes: Sequence[int], descending: bool,
                 scopes: ExitStack) -> tuple[list[Index], list[Index]]:  # fmt: skip
-        """(elements of the window, positions in the array), in loops over the window's elements on the array."""
+        """(elements of the window, positions in the array), in loops over those elements of the window that lie on the
+        array."""
         elements, positions = [], []
         for w, o, size in zip(window, placing, sizes, strict=True):
             k = self._loop(w.size, scopes)
@@ -272,7 +274,7 @@ class AccessPattern:
 
 
 def _is_identity(i: Instruction) -> bool:
-    """Whether the value of an elementwise operation is that of its operand, as it is."""
+    """Whether an elementwise operation returns its operand unchanged."""
     source, result = i.operands[0].shape.element_type, i.shape.element_type
     return source is result and (i.opcode == "convert" or (i.opcode == "real" and not source.is_complex))
 
@@ -282,7 +284,7 @@ _RULES: dict[str, _Rule] = {}
 
 
 def _enter(rule: _Rule) -> _Rule:
-    """Enters a rule into the table under the opcode that its name spells."""
+    """Registers a rule under the opcode that its name spells."""
     _RULES[rule.__name__[1:].replace("_", "-")] = rule
     return rule
 

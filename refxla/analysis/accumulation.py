@@ -1,4 +1,4 @@
-"""What a reducer is, and the types in which sums and the like are accumulated."""
+"""The operation of a reducer, and the types in which sums and the like are accumulated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from refxla_spec.vectorize import COMMUTATIVE
 
 
 def commutative_opcode(computation: Computation) -> str | None:
-    """The opcode of a computation of two parameters that is one commutative operation on them, or None."""
+    """The opcode of a computation that is a single commutative operation on its two parameters, or None."""
     root = computation.root
     operands = {o for o in root.operands if o.opcode == "parameter"}
     is_one = root.opcode in COMMUTATIVE and len(operands) == len(computation.parameters) == 2
@@ -16,8 +16,8 @@ def commutative_opcode(computation: Computation) -> str | None:
 
 
 def combiners(computation: Computation) -> tuple[str | None, ...]:
-    """For each result of a reducer of N pairs the commutative operation that combines its own pair and nothing else, or
-    None."""
+    """For each result of a reducer of N pairs, the commutative operation that combines its own pair; None unless there
+    is one for each."""
     root, count = computation.root, len(computation.parameters) // 2
     if root.opcode != "tuple":
         return (commutative_opcode(computation),)
@@ -35,8 +35,8 @@ def result_types(computation: Computation) -> tuple[str, ...]:
 
 
 def accumulator_types(computation: Computation) -> tuple[str, ...]:
-    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats, unless some
-    result is computed of others than its own pair."""
+    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats, unless a
+    result depends on other pairs than its own."""
     names, opcodes = result_types(computation), combiners(computation)
     if None in opcodes:
         return names

@@ -1,7 +1,7 @@
 """Whether the order of two operands of a reducer matters: f(a, b) against f(b, a), as expressions.
 
-Both are evaluated on symbols, for each way in which the conditions in them can come out (the predicates among the
-operands, and the comparisons). What is computed from a and b alike is one expression whichever comes first.
+Both are evaluated symbolically, for each combination of outcomes of the conditions in them (the predicates among the
+operands, and the comparisons). An expression that is symmetric in a and b is the same in both orders.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from refxla_spec.vectorize import COMMUTATIVE
 
 from ..ir.op_table import MIRRORED
 
-MOST_CONDITIONS = 12  # that are looked at in all combinations
+MOST_CONDITIONS = 12  # whose combinations are all examined
 
 Term = Hashable
 
 
 class Order(Enum):
-    """What is known of a reducer."""
+    """What is known about a reducer."""
 
     ANY = "it gives the same whichever operand is first"
     CHOICE = "each result is that of one of the operands"
@@ -29,7 +29,7 @@ class Order(Enum):
 
 
 class _Undecided(Exception):
-    """A condition that has to be assumed one way or the other."""
+    """A condition whose outcome has to be assumed."""
 
     def __init__(self, condition: Term) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Undecided(Exception):
 
 
 def order_of(reducer: Computation) -> Order:
-    """What is known of a reducer of n accumulated values and n elements of the same types."""
+    """What is known about a reducer of n accumulated values and n elements of the same types."""
     count = len(reducer.parameters) // 2
     first = [("a", n) for n in range(count)]
     second = [("b", n) for n in range(count)]
@@ -59,7 +59,7 @@ def order_of(reducer: Computation) -> Order:
 
 
 class _Evaluation:
-    """A reducer on symbols, where the conditions of `case` are as it says."""
+    """The symbolic evaluation of a reducer, where conditions have the outcomes in `case`."""
 
     def __init__(self, reducer: Computation, case: Mapping[Term, bool]) -> None:
         self.reducer, self.case = reducer, case
@@ -109,7 +109,7 @@ class _Evaluation:
             terms, direction = terms[::-1], MIRRORED[direction]
         if i.opcode in COMMUTATIVE or direction in ("EQ", "NE"):
             terms.sort(key=repr)
-        if i.opcode == "compare" and direction == "NE":  # which is all that EQ is not
+        if i.opcode == "compare" and direction == "NE":  # the negation of EQ
             return not self._decided(self._term(i, terms, "EQ"))
         term = self._term(i, terms, direction)
         return self._decided(term) if i.shape.element_type is PRED else term

@@ -1,4 +1,4 @@
-"""What the branches of a conditional return: the elements of their operands that they hand on or update in place."""
+"""What the branches of a conditional return: elements of their operands, unchanged or updated in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .while_loop_analysis import state_values
 
 
 def root_leaves(computation: Computation) -> list[Instruction]:
-    """The array values that a computation returns; its tuples are flat."""
+    """The array values that a computation returns, whose root may be a flat tuple."""
     root = computation.root
     return list(root.operands) if root.opcode == "tuple" else [root]
 
@@ -24,7 +24,7 @@ def branch_computations(conditional: Instruction) -> tuple[Computation, ...]:
 
 
 def returned_elements(conditional: Instruction, k: int) -> Iterator[Instruction]:
-    """The elements of a conditional's operands that its branches return as result k, as they are or with slices of them
+    """The elements of a conditional's operands that its branches return as result k, unchanged or with slices of them
     updated."""
     for called, operand in zip(branch_computations(conditional), conditional.operands[1:], strict=True):
         value = _element_of(operand, _origin(root_leaves(called)[k], called))
@@ -33,8 +33,8 @@ def returned_elements(conditional: Instruction, k: int) -> Iterator[Instruction]
 
 
 def _origin(value: Instruction, computation: Computation) -> int | None:
-    """The number of the element of a computation's parameter that a value is, whether or not slices of it are updated;
-    None if it is computed otherwise."""
+    """The number of the element of a computation's parameter that a value equals, apart from updates of slices; None
+    for any other value."""
     numbers = {element: k for k, element in state_values(computation).items()}
     i: Instruction | None = value
     while i is not None and i not in numbers:
@@ -43,7 +43,7 @@ def _origin(value: Instruction, computation: Computation) -> int | None:
 
 
 def _before_update(i: Instruction) -> Instruction | None:
-    """The value that a value is before some of its elements are updated; None if it is computed otherwise."""
+    """The operand of an update of some elements; None if the value is not such an update."""
     if i.opcode in ("copy", "reshape") or overwritten(i) == 1:
         return i.operands[0]
     if i.opcode != "get-tuple-element":
@@ -60,5 +60,5 @@ def _before_update(i: Instruction) -> Instruction | None:
 
 
 def _element_of(value: Instruction, number: int | None) -> Instruction | None:
-    """An element of a tuple that is made here."""
+    """An element of a tuple that is built in this computation."""
     return value.operands[number] if value.opcode == "tuple" and number is not None else None

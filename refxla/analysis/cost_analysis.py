@@ -1,4 +1,4 @@
-"""The cost model: the bytes that kernels move and the operations that they do, and from these their time."""
+"""The cost model: the bytes that kernels move and the operations that they execute, and from these their time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fusion_cost(fusion: Fusion) -> Cost:
 
 
 def element_ns(fusion: Fusion, size: int, costs: Costs) -> float:
-    """The nanoseconds that one core computes for each of the `size` elements that a fusion goes over."""
+    """The nanoseconds that one core takes for each of the `size` elements of a fusion's loop."""
     return sum(row(i).work(i) for i in _counted(fusion)) * costs.element_flop / max(1, size)
 
 
@@ -76,8 +76,8 @@ def _read_by(fusion: Fusion) -> int:
 
 
 def _read(i: Instruction, users: Sequence[Instruction]) -> int:
-    """The bytes read of an input: if it is only sliced, gathered from or overwritten in place, no more than is taken
-    or is combined with what is there."""
+    """The bytes read of an input. If it is only sliced, gathered from or updated in place, these are the bytes that are
+    taken, or combined with the update."""
     if not all(i in u.operands[: overwritten(u)] or u.operands[0] is i and u.opcode in _TAKES for u in users):
         return i.shape.bytes
     taken = sum(u.shape.bytes for u in users if u.opcode in _TAKES)
@@ -86,7 +86,7 @@ def _read(i: Instruction, users: Sequence[Instruction]) -> int:
 
 
 def _written(i: Instruction) -> int:
-    """The bytes written of an output: of an operand that is overwritten in place, no more than is updated. (A copy of
+    """The bytes written of an output; if it is an operand that is updated in place, the bytes of the update. (A copy of
     that operand is a step of its own.)"""
     if not overwritten(i):
         return i.shape.bytes
@@ -98,13 +98,13 @@ def kernel_us(fusion: Fusion, costs: Costs) -> float:
     """The microseconds that a fusion's kernel takes on one core, by the cost model."""
     moved = _read_by(fusion) + sum(_written(i) for i in fusion.outputs)
     work = sum(ROWS[i.opcode].work(i) * (ONE_BY_ONE if i.shape.is_tuple else flops_of(i)) for i in _counted(fusion))
-    # What is little is mostly still in the core's own cache, from which it comes twice as fast.
+    # Small inputs are mostly still in the core's own cache, which is twice as fast.
     byte = costs.byte / 2 if moved <= costs.caches.second // 4 else costs.byte
     return (work * costs.flop + moved * byte) / 1e3
 
 
 def library_call_us(i: Instruction, call: LibraryRoutine, costs: Costs) -> float:
-    """The microseconds that a routine takes for one matrix on one core, roughly."""
+    """An estimate of the microseconds that a routine takes for one matrix on one core."""
     return ((0.0 if is_batched(i, call) else costs.library_call) + call.operations * costs.library_flop) / 1e3
 
 
@@ -118,7 +118,7 @@ def bytes_text(n: float) -> str:
 
 
 def count_text(n: float) -> str:
-    """A number of things, shortly: "12 million"."""
+    """A number in short form: "12 million"."""
     for unit in ("", "thousand", "million"):
         if n < 10000:
             return f"{n:.0f} {unit}".rstrip()

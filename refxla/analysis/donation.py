@@ -1,8 +1,8 @@
-"""Donation: parameters whose memory the caller gives away, so that results may lie there.
+"""Donation: parameters whose memory the caller gives up, so that results can be stored there.
 
-A module says so in its header: input_output_alias pairs a result with a parameter of the same shape, buffer_donor
-names parameters that any result may take. Both are permissions: where a program reads a parameter after the result is
-written, the result has memory of its own.
+A module declares it in its header: input_output_alias pairs a result with a parameter of the same shape, buffer_donor
+names parameters whose memory any result may take. Both are permissions: where a program reads a parameter after the
+result is written, the result has memory of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}[^()]*\)")
 
 
 def flatten_donations(module: Module) -> None:
-    """Let the header speak of the leaves of tuples: parameter n and result n are the n-th arrays then.
+    """Rewrites the header's entries in terms of the leaves of tuples: parameter n and result n become the n-th arrays.
 
-    It is called while the entry still has its tuples, before they are flattened. Entries that name a whole tuple, or
-    nothing that is there, are dropped.
+    This is called before the entry's tuples are flattened. Entries that name a whole tuple, or a place that does not
+    exist, are dropped.
     """
     shapes = [p.shape for p in module.entry.parameters]
     root = module.entry.root.shape
@@ -37,7 +37,7 @@ def flatten_donations(module: Module) -> None:
 
 
 def donate(module: Module, parameters: Sequence[int]) -> None:
-    """Give away arrays among the parameters: each for the first result of its shape that has none yet."""
+    """Donates parameters that are arrays: each to the first result of its shape that has none yet."""
     root = module.entry.root.shape
     free = dict(enumerate(root.elements if root.is_tuple else (root,)))
     donors = []
@@ -54,8 +54,8 @@ def donate(module: Module, parameters: Sequence[int]) -> None:
 
 
 def donated_parameters(module: Module) -> dict[int, int | None]:
-    """The numbers of the parameters that are given away, of a module without tuple parameters; of each the number of
-    the result that is to lie in its memory, or None."""
+    """The numbers of a module's donated parameters, none of which is a tuple, each with the number of the result that
+    is to be stored in its memory, or None."""
     results: dict[int, int | None] = {place[0]: None for place in _donors(module.attributes.get(DONORS, ""))}
     for a in module.aliases:
         results[a.parameter] = a.output_index[0] if a.output_index else 0
@@ -63,12 +63,12 @@ def donated_parameters(module: Module) -> dict[int, int | None]:
 
 
 def _donors(text: str) -> list[tuple[int, ...]]:
-    """Of each entry of buffer_donor: the number of the parameter, then the index into it."""
+    """For each entry of buffer_donor, the number of the parameter, followed by the index into it."""
     return [(int(n), *(int(k) for k in index.split(",") if k.strip())) for n, index in _DONOR.findall(text)]
 
 
 def _leaf(shapes: Sequence[Shape], place: tuple[int, ...]) -> int | None:
-    """The number among all leaves of the array at a place, or None if there is no array."""
+    """The number of the leaf at a place, or None if there is no array."""
     before = 0
     for n in place:
         if n >= len(shapes):

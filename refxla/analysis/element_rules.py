@@ -1,9 +1,9 @@
-"""Rules for single elements: generators that ask for elements of operands, run on a stack of their own.
+"""Rules for single elements: generators that request elements of operands, run on an explicit stack.
 
-A rule yields (instruction, indices) for each element that it needs, is sent what that is, and returns its own: a C
-variable where code is written (codegen/elemental_rules.py), a name of the value where loads are only noted
-(access_patterns.py); for an instruction with several results a tuple of them. Since no rule calls another one, a chain
-of a hundred thousand instructions is no problem.
+A rule yields (instruction, indices) for each element that it needs, is sent the answer, and returns its own value: a C
+variable where code is written (codegen/elemental_rules.py), a name of the value where loads are only recorded
+(access_patterns.py), and a tuple of these for an instruction with several results. Since no rule calls another one, a
+chain of a hundred thousand instructions does not overflow the stack.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def run_rule(
     recall: Callable[[Request], Any],
     remember: Callable[[Request, Any], None],
 ) -> Any:
-    """What a rule returns, its requests answered by what `recall` knows of them (None: nothing) or by their own rules,
-    whose answers are given to `remember`."""
+    """The result of a rule. `recall` answers its requests from memory; those for which it returns None are answered by
+    their own rules, and `remember` gets these answers."""
     stack: list[tuple[Request | None, Rule]] = [(None, rule)]
     answer = None
     while stack:

@@ -1,13 +1,13 @@
 """How a discrete Fourier transform is computed, as data: stages over memory, each a schedule of passes in a cache.
 
 A *pass* of radix r (Stockham's form of Cooley and Tukey's algorithm: the result is in order without a permutation)
-takes the transforms of n = r m elements, s of them side by side, to those of m elements, r s of them side by side:
+reduces s interleaved transforms of n = r m elements to r s interleaved transforms of m elements:
 
     y[r p + k][q] = exp(-2 pi i p k / n) * sum over j of x[p + m j][q] * exp(-2 pi i j k / r)    0 <= p < m, 0 <= q < s
 
-A *stage* loads a few transforms side by side, as the lanes of vectors, runs all passes on them and stores the results.
-It reads and writes each element of memory once. Long transforms, and those of which there are fewer than lanes, are
-two stages (Bailey's four steps, 1990): with n = a b, j = b j1 + j2 and k = k1 + a k2,
+A *stage* loads a few transforms as the lanes of vectors, runs all passes on them and stores the results. It reads and
+writes each element of memory once. Long transforms, and those of which there are fewer than lanes, are two stages
+(Bailey's four steps, 1990): with n = a b, j = b j1 + j2 and k = k1 + a k2,
 
     t[k1][j2] = exp(-2 pi i j2 k1 / n) * sum over j1 of x[b j1 + j2] * exp(-2 pi i j1 k1 / a)
     X[k1 + a k2] = sum over j2 of t[k1][j2] * exp(-2 pi i j2 k2 / b)
@@ -22,7 +22,7 @@ with c[j] = exp(-pi i j^2 / n),
 
     X[k] = c[k] * sum over j of (x[j] c[j]) conj(c[k - j])
 
-An inverse transform is a forward one of which real and imaginary parts change places, before and after.
+An inverse transform is a forward one with real and imaginary parts exchanged before and after.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isqrt, prod
 
-LARGEST_RADIX = 128  # no radix of a pass is larger: what has larger prime factors is a convolution
+LARGEST_RADIX = 128  # of a pass: a length with larger prime factors becomes a convolution
 LANES = {"f32": 8, "f64": 4}  # by type of a part: vectors of 32 bytes
 SHORTEST_SPLIT = 64  # elements of a transform that may become two stages
-LONGEST = 2048  # elements of one that is a single stage where it can be two: its lanes lie in a nearby cache
+LONGEST = 2048  # elements of a single stage where two are possible: its lanes stay in a nearby cache
 OPERAND, RESULT = "operand", "result"  # places of arrays
 # Those in scratch memory: between the stages of long rows, after the columns of an inverse, and of long real rows.
 BETWEEN, BEFORE_ROWS, JOINED, BEFORE_SEPARATION = "between", "before_rows", "joined", "before_separation"
@@ -52,11 +52,11 @@ class Layout:
 class Stage:
     """`outer` groups of `lanes` transforms of `length` elements, from the array `source` to the array `target`.
 
-    `swaps` says whether real and imaginary parts change places on the way in and on the way out. Results are divided
-    by `divisor`. With `twiddles` = n the result k of lane l is multiplied by exp(-2 pi i l k / n). `real` is "" or says
-    that the transforms are those of real numbers: "separate" or "join" (see above); their side of the spectrum has one
-    element more. Without `passes` a stage does nothing but separate or join. With a `convolution` the transforms are
-    computed by those of so many elements.
+    `swaps` says whether real and imaginary parts are exchanged when elements are loaded and when they are stored.
+    Results are divided by `divisor`. With `twiddles` = n the result k of lane l is multiplied by exp(-2 pi i l k / n).
+    `real` is "" or says that the transforms are those of real numbers: "separate" or "join" (see above); their side of
+    the spectrum has one element more. Without `passes` a stage only separates or joins. With a `convolution` the
+    transforms are computed by those of so many elements.
     """
 
     length: int
@@ -74,7 +74,7 @@ class Stage:
 
     @property
     def convolution(self) -> int:
-        """The elements of the convolution that it is computed as; 0 if it is none."""
+        """The elements of the convolution as which it is computed; 0 if there is none."""
         return 0 if not self.passes or is_smooth(self.length) else convolution_size(self.length)
 
     @property
@@ -115,8 +115,8 @@ def convolution_size(n: int) -> int:
 
 
 def is_planned(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ...]) -> bool:
-    """Whether there is a plan for a transform (see `stages`): the last length of a real one is even, and what becomes a
-    convolution fits a cache and, if it runs along rows, has as many of them as there are lanes."""
+    """Whether there is a plan for a transform (see `stages`): the last length of a real one is even, and one that
+    becomes a convolution fits a cache and, if it runs along rows, there are at least as many rows as lanes."""
     real = fft_type in ("RFFT", "IRFFT")
     if real and fft_length[-1] % 2:
         return False
@@ -132,8 +132,8 @@ def is_planned(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int
 def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ...], lanes: int) -> list[Stage]:
     """The stages of the transforms of the last dimensions of an array.
 
-    `dimensions` are the sizes on the side where they are `fft_length`; `lanes` is the number of transforms that are
-    computed side by side. No size may be 0, and is_planned must hold.
+    `dimensions` are the sizes on the side where they are `fft_length`; `lanes` is the number of transforms in a vector.
+    No size may be 0, and is_planned must hold.
     """
     inverse, real = fft_type in ("IFFT", "IRFFT"), fft_type in ("RFFT", "IRFFT")
     rank, n = len(dimensions), dimensions[-1]
@@ -185,7 +185,8 @@ def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool
 
 
 def _split(n: int, lanes: int) -> int:
-    """The factor of n next to its root that leaves `lanes` on both sides; 1 if there is none, or n is too short."""
+    """The factor of n closest to its square root that leaves at least `lanes` on both sides; 1 if there is none, or n
+    is too short."""
     if n < SHORTEST_SPLIT:
         return 1
     near = (a for a in range(isqrt(n), lanes - 1, -1) if n % a == 0 and n // a >= lanes)

@@ -1,4 +1,4 @@
-"""Whether a dynamic-update-slice may be made in place by a kernel that reads the array, too."""
+"""Whether a dynamic-update-slice can be computed in place by a kernel that also reads the array."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..ir.op_table import ELEMENTWISE, class_of, is_slice_at
 def reads_where_it_writes(
     hero: Instruction, members: Collection[Instruction], is_updated: Callable[[Instruction], bool]
 ) -> bool:
-    """Of a dynamic-update-slice and the members of its fusion: whether all that these read of the array, whose names
-    `is_updated` knows, are slices of the place that is written, and each element of the update takes that element of
-    the slice alone. So does `y[s:s+n] += x`.
+    """Whether the members of a dynamic-update-slice's fusion read only slices of the updated block from the array
+    (`is_updated` knows its names), and each element of the update depends on no element of the slice but its own, as in
+    `y[s:s+n] += x`.
     """
     update, *starts = hero.operands[1:]
-    waiting = [(update, True), *((s, False) for s in starts)]  # whether the element is that of the update
+    waiting = [(update, True), *((s, False) for s in starts)]  # whether the element has the update's indices
     seen = set()
     while waiting:
         i, aligned = waiting.pop()
@@ -37,7 +37,7 @@ def reads_where_it_writes(
 
 
 def _keeps_places(i: Instruction, operand: Instruction) -> bool:
-    """Whether an element is computed of the operand's element in the same place, counted row by row."""
+    """Whether each element depends on the operand's element with the same row-major number."""
     if i.opcode == "reshape":
         return True
     is_elementwise = class_of(i) == ELEMENTWISE

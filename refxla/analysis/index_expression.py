@@ -1,8 +1,8 @@
-"""Symbolic indices: integers that the generated code computes, simplified by what is known of their ranges.
+"""Symbolic indices: integers that the generated code computes, simplified by their known ranges.
 
-An Index is a sum  c0 + c1 * a1 + c2 * a2 + ...  of atoms with integer factors. An atom is a variable with a range, or
-the quotient or remainder of an index by a positive constant. Equal indices compare equal, so that an element that two
-consumers ask for is computed once. codegen/index_printer.py writes indices as C.
+An Index is a sum c0 + c1 * a1 + c2 * a2 + ... of atoms with integer factors. An atom is a variable with a range, or the
+quotient or remainder of an index by a positive constant. Equal indices compare equal, so that an element that two users
+need is computed once. codegen/index_printer.py writes indices as C.
 
     i, j = variable("i", 0, 3), variable("j", 0, 4)
     linearize((i, j), (4, 5))               5 * i + j
@@ -17,8 +17,8 @@ from functools import cached_property
 from math import gcd, prod
 from typing import cast
 
-_INT_LIMIT = 2**31  # below it, in every partial sum, 32 bits with a sign are enough
-SYMBOL = "$"  # begins the names of symbols, which are no variables of the generated code
+_INT_LIMIT = 2**31  # if every partial sum is below it, signed 32-bit integers suffice
+SYMBOL = "$"  # the prefix of symbols, which are not variables of the generated code
 
 
 class Atom:
@@ -28,7 +28,7 @@ class Atom:
 
     def __init__(self, operation: str, name: str, index: Index | None, divisor: int, low: int, high: int) -> None:
         self.operation, self.name, self.divisor = operation, name, divisor
-        self.index = cast("Index", index)  # of a variable None, which nothing reads
+        self.index = cast("Index", index)  # None for a variable; nothing reads it then
         self.low, self.high = low, high
         self._hash = hash((operation, name, index, divisor))
 
@@ -63,7 +63,7 @@ class Index:
                 low += c * atom.high
                 high += c * atom.low
         self.low, self.high = low, high
-        self._hash: int | None = None  # most indices are but steps on the way to another
+        self._hash: int | None = None  # most indices are only intermediate results
         self._quotients: dict[int, Index] = {}
 
     def __hash__(self) -> int:
@@ -84,18 +84,18 @@ class Index:
         return f"<index {self.formula} in {self.low}..{self.high}>"
 
     def __str__(self) -> str:
-        # In a text of C, what `repr` gives would be an error of the device's compiler, far from here.
+        # A `repr` in C text would be an error of the device's compiler, far from its cause.
         raise TypeError(f"{self!r} has no text of its own: codegen/index_printer.py writes it as C")
 
     @property
     def formula(self) -> str:
-        """The sum as a person reads it."""
+        """The sum in readable form."""
         terms = [(f"{c} * " if c != 1 else "") + (f"({a!r})" if a.operation else a.name) for a, c in self.terms]
         return " + ".join([*terms, str(self.constant)] if self.constant or not terms else terms)
 
     @property
     def name(self) -> str | None:
-        """The name of the variable that it is; None where it is anything else."""
+        """The name, if the index is a single variable; otherwise None."""
         if self.constant or len(self.terms) != 1:
             return None
         ((atom, factor),) = self.terms
@@ -107,13 +107,13 @@ class Index:
 
     @cached_property
     def fits_int(self) -> bool:
-        """Whether an integer of 32 bits holds the value and every partial sum."""
+        """Whether the value and every partial sum fit a 32-bit integer."""
         size = abs(self.constant) + sum(abs(c) * max(abs(a.low), abs(a.high)) for a, c in self.terms)
         return size < _INT_LIMIT
 
     @cached_property
     def divisions(self) -> int:
-        """How many quotients and remainders are in it."""
+        """The number of quotients and remainders in it."""
         return sum([1 + a.index.divisions for a, _ in self.terms if a.operation])
 
     @cached_property
@@ -125,7 +125,7 @@ class Index:
         return frozenset(names)
 
     def substitute(self, values: Mapping[str, Index]) -> Index:
-        """The index with other indices in the place of some variables."""
+        """The index with some variables replaced by other indices."""
         if self.variables.isdisjoint(values):
             return self
         result = constant(self.constant)
@@ -139,7 +139,7 @@ class Index:
         return result
 
     def factor(self, name: str) -> int | None:
-        """By how much the value grows when variable `name` grows by one; None where it is not one number."""
+        """By how much the value grows when variable `name` grows by one; None if that is not constant."""
         total = 0
         for atom, c in self.terms:
             if atom.operation and name in atom.index.variables:
@@ -213,7 +213,8 @@ class Index:
         return _remainder(inner, divisor // unit) * unit + (rest - inner * unit)
 
     def _split(self, divisor: int) -> tuple[Index, Index, int]:
-        """(whole, rest, unit): self = whole * divisor + rest; what of rest is no multiple of unit lies in 0..unit-1.
+        """(whole, rest, unit): self = whole * divisor + rest; the part of rest that is not a multiple of unit lies in
+        0..unit-1.
 
         unit divides the divisor, and is the largest such number found.
         """
@@ -235,7 +236,8 @@ class Index:
         return quotient, rest, best
 
     def _quotient_terms(self, unit: int) -> Index:
-        """The sum of the terms that are multiples of `unit`, and of the constant's multiple, divided by it."""
+        """The sum of the terms that are multiples of `unit`, and of the constant's part that is one, divided by
+        `unit`."""
         return Index(tuple((a, c // unit) for a, c in self.terms if c % unit == 0), self.constant // unit)
 
 
@@ -252,13 +254,13 @@ def variable(name: str, low: int, high: int) -> Index:
 
 
 def symbol(name: str, low: int, high: int) -> Index:
-    """A value in low..high that is no variable of the generated code, such as an index that a program computes, in an
-    analysis: it can be computed with and compared, and writing it as C is an error."""
+    """A value in low..high that is not a variable of the generated code, such as an index that the program computes.
+    Analyses can compute with it and compare it; printing it as C is an error."""
     return variable(SYMBOL + name, low, high)
 
 
 def _sum(factors: dict[Atom, int], number: int) -> Index:
-    """The sum of atoms with factors, quotients joined with the remainders that complete them:
+    """The sum of atoms with factors, where quotients are combined with the remainders that complete them:
 
     k * (x % c) + k * c * (x / c) = k * x,   and
     k * (x % c) + k * c * ((x / c + e) % d) = k * ((x + e * c) % (c * d)), often with an e of 0;
@@ -312,7 +314,7 @@ def _atom(operation: str, index: Index, divisor: int) -> Atom:
 
 
 def _single(index: Index) -> Atom | None:
-    """The atom that the index is, if it is one."""
+    """The atom, if the index is a single one."""
     if index.constant == 0 and len(index.terms) == 1 and index.terms[0][1] == 1:
         return index.terms[0][0]
     return None

@@ -1,9 +1,9 @@
 """Index maps: which elements of its operands one element of an instruction is computed from, as data.
 
 Each function takes an instruction, the indices of an element of its result and, where the element is computed by loops
-or from indices that the program computes, one index for each of these. It returns indices of operands. The generator of
-code (codegen/elemental_ir_emitter.py) and the analysis of a whole fusion (access_patterns.py) both read these maps, so
-they cannot disagree about what is read.
+or from indices that the program computes, one index for each of these. It returns indices of operands. Code generation
+(codegen/elemental_ir_emitter.py) and the analysis of a whole fusion (access_patterns.py) both use these maps, so they
+cannot disagree about what is read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .index_expression import Index, constant, decide, delinearize, linearize
 
 Indices = tuple[Index, ...]
 
-# Operations that pass on the elements of their first operand.
+# Operations that return elements of their first operand.
 THROUGH = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
 SHORT_RUN = 64  # elements of rows that are shorter than what a loop is cut into
-FEWEST_PIECES = 3  # of a concatenate that are looked at as a window
-MAX_LITERALS = 16  # elements of a constant that is written into the code; larger ones are loaded from memory
+FEWEST_PIECES = 3  # of a concatenate that is treated as a window
+MAX_LITERALS = 16  # elements of a constant that becomes literals in the code; larger ones are loaded from memory
 
 _WITHOUT_ELEMENTS = frozenset({"parameter", "while", "conditional", "custom-call"})
 
@@ -49,7 +49,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Start:
-    """A start index that the program computes: that element of `value`, clamped into 0..limit."""
+    """A start index that the program computes: that element of `value`, clamped to 0..limit."""
 
     value: Instruction
     indices: Indices
@@ -58,7 +58,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Piece:
-    """An operand of a concatenate: the element that is read of it, where the index of the result is below `end`."""
+    """An operand of a concatenate: the element that is read from it where the index of the result is below `end`."""
 
     operand: Instruction
     indices: Indices
@@ -81,14 +81,14 @@ def require_elements(i: Instruction) -> None:
 
 
 def is_elementwise(i: Instruction) -> bool:
-    """Whether an element of the result depends on the elements of the operands at its own indices alone."""
+    """Whether an element of the result depends only on the operands' elements at its own indices."""
     row = ROWS.get(i.opcode)
     of_same_index = row is not None and row.op_class == ELEMENTWISE and i.opcode != "bitcast-convert"
     return of_same_index or i.opcode in THROUGH
 
 
 def elementwise_operand(operand: Instruction, indices: Indices) -> Indices:
-    """The element of an operand of an elementwise operation: a scalar (a clamp's bound, a select's pred) goes with
+    """The element of an operand of an elementwise operation: a scalar (a clamp's bound, a select's pred) is used for
     every element."""
     return indices if operand.shape.rank == len(indices) else ()
 
@@ -124,7 +124,7 @@ def _reverse(i: Instruction, indices: Indices) -> Indices:
     return tuple(sizes[d] - 1 - x if d in reversed_dims else x for d, x in enumerate(indices))
 
 
-# Of operations whose every element is one element of the first operand: its indices.
+# For operations each of whose elements is one of the first operand: its indices.
 SOURCES: dict[str, Callable[[Instruction, Indices], Indices]] = {
     **dict.fromkeys(THROUGH, _same),
     "broadcast": _broadcast,
@@ -136,12 +136,12 @@ SOURCES: dict[str, Callable[[Instruction, Indices], Indices]] = {
 }
 
 
-# Operations whose every element is one element of the first operand, at an index that the program computes.
+# Operations each of whose elements is one of the first operand, at an index that the program computes.
 GATHERS = frozenset({"gather", "dynamic-slice"})
 
 
 def pad(i: Instruction, indices: Indices) -> tuple[list[Condition], Indices]:
-    """Where an element of a pad is one of its operand, and the indices of that."""
+    """The condition under which an element of a pad is one of its operand, and the indices there."""
     conditions, source = [], []
     for x, p, size in zip(indices, i.attributes["padding"], i.operands[0].shape.dimensions, strict=True):
         position, step = x - p.low, p.interior + 1
@@ -170,8 +170,8 @@ def concatenate(i: Instruction, indices: Indices) -> list[Piece]:
 
 @dataclass(frozen=True)
 class Window:
-    """What all pieces of a concatenate are moved from, and the element of it: `indices`, moved further by what
-    `shifts` has for each piece in the dimensions where no formula gives that; it is empty in the others."""
+    """The array that all pieces of a concatenate come from, and the element to read: `indices`, plus the distance that
+    `shifts` has for each piece. `shifts` is empty in dimensions where a formula gives the distance."""
 
     array: Instruction
     indices: Indices
@@ -184,9 +184,9 @@ class Window:
 
 
 def window(i: Instruction, indices: Indices, pieces: Sequence[Piece], fusion: Fusion) -> Window | None:
-    """The array of which the pieces of a concatenate are parts that differ by constant distances, one for each element
-    of a window that slides over it. None, too, where a vector would have elements of several pieces at distances
-    without a formula, and where there are so few pieces that one is as well computed in the place of another."""
+    """The array of which the pieces of a concatenate are parts at constant distances, one for each element of a window
+    that slides over it. None also where a vector would mix elements of several pieces at distances without a formula,
+    and where pieces are so few that branches do as well."""
     if len(pieces) < FEWEST_PIECES:
         return None
     (axis,) = i.attributes["dimensions"]
@@ -212,8 +212,8 @@ def window(i: Instruction, indices: Indices, pieces: Sequence[Piece], fusion: Fu
 
 
 def _formula(number: Index, values: Sequence[int]) -> Index | None:
-    """An index that has the n-th of some values where `number` is n: they grow by the same step from run to run of
-    equals, and perhaps begin anew again and again. The first is 0."""
+    """An index with the n-th of some values where `number` is n. The values start at 0 and form runs of equal ones that
+    grow by a constant step; the whole sequence may be periodic."""
     run = next((n for n, v in enumerate(values) if v), len(values))
     if run == len(values):
         return constant(0)
@@ -226,7 +226,7 @@ def _formula(number: Index, values: Sequence[int]) -> Index | None:
 
 
 def _moved_from(piece: Piece, fusion: Fusion) -> tuple[Instruction, Indices]:
-    """What a kernel has of a piece before it is only moved, and the indices there."""
+    """The value before the data movement that makes a piece, and the indices there."""
     operand, indices = piece.operand, piece.indices
     while operand not in fusion.inputs and operand.opcode in SOURCES:
         operand, indices = operand.operands[0], SOURCES[operand.opcode](operand, indices)
@@ -234,9 +234,9 @@ def _moved_from(piece: Piece, fusion: Fusion) -> tuple[Instruction, Indices]:
 
 
 def rotation(i: Instruction, indices: Indices, fusion: Fusion) -> tuple[Instruction, Indices] | None:
-    """The array of which a concatenate is a rotation, and the element of it: each operand is a slice that goes on where
-    the one before it ends, with the first element after the last. None, too, where a kernel does not read the array
-    from memory, or where its loops may be cut at the ends of the operands."""
+    """The array of which a concatenate is a rotation, and the element to read: each operand is a slice that starts
+    where the previous one ends, cyclically. None also where a kernel does not read the array from memory, or where its
+    loops may be split at the ends of the operands."""
     (axis,) = i.attributes["dimensions"]
     if prod(i.shape.dimensions[axis:]) > SHORT_RUN:
         return None
@@ -257,7 +257,7 @@ def rotation(i: Instruction, indices: Indices, fusion: Fusion) -> tuple[Instruct
 
 
 def _part(operand: Instruction, axis: int, inputs: Sequence[Instruction]) -> tuple[Instruction, int]:
-    """The array that a kernel reads where it reads an operand, and where the operand begins in it along the axis."""
+    """The array that a kernel reads for an operand, and the operand's start in it along the axis."""
     if operand.opcode == "slice" and operand not in inputs:
         array, slices = operand.operands[0], operand.attributes["slice"]
         whole = [s.limit - s.start == n for s, n in zip(slices, array.shape.dimensions, strict=True)]
@@ -275,7 +275,7 @@ def _starts(instructions: Sequence[Instruction], limits: Sequence[int]) -> list[
 
 
 def slice_starts(i: Instruction) -> list[Start]:
-    """The start of a dynamic-slice, one index for each dimension, to be added to the element's."""
+    """The start of a dynamic-slice, one index for each dimension, to be added to the indices of an element."""
     sizes = i.operands[0].shape.dimensions
     return _starts(i.operands[1:], [n - m for n, m in zip(sizes, i.shape.dimensions, strict=True)])
 
@@ -287,12 +287,12 @@ def update_starts(i: Instruction) -> list[Start]:
 
 
 def shifted(indices: Indices, by: Sequence[Index]) -> Indices:
-    """The sums of indices and of what they are shifted by."""
+    """Indices plus their shifts."""
     return tuple(x + s for x, s in zip(indices, by, strict=True))
 
 
 def updated(i: Instruction, indices: Indices, starts: Sequence[Index]) -> tuple[list[Condition], Indices]:
-    """Where an element of a dynamic-update-slice is one of its update, and the indices of that."""
+    """The condition under which an element of a dynamic-update-slice is one of the update, and the indices there."""
     source = tuple(x - s for x, s in zip(indices, starts, strict=True))
     sizes = i.operands[1].shape.dimensions
     ends = ((Condition(x, ">=", 0), Condition(x, "<", n)) for x, n in zip(source, sizes, strict=True))
@@ -300,7 +300,7 @@ def updated(i: Instruction, indices: Indices, starts: Sequence[Index]) -> tuple[
 
 
 def gather_starts(i: Instruction, indices: Indices) -> list[tuple[int, Start]]:
-    """(dimension of the operand, start) of each number of the index vector that an element of a gather takes."""
+    """(dimension of the operand, start) for each component of the index vector of a gather's element."""
     operand, start_indices = i.operands
     a = i.attributes
     vector_dim, batch = a["index_vector_dim"], _batch(i, indices)
@@ -315,7 +315,7 @@ def gather_starts(i: Instruction, indices: Indices) -> list[tuple[int, Start]]:
 
 
 def gathered(i: Instruction, indices: Indices, starts: Sequence[tuple[int, Index]]) -> Indices:
-    """The element of the operand that an element of a gather is, whose slice begins there."""
+    """The operand's element that an element of a gather reads, whose slice starts there."""
     a, rank = i.attributes, i.operands[0].shape.rank
     collapsed, batching = a.get("collapsed_slice_dims", ()), a.get("operand_batching_dims", ())
     vector_dim, batch = a["index_vector_dim"], _batch(i, indices)
@@ -361,7 +361,8 @@ def dot_operands(i: Instruction, indices: Indices, terms: Sequence[Index]) -> tu
 
 
 def window_position(w: WindowDimension, placing: Index, element: Index, size: int) -> tuple[list[Condition], Index]:
-    """Where that element of a window, placed there, lies on an array of that size; and its index in the array."""
+    """The condition under which an element of a window at that place lies within an array of that size, and its index
+    there."""
     at = placing * w.stride + element * w.window_dilation - w.padding_low
     conditions = [Condition(at, ">=", 0)]
     if w.base_dilation > 1:
@@ -419,9 +420,9 @@ def covering_placing(w: WindowDimension, x: Index, number: Index, count: int) ->
 def cumulative(i: Instruction) -> tuple[int, bool] | None:
     """(dimension, whether it runs backward) of a reduce-window that is a cumulative sum or the like, or None.
 
-    Its windows begin before the array and end at their own element, or begin at it and end after the array. In both
-    they are gone through from the array's end towards their own element, so that each result is the one before it
-    combined with one element more: where the window runs backward, that is from its last element to its first.
+    Its windows begin before the array and end at their own element, or begin at it and end after the array. Both are
+    traversed from the array's end towards their own element, so that each result combines the previous one with one
+    more element: a window that runs backward is traversed from its last element to its first.
     """
     window, sizes = i.attributes.get("window", ()), i.operands[0].shape.dimensions
     dimensions = [d for d, w in enumerate(window) if w.size > 1 or w.padding_low or w.padding_high]
@@ -435,7 +436,7 @@ def cumulative(i: Instruction) -> tuple[int, bool] | None:
 
 
 def bitcast_operands(i: Instruction, indices: Indices) -> list[Indices]:
-    """The elements of the operand of a bitcast-convert that an element is made of, the least significant first."""
+    """The operand's elements that make up an element of a bitcast-convert, the least significant first."""
     source, result = i.operands[0].shape.element_type.bits, i.shape.element_type.bits
     if source == result:
         return [indices]

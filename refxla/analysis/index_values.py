@@ -1,7 +1,7 @@
-"""Elements that follow from where they stand: integers made of iotas and constants, as an Index.
+"""Integers that depend only on their own indices, computed from iotas and constants, as an Index.
 
-Programs write windows that slide over an array as a gather whose start indices are computed, x[i * step + j]. As an
-Index these are known to lie inside, and to follow each other in memory.
+Programs express sliding windows as a gather with computed start indices, x[i * step + j]. As an Index, these are known
+to be in bounds and to be consecutive in memory.
 
     start = select(iota + 3 < 0, iota + 3 + 60, iota + 3)       at (i,): i + 3
 """
@@ -17,29 +17,29 @@ from ..ir.literals import is_splat
 from .index_expression import Index, constant, decide
 from .index_maps import SOURCES, Indices, Start, concatenate, elementwise_operand
 
-LONGEST_CHAIN = 40  # instructions that are looked at
+LONGEST_CHAIN = 40  # of instructions that is followed
 
 
 def known_start(s: Start) -> Index | None:
-    """A start index of which it is known that it needs no clamp; None where the program computes it."""
+    """A start index that is known to need no clamp; None where the program computes it."""
     index = _Values().of(s.value, s.indices)
     return index if index is not None and 0 <= index.low and index.high <= s.limit else None
 
 
 def known_value(i: Instruction, indices: Indices) -> int | None:
-    """The one number that an element of an integer array is, whatever the inputs; None where that is not known."""
+    """The value of an element of an integer array, if it does not depend on inputs; None where it is not known."""
     index = _Values().of(i, indices)
     return index.low if index is not None and index.is_constant else None
 
 
 class _Values:
-    """The elements that were asked for, each once."""
+    """The elements that were requested, each computed once."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[Instruction, Indices], Index | None] = {}
 
     def of(self, i: Instruction, indices: Indices) -> Index | None:
-        """An element as an index, where no input of the program decides it, and no step leaves the type's range."""
+        """An element as an index, if it does not depend on inputs of the program and no step overflows."""
         key = i, indices
         if key not in self._values:
             if len(self._values) >= LONGEST_CHAIN or not i.shape.is_array or not i.shape.element_type.is_integer:
@@ -81,7 +81,7 @@ class _Values:
         return rule(operands)
 
     def _holds(self, i: Instruction, indices: Indices) -> bool | None:
-        """What a comparison gives, where the ranges of its operands decide that."""
+        """The result of a comparison, if the ranges of its operands decide it."""
         while i.opcode in SOURCES:
             i, indices = i.operands[0], SOURCES[i.opcode](i, indices)
         if i.opcode != "compare" or i.attributes["direction"] not in _ORDERS:

@@ -2,17 +2,17 @@
 
 The steps are walked in order, into the bodies of loops, branches and merged kernels; each launch of a single kernel,
 copy or call is a point. Kernels that may run at the same time are one point: sections, the tiles of a phase, and all
-that a work-group of a GPU calls, whose items wait for each other only where a call needs what another one made. A
-buffer is live from its first mention to its last. In a loop that is not all: a buffer is live throughout the loop
+calls of a GPU's work-group, whose items wait for each other only where a call needs the result of another one. A buffer
+is live from its first use to its last. In addition, it is live throughout a loop
 
     if it is also used outside of the loop, or
     if an iteration may read it before it has overwritten it: the value is that of the iteration before.
 
-What a kernel keeps in private memory, and its frame, is live as long as it runs: it reads it when it begins, and writes
-it when it returns.
+Buffers that a kernel keeps in private memory, and its frame, are live as long as it runs: it reads them when it begins,
+and writes them when it returns.
 
-A kernel overwrites an output unless that begins as the value of an input (Argument.updates), and scratch memory; the
-scratch memory that a later stage reads was written by an earlier one.
+A kernel overwrites its scratch memory, and each output that does not start as the value of an input (Argument.updates).
+Scratch memory that a later stage reads was written by an earlier one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..ir import merged_body as m
 from ..ir import plan as p
 
 Range = tuple[int, int]  # the first and the last point
-# Of the buffers that some steps use: whether they are overwritten before they are read, and how often they are used.
+# For each buffer that some steps use: whether it is overwritten before it is read, and how often it is used.
 Uses = dict[int, tuple[bool, int]]
 
 
@@ -31,7 +31,7 @@ def live_ranges(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> dict[in
     """The live range of each buffer that the steps use, by its number."""
     walk = _Walk(kernels, {})
     everywhere = walk.steps(steps)
-    if walk.has_branches:  # is what some of them leave as it is used elsewhere?
+    if walk.has_branches:  # is a buffer that some branches do not write used elsewhere?
         walk = _Walk(kernels, everywhere)
         walk.steps(steps)
     for first, last, inside in walk.loops:
@@ -43,19 +43,19 @@ def live_ranges(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> dict[in
 
 
 class _Walk:
-    """One walk over steps: the points between which buffers are mentioned, and the loops (the first and the last point,
-    and what an iteration uses). `everywhere` is what an earlier walk has found to be used in all."""
+    """One walk over steps: the first and last points at which buffers are used, and the loops (the first and the last
+    point, and what an iteration uses). `everywhere` has all uses, from an earlier walk."""
 
     def __init__(self, kernels: Sequence[p.Kernel], everywhere: Uses) -> None:
         self.kernels, self.everywhere = kernels, everywhere
         self.has_branches = False
         self.point = 0
-        self.parallel = 0  # walks in progress of what is one point
+        self.parallel = 0  # the depth of the walk within what is one point
         self.ranges: dict[int, Range] = {}
         self.loops: list[tuple[int, int, Uses]] = []
 
     def mention(self, uses: Uses, buffers: Iterable[int], overwritten: bool) -> None:
-        """Note that buffers are used at this point, after those in `uses`."""
+        """Records uses of buffers at this point, after those in `uses`."""
         for b in buffers:
             begin, _ = self.ranges.get(b, (self.point, 0))
             self.ranges[b] = begin, self.point
@@ -63,13 +63,13 @@ class _Walk:
             uses[b] = first, count + 1
 
     def next(self) -> None:
-        """Go on to the next point, unless all of this is one point."""
+        """Moves on to the next point, unless all of this is one point."""
         self.point += not self.parallel
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     def steps(self, steps: Iterable[p.Step]) -> Uses:
-        """Walk over steps; what they use."""
+        """Walks over steps. Returns what they use."""
         uses: Uses = {}
         for step in steps:
             self.next()
@@ -104,14 +104,15 @@ class _Walk:
         return uses
 
     def loop(self, first: int, inside: Uses) -> Uses:
-        """Note a loop that began at a point, and what an iteration uses."""
+        """Records a loop that began at a point, and what an iteration uses."""
         self.next()
         self.loops.append((first, self.point, dict(inside)))
         return inside
 
     def either(self, branches: Sequence[Uses]) -> Uses:
-        """What is used where one of several branches is taken: a buffer that all branches overwrite first is
-        overwritten; or all that use it, if nothing else does, as the counts of its uses `everywhere` say."""
+        """The uses where one of several branches is taken. A buffer is overwritten if all branches overwrite it first;
+        it is enough that all branches that use it do, if nothing outside of them uses it, according to the counts in
+        `everywhere`."""
         self.has_branches = True
         uses: Uses = {}
         for branch in branches:
@@ -126,7 +127,7 @@ class _Walk:
     # -- kernels -------------------------------------------------------------------------------------------------------
 
     def kernel(self, kernel: p.Kernel, buffers: Sequence[int]) -> Uses:
-        """Walk over a kernel's body, whose arguments are these buffers; what it uses."""
+        """Walks over a kernel's body, whose arguments are these buffers. Returns what it uses."""
         together = kernel.work_group > 0
         self.parallel += together
         uses = self.body(kernel, buffers)
@@ -174,7 +175,7 @@ class _Walk:
                     self.mention(uses, [buffers[resumed.progress]], False)
                     self.mention(uses, [buffers[resumed.more]], True)
                 _add(uses, self.either([self.calls(kernel, buffers, calls) for calls in branches]))
-                if resumed is not None:  # it is launched again where it was left
+                if resumed is not None:  # it is launched again to resume
                     self.loop(first, uses)
             case m.FrameBody(call, promoted):
                 numbers = {call.arguments[n] for n in (*promoted, *(n for n, _ in call.offsets))}
@@ -203,7 +204,7 @@ class _Walk:
                 return uses
 
     def sections(self, kernel: p.Kernel, buffers: Sequence[int], sections: Sequence[m.SectionBody]) -> Uses:
-        """Walk over sections, which run at the same time; the calls of a single one follow each other."""
+        """Walks over sections, which run at the same time; the calls within a single one run in order."""
         self.parallel += len(sections) > 1
         uses: Uses = {}
         for section in sections:
@@ -212,12 +213,12 @@ class _Walk:
         return uses
 
     def calls(self, kernel: p.Kernel, buffers: Sequence[int], calls: Iterable[m.KernelCall]) -> Uses:
-        """Walk over calls that follow each other."""
+        """Walks over calls that run in order."""
         uses: Uses = {}
         for call in calls:
             self.next()
             _add(uses, self.kernel(kernel.calls[call.kernel], [buffers[n] for n in call.arguments]))
-            if call.state is not None:  # the caller reads whether the kernel has done all
+            if call.state is not None:  # the caller reads whether the kernel has finished
                 self.mention(uses, [buffers[call.state.progress], buffers[call.state.more]], False)
         return uses
 

@@ -7,11 +7,11 @@ accumulators, which share out its elements:
     lane l:  x[l], x[l + lanes], x[l + 2 lanes], ...  in order, the loops over the other reduced groups outside
     total:   lane l with lane l + lanes/2, then with l + lanes/4, ..., 1
 
-(Reducers that do not commute are made to, or are no reductions any more: passes/ordered_reductions.py.)
+(passes/ordered_reductions.py makes reducers commute, or replaces the reductions.)
 
-If the innermost group is kept (a *column reduction*), each result has one accumulator, which takes the elements in
-row-major order of their reduced indices. Where few results come out of much input, the largest reduced group is split
-into ranges; each gives a partial result, and the partial results are combined in order.
+If the innermost group is kept (a *column reduction*), each result has one accumulator, which adds the elements in
+row-major order of their reduced indices. Where few results are computed from many elements, the largest reduced group
+is split into ranges; each gives a partial result, and the partial results are combined in order.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from math import prod
 from ..device.description import Caches
 
 LANES = 32
-STRIP_COLUMNS = 1024  # columns that are accumulated side by side: long enough to read memory at full speed
+STRIP_COLUMNS = 1024  # columns that are accumulated together: enough to read memory at full speed
 MAX_STRIP = 4096  # columns of a strip where that leaves MIN_UNITS units of work
-MIN_UNITS = 32  # units of work that should be left for the cores
-SPLIT_FROM = 1 << 17  # elements of one result (or strip of them) from which on they are split into partial results
+MIN_UNITS = 32  # units of work that there should be for the cores
+SPLIT_FROM = 1 << 17  # elements of a result, or of a strip of results, from which on it is split into partial results
 MIN_PARTIAL = 1 << 14  # elements of a partial result, at least
 MIN_PARTIAL_ROWS = 64  # rows of a partial result of columns, at least: the result itself is as long as one row
 MAX_PARTIALS = 1024
-PANEL = 1 / 8  # elements of a panel of columns that a kernel reads more than once, of the bytes of a core's own caches
-WIDE_PANEL = 512  # columns of a panel, where as many fit: shorter pieces of distant rows are read slowly
-NARROW_PANEL = 5 / 4  # bytes of a panel of fewer columns, while the next one is prefetched, of the same
+# Elements of a panel of columns that a kernel reads more than once, for each byte of a core's own caches.
+PANEL = 1 / 8
+WIDE_PANEL = 512  # columns of a panel, if so many fit: shorter pieces of distant rows are read slowly
+NARROW_PANEL = 5 / 4  # bytes of a panel of fewer columns, while the next one is prefetched, likewise
 MIN_PANEL, PANEL_STEP = 64, 32  # columns of such a panel, at least, and their divisor: whole cache lines
 
 
@@ -49,9 +50,9 @@ class DimensionGroup:
 class ReductionOrder:
     """How the elements of a reduction are combined; see the module's docstring.
 
-    `partials` is the number of partial results, and `split_group` the number of the group whose range they share out.
-    `strip` is the number of columns in a unit of work of a column reduction (1 for rows); it has no influence on the
-    value.
+    `partials` is the number of partial results, and `split_group` the number of the group that is split into their
+    ranges. `strip` is the number of columns in a unit of work of a column reduction (1 for rows); it has no influence
+    on the value.
     """
 
     groups: tuple[DimensionGroup, ...]
@@ -62,7 +63,8 @@ class ReductionOrder:
 
     @property
     def is_row(self) -> bool:
-        """Whether the elements of a result follow each other in memory (row reduction), or its results do (column)."""
+        """Whether the elements of a result are contiguous in memory (row reduction), and not the results (column
+        reduction)."""
         return self.groups[-1].reduced
 
     @property
@@ -72,7 +74,7 @@ class ReductionOrder:
 
     @property
     def units(self) -> int:
-        """Rows, or strips of columns, that can be reduced independently of each other."""
+        """The number of rows, or strips of columns, which can be reduced independently."""
         sizes = [g.size for g in self.groups if not g.reduced]
         if self.is_row:
             return prod(sizes)
@@ -120,16 +122,16 @@ def reduction_order(dimensions: Sequence[int], reduced: Sequence[int]) -> Reduct
 
 
 def panel_columns(order: ReductionOrder, element_bytes: int, caches: Caches) -> int:
-    """The columns of a strip that a kernel reads more than once, so that what it reads and writes stays in a cache; 0
-    if no such strip fits."""
+    """The columns of a strip that a kernel reads more than once, such that its inputs and outputs stay in a cache; 0 if
+    no such strip fits."""
     return min(order.strip, _panel(order.reduced_size, order.groups[-1].size, element_bytes, caches))
 
 
 def columns_fit(dimensions: Sequence[int], result_dimensions: Sequence[int], element_bytes: int, caches: Caches) -> int:
     """Whether a kernel may read the operand of a column reduction more than once: whether panels of its columns fit
-    into a cache, and there are many such panels, or little to do. `result_dimensions` are those that are not reduced.
+    into a cache, and there are many panels or little work. `result_dimensions` are those that are not reduced.
 
-    0: no. 1: yes, but in pieces so short that they take about as long as reading all again. 2: yes.
+    0: no. 1: yes, but in pieces so short that reading from memory again takes about as long. 2: yes.
     """
     inner = max((d for d, n in enumerate(dimensions) if n > 1), default=-1)
     if inner not in result_dimensions:
@@ -143,7 +145,7 @@ def columns_fit(dimensions: Sequence[int], result_dimensions: Sequence[int], ele
 
 
 def _panel(reduced: int, columns: int, element_bytes: int, caches: Caches) -> int:
-    """The columns of a panel: many within PANEL, else fewer within NARROW_PANEL; 0 if none fit."""
+    """The columns of a panel: many within PANEL, otherwise fewer within NARROW_PANEL; 0 if none fit."""
     if _fits_wide_panel(reduced, columns, caches):
         return min(columns, int(PANEL * caches.second) // max(reduced, 1))
     some = int(NARROW_PANEL * caches.second) // (reduced * element_bytes)
@@ -157,7 +159,7 @@ def _fits_wide_panel(reduced: int, columns: int, caches: Caches) -> bool:
 
 
 def _widened(strip: int, columns: int, parts: int) -> int:
-    """The strip, widened while MIN_UNITS units of work are left: long runs of memory are read faster."""
+    """The strip, widened as long as there are MIN_UNITS units of work: long runs of memory are read faster."""
     wide = min(columns, 2 * strip)
     while strip < wide <= MAX_STRIP and parts * -(-columns // wide) >= MIN_UNITS:
         strip, wide = wide, min(columns, 2 * wide)

@@ -1,9 +1,9 @@
-"""Where a sequence of instructions repeats: what a loop of the host's language left when it was traced.
+"""Finds where a sequence of instructions repeats, as the iterations of a traced loop of the host language do.
 
     x1 = f(x0, 1); x2 = f(x1, 2); x3 = f(x2, 3); ...    with f of p instructions    ->    a period of p
 
-Two instructions are alike if they do the same to operands that are alike, p apart, or the same; numbers, and where a
-slice begins, may differ. Whether they form a loop is for the pass to see that makes one.
+Two instructions are alike if they apply the same operation to operands that are the same, or alike and p apart;
+literals and starts of slices may differ. Whether they form a loop is decided later (traced_loop.py).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from refxla_spec.module import Instruction
 from .traced_loop import TracedProgram
 
 FEWEST = 3  # iterations
-LOOP = 32  # instructions that a loop is worth
-MOST_PERIODS = 16  # that are tried, of those at which most instructions come again
-LONGEST = 64  # instructions that are looked for together
+LOOP = 32  # instructions that a loop costs
+MOST_PERIODS = 16  # that are tried, those at which most instructions recur
+LONGEST = 64  # consecutive instructions that are matched at once, at most
 
 _LITERAL = -1
-_UNKNOWN = np.int64(1) << 40  # further apart than any two instructions are
+_UNKNOWN = np.int64(1) << 40  # more than any distance between two instructions
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Instructions of a sequence, from `start` to before `end`, that come again after `period` others. Those before
-    them, from `alike` on, only do the same to other operands: they may be of a first iteration, whose operands are
-    those that the loop begins with."""
+    """Instructions of a sequence, from `start` to before `end`, that recur after `period` instructions. Those before
+    them, from `alike` on, apply the same operations to other operands: they may be of a first iteration, whose operands
+    are the initial values of the loop."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Repetition:
 
 
 class Repeats:
-    """The periods of a program, whose literals are the operands that may be other numbers in each iteration."""
+    """The periods of a program; its literals are operands that may differ between iterations."""
 
     def __init__(self, program: TracedProgram) -> None:
         others: dict[Instruction, int] = {}
@@ -61,8 +61,8 @@ class Repeats:
         self._operands: _Numbers = np.array([number(o) for i in program.sequence for o in i.operands], np.int64)
 
     def candidates(self, least: int) -> Iterator[list[Repetition]]:
-        """The repetitions of a period, those of its divisors in their places, for each period after which at least
-        `least` instructions fewer are left: first those after which the fewest are."""
+        """The repetitions of each period that would save at least `least` instructions, in order of what they save. One
+        that is several iterations of a divisor of its period is replaced by that of the divisor."""
         by_period = {period: self._of_period(period) for period in self._periods()}
         gone = {p: sum((r.count - 1) * p - LOOP for r in rs) for p, rs in by_period.items()}
         for period in sorted(gone, key=lambda p: -gone[p]):
@@ -75,7 +75,7 @@ class Repeats:
                 yield [next((s for s in shorter if _covers(s, r)), r) for r in by_period[period]]
 
     def _periods(self) -> list[int]:
-        """The distances at which most instructions come next, one by one or as the first of so many alike."""
+        """The distances at which most instructions recur, alone or as the first of so many alike."""
         periods: set[int] = set()
         numbers = np.unique(self._kinds, return_inverse=True)[1].astype(np.uint64)
         factor = np.uint64(0x9E3779B97F4A7C15)  # odd, of mixed bits: hardly ever do different parts get one number
@@ -107,7 +107,7 @@ class Repeats:
         return found
 
     def _same_operands(self, period: int, same_kind: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Of which instructions the operands, too, are like those of the one that is a period later."""
+        """Which instructions have operands that are alike with those of the instruction a period later."""
         count = len(same_kind)
         mine = np.arange(self._first[count])[same_kind[self._owner[: self._first[count]]]]
         owner = self._owner[mine]
@@ -125,11 +125,11 @@ class Repeats:
 
 
 def _covers(shorter: Repetition, longer: Repetition) -> bool:
-    """Whether the longer period is one of several iterations of the shorter one."""
+    """Whether the longer period consists of several iterations of the shorter one."""
     return shorter.start <= longer.start and longer.end <= shorter.end
 
 
 def _runs(holds: np.ndarray[Any, Any]) -> tuple[_Numbers, _Numbers]:
-    """Where it begins to hold, and where it ends to."""
+    """The starts and the ends of the runs in which it holds."""
     changes = np.diff(np.concatenate([[False], holds, [False]]).astype(np.int8))
     return np.flatnonzero(changes == 1), np.flatnonzero(changes == -1)

@@ -1,4 +1,5 @@
-"""What the computation of a value says about its operands, so that operations are written in a cheaper form."""
+"""What is known about an operation's operands from how they are computed, such as their sign, so that it can take a
+cheaper form."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
-    """The name under which scalar.py knows the operation of a member of a fusion: with "-below" after the opcode where
-    there is a form for an operand that is not above 0, with "-by-constant" where there is one for the constant that is
-    its last operand, with "-of-constant" where that is its first.
+    """The name by which scalar.py knows the operation of a fusion's member: its opcode, with "-below" where there is a
+    form for an operand that is not above 0, with "-by-constant" where there is one for a constant last operand, with
+    "-of-constant" for a constant first one.
 
-    Only what the members say counts: a fusion with equal members is the same kernel (kernel_deduplication.py).
+    This depends on the members alone: fusions with equal members share a kernel (kernel_deduplication.py).
     """
     row = ROWS.get(instruction.opcode)
     if row is None:
@@ -47,8 +48,8 @@ def _of_a_constant(i: Instruction, role: str, members: Collection[Instruction]) 
 
 def _fits(i: Instruction, role: str, constant: float | None) -> bool:
     """Whether there is a form for a constant operand of this role: for a divisor or modulus other than 0 and -1, a
-    shift below the width, a negative factor or one with the highest bit; of floats for a modulus that is a power of two
-    from 1 on, a bound that is a number, and zero as the threshold of what is less or greater (or equal)."""
+    shift below the width, a factor that is negative or has the highest bit; for floats, a modulus that is a power of
+    two of at least 1, a bound that is not NaN, and zero as the threshold of an ordering comparison."""
     element_type = i.operands[-1].shape.element_type
     if constant is None:
         return False
@@ -66,13 +67,13 @@ def _fits(i: Instruction, role: str, constant: float | None) -> bool:
 
 
 def _constant(i: Instruction, operand: Instruction, members: Collection[Instruction]) -> float | None:
-    """The one real number that an operand consists of, where it is written into the kernel of the members."""
+    """The real number of which an operand is a splat, if it is a literal in the members' kernel."""
     x = operand
     while x.opcode == "broadcast":
         x = x.operands[0]
     if x.opcode != "constant":
         return None
-    if i in members and x not in members:  # an argument: another fusion of equal members has another value there
+    if i in members and x not in members:  # an argument: its value may differ in another fusion with equal members
         return None
     values = np.asarray(x.attributes["literal"])
     if not is_splat(values):

@@ -1,11 +1,11 @@
 """Tiling analysis: along which dimensions several fusions can be tiled together, and what they compute for one tile.
 
-The instructions are cloned, with a leaf of its own for each use of a value from outside, and dimensions that index the
-same thing are joined into classes: those of an elementwise operation with those of its operands, the batch and free
+The instructions are cloned, with a separate leaf for each use of an outside value, and dimensions that index the same
+thing are joined into classes: those of an elementwise operation with those of its operands, the batch and free
 dimensions of a dot with those of its result, the kept ones of a reduce, and so on. A class that no operation reduces,
 slices or mixes with another can be tiled: it is an axis. `TilingAnalysis.body` then gives the instructions the shapes
-of one tile. What they read from outside is a TileView, the part of a value that a tile takes: the address of its first
-element is linear in the start of the tile, and its elements have the strides of the whole value.
+of one tile. They read outside values through TileViews, the parts of values that a tile reads: the address of a view's
+first element is linear in the start of the tile, and its elements have the strides of the whole value.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..ir.merged_body import Axis, Offset, TileNumberOffset, TileOffset
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .reduction_order import reduction_order
 
-MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change where an element of an input is found
+MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change the position of an input's elements
 
 
 @dataclass(frozen=True)
 class TileView:
-    """A part of `value`, or where `value` is None of the table of starts of axis `table`: it begins `offset` bytes into
-    it, and `strides[a]` bytes further for each element by which the tile begins later on axis a."""
+    """A part of `value` or, if `value` is None, of the table of starts of axis `table`. It starts at `offset` bytes,
+    plus `strides[a]` bytes for each element of the tile's start on axis a."""
 
     value: Instruction | None
     offset: int
@@ -38,7 +38,7 @@ class TileView:
 
     @property
     def place(self) -> Offset:
-        """How many bytes into the value, or the table, the part of a tile begins."""
+        """The byte offset in the value, or the table, at which the part of a tile starts."""
         if self.value is None:
             return TileNumberOffset(self.table, S32.bytes)
         return TileOffset(self.strides, self.offset)
@@ -80,11 +80,11 @@ class TilingAnalysis:
         self.inputs, self.is_inline = set(inputs), is_inline
         self.sources: dict[Instruction, Instruction] = {}  # the input that a chain of MOVES starts from
         self.clones: dict[Instruction, Instruction] = {}
-        self.leaves: list[tuple[Instruction, Instruction]] = []  # a parameter, and the outside value that it stands for
+        self.leaves: list[tuple[Instruction, Instruction]] = []  # a parameter, and the outside value that it represents
         self.instructions: list[Instruction] = []  # all clones, each after its operands
         self._joined: dict[Dimension, Dimension] = {}
         self._fixed: list[Dimension] = []
-        self._free: list[Dimension] = []  # dimensions of dots' results that are of one operand
+        self._free: list[Dimension] = []  # dimensions of dots' results that come from one operand
         self.is_supported = all(self._enter(i, outputs) for i in members)
         if not self.is_supported:
             return
@@ -102,7 +102,7 @@ class TilingAnalysis:
     # -- the clones ------------------------------------------------------------------------------------------------
 
     def _enter(self, i: Instruction, outputs: Collection[Instruction]) -> bool:
-        """Clone a member; False if its operation cannot be tiled."""
+        """Clones a member. Returns False if its operation cannot be tiled."""
         if not i.shape.is_array or i.opcode not in ROWS or not all(o.shape.size for o in (i, *i.operands)):
             return False
         if i.opcode in MOVES and i not in outputs:
@@ -120,7 +120,7 @@ class TilingAnalysis:
         return instruction
 
     def _use(self, i: Instruction) -> Instruction:
-        """The clone of an operand: each use of an outside or recomputed value has its own."""
+        """The clone of an operand: each use of an outside or recomputed value has a separate one."""
         if i in self.clones:
             return self.clones[i]
         if i in self.inputs or i in self.sources:
@@ -219,8 +219,8 @@ class TilingAnalysis:
     # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def leading(self, results: Collection[Instruction]) -> list[Dimension]:
-        """The axes that are the leading dimensions of all `results` (members), in order: a tile of them, whole in
-        all but the last axis that it cuts, is contiguous in memory."""
+        """The axes that are the leading dimensions of all `results` (members), in order. A tile that spans whole axes
+        after the last one that it cuts is contiguous in memory."""
         common: list[Dimension] | None = None
         for i in results:
             axes = []
@@ -241,24 +241,25 @@ class TilingAnalysis:
         return i.shape.dimensions[d]
 
     def is_row(self, axis: Dimension) -> bool:
-        """Whether an axis counts rows or columns of a dot, of which a tile has fewer; else it counts batches."""
+        """Whether an axis counts rows or columns of a dot, of which a tile has a part; otherwise it counts batches."""
         return any(self._class(d) == axis for d in self._free)
 
     def share(self, i: Instruction, classes: Sequence[Dimension], axes: Sequence[Axis]) -> float:
-        """The share of a clone's elements that a tile has."""
+        """The fraction of a clone's elements that a tile has."""
         own = self._axes(i)
         return prod(a.block / a.size for c, a in zip(classes, axes, strict=True) if c in own)
 
     def reads(self, classes: Sequence[Dimension], axes: Sequence[Axis]) -> list[tuple[float, bool]]:
-        """For each leaf the bytes that a tile reads, and whether the next tile along the last axis reads others."""
+        """For each leaf, the bytes that a tile reads, and whether the next tile along the last axis reads other
+        ones."""
         last = classes[-1]
         return [(x.shape.bytes * self.share(x, classes, axes), last in self._axes(x)) for x, _ in self.leaves]
 
     def body(
         self, classes: Sequence[Dimension], axes: Sequence[Axis], results: Sequence[Instruction]
     ) -> TileBody | None:
-        """The instructions for a tile, which writes `results`; None if a reduction order would change, or if what is
-        read or written is not a TileView. This consumes the clones: call it once."""
+        """The instructions for a tile, which writes `results`; None if a reduction order would change, or if an access
+        is not a TileView. This consumes the clones: call it once."""
         index = {c: n for n, c in enumerate(classes)}
         of = {i: [index.get(self._class((i, d)), -1) for d in range(i.shape.rank)] for i in self.instructions}
         if not all(_same_order(i, of[i.operands[0]], axes) for i in self.instructions if i.opcode == "reduce"):
@@ -287,7 +288,7 @@ class TilingAnalysis:
         return body
 
     def _take(self, body: TileBody, leaf: Instruction, value: Instruction, of: list[int], axes: Sequence[Axis]) -> bool:
-        """Turn a leaf into what a tile reads of a value: a parameter, or a slice of one, seen through MOVES."""
+        """Replaces a leaf by what a tile reads of a value: a parameter or a slice of one, seen through MOVES."""
         source = self.sources.get(value, value)
         layout = strides_of(value, source)
         dimensions = block_dimensions(leaf.shape.dimensions, of, axes)
@@ -320,7 +321,7 @@ class TilingAnalysis:
         body.computation.instructions.append(i)
 
     def _cut(self, body: TileBody, i: Instruction, of: list[int], axes: Sequence[Axis]) -> None:
-        """Give a clone the shape that it has in a tile."""
+        """Gives a clone its shape in a tile."""
         before, shape = i.shape.dimensions, i.shape.with_dimensions(block_dimensions(i.shape.dimensions, of, axes))
         if shape.dimensions == before:
             return
@@ -370,8 +371,8 @@ def row_major(dimensions: Sequence[int]) -> list[int]:
 
 
 def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None], int] | None:
-    """The strides, in elements of `source`, of a `value` that MOVES make of it (None for a dimension without a constant
-    stride), and the offset of its first element. None if they are unknown."""
+    """The strides, in elements of `source`, of a `value` that results from it by MOVES (None for a dimension without a
+    constant stride), and the offset of its first element. None if they are unknown."""
     chain, i = [], value
     while i is not source:
         chain.append(i)

@@ -1,8 +1,8 @@
-"""Whether instructions that repeat are iterations of a loop, and what each iteration takes from where.
+"""Whether instructions that repeat are iterations of a loop, and where each iteration takes its operands from.
 
-An operand of the k-th instruction of an iteration is the same value in all of them, or numbers of each iteration's own;
-it is made in the same iteration or some iterations before; or it moves values from before the loop. Where it is
-anything else, there is no loop.
+An operand of the k-th instruction of an iteration is the same value in all iterations, a literal that differs between
+them, a value that is computed in the same iteration or some iterations before, or data movement of values from before
+the loop. With any other operand, there is no loop.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from refxla_spec.types import Shape
 
 from ..ir.op_table import ELEMENTWISE, class_of
 
-MOST_ATTEMPTS = 8  # of a loop without its first or last iterations
-MOST_BACK = 4  # iterations, from which a value is taken
-MOST_STACKED = 1 << 16  # bytes of values from outside that are put together, for each iteration to take one
-MOST_NUMBERS = 1 << 24  # bytes of a table
-MOST_COLLECTED = 1 << 26  # bytes of values that few iterations give
+MOST_ATTEMPTS = 8  # to find a loop by leaving out first or last iterations
+MOST_BACK = 4  # iterations over which a value is carried
+MOST_STACKED = 1 << 16  # bytes of outside values that are stacked, so that each iteration reads one
+MOST_NUMBERS = 1 << 24  # bytes of a table of literals
+MOST_COLLECTED = 1 << 26  # bytes of collected values of which few are read
 
 _MOVEMENTS = ("slice", "reshape", "broadcast", "transpose", "convert")
 
 
 class TracedProgram:
-    """Instructions, each after its operands, and what is known of them: `kind` gives equal numbers for those that do
-    the same but for where a slice begins; `literals` are the arrays that others are."""
+    """Instructions, each after its operands. `kind` has equal numbers for instructions that differ at most in the start
+    of a slice; `literals` has the arrays of constants."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class TracedProgram:
 
 
 class NotALoop(Exception):
-    """That instructions are alike, but no iterations of a loop; those before `iteration`, or from it on, may be."""
+    """Raised where instructions are alike, but not iterations of a loop; those before `iteration`, or from it on, may
+    be."""
 
     def __init__(self, iteration: int | None = None) -> None:
         super().__init__(iteration)
@@ -51,7 +52,7 @@ class NotALoop(Exception):
 
 @dataclass(frozen=True)
 class Invariant:
-    """An operand from outside that is the same in every iteration."""
+    """An outside value that is the same in every iteration."""
 
     value: Instruction
 
@@ -65,20 +66,20 @@ class LoopLiterals:
 
     @property
     def is_splat(self) -> bool:
-        """Whether each of them is one number, broadcast."""
+        """Whether each of them is a splat."""
         return all(a.size and not any(a.strides) for a in self.arrays)
 
     @property
     def differ(self) -> bool:
-        """Whether they have not all the same bits."""
+        """Whether their bits differ."""
         arrays = [a.flat[0] for a in self.arrays] if self.is_splat else self.arrays
         return any(a.tobytes() != arrays[0].tobytes() for a in arrays)
 
 
 @dataclass(frozen=True)
 class Carried:
-    """The value of the `place`-th instruction of an iteration: of the same one or, with `first`, of as many iterations
-    before as it has elements, which are the operands of those that have none so far before them."""
+    """The value of the `place`-th instruction of an iteration: the same iteration or, with `first`, as many iterations
+    before as `first` has elements; these are the operands of the first iterations."""
 
     place: int
     first: tuple[Instruction, ...] = ()
@@ -86,7 +87,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Moved:
-    """Movements of values from outside, one for each iteration."""
+    """Data movement of outside values, one for each iteration."""
 
     row: Sequence[Instruction]
     operands: Sequence[LoopOperand]
@@ -94,7 +95,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Stacked:
-    """Small values from outside, one for each iteration."""
+    """Small outside values, one for each iteration."""
 
     row: tuple[Instruction, ...]
 
@@ -105,9 +106,9 @@ LoopOperand = Invariant | LoopLiterals | Carried | Moved | Stacked
 class TracedLoop:
     """`count` iterations of `period` instructions of a program, from `start` on.
 
-    `rows[k]` are the k-th instructions of all iterations, `operands[k]` what they take, and `read[k]` the iterations of
-    which others read what they make. Raises NotALoop where an iteration takes its operands from elsewhere than the
-    others.
+    `rows[k]` has the k-th instructions of all iterations, `operands[k]` their operands, and `read[k]` the iterations
+    whose values are read outside of the loop. Raises NotALoop where an iteration takes its operands from elsewhere than
+    the others.
     """
 
     def __init__(self, program: TracedProgram, start: int, period: int, count: int) -> None:
@@ -124,12 +125,12 @@ class TracedLoop:
             raise NotALoop
 
     def holds(self, i: Instruction) -> bool:
-        """Whether an instruction is one of its iterations'."""
+        """Whether an instruction belongs to an iteration."""
         return self.start <= self.program.place.get(i, -1) < self.start + self.period * self.count
 
     @property
     def computes_with_numbers(self) -> bool:
-        """Whether arithmetic has numbers that differ between iterations, some of which may make it simpler."""
+        """Whether arithmetic has literals that differ between iterations, some of which may make it simpler."""
         return any(
             isinstance(o, LoopLiterals) and o.is_splat and o.differ
             for row, operands in zip(self.rows, self.operands, strict=True)
@@ -145,12 +146,12 @@ class TracedLoop:
         return read
 
     def _would_waste(self, read: Sequence[int], shape: Shape) -> bool:
-        """Whether much memory would hold what nobody reads."""
+        """Whether much memory would be wasted on values that nobody reads."""
         few = 4 * len(read) < self.count and read[0] < self.count - 1
         return few and self.count * shape.bytes > MOST_COLLECTED
 
     def _operand(self, values: Sequence[Instruction]) -> LoopOperand:
-        """What an operand of the instructions of a row is."""
+        """The kind of an operand of a row's instructions."""
         literals = self.program.literals
         if all(v in literals for v in values):
             numbers = LoopLiterals([np.asarray(literals[v]) for v in values], values[0].shape)
@@ -189,16 +190,14 @@ class TracedLoop:
 
 
 def slice_steps(i: Instruction) -> list[tuple[int, int]]:
-    """Of a slice, in each dimension: the elements from the first to the last, both included; the distance of
-    neighbours."""
+    """For each dimension of a slice: the extent from its first to its last element, both included, and its stride."""
     if i.opcode != "slice":
         return []
     return [((n - 1) * s.stride + 1 if n else 0, s.stride) for n, s in zip(i.shape.dimensions, i.slice, strict=True)]
 
 
 def longest_loop(program: TracedProgram, start: int, period: int, count: int, least: int) -> TracedLoop | None:
-    """The longest loop of so many iterations, or of some of them; None where fewer than `least` instructions would
-    go."""
+    """The longest loop among so many iterations; None where fewer than `least` instructions would be saved."""
     for _ in range(MOST_ATTEMPTS):
         if (count - 1) * period < least:
             break

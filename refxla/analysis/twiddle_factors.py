@@ -20,13 +20,13 @@ Array = np.ndarray
 SPLIT = float(2**27 + 1)  # Veltkamp's: halves of 26 bits, whose products are exact
 # Pi / 2 in two numbers: 53 bits and the 53 after them.
 HALF_PI = (float.fromhex("0x1.921fb54442d18p+0"), float.fromhex("0x1.1a62633145c07p-54"))
-BLOCK = 8192  # numbers at a time, whose temporaries stay in a cache
+BLOCK = 8192  # numbers at a time, so that temporaries stay in a cache
 TERMS = 14  # of a Taylor series in x^2, up to x^27 / 27! < 2^-100 for x <= pi / 4
 
 
 @dataclass(frozen=True)
 class Wide:
-    """An array of numbers high + low, where |low| is half a unit of high at most."""
+    """An array of numbers high + low, where |low| is at most half a unit in the last place of high."""
 
     high: Array
     low: Array
@@ -49,11 +49,11 @@ class Wide:
         return Wide(self.high.reshape(shape), self.low.reshape(shape))
 
     def where(self, condition: Array, other: Wide) -> Wide:
-        """Elements of this where the condition holds, else of the other."""
+        """Elements of this array where the condition holds, otherwise of the other."""
         return Wide(np.where(condition, self.high, other.high), np.where(condition, self.low, other.low))
 
     def negated(self, condition: Array) -> Wide:
-        """With the other sign where the condition holds."""
+        """Negated where the condition holds."""
         return Wide(np.where(condition, -self.high, self.high), np.where(condition, -self.low, self.low))
 
     @staticmethod
@@ -84,7 +84,7 @@ def transform_of_chirp(n: int, size: int, wide: bool = True) -> Array:
     """The transform of `size` elements (a power of two, 2 n - 1 at least), divided by `size`, of the sequence that has
     exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128. Bluestein (1970).
 
-    It is computed as Wide and rounded once, or in f64, a tenth of the work, which is near enough to be rounded to f32.
+    It is computed as Wide and rounded once, or in f64, which takes a tenth of the work and is accurate enough for f32.
     """
     j = np.arange(n)
     order = _bit_reversed(size)
@@ -122,7 +122,7 @@ def _radix_two(x: tuple[T, T], size: int, roots: tuple[T, T]) -> tuple[T, T]:
 
 
 def _in_turn(a: T, b: T) -> T:
-    """The rows of two arrays, in turn, in one dimension."""
+    """The rows of two arrays, interleaved, in one dimension."""
     if isinstance(a, Wide):
         return Wide(_in_turn(a.high, b.high), _in_turn(a.low, b.low))
     return np.stack([a, b], 1).ravel()
@@ -155,7 +155,8 @@ def _roots(k: Array, n: int) -> Complex:
 
 
 def _series_roots(k: Array, n: int) -> Complex:
-    """exp(2 pi i k / n). The angle is that of a quarter of a turn nearest to it, exactly, and of an eighth at most."""
+    """exp(2 pi i k / n). The angle is split, exactly, into the nearest multiple of a quarter turn and a rest of at most
+    an eighth."""
     quarters = (4 * (k % n) + n // 2) // n
     rest = 4 * (k % n) - quarters * n  # |rest| <= n / 2: the angle is pi / 2 * rest / n
     angle = _quotient(Wide(np.asarray(HALF_PI[0]), np.asarray(HALF_PI[1])) * Wide.of(rest), float(n))
@@ -189,7 +190,7 @@ def _quotient(a: Wide, by: float) -> Wide:
 
 
 def _sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and what rounding took, exactly (Knuth)."""
+    """The rounded sum and its rounding error, exactly (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -201,7 +202,7 @@ def _normal(large: Array, small: Array) -> Wide:
 
 
 def _product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product and what rounding took, exactly (Dekker and Veltkamp)."""
+    """The rounded product and its rounding error, exactly (Dekker and Veltkamp)."""
     product = a * b
     (ah, al), (bh, bl) = _halves(a), _halves(b)
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl

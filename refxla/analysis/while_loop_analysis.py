@@ -1,4 +1,4 @@
-"""Trip counts: how many iterations a while loop runs, where its initial state tells."""
+"""Trip counts: how many iterations a while loop runs, if its initial state determines that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Counter:
 
 def counter_of(loop: Instruction) -> Counter | None:
     """The counter that ends a loop: an integer that starts as a constant, changes by a constant in each iteration,
-    and is compared with a constant. None if there is none, or if it would leave the range of its type."""
+    and is compared with a constant. None if there is none, or if it would overflow."""
     test = loop.condition.root
     if test.opcode != "compare" or len(test.operands) != 2:
         return None
@@ -86,13 +86,13 @@ def covers(loop: Instruction, counter: Counter, k: int) -> bool:
 
 
 def loop_invariant_elements(loop: Instruction) -> set[int]:
-    """The elements of a loop's state that are the same in every iteration."""
+    """The loop-invariant elements of a loop's state."""
     root = loop.body.root
     return {k for k, o in enumerate(root.operands) if _element(loop.body, o) == k} if root.opcode == "tuple" else set()
 
 
 def iteration_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarray | None:
-    """The value of a scalar integer of the body in each iteration, if it follows from the counter; else None."""
+    """The value of a scalar integer of the body in each iteration, if it follows from the counter; otherwise None."""
     if i.shape.element_type.name not in ("s32", "s64") or i.shape.rank:
         return None
     dtype = np.dtype(i.shape.element_type.dtype)
@@ -108,7 +108,7 @@ def iteration_values(loop: Instruction, counter: Counter, i: Instruction) -> np.
 
 
 def without_counting(body: Computation, counter: Counter) -> Computation:
-    """The body of a loop without the update of its counter: whoever runs the loop counts."""
+    """The body of a loop without the update of its counter: the runtime counts."""
     leaves = list(body.root.operands)
     leaves[counter.index] = state_values(body)[counter.index]
     root = Instruction(body.root.name, "tuple", body.root.shape, leaves)
@@ -128,7 +128,8 @@ _INTEGER_OPERATIONS = {"add": np.add, "subtract": np.subtract, "multiply": np.mu
 
 
 def _trip_count(start: int, step: int, limit: int, direction: str) -> int | None:
-    """How many values of start, start + step, ... fulfil the comparison with the limit before one does not."""
+    """How many of the values start, start + step, ... satisfy the comparison with the limit before the first that does
+    not."""
     if direction == "NE":
         whole, rest = divmod(limit - start, step)
         return whole if rest == 0 and whole >= 0 else None

@@ -12,9 +12,9 @@ from refxla_spec.errors import InputError, InvalidProgramError
 from refxla_spec.grammar import ELISIONS
 
 from ..ir.library_calls import CHOICES
+from .argument_parser import Parser
 from .console import complain
 from .failures import guarded
-from .options import Parser
 
 EPILOG = """\
 FILE is HLO text, a serialized HloModuleProto, StableHLO (text, bytecode or a portable artifact; needs jaxlib), an

@@ -15,7 +15,7 @@ from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ..compiler.support import REFERENCE_ONLY, compiled_as
+from ..compiler.operation_support import REFERENCE_ONLY, compiled_as
 from ..progress import show_progress
 from .console import show, write
 

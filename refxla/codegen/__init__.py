@@ -1,1 +1,1 @@
-"""Kernels of a plan to OpenCL C: one emitter for each kind of kernel."""
+"""Writes a plan's kernels as OpenCL C, with one emitter for each kind of fusion."""

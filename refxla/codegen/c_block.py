@@ -1,4 +1,4 @@
-"""Blocks of C text: statements with indentation, scopes that remember what was computed in them, fresh names."""
+"""Blocks of C text: indented statements, scopes that remember the values computed in them, and fresh names."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 
 class Names:
-    """Fresh C identifiers: v0, v1, ..., in the same order for equal work, so that equal work is equal text."""
+    """Fresh C identifiers v0, v1, ..., in deterministic order, so that equal work has equal text."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def fresh(self, prefix: str = "v") -> str:
-        """An identifier that was not given out before."""
+        """An identifier that has not been used."""
         self._count += 1
         return f"{prefix}{self._count - 1}"
 
 
 class Block:
-    """C statements. What is remembered in a scope is known in it and in those inside it, and forgotten at its end."""
+    """C statements. A value remembered in a scope is known until the end of that scope, nested scopes included."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -46,7 +46,7 @@ class Block:
         self._scopes[-1][key] = value
 
     def recall(self, key: Hashable) -> Any:
-        """What was remembered under `key` in this scope or one around it, or None."""
+        """The value remembered under `key` in this scope or an enclosing one, or None."""
         for scope in reversed(self._scopes):
             if key in scope:
                 return scope[key]

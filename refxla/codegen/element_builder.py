@@ -1,4 +1,4 @@
-"""What the rules of single elements write C with: variables, loops, literals, scalar computations."""
+"""Writes C for the rules of single elements: variables, loops, literals, scalar computations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def type_name(instruction: Instruction) -> str:
 
 
 class ElementBuilder:
-    """C variables for elements of the members of a fusion. `starts` are those of indices that the program computes."""
+    """C variables for elements of a fusion's members. `starts` has the variables of start indices that the program
+    computes."""
 
     def __init__(self, fusion: Fusion) -> None:
         self.fusion, self.members = fusion, frozenset(fusion.instructions)
@@ -50,7 +51,7 @@ class ElementBuilder:
     ) -> tuple[Index, AbstractContextManager[None]]:
         """(index, scope) of a loop over 0..size-1; a loop of one iteration is a bare scope.
 
-        `unroll` writes it out when it is compiled, so that the loop around it can become a vector's.
+        `unroll` asks the device's compiler to unroll it, so that the loop around it can be vectorized.
         """
         name = self.names.fresh(prefix)
         head = f"for (int {name} = 0; {name} < {size}; ++{name})" if size != 1 else ""
@@ -59,7 +60,7 @@ class ElementBuilder:
         return variable(name, 0, max(size - 1, 0)), block.scope(head)
 
     def shift(self, text: str, values: Sequence[int], block: Block) -> Index:
-        """Declares a variable with one of some distances, given as C; what is read there is not one load for each
+        """Declares a variable with one of several distances, given as C; a load there is not one load for each
         element."""
         name = self.names.fresh("d")
         block.line(f"const int {name} = {text};")
@@ -82,7 +83,7 @@ class ElementBuilder:
         return index
 
     def clamped(self, value: str, element_type: str, limit: int, block: Block) -> Index:
-        """A C value of that type, clamped into 0..limit, as an index."""
+        """A C value of that type, clamped to 0..limit, as an index."""
         name = self.names.fresh("s")
         low = "" if element_type.startswith("u") else f"{value} < 0 ? 0 : "
         bound = f"{limit}" if limit < scalar.largest(element_type) else None
@@ -116,7 +117,8 @@ class ElementBuilder:
         return self.assign(name, text, block) if name in ("c64", "c128") else text
 
     def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
-        """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
+        """The C variable with the result of an elementwise operation on C variables; an operand itself if it is the
+        result."""
         types = [type_name(o) for o in i.operands]
         try:
             opcode = sign_analysis.form(i, self.members)

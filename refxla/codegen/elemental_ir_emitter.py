@@ -1,9 +1,9 @@
-"""The value of any instruction at symbolic indices, as C: how producers are fused into whatever reads them.
+"""Writes the value of any instruction at symbolic indices as C. This is how producers are fused into their users.
 
 `ElementalIrEmitter.value(instruction, indices, block)` emits the statements that compute one element and returns the C
 variable (or literal) that holds it, in the register type of its element type. Each operation has one rule: a generator
-that yields (operand, indices) for each element it needs, is sent the variables, and returns its own. The rules run on a
-stack of their own, so that a chain of a hundred thousand instructions is no problem.
+that yields (operand, indices) for each element it needs, is sent the variables, and returns its own. The rules run on
+an explicit stack, so that a chain of a hundred thousand instructions does not overflow Python's.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of
 
-COMPUTED_PER_READ = 8  # operations of a loop for each array that it reads, from which on they are many
-LANES = 16  # elements from which on it matters that a loop becomes a vector's
+COMPUTED_PER_READ = 8  # operations for each array that a loop reads, from which on it computes much
+LANES = 16  # elements from which on vectorizing a loop matters
 
 
 class ElementalIrEmitter(ElementBuilder):
-    """Elements of the members of a fusion, computed on demand from what is in memory.
+    """Elements of a fusion's members, computed on demand from arrays in memory.
 
-    `arguments` gives the C pointer of each instruction that is read from memory or written to it; an instruction among
-    `fusion.outputs` that the fusion itself computes is written, all others are read. `fast_paths` are the members whose
-    function of a whole array was called (loops/fast_path_math.py).
+    `arguments` has the C pointer of each instruction that is read from memory or written to it: those among
+    `fusion.outputs` that the fusion computes are written, all others are read. `fast_paths` has the members whose
+    function was computed for a whole array (loops/fast_path_math.py).
     """
 
     def __init__(self, fusion: Fusion, target: Target, arguments: dict[Instruction, str]) -> None:
@@ -53,7 +53,7 @@ class ElementalIrEmitter(ElementBuilder):
         self.lines_ahead = 0
         self._writes = True
         self._single = False
-        self._computes_much = target.kind == "cpu" and target.clang and _computes_much(fusion)
+        self._computes_much = target.capabilities.loop_vectorization and _computes_much(fusion)
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
         """The C variable or literal with that element (a tuple of them for an instruction with several results).
@@ -69,7 +69,7 @@ class ElementalIrEmitter(ElementBuilder):
         return element
 
     def run(self, rule: Rule, block: Block) -> Any:
-        """What a rule returns: it is sent the element for each (instruction, indices) that it yields."""
+        """The result of a rule, which is sent the element for each (instruction, indices) that it yields."""
         return run_rule(
             rule,
             lambda instruction, indices: self._rule(instruction, indices, block),
@@ -78,7 +78,8 @@ class ElementalIrEmitter(ElementBuilder):
         )
 
     def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
-        """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
+        """The C variable with the result of an elementwise operation on C variables; an operand itself if it is the
+        result."""
         form = sign_analysis.form(i, self.members)
         in_doubles = scalar.function_in_doubles(form, [type_name(o) for o in i.operands], type_name(i))
         if in_doubles and self._has_vectors(i):
@@ -89,8 +90,8 @@ class ElementalIrEmitter(ElementBuilder):
         return super().scalar(i, args, block)
 
     def _is_alone(self) -> bool:
-        """Whether single numbers are computed: what branches are then predicted, and spare what they skip."""
-        if self.target.kind != "cpu" or not self.target.clang:
+        """Whether single numbers are computed, so that branches are predicted and save the work that they skip."""
+        if not self.target.capabilities.loop_vectorization:  # functions have only one form
             return False
         if self._single:
             return True
@@ -100,14 +101,14 @@ class ElementalIrEmitter(ElementBuilder):
         return kind == "loop" and all(o.shape.size == 1 for o in self.fusion.outputs)
 
     def _has_vectors(self, i: Instruction) -> bool:
-        """Whether vectors of doubles are quicker than numbers one by one."""
-        vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
+        """Whether vectors of doubles are faster than scalars."""
+        vectors = self.target.capabilities.loop_vectorization and self.target.fp64
         return vectors and i.shape.size >= LANES and not divides_by_constant(i)
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:
-        """From now on that element is the C variable `cvar`, which must be in scope wherever it is asked for.
+        """Binds an element to the C variable `cvar`, which must be in scope wherever the element is requested.
 
-        A private C lvalue in register type, such as "row[j]", serves as well.
+        A private C lvalue of the register type, such as "row[j]", will do as well.
         """
         self._bound[instruction, tuple(indices)] = cvar
 
@@ -123,7 +124,7 @@ class ElementalIrEmitter(ElementBuilder):
         block.line(scalar.store_in_loop(type_name(instruction), place, value, instruction.opcode))
 
     def gather(self, instruction: Instruction, place: str | None) -> None:
-        """From now on `store` writes that output to a private C lvalue, None: to memory."""
+        """Redirects `store` of an output to a private C lvalue, or with None back to memory."""
         if place is None:
             del self._gathered[instruction]
         else:
@@ -131,8 +132,8 @@ class ElementalIrEmitter(ElementBuilder):
 
     @contextmanager
     def prefetching(self, lines: int) -> Iterator[None]:
-        """Inside, what lies at places that come from memory is not loaded, but so many lines of it are fetched ahead;
-        nothing is stored, and what is computed is good for nothing else."""
+        """Within this context, elements whose address depends on memory are not loaded, but so many lines of each are
+        prefetched. Nothing is stored, and computed values are used for nothing else."""
         self.lines_ahead = lines
         try:
             yield
@@ -141,7 +142,7 @@ class ElementalIrEmitter(ElementBuilder):
 
     @contextmanager
     def unwritten(self) -> Iterator[None]:
-        """Inside, elements are computed, but not stored."""
+        """Within this context, elements are computed, but not stored."""
         self._writes = False
         try:
             yield
@@ -150,7 +151,7 @@ class ElementalIrEmitter(ElementBuilder):
 
     @contextmanager
     def single_numbers(self) -> Iterator[None]:
-        """Inside, each element is computed outside of the loops that use it."""
+        """Within this context, each element is computed outside of the loops that use it."""
         self._single = True
         try:
             yield
@@ -158,14 +159,14 @@ class ElementalIrEmitter(ElementBuilder):
             self._single = False
 
     def adopt(self, record: Record, pattern: AccessPattern, block: Block) -> Record:
-        """What an analysis has found, in terms of variables of `block`: the start indices in it are read here.
+        """The result of an analysis in terms of variables of `block`: its start indices are read here.
 
-        The indices that the analysis was given must be in scope.
+        The indices that were given to the analysis must be in scope.
         """
         return record.mapped(lambda index: self.adopt_index(index, pattern, block))
 
     def adopt_index(self, index: Index, pattern: AccessPattern, block: Block) -> Index:
-        """An index that an analysis has come by, in terms of variables of `block`; see `adopt`."""
+        """An index from an analysis in terms of variables of `block`; see `adopt`."""
         names, waiting = set(), list(index.variables)
         while waiting:
             name = waiting.pop()
@@ -173,7 +174,7 @@ class ElementalIrEmitter(ElementBuilder):
                 names.add(name)
                 waiting += (v for x in pattern.starts[name].indices for v in x.variables)
         values: dict[str, Index] = {}
-        for name, start in pattern.starts.items() if names else ():  # each after those that its indices are made of
+        for name, start in pattern.starts.items() if names else ():  # each after those on which its indices depend
             if name in names:
                 indices = tuple(x.substitute(values) for x in start.indices)
                 values[name] = self.run(self.start(replace(start, indices=indices), block), block)
@@ -188,11 +189,11 @@ class ElementalIrEmitter(ElementBuilder):
         return self._inputs[instruction]
 
     def is_computed(self, instruction: Instruction) -> bool:
-        """Whether elements of that instruction take more than a load or a literal."""
+        """Whether an element of that instruction takes more than a load or a literal."""
         return instruction not in self._inputs and instruction.opcode not in ("constant", "iota", "broadcast")
 
     def address(self, instruction: Instruction, indices: Sequence[Index]) -> str | None:
-        """Where in memory that element is, as C; None where it is computed."""
+        """The address of an element, as C; None where it is computed."""
         if instruction not in self._inputs:
             return None
         return f"{self._inputs[instruction]} + ({c_of(linearize(indices, instruction.shape.dimensions))})"
@@ -209,9 +210,9 @@ class ElementalIrEmitter(ElementBuilder):
         return elemental_rules.rule(self, instruction, indices, block)
 
     def _absent(self, instruction: Instruction, block: Block) -> Rule:
-        """An element of an array that has none: 0, and no memory is read. A gather may ask for it."""
+        """An element of an empty array, which a gather may request: 0, without a load."""
         return self.literal(type_name(instruction), np.zeros((), instruction.shape.element_type.dtype), block)
-        yield  # a rule that asks for nothing is a generator, too
+        yield  # makes this a generator, as every rule is, though it requests nothing
 
     def _load(self, instruction: Instruction, indices: Indices, block: Block) -> Rule:
         position = linearize(indices, instruction.shape.dimensions)
@@ -228,7 +229,8 @@ class ElementalIrEmitter(ElementBuilder):
 
 
 def _computes_much(fusion: Fusion) -> bool:
-    """Whether a loop computes so much of what it reads that vectors pay whose elements are read from many places."""
+    """Whether a loop computes so much for each element that it reads that vectors pay even if their elements are
+    gathered."""
     if fusion.kind != "loop":
         return False
     members = [i for i in fusion.instructions if class_of(i) == ELEMENTWISE and i.shape.is_array and i.shape.size > 1]
@@ -236,8 +238,8 @@ def _computes_much(fusion: Fusion) -> bool:
 
 
 def divides_by_constant(i: Instruction) -> bool:
-    """Whether the second operand of an operation on integers is one number that is known: the device's compiler divides
-    by such a number by multiplying."""
+    """Whether the second operand of an operation on integers is a constant: the device's compiler turns a division by
+    it into a multiplication."""
     if not i.shape.element_type.is_integer:
         return False
     divisor = i.operands[-1]

@@ -1,9 +1,9 @@
 """The rule of each operation: how one element of its result is computed from elements of its operands, as C.
 
-Which elements those are is what the index maps say (analysis/index_maps.py); a rule writes what is done with them. The
-operations that sum or search (dot, convolution, reduce-window, select-and-scatter) are plain C loops here. They define
-the order in which the terms are combined, which the fast emitters of these operations keep; they serve where such an
-operation is read by a loop, or has no emitter of its own.
+The index maps (analysis/index_maps.py) say which elements; a rule writes the computation. The operations that sum or
+search (dot, convolution, reduce-window, select-and-scatter) are plain C loops here. They define the order in which
+terms are combined, which the fast emitters of these operations keep. They are used where a loop reads such an
+operation, or where it has no emitter of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of, c_of_condition, c_of_conditions
 from .sums import ElementSum, empty_sum
 
-UNROLLED = 32  # iterations of the loops inside an element, up to which they are unrolled
+UNROLLED = 32  # iterations of the loops within an element, up to which they are unrolled
 
 
 _Rule = Callable[[ElementBuilder, Instruction, Indices, Block], Rule]
@@ -37,7 +37,7 @@ _RULES: dict[str, _Rule] = {}
 
 
 def _enter(rule: _Rule) -> _Rule:
-    """Enters a rule into the table under the opcode that its name spells."""
+    """Registers a rule under the opcode that its name spells."""
     _RULES[rule.__name__[1:].replace("_", "-")] = rule
     return rule
 
@@ -137,8 +137,8 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
 
 
 def _shift(e: ElementBuilder, x: Index, pieces: Sequence[Piece], shifts: Sequence[int], block: Block) -> Index:
-    """The shift of the piece that has element `x` of a concatenate, as a variable, which does not change in loops
-    inside of the one over the pieces. A sum of comparisons: a choice between so many would be branches."""
+    """The shift of the piece of a concatenate that has element `x`, as a variable that is invariant in loops within the
+    one over the pieces. It is a sum of comparisons: a selection among so many would become branches."""
     text = str(shifts[0])
     for piece, shift, following in zip(pieces[:-1], shifts[:-1], shifts[1:], strict=True):
         if shift != following:
@@ -179,7 +179,7 @@ def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, b
     with block.scope(f"if ({inside})"):
         positions = []
         for x, n in zip(source, update.shape.dimensions, strict=True):
-            if x.low < 0 or x.high >= n:  # a variable whose range says that it lies inside
+            if x.low < 0 or x.high >= n:  # a variable whose range says that it is in bounds
                 name = e.names.fresh("d")
                 block.line(f"const int {name} = {c_of(x)};")
                 x = variable(name, 0, n - 1)
@@ -319,7 +319,7 @@ def _enter_window(
     scopes: ExitStack,
     descending: bool = False,
 ) -> tuple[list[Index], list[Index]]:
-    """Opens loops over a window's elements, from the last to the first if so asked, and an if around those that lie on
+    """Opens loops over a window's elements, from the last to the first if requested, and an if around those that lie on
     the array.
 
     Returns, for each dimension, the element of the window and the element of the array.
@@ -338,7 +338,7 @@ def _enter_window(
 
 
 def _enter_if(conditions: Sequence[Condition], block: Block, scopes: ExitStack) -> None:
-    """Opens an if around what follows, unless the conditions hold anyway."""
+    """Opens an if around the following statements, unless the conditions always hold."""
     condition = c_of_conditions(conditions)
     if condition is not True:
         scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
@@ -396,7 +396,8 @@ def _select_and_scatter(e: ElementBuilder, i: Instruction, indices: Indices, blo
             _, positions = _enter_window(e, window, placing, sizes, block, inner)
             value = yield operand, tuple(positions)
             (keep,) = e.apply(i.attributes["select"], (selected, value), block)
-            # Selections instead of branches: a loop along a dimension that the window leaves alone stays a vector's.
+            # Selects instead of branches, so that a loop along a dimension outside of the window can still be
+            # vectorized.
             take = e.assign("pred", f"({place} < 0) | !{keep}", block)
             block.line(f"{selected} = {take} ? {value} : {selected};")
             block.line(f"{place} = {take} ? {c_of(linearize(positions, sizes))} : {place};")

@@ -1,4 +1,4 @@
-"""The emitter for each kind of fusion on each kind of device: the one place that chooses between CPU and GPU code."""
+"""The emitter for each kind of fusion on each kind of device. Nothing else chooses between CPU and GPU emitters."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..ir.plan import Fusion, Kernel
 
 MOST_ITEMS = 1 << 31  # of a launch
 
-# By kind of device, then by kind of fusion: (module, function), where function(fusion, target) gives the kernels. A GPU
-# uses the emitter of a CPU for each kind for which it has none.
+# By Capabilities.emitters, then by kind of fusion: (module, function), where function(fusion, target) gives the
+# kernels. A kind of fusion that a row lacks is looked up in the one of CPUs.
 EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
     "cpu": {
         "loop": ("loops.elementwise", "emit"),
@@ -33,8 +33,8 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernels of a fusion, to be launched in order. Raises UnsupportedError for what has no emitter."""
-    emitter = _of_kind(fusion.kind, target.kind)
+    """The kernels of a fusion, to be launched in order. Raises UnsupportedError if there is no emitter."""
+    emitter = _emitter(fusion.kind, target.capabilities.emitters)
     if emitter is None:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
@@ -49,19 +49,19 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _check_types(fusion: Fusion, target: Target) -> None:
-    """Raises UnsupportedError for numbers that the device does not have."""
+    """Raises UnsupportedError for element types that the device does not have."""
     for i in (*fusion.inputs, *fusion.instructions) if not target.fp64 else ():
         wide = [s.element_type.name for s in leaves(i.shape) if s.is_array and s.element_type.name in ("f64", "c128")]
         if wide:
             raise UnsupportedError(f"{i.name}: the device has no {wide[0]}; compute in f32 or c64, or choose another")
 
 
-def place(kind: str, device: str = "cpu") -> tuple[str, str] | None:
-    """(module, function) of the emitter for a kind of fusion on a kind of device; None where there is none."""
-    return EMITTERS.get(device, {}).get(kind) or EMITTERS["cpu"].get(kind)
+def place(kind: str, row: str = "cpu") -> tuple[str, str] | None:
+    """(module, function) of the emitter for a kind of fusion, from a row of EMITTERS; None where there is none."""
+    return EMITTERS.get(row, {}).get(kind) or EMITTERS["cpu"].get(kind)
 
 
 @cache
-def _of_kind(kind: str, device: str) -> Callable[[Fusion, Target], tuple[Kernel, ...]] | None:
-    location = place(kind, device)
+def _emitter(kind: str, row: str) -> Callable[[Fusion, Target], tuple[Kernel, ...]] | None:
+    location = place(kind, row)
     return None if location is None else getattr(import_module(f"{__package__}.{location[0]}"), location[1])

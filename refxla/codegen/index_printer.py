@@ -14,8 +14,8 @@ from ..analysis.index_maps import Condition
 
 
 def c_of(index: Index, for_vectors: bool = False) -> str:
-    """The value of an index, of C's type int where `index.fits_int`, else long; `for_vectors`: of a place that many
-    elements are read at together, whose neighbours need not be (_power_modulo)."""
+    """The value of an index, as an int where `index.fits_int`, otherwise as a long. `for_vectors`: of an address at
+    which a vectorized loop gathers elements (_power_modulo)."""
     cast = "" if index.fits_int else "(long)"
     text = ""
     for atom, c in index.terms:
@@ -34,11 +34,11 @@ def _atom(atom: Atom, for_vectors: bool) -> str:
         return atom.name
     unsigned, suffix = ("uint", "u") if atom.index.fits_int else ("ulong", "ul")
     own = "int" if atom.index.fits_int else "long"
-    power = atom.divisor & (atom.divisor - 1) == 0  # by which processors divide with a shift or a mask
-    if not power and 0 <= atom.index.low and atom.index.high < 2 * atom.divisor:  # a comparison tells the quotient
+    power = atom.divisor & (atom.divisor - 1) == 0  # for which processors divide by a shift or a mask
+    if not power and 0 <= atom.index.low and atom.index.high < 2 * atom.divisor:  # a comparison gives the quotient
         text, bound = c_of(atom.index, for_vectors), f"{atom.divisor}{'' if atom.index.fits_int else 'l'}"
         return f"({text} >= {bound})" if atom.operation == "/" else f"({text} < {bound} ? {text} : {text} - {bound})"
-    # No dividend is negative, and unsigned division by a constant is the cheaper one.
+    # No dividend is negative, and unsigned division by a constant is cheaper.
     text = c_of(atom.index, for_vectors)
     if for_vectors and power and atom.operation == "%" and 0 <= atom.index.low and atom.index.high < 1 << 30:
         return _power_modulo(text, atom.divisor, atom.index.high)
@@ -55,9 +55,9 @@ def _reciprocal(divisor: int, high: int) -> tuple[int, int] | None:
     there are none.
 
     With factor * divisor = 2^shift + rest that holds where n * rest < 2^shift (Granlund and Montgomery, Division by
-    invariant integers using multiplication, 1994). LLVM would do as much, but first it narrows a division to 8 or 16
-    bits, as the range of n allows, and then makes no vectors of a loop over 200 elements: its counter could overflow as
-    a signed number of 8 bits.
+    invariant integers using multiplication, 1994). LLVM does the same, but first it narrows a division to 8 or 16 bits
+    where the range of n allows, and then it does not vectorize a loop over 200 elements, whose counter could overflow
+    as a signed 8-bit number.
     """
     for shift in range(1, 32):
         factor = -(-(1 << shift) // divisor)
@@ -68,10 +68,10 @@ def _reciprocal(divisor: int, high: int) -> tuple[int, int] | None:
 
 
 def _power_modulo(text: str, divisor: int, high: int) -> str:
-    """A number from 0 to `high` modulo a power of two, other than by a mask.
+    """A number from 0 to `high` modulo a power of two, without a mask.
 
-    LLVM takes a counter that is masked for one of so few bits, which overflows, and makes no vectors of a loop that
-    reads there (LLVM 14). It does not see through a factor that is one too large.
+    LLVM 14 treats a masked counter as one of so few bits, which overflows, and does not vectorize a loop that reads at
+    it. It does not see through a factor that is too large by one.
     """
     shift = high.bit_length() + divisor.bit_length()  # so that the excess, high * divisor, is less than 2^shift
     factor = (1 << shift) // divisor + 1
@@ -80,7 +80,7 @@ def _power_modulo(text: str, divisor: int, high: int) -> str:
 
 
 def c_of_condition(condition: Condition) -> bool | str:
-    """True or False where the range of the index decides, else the condition."""
+    """True or False where the range of the index decides; otherwise the condition as C."""
     answer = condition.simplified
     if isinstance(answer, bool):
         return answer

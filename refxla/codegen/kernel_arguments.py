@@ -1,4 +1,4 @@
-"""What a kernel reads and writes, as its arguments."""
+"""The arguments of kernels: what they read and write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .element_builder import type_name
 
 
 def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:
-    """The inputs of which the roots read elements, in the fusion's order; `stop` and its operands are not visited."""
+    """The inputs on which the roots depend, in the fusion's order; `stop` and its operands are not visited."""
     inputs, visited, waiting = set(fusion.inputs), set(), list(roots)
     while waiting:
         i = waiting.pop()
@@ -25,7 +25,7 @@ def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | 
 
 
 def hero_of(fusion: Fusion) -> Instruction:
-    """The member that the emitter is about, of a fusion that has one."""
+    """The hero of a fusion that has one."""
     assert fusion.hero is not None, f"{fusion.name} is a {fusion.kind} without a hero"
     return fusion.hero
 

@@ -1,21 +1,21 @@
 """OpenCL C of merged kernels: the bodies of ir/merged_body.py as statements that call other kernels' functions.
 
 A kernel of control flow runs for a limited time, since signals are answered between launches. It can be left and
-resumed: it notes its progress (where it is) and sets the pred `more`, for which the host launches it again. Where one
-loop is inside another, the outer kernel calls the inner one; when that one leaves, the outer one leaves, too, and when
-it is resumed it passes over what it has done and calls the inner one again. The nanoseconds spent are counted from the
-cost model's figures, an inner kernel telling the outer one its own.
+resumed: it stores its progress (the position that it has reached) and sets the pred `more`, upon which the host
+launches it again. Where one loop is inside another, the outer kernel calls the inner one; when that one leaves, the
+outer one leaves, too, and when it is resumed it skips what it has done and calls the inner one again. The nanoseconds
+spent are those of the cost model, and an inner kernel reports its own to the outer one.
 
-On a GPU a work-group goes through the statements: each of its items computes the same control flow, and one of them
-notes what is to be noted. A call is for a work-group of the called kernel, or for all of them in order. The items wait
-for each other before a call that reads or writes what one before it has written, or writes what that has read: no two
-arguments share memory (analysis/liveness.py). Calls of single items that follow each other one item does, and all wait
-before these and after. They also wait where control flow begins and ends, so that what it reads all have read before
-any goes on to a call that may write there. No barrier stands under a condition, and PoCL needs one between what one
-item does and what all do: else its values are wrong.
+On a GPU, a work-group executes the statements: each of its items follows the same control flow, and one of them writes
+the progress. A call is for a work-group of the called kernel, or for all of them in order. The items wait at a barrier
+before a call with a data dependence on an earlier one: one that reads or writes what that has written, or writes what
+that has read. No two arguments share memory (analysis/liveness.py). Consecutive calls of single items are made by one
+item, and all wait before and after them. They also wait where control flow begins and ends, so that all have read its
+operands before any makes a call that may write them. No barrier is under a condition. PoCL needs one between statements
+of one item and those of all: its values are wrong otherwise.
 
-A loop may keep arguments in private memory (FrameBody). Then its function copies them there, calls an inlined one,
-which is the loop, and copies back what that has written.
+A loop may keep arguments in private memory (FrameBody). Then its function copies them there, calls an inlined function
+with the loop, and copies the written ones back.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from ..ir.merged_body import (
 )
 from ..ir.plan import Argument, Kernel
 
-# Elements of `progress`, longs: the iteration, the call that was being made (0: none), the nanoseconds of this launch.
+# Elements of `progress`, longs: the iteration, the call in progress (0: none), the nanoseconds of this launch.
 _ITERATION, _POSITION, _SPENT = 0, 1, 2
-_SYNC = "(__global long*)a0"  # the memory that the workers of a persistent kernel share
+_SYNC = "(__global long*)a0"  # the shared memory of a persistent kernel's workers
 _WAIT = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
 
 
 class AliasingTypes:
-    """The C types that some text takes to lie where those of another type do: "float" is `any_float` there."""
+    """The C types that may alias others in some text: "float" is `any_float` there."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
 
     def of(self, ctype: str) -> str:
-        """The type like `ctype` whose objects may lie where those of another type do."""
+        """The type like `ctype` whose objects may alias those of other types."""
         self.names.add(ctype)
         return f"any_{ctype}"
 
@@ -77,8 +77,8 @@ def body_text(
     aliasing: AliasingTypes | None = None,
 ) -> str:
     """The statements of a kernel's function. `functions` names those of the kernels that it calls; "call_n" is the n-th
-    by default. `private`: the C types of the arguments that lie in private memory, by their numbers. `aliasing` takes
-    in the types that the statements need to be declared."""
+    by default. `private`: the C types of the arguments in private memory, by their numbers. `aliasing` collects the
+    types that have to be declared."""
     if isinstance(kernel.body, str):
         return kernel.body
     names = functions or [f"call_{n}" for n in range(len(kernel.calls))]
@@ -95,7 +95,7 @@ class _Writer:
         self.group = kernel.work_group
         self._lines: list[str] = []
         self._position = 0  # of the last call that can be left
-        self._read: set[_Place] = set()  # by the calls since the items of the work-group waited for each other,
+        self._read: set[_Place] = set()  # by the calls since the last barrier,
         self._written: set[_Place] = set()  # and what these have written
         self._local = False  # and whether they used local memory
         self._single = ""  # the condition under which one item of the work-group makes the calls; "" if all do
@@ -223,13 +223,13 @@ class _Writer:
             self._line("}")
 
     def _wait(self, always: bool = False) -> None:
-        """The items of a work-group wait for each other, if there is anything to wait for."""
+        """Emits a barrier, if there is anything to wait for."""
         if self.group and (self._read or self._written or always):
             self._line(_WAIT)
         self._forget()
 
     def _forget(self) -> None:
-        """What comes next does not run after what came before, or all have waited."""
+        """Forgets earlier accesses: the next statements do not run after them, or are behind a barrier."""
         self._read.clear()
         self._written.clear()
         self._local = False
@@ -239,7 +239,7 @@ class _Writer:
         return f"{'__private' if number in self.private else '__global'} {ctype}*"
 
     def _sections(self, sections: Sequence[SectionBody], item: str, trip_count: int = 1) -> None:
-        """Run the section that has work item, or work-group, `item`, a C variable."""
+        """Runs the section that has the work item, or work-group, `item`, a C variable."""
         if self.group:
             self._group_sections(sections, trip_count)
             return
@@ -256,7 +256,8 @@ class _Writer:
             begin += section.units
 
     def _group_sections(self, sections: Sequence[SectionBody], trip_count: int) -> None:
-        """Run the section that has the work-group: the first calls of all sections, then the second ones, and so on."""
+        """Runs the section that has the work-group: the first calls of all sections, then the second ones, and so
+        on."""
         if trip_count > 1:
             self._iterations(trip_count)
         begins = [sum(s.units for s in sections[:n]) for n in range(len(sections) + 1)]
@@ -270,10 +271,10 @@ class _Writer:
             self._line("}")
 
     def _iterations(self, trip_count: int) -> None:
-        """The head of a loop, whose variable an IterationOffset is a multiple of."""
+        """The head of a loop, of whose variable an IterationOffset is a multiple."""
         self._line(f"for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
 
-    # -- copies and launches side by side ------------------------------------------------------------------------------
+    # -- copies and parallel launches ------------------------------------------------------------------------------
 
     def _copy(self, body: CopyBody) -> None:
         if self.group:
@@ -319,11 +320,11 @@ class _Writer:
                 self._line(f"if (!rx_goes_s32({_SYNC}, phase[0])) return;")
 
     def _share_out(self, count: int) -> None:
-        """The head of a loop over those of `count` work items that this worker takes; `at` is the item."""
+        """The head of a loop over this worker's share of `count` work items; `at` is the item."""
         self._line(f"for (int at; (at = rx_next_s32({_SYNC}, phase, item, workers, {count})) >= 0;) {{")
 
     def _tiles(self, phase: TiledPhase) -> None:
-        """In a tile t0, t1, ... are its numbers along the axes, and s0, s1, ... the elements at which it begins."""
+        """A loop over tiles: t0, t1, ... are a tile's numbers along the axes, and s0, s1, ... its first elements."""
         count = 1
         for axis in phase.axes:
             count *= axis.count
@@ -396,7 +397,7 @@ class _Writer:
             self._line(f"if (branch < 0 || branch > {last}) branch = {last};")
         if body.state is not None:
             self._line(f"long at = progress[{_POSITION}], spent = 0;")
-            first = 1  # the buffer of the index may be another value's by now: the position says which branch it was
+            first = 1  # the buffer of the index may have been reused: the position says which branch it was
             for n, calls in enumerate(body.branches):
                 count = sum(call.state is not None for call in calls)
                 if count:
@@ -415,7 +416,7 @@ class _Writer:
             self._end(more)
 
     def _calls(self, calls: Sequence[KernelCall], resumable: bool, more: int | None = None, note: str = "") -> None:
-        """Make the calls; `resumable`: unless they were made before the launch that left one of them."""
+        """Makes the calls; `resumable`: skips those that were made before the kernel was left."""
         for call in calls:
             if call.state is None:
                 if resumable:
@@ -445,7 +446,7 @@ class _Writer:
         return f"*({self._pointer(argument, f'const {ctype}')})a{argument}"
 
     def _leave(self, more: int | None = None, note: str = "") -> None:
-        """Note the position and return. A while loop has no `more`: its predicate is true then."""
+        """Stores the position and returns. A while loop has no `more`: its predicate is true then."""
         self._note([note, f"progress[{_POSITION}] = at;", f"progress[{_SPENT}] = spent;", *self._set_more(more, 1)])
         self._line("return;")
 
@@ -462,12 +463,12 @@ class _Writer:
         return [] if more is None else [f"*({self._pointer(more, 'uchar')})a{more} = {value};"]
 
 
-# An argument, and how far into it a part begins that is another than those that begin elsewhere; None: all of it.
+# An argument, and the offset of a part that is disjoint from parts at other offsets; None: all of it.
 _Place = tuple[int, int | None]
 
 
 def _places(call: KernelCall) -> list[_Place]:
-    """Where the arguments of a call lie."""
+    """The places of a call's arguments."""
     offsets = dict(call.offsets)
     starts = (offsets.get(n) for n in range(len(call.arguments)))
     return [
@@ -482,7 +483,7 @@ def _meet(some: set[_Place], others: set[_Place]) -> bool:
 
 
 def _can_leave(calls: Sequence[KernelCall]) -> bool:
-    """Whether one of the calls may return before it has done all."""
+    """Whether one of the calls may return before it has finished."""
     return any(call.state is not None for call in calls)
 
 
@@ -503,7 +504,7 @@ def _bytes(offset: Offset) -> str:
 
 
 def _qualified(argument: Argument) -> str:
-    """The C type that a kernel takes an argument to point to."""
+    """The qualified C type to which an argument of a kernel points."""
     return f"{'const ' if argument.role == 'input' else ''}{argument.ctype}"
 
 

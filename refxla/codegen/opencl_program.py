@@ -1,28 +1,28 @@
-"""Kernels into one OpenCL C program.
+"""Assembles kernels into one OpenCL C program.
 
 Each kernel's body becomes a function; equal bodies with equal argument types are one function. Functions with similar
-numbers of arguments stand behind a `switch` in one `__kernel`: a device compiles one kernel with fifty cases much
-faster than fifty kernels. On a CPU the functions are not inlined there, which halves the time to compile them; a call
-for each item costs nothing. The functions that a merged kernel calls are not inlined either, so that what one writes is
-read by the next although each takes its own pointers to be `restrict`.
+numbers of arguments are cases of a `switch` in one `__kernel`: a device compiles one kernel with fifty cases much
+faster than fifty kernels. On a CPU the functions are not inlined there, which halves the compile time; a call for each
+item costs next to nothing. The functions that a merged kernel calls are not inlined either, so that one reads what
+another has written, although the pointers of each are `restrict`.
 
-A loop with arguments in private memory (FrameBody) is the exception: functions that take one of those are written
-for that, and inlined, so that private memory becomes registers. In these no two arguments that may be one are
-`restrict`, and what lies in global memory has types (`any_...`) of which the compiler does not assume that they lie
-apart from others: two values of different types may share memory one after the other.
+A loop with arguments in private memory (FrameBody) is the exception: functions that take one of those are specialized
+for it and inlined, so that private memory becomes registers. In these, arguments that may be the same are not
+`restrict`, and objects in global memory have types (`any_...`) that may alias others: two values of different types may
+use the same memory at different times.
 
-On a GPU each function has a __kernel of its own, whose registers and local memory are no one else's. Where its items
-work together, the size of the work-group is part of the __kernel. The functions that a merged kernel calls are inlined
+On a GPU each function has a __kernel of its own, with its own registers and local memory. Where its items work
+together, the size of the work-group is part of the __kernel. The functions that a merged kernel calls are inlined
 there, and none of their pointers is `restrict`: where they were, items of an NVIDIA H100 used values from before a
 barrier.
 
-What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
-is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
-its part, so that no two are called alike: PoCL knows what it made of a binary by its kernels' names.
+A program that takes long to compile may be cut into parts, each a program of its own, which are compiled in parallel. A
+part is handed on as soon as it is full, while later kernels are still being emitted. The name of a `__kernel` contains
+a digest of its part, which makes it unique: PoCL identifies what it built from a binary by the names of its kernels.
 
 Most programs are one merged kernel, which is one part. Where machine code can be linked after it is compiled
-(runtime/pocl/kernel_library.py), its functions are shared out among parts. In place of a function of another part there
-is a *stub*, which jumps to an address that is known when all parts are loaded. So each function is compiled once, too,
+(runtime/pocl/kernel_library.py), its functions are distributed over parts. A function of another part is called through
+a *stub*, which jumps to an address that is filled in when all parts are loaded. So each function is compiled only once,
 whichever kernels call it.
 """
 
@@ -41,16 +41,17 @@ from . import prelude
 from .merged_kernel_emitter import AliasingTypes, body_text
 from .primitives import build_options, primitives, wide_attribute, with_target_features
 
-# The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
+# The numbers of pointers that __kernels of a program in parts have, each for functions with at most so many: few
+# kernels.
 _WIDTHS = (8, 32, 1 << 30)
-_GROWTH = 2  # after so many parts they grow by the size of the first
-_LARGEST = 8  # times the size of the first, which they grow to
+_GROWTH = 2  # every so many parts, their size grows by that of the first
+_LARGEST = 8  # times the size of the first, at most
 _LEAST_LINKED = 2_000  # characters of the functions of one of several linked parts, on average
-_LEAST_EXPORTED = 400  # characters of a function that a stub and a case of a switch are worth
+_LEAST_EXPORTED = 400  # characters of a function, from which on a stub and a case of a switch pay
 # How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
 # (a sum with an update of zero) goes, and with the last call the function.
 _EFFECTFUL = '{\n    __asm__ volatile("");\n'
-_EXTERNAL = "__wrap_"  # begins the names that PoCL leaves to be called from outside
+_EXTERNAL = "__wrap_"  # the prefix of names that PoCL leaves visible to other code
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -74,8 +75,8 @@ class Program:
     of its argument `which`).
 
     A __kernel takes `which` and `base` (both int), then as many pointers as `pointers` says, of which a function may
-    use but the first ones; item = base + get_global_id(0). One with a work-group ignores `which` and `base`. For
-    targets with `offsets`, as many numbers of type long follow: the bytes from each pointer to what it stands for.
+    use only the first ones; item = base + get_global_id(0). One with a work-group ignores `which` and `base`. For
+    targets with `offsets`, as many numbers of type long follow: the byte offset of each argument from its pointer.
     """
 
     parts: tuple[ProgramPart, ...]
@@ -84,7 +85,7 @@ class Program:
 
     @property
     def source(self) -> str:
-        """The source of all parts, to be read; only a single part can be compiled so."""
+        """The source of all parts, for readers; it can be compiled if there is a single part."""
         return "\n".join(part.source for part in self.parts)
 
     @property
@@ -109,17 +110,17 @@ class _Dispatcher:
 
     @property
     def count(self) -> int:
-        """How many pointers it takes."""
+        """The number of its pointers."""
         return max(len(types) for _, types, _ in self.functions)
 
     def parameters(self) -> str:
-        """What it takes, as C."""
+        """Its parameters, as C."""
         pointers = "".join(f", __global void* p{n}" for n in range(self.count))
         offsets = "".join(f", const long o{n}" for n in range(self.count)) if self.offsets else ""
         return f"const int which, const int base{pointers}{offsets}"
 
     def arguments(self, types: Sequence[str]) -> str:
-        """Its first pointers as those of a function, as C."""
+        """Its first pointers as a function's arguments, as C."""
         if not self.offsets:
             return "".join(f", ({t})p{n}" for n, t in enumerate(types))
         return "".join(f", ({t})((__global uchar*)p{n} + o{n})" for n, t in enumerate(types))
@@ -146,7 +147,7 @@ class _Dispatcher:
 
 
 class _WorkGroups(_Dispatcher):
-    """A __kernel of one function, whose items work together in groups of `size`."""
+    """A __kernel of one function, with work-groups of `size` items."""
 
     def __init__(self, name: str, offsets: bool, size: int, local_bytes: int) -> None:
         super().__init__(name, offsets)
@@ -170,12 +171,12 @@ def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) 
 
 
 class Builder:
-    """A program that is made kernel by kernel.
+    """Builds a program kernel by kernel.
 
-    `part` is the number of characters from which the first part is full; those after it grow, since what parts have in
-    common is compiled for each. None makes one part, with a __kernel for each number of arguments. Each part is given
-    to `ready` once it is made. A program that would have fewer parts than `linked` is cut into parts that call each
-    other's functions.
+    `part` is the number of characters at which the first part is full; later parts are larger, since code that parts
+    share is compiled for each. None: there is one part, with a __kernel for each number of arguments. Each part is
+    passed to `ready` when it is complete. A program that would have fewer parts than `linked` is cut into parts that
+    call each other's functions.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class Builder:
         self._count = 0
 
     def add(self, kernel: Kernel) -> None:
-        """Take in a kernel that is launched. Its part may be full then."""
+        """Adds a kernel that is launched. Its part may be full then."""
         self._enter(kernel)
         for dispatchers in self._open.values():
             for dispatcher in list(dispatchers):
@@ -202,7 +203,7 @@ class Builder:
                     dispatchers.remove(dispatcher)
 
     def program(self, kernels: Sequence[Kernel]) -> Program:
-        """The program of these kernels, and of those that were added before."""
+        """The program of these kernels and of those that were added before."""
         entered = list(map(self._enter, kernels))
         rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
         linked = self._close_linked(rest)
@@ -234,12 +235,12 @@ class Builder:
         return self._launched[name]
 
     def _dispatcher(self, kernel: Kernel, sizes: dict[str, int]) -> _Dispatcher:
-        """The one that grows least by these functions, of which it may have some; not far beyond the size of a part. On
-        a GPU a new one."""
+        """The dispatcher to which these functions add least, some of which it may have, while it stays near the size of
+        a part. On a GPU, a new one."""
         pointers = len(kernel.arguments)
         width = pointers if self.part is None else next(w for w in _WIDTHS if w >= pointers)
         same = self._open.setdefault(width, [])
-        if self.target.kind == "gpu":
+        if not self.target.capabilities.kernel_switch:
             name, offsets = f"refxla_{self._count}", self.target.offsets
             alone = _Dispatcher(name, offsets)
             if kernel.work_group:
@@ -260,11 +261,12 @@ class Builder:
         return best
 
     def _close(self, dispatchers: Sequence[_Dispatcher]) -> None:
-        """Make a part of these dispatchers."""
+        """Completes a part with these dispatchers."""
         self._finish(dispatchers, self._functions.with_called(name for d in dispatchers for name, _, _ in d.functions))
 
     def _close_linked(self, dispatchers: Sequence[_Dispatcher]) -> bool:
-        """Make linked parts of these dispatchers, of about equal length. False where there would be one."""
+        """Completes linked parts with these dispatchers, of about equal length. Returns False if there would be only
+        one."""
         functions = self._functions
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
         count = min(self.linked, sum(functions.sizes[name] for name, _ in needed) // _LEAST_LINKED)
@@ -272,7 +274,7 @@ class Builder:
         if len(parts) < 2:
             return False
         assignment = repr([sorted(unit.functions) for part in parts for unit in part])
-        # Of all parts: one that is loaded is linked to the same others, whichever program it is loaded for.
+        # A digest of all parts: a part is linked to the same others, whichever program it is loaded for.
         digest = hashlib.sha256("".join([assignment, *(text for _, text in needed)]).encode()).hexdigest()[:16]
         users = Counter(name for part in parts for unit in part for name in unit.calls)
         calls = [{name for unit in part for name in unit.calls} for part in parts]
@@ -302,8 +304,8 @@ class Builder:
         imports: Mapping[str, str] = _NONE,
         exports: Mapping[str, str] = _NONE,
     ) -> None:
-        """A part of dispatchers and of its own functions, those that are called before others; what it imports and
-        exports are the names of functions outside of their parts, by their names in the program."""
+        """Completes a part of dispatchers and of its own functions, callees first. `imports` and `exports` have the
+        external names of functions, by their names in the program."""
         functions = self._functions
         qualifier = functions.qualifier()
         helpers = [(h, functions.attributes[name]) for name, _ in own for h in functions.helpers[name]]
@@ -319,7 +321,7 @@ class Builder:
         def source() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        helper_text = prelude.functions(source(), inlining=functions.cpu)
+        helper_text = prelude.functions(source(), inlining=functions.are_called)
 
         def complete() -> str:
             return primitives(self.target) + with_target_features(f"{helper_text}\n{source()}", self.target)
@@ -341,8 +343,8 @@ class Builder:
 
 @dataclass(frozen=True)
 class _Unit:
-    """What stays together when a program is cut into linked parts: `functions` of a dispatcher, or of one function that
-    may be exported; `calls` are those of other units that they call."""
+    """Functions that stay together when a program is cut into linked parts: `functions` of a dispatcher, or of one
+    function that may be exported. `calls` has the functions of other units that they call."""
 
     dispatcher: _Dispatcher | None
     export: str
@@ -352,8 +354,8 @@ class _Unit:
 
 
 def _stub(name: str, text: str, external: str) -> str:
-    """A function of another part: it goes on at the address in the variable link_name(external), and leaves arguments
-    where they are. It is weak, so that nothing is assumed of what it does."""
+    """A stub for a function of another part: it jumps to the address in the variable link_name(external), with all
+    arguments in place. It is weak, so that the compiler assumes nothing about its effects."""
     parameters = text[: text.index(") {") + 1]
     lines = (
         f"jmp *at_{name}(%%rip)",
@@ -361,7 +363,7 @@ def _stub(name: str, text: str, external: str) -> str:
         ".balign 8",
         f".globl {link_name(external)}",
         f"{link_name(external)}:",
-        f"at_{name}: .quad 0",  # a name of this module's own: the other one is for all, and may be replaced
+        f"at_{name}: .quad 0",  # a name local to this module: the other one is global, and may be replaced
         ".popsection",
     )
     jump = "\\n".join(lines)
@@ -376,9 +378,9 @@ def link_name(external: str) -> str:
 
 @dataclass(frozen=True)
 class _Inlining:
-    """How the function of a kernel is written that is inlined into a loop: the C types of its arguments in private
-    memory, by their numbers; the numbers of those that are not `restrict`, since another one may be the same; and
-    whether the loop has all vector registers."""
+    """How a kernel's function is written for being inlined into a loop: the C types of its arguments in private memory,
+    by their numbers; the numbers of those that are not `restrict`, since another one may be the same; and whether the
+    loop has the widest vectors."""
 
     private: Mapping[int, str]
     repeated: frozenset[int]
@@ -389,8 +391,8 @@ class _Functions:
     """The functions of all parts: `names` has the name of each by its attribute, its text and its work-group."""
 
     def __init__(self, target: Target) -> None:
-        self.cpu = target.kind == "cpu" and target.clang
-        wide = target.features and self.cpu
+        self.are_called = target.capabilities.function_calls
+        wide = target.features and self.are_called
         self.wide = f" {wide_attribute(target)}" if wide else ""
         self.names: dict[tuple[str, str, int], str] = {}
         self.attributes: dict[str, str] = {}
@@ -400,18 +402,19 @@ class _Functions:
         self.helpers: dict[str, tuple[str, ...]] = {}
         self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
         self.inlined: set[str] = set()
-        self.pointers: dict[str, list[str]] = {}  # the types of those that take nothing but an item and pointers
+        self.pointers: dict[str, list[str]] = {}  # the pointer types of those with an item and pointers alone
         self.counts: dict[int, int] = {}
 
     def of(self, kernel: Kernel, inlining: _Inlining | None = None, part: bool = False) -> str:
-        """The name of a kernel's function, which is entered if there is no equal one. `part`: of a merged kernel."""
+        """The name of a kernel's function, which is added unless there is an equal one. `part`: it is called by a
+        merged kernel."""
         private = {} if inlining is None else inlining.private
         wide = kernel.wide_vectors if inlining is None else inlining.wide
         called = self._called(kernel, private, wide)
         aliasing = AliasingTypes()
         body = body_text(kernel, called, private, aliasing)
         every = range(len(kernel.arguments))
-        if part and not self.cpu and inlining is None:
+        if part and not self.are_called and inlining is None:
             inlining = _Inlining({}, frozenset(every), wide)
         parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining, aliasing) for n in every)
         numbers = "const int item"
@@ -428,9 +431,8 @@ class _Functions:
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name], self.aliasing[name] = kernel.helpers, aliasing.names
             self.sizes[name] = len(text)
-            if (
-                inlining is not None or kernel.work_group
-            ):  # PoCL may give local memory to two work-groups if it is passed on
+            # PoCL may give two work-groups the same local memory if it is passed on.
+            if inlining is not None or kernel.work_group:
                 self.inlined.add(name)
             elif not kernel.persistent:
                 self.pointers[name] = [_pointer(a) for a in kernel.arguments]
@@ -465,28 +467,28 @@ class _Functions:
         """The declaration of a parameter."""
         a = kernel.arguments[n]
         if inlining is None:
-            restrict = "" if calls else " restrict"  # two arguments of a merged kernel may be one value
+            restrict = "" if calls else " restrict"  # two arguments of a merged kernel may be the same value
             return f"{_pointer(a)}{restrict} a{n}"
         const = "const " if a.role == "input" else ""
         if n in inlining.private:
             return f"__private {const}{a.ctype}* a{n}"
-        restrict = " restrict" if self.cpu and not calls and n not in inlining.repeated else ""
+        restrict = " restrict" if self.are_called and not calls and n not in inlining.repeated else ""
         return f"__global {const}{a.ctype if calls else aliasing.of(a.ctype)}*{restrict} a{n}"
 
     def head(self, name: str, external: bool = False) -> str:
-        """What stands before the type of a function, which other parts may call if it is external."""
+        """The qualifiers and attributes of a function, which other parts may call if it is external."""
         qualifier = "__attribute__((noinline))" if external else self.qualifier(name in self.inlined)
         return f"{qualifier}{self.attributes[name]}"
 
     def qualifier(self, inlined: bool = False) -> str:
-        """What stands before a function that is inlined or not, its attribute aside."""
-        if not self.cpu:
+        """The qualifiers of a function that is inlined or not, without its attribute."""
+        if not self.are_called:
             return "__attribute__((always_inline)) static inline" if inlined else "static inline"
         return f"__attribute__(({'always_inline' if inlined else 'noinline'})) static"
 
     def shared_out(self, dispatchers: Sequence[_Dispatcher], needed: Sequence[str], count: int) -> list[list[_Unit]]:
-        """The units of these dispatchers, which need these functions, in so many parts of about equal length; fewer
-        where there are few units."""
+        """Distributes the units of these dispatchers, which need these functions, over so many parts of about equal
+        length, or fewer if there are few units."""
         launched = {name for d in dispatchers for name, _, _ in d.functions}
         exportable = frozenset(
             name for name in self.pointers if name not in launched and self.sizes[name] >= _LEAST_EXPORTED
@@ -513,7 +515,7 @@ class _Functions:
         return {n: self.sizes[n] for n in called} | {h: len(h) for n in called for h in self.helpers[n]}
 
     def with_called(self, names: Iterable[str], apart: Collection[str] = ()) -> list[tuple[str, str]]:
-        """(name, text) of these functions and of those that they call, which come before them, except those `apart`."""
+        """(name, text) of these functions and of those that they call, callees first, except those `apart`."""
         texts: dict[str, str] = {}
 
         def visit(name: str) -> None:

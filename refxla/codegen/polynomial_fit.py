@@ -1,10 +1,10 @@
-"""Polynomials that are fitted to functions: the tool of the scripts that compute coefficients. It takes mpmath.
+"""Fits polynomials to functions, for the scripts that compute coefficients. Needs mpmath.
 
 A polynomial is the weighted least-squares fit over Chebyshev nodes, in 80 digits, which is close to the best of its
-degree. Its first coefficients are rounded to the type one after the other, from the constant term on, each time with
-the rest fitted again, so that later coefficients make up for the rounding of earlier ones. The degree is the least that
-meets the tolerance, which is a bound on the error of the whole function, relative to its value, in units of 2^-p with p
-the precision of the type.
+degree. Its coefficients are rounded to the type one after the other, starting with the constant term, and the others
+are fitted again each time, so that later coefficients compensate the rounding of earlier ones. The degree is the least
+that meets the tolerance, which is a bound on the error of the whole function, relative to its value, in units of 2^-p
+with p the precision of the type.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def least_squares(f: list[mpf], nodes: list[mpf], weights: list[mpf], first: int
 def fit(f: Function, low: mpf, high: mpf, weight: Function, type_: str, tolerance: float) -> list[str]:
     """The polynomial p for which weight(x) * |p(x) - f(x)| <= tolerance * 2^-precision on [low, high].
 
-    The functions are not asked for their value at 0.
+    The functions are not evaluated at 0.
     """
     low, high = mpf(low), mpf(high)
     count = 101

@@ -1,10 +1,10 @@
 """How a device spells each primitive of the generated code, and the options that its programs are built with.
 
-Everything else in the generator writes `RX_FMA_F32(a, b, c)` and the like; this file alone knows what stands behind
-the name. On a CPU whose OpenCL compiler is clang (PoCL), OpenCL's own builtins live in a library that is compiled for
-another feature set, so a call to one is not inlined and stops vectorisation: clang's builtins are used there. On other
-devices the OpenCL builtins are the primitives; each of those used here is correctly rounded or exact by OpenCL's rules
-(sqrt and divide of f32 only with the option in `build_options`), so every device computes the same bits.
+All other files write `RX_FMA_F32(a, b, c)` and the like; only this one knows the definitions. On a CPU whose OpenCL
+compiler is clang (PoCL), OpenCL's own builtins live in a library that is compiled for another feature set, so a call to
+one is not inlined and stops vectorisation: clang's builtins are used there. On other devices the OpenCL builtins are
+the primitives; each of those used here is correctly rounded or exact by OpenCL's rules (sqrt and divide of f32 only
+with the option in `build_options`), so every device computes the same bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLOAT_PRIMITIVES = {
     "COPYSIGN": (2, "__builtin_copysign", "copysign"),
 }
 
-# clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
+# clang reads its header of OpenCL's functions unless its guard is defined. Generated code needs only one of them.
 BARE = "-D_OPENCL_H_"
 GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
 # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that has counted
@@ -33,8 +33,8 @@ GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint)
 _ARRIVE = "#define RX_ARRIVE(p) {}"
 
 
-# clang writes shuffles of bytes with the instructions of SSE4A, where the processor (one of AMD's) has them. They alone
-# have no form of AVX, and after one that has, each waits for some fifty nanoseconds.
+# clang uses instructions of SSE4A for shuffles of bytes, where the processor (one of AMD's) has them. They alone have
+# no form of AVX, and after one that has, each waits for some fifty nanoseconds.
 _WITHOUT_SSE4A = """#if defined(__SSE4A__)
 #pragma clang attribute push(__attribute__((target("no-sse4a"))), apply_to = function)
 #endif
@@ -46,33 +46,34 @@ _WITHOUT_SSE4A = """#if defined(__SSE4A__)
 
 
 def build_options(target: Target) -> tuple[str, ...]:
-    """Options every program needs for its results to be those the specification promises."""
+    """The build options that every program needs for the results that the specification promises."""
     # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
-    rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if target.kind == "gpu" else ()
+    is_asked = target.capabilities.rounding_option
+    rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if is_asked else ()
     return (*rounded, BARE) if target.bare else rounded
 
 
 def primitives(target: Target) -> str:
     """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
     lines = ["#pragma OPENCL FP_CONTRACT OFF", *_of_target(target), *_float_primitives(target), *_prefetches(target)]
-    lines += _clang_primitives() if target.clang else _opencl_primitives()
+    lines += _clang_primitives() if target.capabilities.clang_builtins else _opencl_primitives()
     lines += _complex_parts(target)
     return "\n".join(lines) + "\n"
 
 
 def with_target_features(text: str, target: Target) -> str:
-    """The functions of a program, compiled for what is worth using of the processor."""
-    return _WITHOUT_SSE4A.format(text) if target.clang and target.kind == "cpu" else text
+    """The functions of a program, compiled for those instructions of the processor that pay."""
+    return _WITHOUT_SSE4A.format(text) if target.capabilities.function_calls else text
 
 
 def wide_attribute(target: Target) -> str:
-    """The attribute of a function that is compiled for the widest vectors; it takes the place of that of all others."""
+    """The attribute of a function that is compiled for the widest vectors; it replaces the one of all others."""
     return f'__attribute__((target("{target.features},no-sse4a")))'
 
 
 def _of_target(target: Target) -> Iterator[str]:
-    """What the prelude asks of a target."""
-    if target.clang:  # a loop that asks for vectors and gets none would be a line on the user's terminal
+    """What the prelude needs to know about a target."""
+    if target.capabilities.loop_pragmas:  # otherwise a loop that is not vectorized is a warning on the user's terminal
         yield '#pragma clang diagnostic ignored "-Wpass-failed"'
     if target.bare:
         yield GET_GLOBAL_ID
@@ -91,16 +92,16 @@ def _float_primitives(target: Target) -> Iterator[str]:
     for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():
         parameters = ", ".join("abc"[:arity])
         for suffix, bits in (("f", 32), ("", 64)) if target.fp64 else (("f", 32),):
-            function = clang + suffix if target.clang else opencl
+            function = clang + suffix if target.capabilities.clang_builtins else opencl
             yield f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})"
 
 
 def _prefetches(target: Target) -> Iterator[str]:
-    """RX_PREFETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
-    RX_PREFETCH_FOR_WRITE(p) does so for one that will be written."""
+    """RX_PREFETCH(p) prefetches the cache line at that address, if it is valid. RX_PREFETCH_FOR_WRITE(p) does so for
+    one that will be written."""
     for name, written in (("RX_PREFETCH", 0), ("RX_PREFETCH_FOR_WRITE", 1)):
         fetch = f"__builtin_prefetch((const void*)(size_t)(p), {written}, 2)"
-        yield f"#define {name}(p) {fetch if target.clang and target.kind == 'cpu' else ''}".rstrip()
+        yield f"#define {name}(p) {fetch if target.capabilities.prefetch else ''}".rstrip()
 
 
 def _clang_primitives() -> tuple[str, ...]:
@@ -120,7 +121,7 @@ def _clang_primitives() -> tuple[str, ...]:
         "#if __has_builtin(__builtin_elementwise_fma)",
         "#define RX_FMA_LANES(a, b, c) __builtin_elementwise_fma(a, b, c)",
         "#endif",
-        # clang's clz is undefined at 0, where HLO says: the width.
+        # clang's clz is undefined at 0, where HLO has the width.
         "#define RX_POPCOUNT_U32(a) ((uint)__builtin_popcount(a))",
         "#define RX_POPCOUNT_U64(a) ((ulong)__builtin_popcountl(a))",
         "#define RX_CLZ_U32(a) ((a) == 0u ? 32u : (uint)__builtin_clz(a))",
@@ -145,7 +146,7 @@ def _opencl_primitives() -> tuple[str, ...]:
 
 def _complex_parts(target: Target) -> tuple[str, ...]:
     """How loops load and store a complex number."""
-    if target.clang and target.kind == "cpu":  # by its parts: clang makes no vectors of loops that load vectors
+    if target.capabilities.loop_vectorization:  # by parts: clang does not vectorize loops that load vectors
         return (
             "#define RX_PART(place, n) (((__typeof__((place).x)*)&(place))[n])",
             "#define RX_LOAD_PARTS(type, place) ((type)(RX_PART(place, 0), RX_PART(place, 1)))",

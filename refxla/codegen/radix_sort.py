@@ -1,16 +1,16 @@
-"""Sorting by keys: what a comparator compare(f(a), f(b)) orders is put in order digit by digit, without comparing.
+"""Radix sort: what a comparator compare(f(a), f(b)) orders is sorted digit by digit, without comparisons.
 
-The key of a tuple is f(a) as an unsigned integer of the same order. It is computed anew in each pass, so that only the
-operands move. From the least significant digit on, each pass counts how often each digit occurs and moves every tuple
-to its place, keeping the order of equals. Of several keys the least significant goes first.
+The key of a tuple is f(a) as an unsigned integer with the same order. It is recomputed in each pass, so that only the
+operands move. Starting with the least significant digit, each pass counts how often each digit occurs and moves every
+tuple to its place, stably. Of several keys, the least significant is sorted by first.
 
     counts[digit of key] += 1               for all tuples
     start[digit] = sum of the counts before it
     moved[start[digit of key]++] = tuple    for all tuples, in order
 
 An item sorts one row or several short ones. Few long rows are cut into chunks: then each pass is two kernels, in which
-an item counts, and then moves, the tuples of one chunk. The passes of a key are a loop, or calls of a function, whose
-argument is the digit: what a pass does is compiled once.
+an item counts, and then moves, the tuples of one chunk. The passes of a key are a loop, or calls of a function with the
+digit as an argument, so that a pass is compiled once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .c_block import Block
 from .element_builder import type_name
 from .sort_rows import SortRows
 
-SHORTEST = 16  # elements for each pass: shorter rows are sorted by merging
+SHORTEST = 16  # elements for each pass: shorter rows are merge-sorted
 WIDE_FROM = 16384  # elements of a row from which on digits are wider
 CHUNK = 1 << 15  # elements of a chunk of a long row, at least
 MAX_CHUNKS = 64
@@ -69,7 +69,7 @@ class Key:
         return f"(({key} >> {shift}) & {self.bins - 1})"
 
     def emit(self, stored: str, block: Block) -> str:
-        """The C variable with the key of an element as it lies in memory."""
+        """The C variable with the key of an element, given as stored in memory."""
         rows, c = self.rows, self.ctype
         value = rows.e.assign(rows.types[self.number], scalar.load(rows.types[self.number], stored), block)
         (value,) = rows.e.apply(self.computation, (value,), block)
@@ -107,7 +107,7 @@ def kernels(rows: SortRows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
 
 
 def _whole_rows(rows: SortRows, keys: Sequence[Key]) -> Kernel:
-    """One kernel in which each row is sorted by one item, by keys of which the least significant comes first."""
+    """One kernel in which each row is sorted by one item, by the least significant key first."""
     block = Block()
     moved = _moved(rows, keys)
     arguments = [*rows.inputs_and_outputs(), *(rows.scratch(b, k) for k in moved for b in "xy")]
@@ -154,7 +154,7 @@ def _whole_rows(rows: SortRows, keys: Sequence[Key]) -> Kernel:
 
 
 def _moved(rows: SortRows, keys: Iterable[Key]) -> list[int]:
-    """The operands that must go along: those that are asked for, and the keys."""
+    """The operands that have to be moved: those whose results are used, and the keys."""
     return sorted({*rows.outputs, *(key.number for key in keys)})
 
 
@@ -167,8 +167,8 @@ def _starts(block: Block, counts: str, bins: int) -> None:
 class _Chunked:
     """Two kernels a pass; tuples go from the operands by way of scratch memory x, y, x, ... to the outputs.
 
-    What a pass does is a function of the memory that it works on and of where its digit starts, shared by all passes
-    that find and leave tuples in the same order of memory.
+    A pass is a function of its buffers and of the first bit of its digit, shared by all passes with the same layouts of
+    input and output.
     """
 
     def __init__(self, rows: SortRows, digits: Digits) -> None:
@@ -198,7 +198,7 @@ class _Chunked:
         block.line(f"const int end = {rows.length} - begin < {self.chunk} ? {rows.length} : begin + {self.chunk};")
 
     def _place(self, in_arrays: bool, i: str) -> str:
-        """Where element i of a row lies: in the operands' and outputs' order, or row after row."""
+        """The position of element i of a row: in the layout of operands and outputs, or row by row."""
         rows = self.rows
         if in_arrays and rows.dimension != len(rows.sizes) - 1:
             return rows.position("row", i)

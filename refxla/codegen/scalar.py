@@ -2,12 +2,12 @@
 
 A value has two C types: that of its array in memory (`storage_type`) and that of a variable holding it
 (`register_type`). They differ where the device computes in a wider type: pred is a uchar in memory and an int that is 0
-or 1 in a register; f16, bf16 and the smaller types are raw bits in memory and an f32 in a register, which always holds
-a value that the narrow type has, so that each operation is computed in f32 and rounded once. Integers of fewer than 8
-bits take a byte each; they are computed in 8 bits, and of the result the bits that the type has are kept.
+or 1 in a register; f16, bf16 and the smaller types are raw bits in memory and an f32 in a register, whose value is
+always representable in the narrow type, so that each operation is computed in f32 and rounded once. Integers of fewer
+than 8 bits take a byte each; they are computed in 8 bits, and the result is truncated to the bits of the type.
 
-What is more than an operator is a call of a function rx_<opcode>_<type> of the prelude: a function added there is an
-operation supported here.
+Anything but an operator is a call of the function rx_<opcode>_<type> of the prelude: adding a function there is enough
+to support an operation here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
 _UNSIGNED = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _INTEGER = _SIGNED | _UNSIGNED
 UNSIGNED_OF_BITS = {int(name[1:]): c_type for name, c_type in _UNSIGNED.items()}
-_SMALL = {"s1": "s8", "s2": "s8", "s4": "s8", "u1": "u8", "u2": "u8", "u4": "u8"}  # and what they are computed in
+_SMALL = {"s1": "s8", "s2": "s8", "s4": "s8", "u1": "u8", "u2": "u8", "u4": "u8"}  # and the types of computation
 _EIGHT_BITS = (
     "f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f6e2m3fn",
     "f6e3m2fn", "f4e2m1fn",
@@ -45,12 +45,12 @@ _BITS = {name: ELEMENT_TYPES[name].bits for name in _STORAGE}
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 _PRED_INFIX = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&", "and": "&", "or": "|", "xor": "^"}
 _BITWISE = {"and", "or", "xor", "not"}
-# Forms of operations of which the last operand is a constant, or the first (analysis/sign_analysis.py).
+# Forms of operations whose last or first operand is a constant (analysis/sign_analysis.py).
 _BY_CONSTANT, _OF_CONSTANT = "-by-constant", "-of-constant"
 _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 # Operations that are one primitive of the target.
 _PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
-# Operations of small integers on their bits as they are, without an extended sign; of the others with one.
+# Operations of small integers on their bits without sign extension; others extend the sign.
 _ON_BITS = {"shift-right-logical", "popcnt", "count-leading-zeros"}
 # Operations of f16 and bf16 whose result needs no rounding: one of the operands, or a value of the format in any case.
 # (An integer next to an f16 or bf16 that is none is at most 2^10 or 2^7.) The f8 types may overflow, or have no -0.
@@ -68,7 +68,7 @@ _ROUNDS = {
 # Integers of which bf16 with its 8 bits has all. For f16 they are rounded: a compiler that sees one converted does
 # so in f16 itself (see rx_load_f16).
 _WITHIN_BF16 = {"pred", "s8", "u8"}
-# Operations that give of positive numbers no zero, unless f32 has none that is small enough.
+# Operations that give no zero for positive numbers, except by underflow of f32.
 _NEVER_ZERO = {"multiply", "divide", "power", "atan2"}
 
 
@@ -83,7 +83,7 @@ def register_type(name: str) -> str:
 
 
 def load(name: str, place: str) -> str:
-    """The register value of the element of type `name` that lies at the C lvalue `place`, such as "x[i]"."""
+    """The register value of an element of type `name` in memory, at the C lvalue `place`, such as "x[i]"."""
     if name in _NARROW:
         return f"rx_load_{name}({place})"
     if name == "pred":
@@ -93,8 +93,8 @@ def load(name: str, place: str) -> str:
 
 
 def store(name: str, value: str, opcode: str = "") -> str:
-    """The C expression to assign to memory so that it holds the register value `value` of type `name`, which is the
-    result of an operation `opcode` where that is given."""
+    """The C expression that stores the register value `value` of type `name` when assigned to memory; `opcode`, if
+    given, is the operation whose result it is."""
     if name == "f16" and opcode in _ROUNDS:
         return f"rx_store_rounded_f16({value})"
     if name in _NARROW:
@@ -106,26 +106,27 @@ def store(name: str, value: str, opcode: str = "") -> str:
 
 
 def load_in_loop(name: str, place: str) -> str:
-    """As `load`, of a place in an array that a loop goes through: no loads of vectors, which keep clang from making
-    vectors of the loop."""
+    """As `load`, from an array over which a loop runs: without loads of OpenCL's vectors, which keep clang from
+    vectorizing the loop."""
     return f"RX_LOAD_PARTS({_COMPLEX[name]}, {place})" if name in _COMPLEX else load(name, place)
 
 
 def store_in_loop(name: str, place: str, value: str, opcode: str = "") -> str:
-    """The C statement after which a place in an array that a loop goes through holds the register value `value`, a C
-    variable; `opcode` as in `store`."""
+    """The C statement that stores the register value `value`, a C variable, to a place in an array over which a loop
+    runs; `opcode` as in `store`."""
     if name in _COMPLEX:
         return f"RX_STORE_PARTS({place}, {value});"
     return f"{place} = {store(name, value, opcode)};"
 
 
 def from_array(name: str, place: str) -> str:
-    """The register value that lies in an array of them which a loop goes through."""
+    """A register value from an array of register values over which a loop runs."""
     return load_in_loop(name, place) if name in _COMPLEX else place
 
 
 def to_array(name: str, place: str, value: str) -> str:
-    """The statement that writes a register value, a C variable, into an array of them which a loop goes through."""
+    """The statement that writes a register value, a C variable, to an array of register values over which a loop
+    runs."""
     return store_in_loop(name, place, value) if name in _COMPLEX else f"{place} = {value};"
 
 
@@ -176,13 +177,13 @@ def _expression(opcode: str, operand_types: Names, result_type: str, args: Names
 
 
 def _small_expression(opcode: str, types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
-    """An operation that takes or gives integers of fewer than 8 bits, by way of 8."""
+    """An operation with operands or a result of fewer than 8 bits, by way of 8-bit integers."""
     bits = _BITS[result]
     if opcode == "mulhi":
         return _wrapped(result, f"((int){args[0]} * (int){args[1]} >> {bits})")
     if opcode in _ON_BITS:
         args = tuple(f"({_INTEGER[_SMALL[t]]})({a} & {(1 << _BITS[t]) - 1})" for a, t in zip(args, types, strict=True))
-    if opcode == "shift-right-arithmetic":  # what is shifted in is the highest bit, of an unsigned integer too
+    if opcode == "shift-right-arithmetic":  # the highest bit is shifted in, for unsigned integers too
         args = (f"({_INTEGER[_SMALL[result]]}){_wrapped('s' + result[1:], args[0])}", args[1])
     wide = _SMALL.get(result, result)
     text = _expression(opcode, tuple(_SMALL.get(t, t) for t in types), wide, args, attributes)
@@ -190,7 +191,7 @@ def _small_expression(opcode: str, types: Names, result: str, args: Names, attri
         return text
     if opcode == "count-leading-zeros":
         text = f"({text} - {8 - bits})"
-    if opcode == "convert" and (types[0] in _FLOAT or types[0] in _NARROW):  # what is out of range becomes the nearest
+    if opcode == "convert" and (types[0] in _FLOAT or types[0] in _NARROW):  # out of range, the nearest number
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if result[0] == "s" else (0, (1 << bits) - 1)
         return f"rx_clamp_{wide}(({_INTEGER[wide]}){low}, {text}, ({_INTEGER[wide]}){high})"
     return _wrapped(result, text)
@@ -202,7 +203,7 @@ def is_complex(name: str) -> bool:
 
 
 def has_fast_path(opcode: str, name: str) -> bool:
-    """Whether a function of operands of type `name` has a form in the prelude that is cheap and for moderate operands
+    """Whether a function of operands of type `name` has a cheap form for moderate operands in the prelude
     (fast_path_math.py)."""
     return _call(_fast(opcode), _computed_as(name), ()) is not None
 
@@ -215,7 +216,7 @@ def fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
 
 
 def has_far_path(opcode: str, name: str) -> bool:
-    """Whether a function that has a fast path has another one for operands that are not far beyond."""
+    """Whether a function with a fast path has a second one for operands not far beyond."""
     return _call(_fast(f"{opcode}-far"), _computed_as(name), ()) is not None
 
 
@@ -240,8 +241,7 @@ def _computed_as(name: str) -> str:
 
 
 def function_in_doubles(opcode: str, operand_types: Sequence[str], result_type: str) -> str:
-    """The prelude's function that computes an operation in doubles, of which a compiler makes vectors; "" if it has
-    none."""
+    """The prelude's function that computes an operation in doubles and can be vectorized; "" if there is none."""
     of_float = result_type in ("f16", "bf16") and opcode in _KEEPS_FORMAT
     source = operand_types[0] if operand_types else ""
     types = [_computed_as(source) if source in _FLOAT else source] if opcode == "convert" else []
@@ -250,17 +250,17 @@ def function_in_doubles(opcode: str, operand_types: Sequence[str], result_type: 
 
 
 def _fast(opcode: str) -> str:
-    """What the prelude's function of that form is called after."""
+    """The name of the prelude's function for that form, without its type."""
     return f"{opcode}-fast"
 
 
 def low_bits(name: str, text: str) -> str:
-    """The register value of the integer type `name` that has the lowest bits of a wider C integer."""
+    """A wider C integer, truncated to the integer type `name`, as a register value."""
     return _wrapped(name, text) if name in _SMALL else f"({register_type(name)})({text})"
 
 
 def _wrapped(name: str, text: str) -> str:
-    """The integer of type `name` that has the lowest bits of one of 8 bits or more."""
+    """An integer of 8 bits or more, truncated to type `name`."""
     bits = _BITS[name]
     if name[0] == "u":
         return f"((uchar)({text} & {(1 << bits) - 1}))"
@@ -276,7 +276,7 @@ def largest(name: str) -> int:
 def literal(name: str, value: Any) -> str:
     """The exact C literal of a Python or NumPy scalar of HLO type `name`, as a register value.
 
-    NaNs keep sign and payload. The value must be one of the type's: nothing is rounded, save to the type's own format.
+    NaNs keep sign and payload. The value must be representable in the type: nothing else is rounded.
     """
     register_type(name)
     if name == "pred":
@@ -323,7 +323,7 @@ def _lookup(table: Mapping[str, str], name: str) -> str:
 
 
 def _call(opcode: str, name: str, args: Sequence[str]) -> str | None:
-    """The call of the prelude's function for an operation on type `name`, None if the prelude has none."""
+    """The call of the prelude's function for an operation on type `name`; None if there is none."""
     function = f"rx_{opcode.replace('-', '_')}_{name}"
     return f"{function}({', '.join(args)})" if function in prelude.names() else None
 
@@ -371,11 +371,11 @@ _INFIX_BY_CONSTANT = {
 
 
 def _integer_by_constant(opcode: str, name: str, wide: str, a: str, b: str) -> str:
-    """Operators in place of calls, with a constant b for which they are defined (analysis/sign_analysis.py).
+    """Operators instead of calls, with a constant b for which they are defined (analysis/sign_analysis.py).
 
-    The compiler has to see them together with what is next to them. From a - a / 4 * 4 with a division that is still a
-    call LLVM 14 makes a + (a >> 2) * -4; that this has no sign it finds out too late, and in vectors of AVX2 it then
-    takes the wrong side of i < 0 ? i + 4 : i. A negative factor would do the same.
+    The compiler has to see them in context. If the division in a - a / 4 * 4 is still a call, LLVM 14 turns the
+    expression into a + (a >> 2) * -4; it finds out too late that this is not negative, and in AVX2 vectors it then
+    takes the wrong side of i < 0 ? i + 4 : i. A negative factor would have the same effect.
     """
     own, sign = _INTEGER[name], _INFIX_BY_CONSTANT[opcode]
     if sign == "*":
@@ -401,7 +401,7 @@ def _float_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None
 
 
 def _complex_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
-    # By parts, since a compiler makes no vectors of loops over vectors.
+    # By parts, since compilers do not vectorize loops over vectors.
     if opcode in ("add", "subtract"):
         a, b = args
         return f"({_COMPLEX[name]})({a}.x {_INFIX[opcode]} {b}.x, {a}.y {_INFIX[opcode]} {b}.y)"
@@ -456,8 +456,8 @@ def _compare(types: Names, result: str, args: Names, attributes: Attributes) -> 
 
 
 def _compare_with_zero(types: Names, result: str, args: Names, attributes: Attributes) -> str:
-    """How a float compares with zero, by the numbers next to zero: of a comparison with +0 and a selection of -0 by it,
-    or the other way round, LLVM 14 makes a maximum or minimum that takes one zero for the other."""
+    """How a float compares with zero, by means of the numbers next to zero: LLVM 14 turns a comparison with +0 that
+    selects -0, or the other way round, into a maximum or minimum that confuses the zeros."""
     least = "0x1p-1074" if types[0] == "f64" else "0x1p-149f"
     operator = {"LT": "<= -", "LE": "< ", "GT": ">= ", "GE": "> -"}[attributes["direction"]]
     return f"({args[0]} {operator}{least})"
@@ -489,7 +489,7 @@ def _abs(types: Names, result: str, args: Names, attributes: Attributes) -> str 
 
 
 def _reduce_precision(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
-    # More bits than any format has change nothing; the limits keep the shifts in the code defined.
+    # More bits than any format has make no difference; the limits keep the shifts in the code defined.
     bits = str(min(attributes["exponent_bits"], 11)), str(min(attributes["mantissa_bits"], 52))
     return _call("reduce-precision", result, (args[0], *bits))
 
@@ -515,8 +515,8 @@ def _convert(types: Names, result: str, args: Names, attributes: Attributes) -> 
         return f"({_INTEGER[result]}){a}"
     if result in _FLOAT or result == "bf16" and source in _WITHIN_BF16:
         return f"({_REGISTER[result]}){a}"
-    # To a narrow float: exactly into f32, or by rounding to odd, so that the one rounding that counts comes last.
-    # Integers beyond 2^17 are infinite in f16, whichever they are, and f32 has those below.
+    # To a narrow float: exactly into f32, or by rounding to odd, so that only the last rounding counts. Integers beyond
+    # 2^17 are infinite in f16, whichever they are, and f32 has those below.
     if result == "f16" and source in ("s32", "s64"):
         return f"rx_round_f16((float)({a} > 131072 ? 131072 : {a} < -131072 ? -131072 : (int){a}))"
     if result == "f16" and source in ("u32", "u64"):

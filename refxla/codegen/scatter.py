@@ -1,13 +1,12 @@
 """The kernel of kind "scatter": updates combined, in place, into an operand that is in the output's memory already.
 
-The order of the updates of one element is theirs, row-major, whatever the number of items: an item owns a part of the
-elements, and walks all updates of them in order. What it owns is a range of the dimensions along which operand and
-update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where that
-would be short stretches of memory, one item takes all, which is as fast as memory if blocks are fetched ahead; of many
-items, each owns some of the blocks: it goes through the indices of all updates a few at a time, and through the updates
-of those that are its own. Updates that are promised to hit different elements
-(unique_indices) need no order: then an item owns a part of the updates. Sums and products of f16 and bf16 are made in
-f32 and rounded once.
+The updates of an element are applied in row-major order, whatever the number of items: an item owns a part of the
+elements and walks all updates of these in order. It owns a range of the dimensions that operand and updates share: the
+batching dimensions or, without these, the dimensions of a block that are not indexed. Where such parts would be short
+runs of memory, one item owns everything, which reaches the speed of memory if blocks are prefetched; if there are many
+items, each owns some of the blocks: it scans the indices of all updates, a few at a time, and applies the updates of
+its own blocks. Updates that are known to write different elements (unique_indices) need no order: then an item owns a
+part of the updates. Sums and products of f16 and bf16 are computed in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -33,20 +32,21 @@ from .elemental_rules import combine as combine_in_f32
 from .index_printer import c_of
 from .kernel_arguments import hero_of, input_argument, output_argument
 
-LITTLE = 16384  # updates that are not worth a second item
+LITTLE = 16384  # updates up to which one item is enough
 SHORTEST = 16  # elements of a cache line of f32
-SHORT = 64  # elements of a block's part, below which blocks are not parted
-LONG = 32  # elements of a block that are worth going through all indices once in each item
-MANY = 4  # compute units whose items own blocks: fewer are no faster than one that reads all updates in order
-STRIP = 4096  # elements that lie together and have one owner, at most: processors fetch pages ahead, not only lines
-LOOKED_AT = 1024  # indices that an item goes through before the updates that they say are its own
-PREFETCH_DISTANCE = 12  # updates before one whose block, and whose own elements where they do not follow, are fetched
+SHORT = 64  # elements of a block's part, below which blocks are not divided
+LONG = 32  # elements of a block, from which on it pays that each item scans all indices
+MANY = 4  # compute units, from which on items own blocks: fewer are no faster than one that reads all updates in order
+STRIP = 4096  # contiguous elements with one owner, at most: processors prefetch pages, not only lines
+LOOKED_AT = 1024  # indices that an item scans before it applies its own updates among them
+# The distance, in updates, at which blocks, and elements of updates that are not contiguous, are prefetched.
+PREFETCH_DISTANCE = 12
 MOST_PREFETCHED = 256  # elements of them, at most
-CACHED = 1 / 4  # of a core's own caches: an operand that is there anyway
+CACHED = 1 / 4  # of a core's own caches: a smaller operand stays there anyway
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernels of a scatter. UnsupportedError where one of several results is not asked for."""
+    """The kernels of a scatter. Raises UnsupportedError if one of several results is unused."""
     return kernels(fusion, target, combining_kernel)
 
 
@@ -90,8 +90,8 @@ def combining_kernel(
 def _apart(
     fusion: Fusion, target: Target, walk: ScatterWalk, operand: Instruction, output: Instruction, combining: Combining
 ) -> tuple[Kernel, ...]:
-    """Sums of halves stay in f32 until all are there: a kernel before the scatter and one after it convert."""
-    size, chunk = operand.shape.size, 1 if target.kind == "gpu" else work_items.ELEMENTS
+    """Sums of halves stay in f32 until they are complete: one kernel before the scatter and one after it convert."""
+    size, chunk = operand.shape.size, 1 if target.capabilities.coalescing else work_items.ELEMENTS
     items = -(-size // chunk)
     sums = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
     name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})
@@ -135,7 +135,7 @@ class ScatterWalk:
         self.batch = [d for d in range(len(self.sizes)) if d not in self.window]
         left_out = (*hero.inserted_window_dims, *hero.input_batching_dims)
         rank = self.operands[0].shape.rank
-        # The update dimension that runs along each operand dimension of a block.
+        # The update dimension for each operand dimension of a block.
         inside = [d for d in range(rank) if d not in left_out]
         self.along = dict(zip(inside, self.window, strict=True))
         batched = [self._batch_dimension(b) for b in hero.scatter_indices_batching_dims]
@@ -148,7 +148,7 @@ class ScatterWalk:
             last = max((d for d, n in enumerate(self.sizes) if n > 1), default=None)
             self.inner = not batched and last in free
         self.loop_dimensions = [d for d in range(len(self.sizes)) if d not in self.shared]
-        # The types in which values are combined: where each element is hit once, its own.
+        # The types in which values are combined: the elements' own where each element is written once.
         own = [type_name(o) for o in self.operands]
         self.types = own if self.is_unique() else list(accumulator_types(hero.to_apply))
         self.width = prod(self.sizes[d] for d in self.shared)
@@ -159,7 +159,7 @@ class ScatterWalk:
         self.owners = 1
         if self.inner and self.width > self.part < SHORT:
             self.part = self.width
-        if target.kind == "gpu":  # neighbouring items own neighbouring elements
+        if target.capabilities.coalescing:  # so neighbouring items own neighbouring elements
             self.part = 1
         elif self.part == self.width:
             self.owners = self._count_owners(target)
@@ -175,7 +175,7 @@ class ScatterWalk:
         few = prod(self.sizes[d] for d in self.batch) < LOOKED_AT or target.compute_units < MANY
         if self.width < LONG or few or not indexed:
             return 1
-        inside = prod(shape.dimensions[indexed[-1] + 1 :])  # elements that lie together for one index
+        inside = prod(shape.dimensions[indexed[-1] + 1 :])  # contiguous elements of one index
         blocks = prod(shape.dimensions[d] for d in indexed)
         owners = target.compute_units
         strip = max(SHORTEST, min(STRIP, blocks * inside // (4 * owners)))
@@ -184,7 +184,7 @@ class ScatterWalk:
         return shares
 
     def is_single(self) -> bool:
-        """Whether blocks have one element where they are indexed, so that two of them are the same or apart."""
+        """Whether blocks have size 1 in all indexed dimensions, so that two of them are equal or disjoint."""
         return all(self.sizes[self.along[d]] == 1 for d in self.hero.scatter_dims_to_operand_dims if d in self.along)
 
     def is_unique(self) -> bool:
@@ -192,7 +192,7 @@ class ScatterWalk:
         return self.hero.unique_indices and self.is_single() and prod(self.sizes[d] for d in self.batch) > 1
 
     def _batch_dimension(self, index_dimension: int) -> int:
-        """The dimension of updates that runs along a dimension of the indices."""
+        """The dimension of updates that corresponds to a dimension of the indices."""
         before: bool = index_dimension > self.hero.index_vector_dim
         return self.batch[index_dimension - before]
 
@@ -217,7 +217,7 @@ class ScatterWalk:
             self.combine(e, block, pointers, at, self.place(at, starts))
 
     def _emit_owned(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
-        """The updates whose blocks are this item's, in order: first their numbers, then what is done with them."""
+        """Applies the updates of this item's blocks, in order: first collects their numbers, then applies them."""
         sizes = [self.sizes[d] for d in self.loop_dimensions]
         count = prod(sizes)
         first, n, k, own = (e.names.fresh(prefix) for prefix in ("first", "n", "k", "own"))
@@ -247,7 +247,7 @@ class ScatterWalk:
                 self.combine(e, block, pointers, at, self.place(at, starts))
 
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
-        """Asks for the block of an update some iterations ahead to be in the cache by then; they come in order."""
+        """Prefetches the block of an update some iterations ahead; updates are visited in order."""
         d = max((d for d in self.loop_dimensions if self.sizes[d] > 1), default=None)
         if (
             d is None
@@ -274,8 +274,8 @@ class ScatterWalk:
         pointers: list[str],
         updates: Sequence[Instruction],
     ) -> None:
-        """Asks for a block, and for the elements of some updates that are in memory, to be in the cache."""
-        if not e.target.clang:
+        """Prefetches a block, and the elements of some updates that are in memory."""
+        if not e.target.capabilities.prefetch:
             return
         i, sizes = e.names.fresh("i"), [self.sizes[d] for d in self.shared]
         begin, _ = self._part_bounds()
@@ -288,7 +288,7 @@ class ScatterWalk:
         block.line(f"for (int {i} = {begin}; {i} < {end}; {i} += {SHORTEST}) {{ {fetches} }}")
 
     def _part_bounds(self) -> tuple[str, str]:
-        """Where the part of the shared dimensions that an item takes begins and ends, as C."""
+        """The bounds of an item's part of the shared dimensions, as C."""
         if self.items == 1 or self.owners > 1:
             return "0", str(self.width)
         begin = f"item * {self.part}"
@@ -305,7 +305,7 @@ class ScatterWalk:
         at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))
 
     def starts(self, e: ElementalIrEmitter, block: Block, at: dict[int, Index]) -> tuple[list[Index], list[str]]:
-        """Where in the operand the block begins, and the conditions under which it lies inside."""
+        """The start of the block in the operand, and the conditions under which it is in bounds."""
         hero, shape = self.hero, self.operands[0].shape
         starts: list[Index] = [constant(0)] * shape.rank
         batch = [at[d] for d in self.batch]
@@ -323,7 +323,7 @@ class ScatterWalk:
                 conditions.append("0")
                 continue
             kind, bits = self.indices.shape.element_type.kind, self.indices.shape.element_type.bits
-            if kind == "signed" and bits >= 32:  # one comparison: a negative number is a large one without its sign
+            if kind == "signed" and bits >= 32:  # one comparison: as unsigned, a negative number is a large one
                 conditions.append(f"((u{scalar.register_type(f's{bits}')}){value} <= {limit}u)")
             else:
                 if limit < scalar.largest(type_name(self.indices)):
@@ -336,7 +336,8 @@ class ScatterWalk:
         return starts, conditions
 
     def place(self, at: dict[int, Index], starts: list[Index]) -> list[Index]:
-        """The indices of the element that an element of the updates hits, whose block begins at `starts`."""
+        """The indices of the operand's element that an element of the updates writes, in a block that starts at
+        `starts`."""
         return [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
 
     def combine(
@@ -354,7 +355,7 @@ class ScatterWalk:
         return [f"{p}[{c_of(position)}]" for p in pointers]
 
     def combined(self, e: ElementalIrEmitter, block: Block, old: Sequence[str], at: dict[int, Index]) -> Sequence[str]:
-        """The C values that an element of the updates combines with those of the expressions `old` to."""
+        """The C values that result from an element of the updates and the expressions `old`."""
         return self.applied(e, block, old, self.new(e, block, at))
 
     def new(self, e: ElementalIrEmitter, block: Block, at: dict[int, Index]) -> Sequence[str]:
@@ -363,7 +364,7 @@ class ScatterWalk:
         return [e.value(u, update_indices, block) for u in self.updates]
 
     def applied(self, e: ElementalIrEmitter, block: Block, old: Sequence[str], new: Sequence[str]) -> Sequence[str]:
-        """The C values that `new` ones of the updates combine with those of the expressions `old` to."""
+        """The C values that result from `new` values of the updates and the expressions `old`."""
         before = [e.assign(t, value, block) for t, value in zip(self.types, old, strict=True)]
         own = self.types == [type_name(o) for o in self.operands]
         apply = e.apply if own else partial(combine_in_f32, e)

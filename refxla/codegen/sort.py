@@ -1,9 +1,9 @@
-"""The kernels of kind "sort": rows in the order of a comparator, stable whether that is asked for or not.
+"""The kernels of kind "sort": rows in the order of a comparator, always stable.
 
-A comparator that compares keys goes by way of `radix`. Any other is inlined and the rows are merged: runs of a few
-elements are sorted by insertion, then merged two by two between two buffers. An item sorts one row or several short
-ones. Where a few elements of each row are all that is read (passes/partial_sort.py), they are selected: those that have
-been the first so far are kept in order, and a block of which no key is below theirs is passed over.
+A comparator of keys is sorted by `radix_sort`. Any other is inlined, and rows are merge-sorted: runs of a few elements
+are sorted by insertion, then merged in pairs between two buffers. An item sorts one row or several short ones. If only
+a few elements of each row are read (passes/partial_sort.py), they are selected: the first elements so far are kept in
+order, and a block without a smaller key is skipped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .sort_rows import SortRows
 
 RUN = 8  # elements that are sorted by insertion
 SELECTED = 64  # elements of a row that are selected, at most
-SELECTED_OF = 4  # times as many are in the row, at least
-BLOCK = 64  # elements of which it is asked at once whether one is to be selected
+SELECTED_OF = 4  # the elements of a row, at least, for each selected one
+BLOCK = 64  # elements that are tested at once
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -38,9 +38,10 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _selected(rows: SortRows, key: radix_sort.Key, count: int) -> Kernel:
-    """The kernel that writes the first `count` elements of each sorted row: `keys` and `places` are those found so far.
+    """The kernel that writes the first `count` elements of each sorted row: `keys` and `places` are those of the first
+    so far.
 
-    Equal ones stay in order, since a later one has to have a smaller key to come before.
+    Equal elements stay in order, since a later one is inserted before others only if its key is smaller.
     """
     block, length = Block(), rows.length
     with rows.open_row(block) as row:
@@ -106,7 +107,7 @@ def _sort_runs(rows: SortRows, block: Block) -> None:
 
 
 def insertion_sort(rows: SortRows, block: Block, low: str, high: str) -> None:
-    """Sort elements `low` to `high` - 1 (C) of the arrays s0, s1, ... by insertion; equal ones keep their order."""
+    """Sort elements `low` to `high` - 1 (C) of the arrays s0, s1, ... by insertion; stably."""
     every = range(len(rows.operands))
     with block.scope(f"for (int i = {low} + 1; i < {high}; ++i)"):
         for k, c in enumerate(rows.storage):
@@ -130,7 +131,7 @@ def _merge(rows: SortRows, block: Block) -> None:
             block.line(f"const int high = low + 2 * width < {length} ? low + 2 * width : {length};")
             block.line("int i = low, j = middle, n = low;")
             with block.scope("while (i < middle & j < high)"):
-                # The right one goes first only if it must: that keeps equal ones in order.
+                # The right one goes first only if it must, which keeps the sort stable.
                 before = comes_before(rows, block, [f"s{k}[j]" for k in every], [f"s{k}[i]" for k in every])
                 block.line(f"const int right = {before} != 0;")
                 block.line("const int from = right ? j : i;")

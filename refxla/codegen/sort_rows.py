@@ -1,4 +1,4 @@
-"""The rows of a sort, and where their elements lie in memory."""
+"""The rows of a sort, and the positions of their elements in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SortRows:
     """The rows of a sort: `rows` of them, of `length` elements that lie along `dimension` of arrays of `sizes`.
 
     By operand number: `operands`, their `types`, and the C types `storage` of their elements in memory; `outputs` are
-    the instructions that take the sorted values, of those that somebody uses. An item sorts `per_item` rows.
+    the instructions of the sorted values that are used. An item sorts `per_item` rows.
     """
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
@@ -49,8 +49,7 @@ class SortRows:
         self._values: list[Instruction] = list(dict.fromkeys(self.operands)) + list(self.outputs.values())
 
     def begin_function(self) -> None:
-        """Names begin anew: what is written from here on is a function of its own, equal to another that does the
-        same."""
+        """Restarts the names for a new function, so that functions that do the same have equal text."""
         self.e = ElementalIrEmitter(self.fusion, self.target, {})
 
     def input(self, k: int) -> Argument:
@@ -62,7 +61,8 @@ class SortRows:
         return output_argument(self.outputs[k])
 
     def inputs_and_outputs(self) -> list[Argument]:
-        """The arguments of a kernel that reads all operands and writes all outputs: what `operand` and `output` use."""
+        """The arguments of a kernel that reads all operands and writes all outputs, which `operand` and `output`
+        use."""
         inputs = [input_argument(i) for i in dict.fromkeys(self.operands)]
         return inputs + [output_argument(o) for o in self.outputs.values()]
 

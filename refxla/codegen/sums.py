@@ -1,8 +1,8 @@
 """Sums as C: multiply-adds, and segments.
 
-The terms of a long sum are added in segments (analysis/contraction_order.py). While they are, a sum is two places: the
-*chain*, to which the terms of the open segment are added, and the *total* of the segments before it. Where a segment
-ends, the chain is added to the total and begins anew.
+The terms of a long sum are added in segments (analysis/contraction_order.py). Meanwhile a sum has two variables: the
+*chain*, to which terms of the current segment are added, and the *total* of earlier segments. At the end of a segment,
+the chain is added to the total and reset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .index_printer import c_of
 
 
 def empty_sum(name: str) -> str:
-    """The sum of no terms, which leaves all bits of what it is added to; of a floating-point or complex type."""
+    """The sum of no terms, of a floating-point or complex type: adding it changes no bit."""
     return scalar.literal(name, complex(-0.0, -0.0) if name[0] == "c" else -0.0)
 
 
@@ -38,7 +38,8 @@ def multiply_add(name: str, total: str, a: str, b: str) -> str:
 
 @dataclass(frozen=True)
 class SegmentedSum:
-    """The two places of a sum, C lvalues; `zero` is what a chain begins with, `value` the C expression of the sum."""
+    """The two variables of a sum, C lvalues; `zero` is the initial value of a chain, `value` the C expression of the
+    sum."""
 
     total: str
     chain: str
@@ -64,8 +65,8 @@ class SegmentedSum:
 class ElementSum:
     """The sum for one element of a result, in loops whose terms are numbered, and which may leave terms out.
 
-    It is accumulated in the type `name`, in segments of `segment` terms (0: one chain). `start` is what the terms are
-    added to, and `zero` what the chain of a segment begins with.
+    It is accumulated in the type `name`, in segments of `segment` terms (0: one chain). `start` is the initial value of
+    the sum, and `zero` that of the chain of a segment.
     """
 
     def __init__(self, e: ElementBuilder, name: str, segment: int, start: str, zero: str, block: Block) -> None:
@@ -73,11 +74,11 @@ class ElementSum:
         self.chain = e.assign(name, zero if segment else start, block, changes=True)
         if segment:
             self.sum = SegmentedSum.of_numbers(name, e.assign(name, start, block, changes=True), self.chain, zero)
-            self.open = e.names.fresh("segment")  # the number of the open segment
+            self.open = e.names.fresh("segment")  # the number of the current segment
             block.line(f"int {self.open} = 0;")
 
     def begin(self, k: Index, block: Block) -> None:
-        """Emits what begins a new segment where term number k is the first of one that is there."""
+        """Emits the start of a new segment, if term number k is the first present one of it."""
         if self.segment:
             number = f"(({c_of(k)}) >> {self.segment.bit_length() - 1})"
             with block.scope(f"if ({number} != {self.open})"):
@@ -85,7 +86,7 @@ class ElementSum:
                 block.line(f"{self.open} = {number};")
 
     def add(self, k: Index, a: str, b: str, block: Block) -> None:
-        """Emits what adds a * b, which is term number k."""
+        """Emits the addition of a * b, which is term number k."""
         self.begin(k, block)
         block.line(f"{self.chain} = {multiply_add(self.name, self.chain, a, b)};")
 

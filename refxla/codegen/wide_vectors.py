@@ -1,9 +1,9 @@
 """Which kernels for CPUs are compiled for the widest vectors (Kernel.wide_vectors), where a processor has AVX-512.
 
-All others have what every processor of their kind has: 16 registers of 32 bytes. Each family of emitters asks here, but
-for two that always gain: matrix products, whose sums fill the registers, and Fourier transforms, whose passes do.
-(Depthwise convolutions write vectors of 32 bytes themselves and keep few sums.) A merged kernel asks if its parts that
-do take most of its time (scheduling/register_promotion.py).
+All others use the baseline of such processors: 16 registers of 32 bytes. Each family of emitters asks here, except two
+that always gain: matrix products, whose sums fill the registers, and Fourier transforms, whose passes do. (Depthwise
+convolutions write vectors of 32 bytes explicitly and have few sums.) A merged kernel uses the widest vectors if parts
+that do take most of its time (scheduling/register_promotion.py).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..analysis.accumulation import is_narrow
 from ..ir.op_table import ELEMENTWISE, FUNCTIONS, class_of
 from . import scalar
 
-GATHER = 6  # operations on an element that take as long as a gather of AVX-512
+GATHER = 6  # operations on an element that take as long as a gather in AVX-512
 
 
 def loop_gains(instructions: Sequence[Instruction], gathers: int) -> bool:
-    """Whether a loop over elements gains that computes these instructions, with so many gathers and scatters an
-    iteration: it computes something, and not much less than it gathers, which goes element by element in any vector."""
+    """Whether a loop gains that computes these instructions, with so many gathers and scatters in each iteration: it
+    computes something, and not much less than it gathers, since vectors of any width gather element by element."""
     if any(map(_has_wide_instructions, instructions)):
         return True
     operations = sum(class_of(i) == ELEMENTWISE for i in instructions)
@@ -30,8 +30,8 @@ def loop_gains(instructions: Sequence[Instruction], gathers: int) -> bool:
 
 
 def _has_wide_instructions(i: Instruction) -> bool:
-    """Whether vectors of AVX-512 do more than twice as much of it: products and conversions of integers of 64 bits, for
-    which there are instructions; narrow and complex types, which take several that choose by masks; functions."""
+    """Whether AVX-512 more than doubles the speed of an instruction: products and conversions of 64-bit integers, for
+    which it has instructions; narrow and complex types, which take several masked ones; functions."""
     types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
     if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
         return True
@@ -39,11 +39,12 @@ def _has_wide_instructions(i: Instruction) -> bool:
 
 
 def reduction_gains(masks: bool, accumulators: Iterable[str]) -> bool:
-    """Whether a reduction gains: where the wide vectors mask reads and writes of any type (`masks`), or accumulators,
-    given by their types, are floating-point, of which there are many chains."""
+    """Whether a reduction gains: if the wide vectors mask reads and writes of any type (`masks`), or if its
+    accumulators, given by their types, are floating-point, with many independent chains."""
     return masks or any(scalar.register_type(t).startswith(("float", "double")) for t in accumulators)
 
 
 def window_gains(stride: int) -> bool:
-    """Whether a reduce-window gains that slides along its lanes by so many elements (1: or not along them)."""
+    """Whether a reduce-window gains whose window moves along its lanes by so many elements (1: also if not along
+    them)."""
     return stride == 1

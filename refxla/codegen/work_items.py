@@ -1,9 +1,9 @@
-"""How much a work item does: some 10 us, so that to start it costs little, and all cores have some to share.
+"""The size of a work item: some 10 us, so that starting one costs little, and there are enough for all cores.
 
-Results do not depend on it. Emitters take these numbers as they are for kernels of one cheap operation an element, and
-fewer elements of those that take longer.
+Results do not depend on it. Emitters use these numbers for kernels with one cheap operation for each element, and fewer
+elements where one takes longer.
 """
 
-ELEMENTS = 16384  # elements that are computed, copied, or read for a sum, each in no more than
+ELEMENTS = 16384  # elements that are computed, copied, or read for a sum, each in at most
 CHEAP_NS = 0.8  # nanoseconds
 MULTIPLY_ADDS = 1 << 20  # of a matrix product

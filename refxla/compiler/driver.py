@@ -24,11 +24,11 @@ from refxla_spec.verify import verify
 from ..analysis.cost_analysis import Cost, cost_of
 from ..codegen.opencl_program import Builder
 from ..device.description import Target
+from ..ir.calling_convention import CallingConvention
 from ..ir.fingerprint import Source
 from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
 from ..ir.proto import to_proto
-from ..ir.trees import CallingConvention
 from ..passes.pipeline import LAUNCH_MERGING, optimize
 from ..passes.winograd_convolution import apply_winograd
 from ..progress import show_progress
@@ -218,8 +218,10 @@ def saved_device(device: Device, target: Target) -> SavedDevice:
     """What decides whether the kernels of a file run on a device as they are. The rates by which fusion was decided and
     the blocks of products change none of that."""
     assumed = {
-        f.name: getattr(target, f.name) for f in fields(Target) if f.name not in ("costs", "tile_configurations")
-    }
+        f.name: getattr(target, f.name)
+        for f in fields(Target)
+        if f.name not in ("capabilities", "costs", "tile_configurations")
+    } | asdict(target.capabilities)
     return SavedDevice(
         name=device.name,
         label=device.label,

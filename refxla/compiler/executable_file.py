@@ -17,7 +17,7 @@ from typing import Any
 from refxla_spec.errors import InputError, plural
 
 from ..files import write_whole
-from ..ir.trees import CallingConvention
+from ..ir.calling_convention import CallingConvention
 from ..version import RELEASE
 from . import serialization
 

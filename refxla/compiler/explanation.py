@@ -13,8 +13,8 @@ from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
 from ..ir.library_calls import LibraryRoutine, batch, is_batched, library_call, routine_name
 from ..ir.plan import Fusion, Kernel, Loop, Repeat
 from ..passes.winograd_convolution import Decision
+from ..scheduling.fusion_group import Refusal
 from ..scheduling.merged_kernel import MergedLaunch
-from ..scheduling.plan_builder import Refusal
 from ..scheduling.scheduler import PlanningResult
 from ..scheduling.tiled_fusion import TilingDecision
 

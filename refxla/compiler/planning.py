@@ -37,8 +37,8 @@ def plan_module(
         check_values(optimized)
         fuse = FUSION not in without
         merge = fuse and LAUNCH_MERGING not in without
-        units = target.compute_units if merge and (target.kind == "gpu" or target.clang) else 0
-        group = group_size(target) if target.kind == "gpu" else 0
+        units = target.compute_units if merge and target.capabilities.launch_merging else 0
+        group = group_size(target) if target.capabilities.work_groups else 0
         merging = Merging(units, target.persistent, group, target.handover)
         emitter = KernelDeduplicator(partial(emit, target=target))
         options = SchedulingOptions(target.costs, fuse, TILED_FUSION not in without, merging)

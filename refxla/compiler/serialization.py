@@ -26,9 +26,9 @@ from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, ElementType
 
 from ..analysis import cost_analysis
 from ..codegen import opencl_program
-from ..ir import merged_body, plan, trees
+from ..ir import calling_convention, merged_body, plan
 
-_MODULES = (types, merged_body, plan, trees, cost_analysis, opencl_program)
+_MODULES = (types, calling_convention, merged_body, plan, cost_analysis, opencl_program)
 _HEAD = 8
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from .capabilities import CLANG_CPU, Capabilities
 from .tile_configurations import TileConfiguration
 
 LINE = 64  # bytes of a line of a cache
@@ -24,10 +25,10 @@ class Caches:
 @dataclass(frozen=True)
 class Costs:
     """The rates of a device, in nanoseconds, and the caches that they go with: what the compiler and the runtime assume
-    of its speed. No bit of any result depends on them. runtime/calibration.py measures the first three; `scaled` makes
-    those follow that wait for the same: for memory, for arithmetic, for a launch. Those of a core's caches, of calls
-    and of beginning (`cached`, `call`, `group`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`,
-    `share`, ...) stay.
+    of its speed. No bit of any result depends on them. runtime/calibration.py measures the first three; `scaled` scales
+    those that depend on the same resource: memory, arithmetic, launches. Those of a core's caches, of calls and of
+    startup (`cached`, `call`, `group`, `item`, `library_call`, `phase`, `copied_left`, `block`, `tile`, `share`, ...)
+    stay.
     """
 
     # Of all cores, in vectors: a byte moved, an addition; and a launch.
@@ -68,7 +69,7 @@ class Costs:
     caches: Caches = Caches()
 
     def scaled(self, byte: float, flop: float, launch: float) -> Costs:
-        """Of a device on which a byte, an operation and a launch take so many times as long."""
+        """The costs of a device on which a byte, an operation and a launch take so many times as long."""
         return replace(
             self,
             byte=self.byte * byte,
@@ -102,8 +103,7 @@ class Target:
     """One kind of device, as far as code generation cares, and what was asked of compilation for it. The defaults of a
     GPU's are what almost every GPU has."""
 
-    kind: str  # "cpu" or "gpu"
-    clang: bool  # its OpenCL compiler is a clang whose builtins are inlined
+    capabilities: Capabilities  # what kernels may use
     vector_bytes: int  # of a vector register
     compute_units: int  # cores or multiprocessors
     fp64: bool  # OpenCL's optional types
@@ -159,4 +159,4 @@ class Target:
         return 64 if "avx512f" in self.features else 32
 
 
-DEFAULT_CPU = Target(kind="cpu", clang=True, vector_bytes=32, compute_units=2, fp64=True, fp16=False, max_vector=8)
+DEFAULT_CPU = Target(CLANG_CPU, vector_bytes=32, compute_units=2, fp64=True, fp16=False, max_vector=8)

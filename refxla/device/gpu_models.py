@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .capabilities import GPU
 from .description import Target
 
 
@@ -43,8 +44,7 @@ def _target(
     units: int, sub_group: int = 32, local_bytes: int = 48 << 10, group: int = 1024, fp16: bool = True
 ) -> Target:
     return Target(
-        kind="gpu",
-        clang=False,
+        capabilities=GPU,
         vector_bytes=16,
         compute_units=units,
         fp64=True,

@@ -20,7 +20,7 @@ from .._core.array import Array
 from .._core.calls import Shortcut
 from ..compiler.driver import Compiled, uses_library
 from ..compiler.options import Options
-from ..ir.trees import Fixed
+from ..ir.calling_convention import Fixed
 from .jax_stages import WITHIN_TRACE, Arguments, JaxProgram, JaxStage, LoweredStage, lowered_stage
 from .randomness import refused
 from .traced import TracedFunction, tracing

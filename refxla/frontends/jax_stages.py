@@ -21,9 +21,9 @@ from ..analysis.donation import donate
 from ..compiler import executable_file
 from ..compiler.driver import Compiled, Reference, compile_module
 from ..compiler.options import Options
+from ..ir.calling_convention import ArrayLeaf, CallingConvention, EmptyLeaf, Fixed, Nested, Tree
 from ..ir.fingerprint import Source
 from ..ir.proto import from_proto
-from ..ir.trees import ArrayLeaf, CallingConvention, EmptyLeaf, Fixed, Nested, Tree
 from .stablehlo import from_stablehlo
 from .traced import Lowered
 

@@ -16,7 +16,7 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 from ..compiler import executable_file
 from ..compiler.driver import Compiled
 from ..compiler.kernel_profile import Profile
-from ..ir.trees import CallingConvention, NumberArray, flattened, number, rebuilt
+from ..ir.calling_convention import CallingConvention, NumberArray, flattened, number, rebuilt
 from .shared_memory import check_written
 
 if TYPE_CHECKING:

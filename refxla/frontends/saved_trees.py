@@ -1,11 +1,11 @@
-"""The nestings of arguments and results as data, for functions that are written to files (ir/trees.py)."""
+"""The nestings of arguments and results as data, for functions that are written to files (ir/calling_convention.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..ir.trees import ArrayLeaf, Fixed, Nested, Tree
+from ..ir.calling_convention import ArrayLeaf, Fixed, Nested, Tree
 
 
 def argument_trees(

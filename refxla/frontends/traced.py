@@ -23,8 +23,8 @@ from ..compiler import executable_file
 from ..compiler.driver import Compiled, Reference, compile_module
 from ..compiler.kernel_profile import Profile
 from ..compiler.options import Options
+from ..ir.calling_convention import CallingConvention
 from ..ir.fingerprint import Source
-from ..ir.trees import CallingConvention
 
 
 class Lowered:

@@ -26,7 +26,7 @@ RULES: dict[str, list[Rule]] = {}
 
 
 def rule(*opcodes: str) -> Callable[[Rule], Rule]:
-    """Enter a rule into the table under the opcodes it may rewrite."""
+    """Registers a rule under the opcodes that it may rewrite."""
 
     def enter(f: Rule) -> Rule:
         for opcode in opcodes:
@@ -67,11 +67,11 @@ def _rewrite(i: Instruction) -> Instruction | None:
     return None
 
 
-# -- what the rules ask -----------------------------------------------------------------------------------------
+# -- helpers of the rules -----------------------------------------------------------------------------------------
 
 
 def scalar_value(i: Instruction) -> np.ndarray | None:
-    """The one value that all elements of a constant, or of a broadcast of one, have; None if it is neither."""
+    """The value of all elements of a splat constant, or of a broadcast of a scalar constant; None for anything else."""
     while i.opcode in ("broadcast", "reshape"):
         i = i.operands[0]
     if i.opcode != "constant" or not is_splat(i.literal):
@@ -92,8 +92,8 @@ def _same_array(a: Instruction, b: Instruction) -> bool:
 
 
 def _place(i: Instruction) -> tuple[int | Instruction, ...] | None:
-    """The first element of a slice, or of what an update replaces, in each dimension: a number, or what computes it.
-    None for a slice that leaves elements out."""
+    """The start of a slice, or of the block that an update replaces, in each dimension: a number, or the instruction
+    that computes it. None for a slice with strides."""
     if i.opcode == "slice":
         return tuple(d.start for d in i.slice) if all(d.stride == 1 for d in i.slice) else None
     part, starts = (i, i.operands[1:]) if i.opcode == "dynamic-slice" else (i.operands[1], i.operands[2:])
@@ -109,7 +109,8 @@ def without_ones(dimensions: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for d in dimensions if d != 1)
 
 
-# -- nothing happens ----------------------------------------------------------------------------------------------
+# -- operations without effect
+# ----------------------------------------------------------------------------------------------
 
 
 @rule("convert", "reshape", "copy", "bitcast-convert")
@@ -133,7 +134,7 @@ def _transpose_nothing(i: Instruction) -> Instruction | None:
 
 @rule("slice", "dynamic-slice")
 def _whole_slice(i: Instruction) -> Instruction | None:
-    """Slice of everything -> x (a dynamic one clamps its start to 0)"""
+    """Slice of the whole array -> x (a dynamic one clamps its start to 0)"""
     return i.operands[0] if _same_array(i, i.operands[0]) else None
 
 
@@ -156,7 +157,7 @@ def _slice_of_update(i: Instruction) -> Instruction | None:
 
 @rule("concatenate")
 def _concatenate_one(i: Instruction) -> Instruction | None:
-    """Concatenate of x and nothing -> x"""
+    """Concatenate of x alone, or with empty arrays -> x"""
     some = [o for o in i.operands if o.shape.size]
     return some[0] if len(some) == 1 and _same_array(some[0], i) else None
 
@@ -290,7 +291,7 @@ def _twice(i: Instruction) -> Instruction | None:
 
 @rule("convert")
 def _convert_convert(i: Instruction) -> Instruction | None:
-    """Convert to a wider type of the kind and back -> x"""
+    """Convert to a wider type of the same kind and back -> x"""
     inner = i.operands[0]
     if inner.opcode != "convert" or not _same_array(i, inner.operands[0]):
         return None
@@ -302,7 +303,7 @@ def _convert_convert(i: Instruction) -> Instruction | None:
 
 
 def _elementwise_reshape(i: Instruction) -> Instruction | None:
-    """f(reshape(x), reshape(y), c) -> reshape(f(x, y, c)), so that reshapes gather where the values are used"""
+    """f(reshape(x), reshape(y), c) -> reshape(f(x, y, c)), so that reshapes move towards the users"""
     inner = [o for o in i.operands if o.opcode == "reshape"]
     if not inner or inner[0].operands[0].shape.is_scalar:
         return None
@@ -323,7 +324,7 @@ def _elementwise_reshape(i: Instruction) -> Instruction | None:
 
 
 def _elementwise_broadcast(i: Instruction) -> Instruction | None:
-    """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), where some dimension is in neither x nor y"""
+    """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), where some dimension comes from neither x nor y"""
     shape = i.shape
     if shape.is_dynamic or 0 in shape.dimensions:
         return None
@@ -464,7 +465,7 @@ def _static_size(i: Instruction) -> Instruction | None:
 
 @rule("reduce")
 def _reduce_nothing(i: Instruction) -> Instruction | None:
-    """Reduce over no dimension, of one operand with the identity as the start -> x"""
+    """Reduce over no dimension, of one operand, from the identity -> x"""
     if len(i.operands) != 2 or i.dimensions:
         return None
     reducer = i.to_apply.root.opcode
@@ -493,7 +494,8 @@ def _reduce_ones(i: Instruction) -> Instruction | None:
 
 @rule("reduce")
 def _reduce_all_of_reshape(i: Instruction) -> Instruction | None:
-    """All elements of reshape(x) reduced, by an integer operation without an order -> all elements of x reduced"""
+    """Reduce of all elements of reshape(x), by an integer operation, whose order does not matter -> reduce of all of
+    x"""
     x, reducer = i.operands[0], i.to_apply
     if x.opcode != "reshape" or i.shape.is_tuple or i.shape.rank or x.operands[0].shape.is_dynamic:
         return None
@@ -509,7 +511,7 @@ def _reduce_all_of_reshape(i: Instruction) -> Instruction | None:
 
 @rule("reduce")
 def _reduce_alike(i: Instruction) -> Instruction | None:
-    """The largest, the smallest, and, or of a broadcast along a dimension that it adds -> that of one element"""
+    """Reduce by max, min, and, or over a dimension that a broadcast adds -> the value before the broadcast"""
     reducer, x = i.to_apply, i.operands[0]
     if reducer.root.opcode not in ("maximum", "minimum", "and", "or") or x.opcode != "broadcast" or x.shape.is_dynamic:
         return None
@@ -525,7 +527,8 @@ def _reduce_alike(i: Instruction) -> Instruction | None:
 
 @rule("get-tuple-element")
 def _reduce_ones_of_several(i: Instruction) -> Instruction | None:
-    """A result of a reduce of several arrays over dimensions of 1 -> the reducer on the starts and the arrays"""
+    """A result of a variadic reduce over dimensions of 1 -> the reducer, applied to the initial values and the
+    arrays"""
     reduce = i.operands[0]
     if reduce.opcode != "reduce" or not reduce.dimensions:
         return None

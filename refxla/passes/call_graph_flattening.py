@@ -1,4 +1,4 @@
-"""Gives every computation one role, every instruction a name of its own, and every constant an array value.
+"""Gives every computation a single role, every instruction a unique name, and every constant an array value.
 
 HLO allows one computation to be the condition of one loop, the body of another, and the reducer of a third. Later
 passes change the signatures of conditions, bodies and branches, each in its own way, so a computation with several
@@ -23,7 +23,7 @@ def run(module: Module) -> int:
     module.computations = called_first(module.entry)
     count = sum(_open_constants(c) for c in module.computations)
     of_role: dict[tuple[Computation, str], Computation] = {}
-    roles: dict[Computation, str] = {}  # that keep the computation as it is
+    roles: dict[Computation, str] = {}  # of the computations that are not cloned
     for i in module.instructions():
         for name, value in i.attributes.items():
             role = _role(i, name)
@@ -55,7 +55,7 @@ def _role(i: Instruction, attribute: str) -> str:
 
 
 def _name_apart(computations: list[Computation]) -> None:
-    """Give what is called as an instruction of a computation before it a name of its own."""
+    """Renames instructions whose name occurs in an earlier computation."""
     names: set[str] = set()
     for computation in computations:
         for i in computation.instructions:
@@ -65,7 +65,7 @@ def _name_apart(computations: list[Computation]) -> None:
 
 
 def _open_constants(computation: Computation) -> int:
-    """Tuple constants as tuples of constants."""
+    """Replaces tuple constants by tuples of constants."""
     replaced = {
         i: _opened(i.name, i.literal, i.shape)
         for i in computation.instructions

@@ -1,4 +1,4 @@
-"""Replaces calls, fusions and maps by the instructions of the computations that they call.
+"""Inlines calls, fusions and maps.
 
 A fusion in the input is the decision of another compiler; this one makes its own. The computation of a map works on
 scalars; inlined, it works on arrays, and its constants are broadcast.
@@ -14,8 +14,8 @@ from refxla_spec.types import Shape
 from .._core.shapes import make
 from .dce import called_first, sort
 
-# Instructions of one computation. Twenty computations that each call the one before twice are a million; a program that
-# people wrote stays far below.
+# Instructions of one computation. Twenty computations, each of which calls the previous one twice, inline to a million;
+# programs that people write stay far below.
 LIMIT = 500_000
 MOVES = frozenset("broadcast reshape transpose reverse slice dynamic-slice".split())
 INLINED = {"call": "to_apply", "fusion": "calls", "map": "to_apply"}
@@ -59,7 +59,7 @@ def _inline(computation: Computation) -> int:
 
 
 def mapped(computation: Computation, operands: list[Instruction], like: Instruction, name: str) -> list[Instruction]:
-    """The results of a computation of scalars, applied to each position of arrays with the dimensions of `like`.
+    """The results of a scalar computation, applied elementwise to arrays with the dimensions of `like`.
 
     Raises UnsupportedError for a computation that is not elementwise.
     """
@@ -90,15 +90,15 @@ def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruct
 
 
 def _mapped(i: Instruction, call: Instruction) -> Instruction:
-    """An instruction on scalars as one on the arrays of a map, which has its dimensions."""
-    if i.opcode in ("tuple", "get-tuple-element"):  # of what a fusion or call inside gave
+    """The elementwise form of a scalar instruction, on the arrays of a map."""
+    if i.opcode in ("tuple", "get-tuple-element"):  # of the result of a fusion or call in the computation
         i.shape = _spread(i.shape, call.shape)
         return i
     wide = call.shape.with_element_type(i.shape.element_type)
     if i.opcode == "constant" and i.shape.is_scalar:
         return make("broadcast", i, name=f"{i.name}.map", shape=wide, dimensions=())
     if i.opcode in MOVES and i.shape.is_scalar and i.operands[0].shape.dimensions == wide.dimensions:
-        return i.operands[0]  # a scalar has but one element to move
+        return i.operands[0]  # a scalar has only one element to move
     if not is_elementwise(i.opcode) or not i.shape.is_scalar:
         raise UnsupportedError(
             f"{call.name}: a map whose computation is not elementwise is not compiled: {i.name} in it is {i.opcode} to "
@@ -109,7 +109,7 @@ def _mapped(i: Instruction, call: Instruction) -> Instruction:
 
 
 def _spread(shape: Shape, like: Shape) -> Shape:
-    """The shape of scalars, or of tuples of them, with the dimensions of a map."""
+    """The shape of a scalar, or of a tuple of scalars, with the dimensions of a map."""
     if shape.is_tuple:
         return Shape.tuple_of(*(_spread(e, like) for e in shape.elements))
     return like.with_element_type(shape.element_type)

@@ -1,5 +1,5 @@
-"""Lowers collectives and device identifiers for a program that runs on one device: its own group is itself, and its
-replica and partition numbers are 0."""
+"""Lowers collectives and device identifiers for a program that runs on one device: its group is the device itself, and
+its replica and partition numbers are 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ir.builder import Build
 
 
 def contexts(i: Instruction, first: int) -> list[Instruction]:
-    """Zeros for what an implementation keeps in the tuple of a start, after its `first` elements."""
+    """Zeros for an implementation's own elements of the tuple of a start operation, those after the `first` ones."""
     b = Build(f"{i.name}.context")
     return [b.scalar(0, s.element_type) for s in i.shape.elements[first:]]
 
@@ -22,7 +22,7 @@ def _first(i: Instruction) -> Instruction:
 
 
 def _own(i: Instruction) -> Instruction:
-    """What each device of a group of one brings is what it gets."""
+    """In a group of one, each device receives what it contributes."""
     return Build(i.name).tuple(*_data(i)) if i.shape.is_tuple else i.operands[0]
 
 
@@ -49,13 +49,13 @@ def _copy_start(i: Instruction) -> Instruction:
 
 
 def _zeros(b: Build, x: Instruction) -> Instruction:
-    """Of the sizes of x, which only x itself knows where they are dynamic."""
+    """Zeros with the sizes of x, which may be dynamic."""
     zeros = b.full(0, x.shape) if x.shape.element_type is not PRED else b.full(False, x.shape)
     return b.select(b.full(True, x.shape.with_element_type(PRED)), zeros, x) if x.shape.is_dynamic else zeros
 
 
 def _permuted(i: Instruction) -> Instruction:
-    """The own operands if it sends to itself; zeros, or with slice_sizes its output, if nobody does."""
+    """The operands if the device sends to itself; otherwise zeros, or with slice_sizes the unchanged output."""
     b = Build(i.name)
     arrives = bool(i.source_target_pairs)
     if not i.slice_sizes:
@@ -70,7 +70,7 @@ def _permuted(i: Instruction) -> Instruction:
 
 
 def _starts(b: Build, indices: Instruction, k: int, rank: int) -> list[Instruction]:
-    """The start indices of part k out of their tuple."""
+    """The start indices of part k, from their tuple."""
     if indices.shape.elements and indices.shape.elements[0].is_tuple:
         indices = b.make("get-tuple-element", indices, index=k)
     return [b.make("get-tuple-element", indices, index=d) for d in range(rank)]
@@ -93,7 +93,7 @@ def _broadcast(i: Instruction) -> Instruction:
 
 
 def _ragged(i: Instruction) -> Instruction:
-    """For each offset: the rows of the output that lie after it, as many as are sent, are rows of the operand."""
+    """For each offset: as many rows of the output from there on as are sent are rows of the operand."""
     operand, result, *offsets = i.operands
     b = Build(i.name)
     rows, rest = result.shape.dimensions[0], operand.shape.dimensions[1:]

@@ -2,7 +2,7 @@
 
 Only operations that are exact under the contract (`refxla_spec.accuracy`) are folded, so folding never changes a bit.
 Only small results are folded, because a large constant costs more to store than to compute. The exception is a result
-that takes no more memory than the constants that become unused: weights that are scaled, converted or transposed.
+no larger than the constants that become unused, such as weights that are scaled, converted or transposed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
 from .algebraic_simplifier import constant, scalar_value
 from .dce import sort
 
-LARGEST = 4096  # elements of a result that is worth keeping
+LARGEST = 4096  # elements of a result, at most
 
 
 def run(module: Module) -> int:
-    """Fold in every computation. Returns how many instructions became constants."""
+    """Folds constants in every computation. Returns how many instructions became constants."""
     return sum(_fold(c) for c in module.computations)
 
 
@@ -46,7 +46,7 @@ def _fold(computation: Computation) -> int:
 
 
 def _folded(i: Instruction, users: Counter[Instruction]) -> Instruction | None:
-    """The constant (or broadcast constant) that an instruction is; None if it is not worth it or not exact."""
+    """The constant, or broadcast constant, that replaces an instruction; None if that does not pay or is not exact."""
     row = ROWS.get(i.opcode)
     if row is None or row.op_class not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
         return None
@@ -59,7 +59,7 @@ def _folded(i: Instruction, users: Counter[Instruction]) -> Instruction | None:
     if any(accuracy.max_ulp(i.opcode, s.element_type.name) for s in (i.shape, i.operands[0].shape)):
         return None
     if uniform:
-        # All elements are equal: one is computed, and broadcast.
+        # All elements are equal: one is computed and broadcast.
         one = Instruction(i.name, i.opcode, Shape(i.shape.element_type), [], i.attributes)
         value = constant(_evaluate(one, scalars), i.name)
         return make("broadcast", value, name=i.name, shape=i.shape, dimensions=()) if i.shape.rank else value
@@ -70,7 +70,8 @@ def _folded(i: Instruction, users: Counter[Instruction]) -> Instruction | None:
 
 
 def _by_element(i: Instruction) -> bool:
-    """Whether each element follows from one of each operand: not of a bitcast-convert that makes more or fewer."""
+    """Whether each element depends on one element of each operand, unlike in a bitcast-convert that changes their
+    number."""
     return all(o.shape.is_scalar or o.shape.dimensions == i.shape.dimensions for o in i.operands) and (
         i.opcode != "bitcast-convert" or i.shape.dimensions == i.operands[0].shape.dimensions
     )

@@ -15,7 +15,7 @@ from ..ir.op_table import ROWS
 
 
 def run(module: Module) -> int:
-    """Give each such operand that is the broadcast of a scalar a broadcast of its own; returns how many were made."""
+    """Gives each such operand that is the broadcast of a scalar its own broadcast. Returns the number of new ones."""
     return sum(_part(c) for c in module.computations)
 
 

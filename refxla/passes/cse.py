@@ -1,4 +1,4 @@
-"""Common subexpression elimination: of several instructions that must have the same value, the first one remains."""
+"""Common subexpression elimination: of several instructions with the same value, only the first remains."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ IMPURE = {"parameter", "rng", "infeed", "outfeed", "send", "recv", "rng-get-and-
 
 
 def run(module: Module) -> int:
-    """Merge equal instructions in every computation. Returns how many went."""
-    numbers: dict[Hashable, int] = {}  # of computations that are equal the same number
+    """Merge equal instructions in every computation. Returns the number of instructions removed."""
+    numbers: dict[Hashable, int] = {}  # equal computations have the same number
     same = {c: numbers.setdefault(key_of(c), len(numbers)) for c in module.computations}
     return sum(_merge(c, same) for c in module.computations)
 
@@ -39,7 +39,7 @@ def _merge(computation: Computation, same: dict[Computation, int]) -> int:
 
 
 def attribute_key(value: Any, same: Mapping[Computation, Hashable]) -> Hashable:
-    """Something hashable that is equal for equal attribute values."""
+    """A hashable key, equal for equal attribute values."""
     if isinstance(value, Computation):
         return ("computation", same.get(value, id(value)))
     if isinstance(value, np.ndarray):
@@ -50,8 +50,8 @@ def attribute_key(value: Any, same: Mapping[Computation, Hashable]) -> Hashable:
 
 
 def key_of(computation: Computation, same: Mapping[Computation, Hashable] | None = None) -> Hashable:
-    """Something that is equal for equal computations; small ones (reducers, comparators) are often equal. Of large ones
-    it is what they are, not what is in them, unless the keys of what they call are given."""
+    """A key, equal for equal computations. Small computations (reducers, comparators) are often equal and are compared
+    by their contents; large ones by identity, unless the keys of the computations that they call are given."""
     if same is None and (len(computation.instructions) > 16 or any(i.called for i in computation.instructions)):
         return id(computation)
     number = {i: n for n, i in enumerate(computation.instructions)}

@@ -9,7 +9,7 @@ from refxla_spec.module import Computation, Instruction, Module, post_order
 
 
 def run(module: Module) -> int:
-    """Remove what is dead; parameters stay, since they are the signature. Returns how many instructions went."""
+    """Removes dead code. Parameters stay, since they are the signature. Returns the number of instructions removed."""
     before = sum(len(c.instructions) for c in module.computations)
     for computation in module.computations:
         live = set(post_order(computation.root))
@@ -19,7 +19,7 @@ def run(module: Module) -> int:
 
 
 def called_first(entry: Computation) -> list[Computation]:
-    """The computations that the entry calls, directly or not, each after those it calls; the entry is the last."""
+    """The computations that the entry calls, directly or indirectly, callees first; the entry comes last."""
     order: list[Computation] = []
     visited: set[Computation] = set()
     stack: list[tuple[Computation, bool]] = [(entry, False)]
@@ -36,8 +36,8 @@ def called_first(entry: Computation) -> list[Computation]:
 
 
 def rewrite(computation: Computation, rule: Callable[[Instruction], Instruction | None]) -> int:
-    """Put what a rule gives of an instruction in its place, operands first: the rule sees those that were rewritten. It
-    gives None to leave an instruction. Returns how many were replaced."""
+    """Replaces instructions by what a rule returns for them, operands first, so that the rule sees rewritten operands.
+    A rule that returns None leaves the instruction. Returns the number of replacements."""
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
@@ -50,7 +50,7 @@ def rewrite(computation: Computation, rule: Callable[[Instruction], Instruction 
 
 
 def settle(computation: Computation, replaced: dict[Instruction, Instruction]) -> None:
-    """End a rewrite that has put instructions in the place of others in all operands: the root, and the order."""
+    """Completes a rewrite that has replaced instructions in all operands: updates the root and the order."""
     computation.root = replaced.get(computation.root, computation.root)
     for i in computation.instructions:
         i.control_predecessors = []
@@ -58,8 +58,8 @@ def settle(computation: Computation, replaced: dict[Instruction, Instruction]) -
 
 
 def sort(computation: Computation, instructions: list[Instruction] | None = None) -> None:
-    """Put instructions in an order where each follows its operands; dead ones go away, except parameters and calls with
-    side effects, which nothing depends on before their order is a value."""
+    """Sorts instructions topologically and removes dead ones, except parameters and calls with side effects: nothing
+    depends on those until their order is a value (host_call_threading.py)."""
     members = instructions or computation.instructions
     parameters = [i for i in members if i.opcode == "parameter"]
     acting = [i for i in members if acts(i)]
@@ -71,7 +71,7 @@ def sort(computation: Computation, instructions: list[Instruction] | None = None
 
 
 def acts(i: Instruction) -> bool:
-    """Whether it is, or runs, a custom call that does something outside of the program."""
-    if i.opcode == "custom-call":  # other than the marks of the specification
+    """Whether an instruction is, or runs, a custom call with side effects."""
+    if i.opcode == "custom-call":  # except the specification's markers
         return bool(i.attributes.get("custom_call_has_side_effect")) and i.custom_call_target not in TARGETS
     return bool(i.attributes) and any(acts(j) for c in i.called for j in c.instructions)

@@ -1,5 +1,5 @@
-"""Replaces a `dot` that is no matrix product: a sum of products of elements, or a few of them over long rows, by a
-multiplication and a reduction; an outer product by a multiplication.
+"""Replaces a `dot` that is not a matrix product. An inner product, or a few of them over long rows, becomes a
+multiplication and a reduction; an outer product becomes a multiplication.
 
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
     dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]
@@ -8,14 +8,14 @@ multiplication and a reduction; an outer product by a multiplication.
     dot(x[b.., k], y[b.., k, n..]) -> reduce(multiply(x, y), 0, add) over k in [b.., k, n..], of complex numbers
     dot(x[b.., m.., k], y[b.., p.., k, n..]) -> dot(broadcast(x) in [b.., p.., m.., k], y), a batch of p, for small m
 
-The 0 is where a sum begins: a sum of -0 alone is 0.
+The 0 is the initial value of the sum: a sum of -0 alone is 0.
 
 A matrix product would pad both sides to the width of its tiles, and copy a complex matrix to make it real; as a
-reduction, the sum fuses with what makes x and y. Products and sums are computed in at least f32, as those of a dot.
+reduction, the sum fuses with the producers of x and y. Products and sums are computed in at least f32, as in a dot.
 XLA's algebraic simplifier has a pass of this name.
 
-The sum is in the order of a reduction, not of a product. So the pass is never left out, and comes before those that can
-be: which dots are reductions, and with that the bits of a program, depends on the program alone.
+The sum has the order of a reduction, not of a matrix product. So this pass cannot be left out, and it runs before those
+that can: which dots become reductions, and hence the bits of a program's results, depends on the program alone.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from refxla_spec.types import F32, ElementType, Shape
 from ..ir.builder import Build
 from .dce import rewrite
 
-FEW_ROWS = 16  # products of rows, up to which they are reductions: the tiles of a product would be almost empty
-LONG_ROWS = 1024  # elements of a row then, at least
-MATRIX = 32  # rows and columns of each of several matrices, from which on they are a batch: as panels of one product,
-BATCH_ROWS = 32  # they would be copied for the few rows of the other side, up to so many
-FEWER_ROWS = 8  # of each of a batch of products: those that fill no vector,
+FEW_ROWS = 16  # at most so many products of rows become reductions: the tiles of a matrix product would be almost empty
+LONG_ROWS = 1024  # elements of such a row, at least
+MATRIX = 32  # several matrices with at least so many rows and columns become a batch: as panels of one product,
+BATCH_ROWS = 32  # they would be copied for the few rows of the other side, which are at most so many
+FEWER_ROWS = 8  # of each product of a batch: fewer than fill a vector,
 SHORTER_ROWS = 64  # whose rows have at least so many elements
 
 
 def run(module: Module) -> int:
-    """Rewrite all such dots; returns their number."""
+    """Rewrites all such dots. Returns their number."""
     return sum(rewrite(c, _rewritten) for c in module.computations)
 
 
 def _rewritten(i: Instruction) -> Instruction | None:
-    """What takes the place of an instruction; None for all but such dots."""
+    """The replacement of an instruction; None for anything but such a dot."""
     if i.opcode != "dot":
         return None
     return _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i) or _of_matrices(i)
 
 
 def _reduced(dot: Instruction) -> Instruction | None:
-    """The reduction that a dot is; None where it has free dimensions."""
+    """A dot without free dimensions as a reduction; None for any other."""
     element_type = _computed_in(dot.shape.element_type)
     orders = [order for number in (0, 1) if (order := _order(dot, number)) is not None]
     if element_type is None or len(dot.operands) != 2 or len(orders) != 2:
@@ -77,7 +77,7 @@ def _reduced(dot: Instruction) -> Instruction | None:
 
 
 def _outer(dot: Instruction) -> Instruction | None:
-    """The multiplication that a dot is; None where it contracts more than one element, or packed operands."""
+    """An outer product as a multiplication; None for a dot that contracts more than one element, or packed operands."""
     element_type, shape = _computed_in(dot.shape.element_type), dot.shape
     sizes = [dot.operands[0].shape.dimensions[d] for d in dot.lhs_contracting_dims]
     if element_type is None or len(dot.operands) != 2 or prod(sizes) != 1 or not shape.size:
@@ -95,7 +95,7 @@ def _outer(dot: Instruction) -> Instruction | None:
 
 
 def _of_few_rows(dot: Instruction) -> Instruction | None:
-    """The reductions that a dot of a few long rows is, or many dots of fewer; None for any other."""
+    """A dot of a few long rows, or a batch of dots of even fewer, as reductions; None for any other."""
     element_type, shape = _computed_in(dot.shape.element_type), dot.shape
     if element_type is None or len(dot.operands) != 2 or not shape.size:
         return None
@@ -117,8 +117,8 @@ def _of_few_rows(dot: Instruction) -> Instruction | None:
 
 
 def _complex_columns(dot: Instruction) -> Instruction | None:
-    """The reduction that a product of a complex vector and a matrix whose columns are summed is, or a batch of them;
-    None for any other."""
+    """A product of a complex vector and a matrix whose columns are summed, or a batch of them, as a reduction; None for
+    any other."""
     shape = dot.shape
     if not shape.element_type.is_complex or len(dot.operands) != 2 or not shape.size:
         return None
@@ -144,8 +144,8 @@ def _complex_columns(dot: Instruction) -> Instruction | None:
 
 
 def _of_matrices(dot: Instruction) -> Instruction | None:
-    """The batch of products that a product with several matrices is, each of which lies in memory in one piece, as the
-    weights of the heads of an attention do; None for any other."""
+    """A product with several matrices as a batch of products, where each matrix is contiguous in memory, as the weights
+    of an attention's heads are; None for any other."""
     if len(dot.operands) != 2 or not dot.shape.size:
         return None
     dims = [_dimensions(dot, number) for number in (0, 1)]
@@ -164,7 +164,8 @@ def _of_matrices(dot: Instruction) -> Instruction | None:
 
 
 def _batch_of_matrices(dot: Instruction, number: int, front: tuple[int, ...]) -> Instruction:
-    """A dot whose operand of that number has matrices along the dimensions `front`, which follow those of the batch."""
+    """The dot of whose operands the one with that number has several matrices, along the dimensions `front` after those
+    of the batch."""
     b, matrices, other = Build(dot.name), dot.operands[number], dot.operands[1 - number]
     (batch, contracted, _), (_, of_other, own_other) = (_dimensions(dot, n) for n in (number, 1 - number))
     batch_of_all, at = batch + front, len(batch + front)
@@ -179,7 +180,7 @@ def _batch_of_matrices(dot: Instruction, number: int, front: tuple[int, ...]) ->
         attributes[f"{name}_batch_dims"], attributes[f"{name}_contracting_dims"] = batch_of_all, terms
     if not number:
         return b.make("dot", *(o for o, _ in sides), shape=dot.shape, **attributes)
-    # Of the result, `front` comes before the dimensions of the other side, and is to come behind them.
+    # In the result, `front` comes before the dimensions of the other side, and has to come after them.
     wanted, count = dot.shape.dimensions, len(own_other)
     order = (*batch, *range(at, at + count), *range(len(batch), at), *range(at + count, len(wanted)))
     result = dot.shape.with_dimensions(tuple(wanted[order.index(d)] for d in range(len(wanted))))
@@ -189,7 +190,7 @@ def _batch_of_matrices(dot: Instruction, number: int, front: tuple[int, ...]) ->
 
 
 def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """The batch, the contracted and the free dimensions of an operand."""
+    """The batch, contracting and free dimensions of an operand."""
     side = ("lhs", "rhs")[number]
     batch, contracted = (tuple(dot.attributes.get(f"{side}_{name}_dims", ())) for name in ("batch", "contracting"))
     own = [d for d in range(dot.operands[number].shape.rank) if d not in batch + contracted]
@@ -197,21 +198,21 @@ def _dimensions(dot: Instruction, number: int) -> tuple[tuple[int, ...], tuple[i
 
 
 def _of_one_term(b: Build, product: Instruction) -> Instruction:
-    """The sum of a single product, which begins with 0 as any other."""
+    """The sum of a single product, with the initial value 0 as in any other."""
     kind = product.shape.element_type
     return b.add(product, 0) if kind.is_float or kind.is_complex else product
 
 
 def _computed_in(result: ElementType) -> ElementType | None:
-    """The type of the products and the sum; None for a result that is no number."""
+    """The type of the products and the sum; None for a result that is not numeric."""
     if result.kind == "pred":
         return None
     return F32 if result.is_float and result.bits < 32 else result
 
 
 def _order(dot: Instruction, number: int) -> list[int] | None:
-    """The pairs of batch and contracted dimensions in the order in which an operand has them, without those of one
-    element; None if it has free dimensions of more than one."""
+    """The pairs of batch and contracting dimensions in an operand's order, without those of one element; None if the
+    operand has free dimensions of more than one element."""
     side, shape = ("lhs", "rhs")[number], dot.operands[number].shape
     used = (*dot.attributes.get(f"{side}_batch_dims", ()), *dot.attributes.get(f"{side}_contracting_dims", ()))
     if prod(n for d, n in enumerate(shape.dimensions) if d not in used) != 1:

@@ -1,10 +1,9 @@
 """Makes calls of host functions ordinary instructions: their order becomes a value, which replaces the tokens.
 
-A custom call of the target HOST_CALL has a tuple as its result. One with side effects takes and gives a state of its
-own, s32[], which is threaded through the program (state_threading.py), so that such calls happen all, once, and in the
-order in which they stand. What the entry leaves of the state is one more result of the module, of which its attribute
-STATE_RESULT tells, and which the planner computes and gives to nobody. Tokens say no more than that order: they become
-scalars that nobody reads.
+A custom call with the target HOST_CALL returns a tuple. If it has side effects, it takes and returns a state, s32[],
+which is threaded through the program (state_threading.py), so that all such calls are made, once each, in program
+order. The final state is one more result of the module, marked by its attribute STATE_RESULT; the planner computes it
+and returns it to nobody. Tokens express nothing but that order: they become scalars that nobody reads.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ STATE_RESULT = "refxla_state_result"  # of a module: "single" or "tuple", what i
 
 
 def key_of(i: Instruction) -> int:
-    """The key of the function that a host call calls. Raises UnsupportedError for one that has none."""
+    """The key of a host call's function. Raises UnsupportedError for a call without one."""
     key = options(i).get("key")
     if key is None:
         raise UnsupportedError(f"{i.name}: {HOST_CALL} has no key, which says what it calls")
@@ -31,9 +30,10 @@ def key_of(i: Instruction) -> int:
 
 
 def run(module: Module) -> int:
-    """Returns the number of host calls and tokens that were changed.
+    """Threads the state through the program. Returns the number of host calls and tokens that were changed.
 
-    Raises UnsupportedError for a call with side effects in the condition of a loop, or applied to elements.
+    Raises UnsupportedError for a call with side effects in the condition of a loop, or in a computation that is applied
+    to elements.
     """
     calls = [i for i in module.instructions() if _is_call(i)]
     if not calls:
@@ -71,12 +71,12 @@ def _element(b: Build, i: Instruction, n: int) -> Instruction:
 
 
 def _as_tuple(i: Instruction) -> Instruction:
-    """What stands for a call with one result, once that is in a tuple."""
+    """The replacement of a call with one result, which becomes a tuple."""
     return Instruction(f"{i.name}.0", "get-tuple-element", i.shape, [], {"index": 0})
 
 
 def _replaced(i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:
-    """A call with side effects that takes and gives the state after all else."""
+    """A call with side effects that takes the state as its last operand and returns it as its last result."""
     b = Build(i.name)
     shapes = i.shape.elements if i.shape.is_tuple else (i.shape,)
     attributes = {k: v for k, v in i.attributes.items() if k not in ("operand_layout_constraints",)}
@@ -102,7 +102,7 @@ _ORDER = State(
 
 
 def _without_tokens(module: Module) -> int:
-    """Tokens as scalars; returns how many instructions made or passed them."""
+    """Replaces tokens by scalars. Returns the number of instructions that produced or passed them on."""
     count = 0
     for i in module.instructions():
         if i.opcode == "after-all":

@@ -1,18 +1,18 @@
-"""Makes the initial values of a reduction enter each result exactly once, whatever they are.
+"""Makes the initial values of a reduction count exactly once in each result, whatever they are.
 
 A reduction keeps many accumulators for one result: vector lanes, partial reductions, columns of a strip, blocks of a
 long cumulative window. For a plain sum, product, maximum and the like the accumulators start from the neutral element,
-and the initial values enter at the end. For any other reducer no neutral element is known, and the accumulators start
-from the initial values. That is harmless if to_apply of the initial values with themselves gives them again, and of the
-initial values and an element the same whichever comes first: then they count once however often they enter, and
-wherever. This pass decides whether that holds: for constants by evaluation, the second with elements of all kinds
-(unless the reducer is known to commute), and otherwise for reducers that commute and select one of their operands.
-Every other reduction gets one more operand, which says where there is a value,
+and the initial values are combined at the end. For any other reducer no neutral element is known, and the accumulators
+start from the initial values. That is harmless if the reducer is idempotent on the initial values and commutes on them
+and any element: then they count once, however often and wherever they are combined. This pass decides whether that
+holds: for constants by evaluation, trying elements of all kinds for the second condition (unless the reducer is known
+to commute), and otherwise for reducers that commute and select one of their operands. Every other reduction gets one
+more operand, which says where there is a value,
 
     reduce(x, init, f)  =  f(init, total)    where (total, present) = reduce((x, true), (0, false), g)
     g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : q ? b : 0, p or q)
 
-and whose initial values are neutral; it commutes if f does.
+and neutral initial values; g commutes if f does.
 
 Elements whose type differs from the accumulators' are converted first, if the reducer does nothing else with them.
 """
@@ -39,11 +39,11 @@ from .algebraic_simplifier import scalar_value
 from .call_inliner import mapped
 from .dce import sort
 
-_CHOOSING = frozenset("maximum minimum and or".split())  # of x and x they give x
+_CHOOSING = frozenset("maximum minimum and or".split())  # idempotent: f(x, x) is x
 
 
 def run(module: Module) -> int:
-    """Rewrite where it is needed; returns how many reductions were.
+    """Rewrites reductions where needed. Returns their number.
 
     Raises UnsupportedError for a reducer that computes with elements of another type than its accumulated values.
     """
@@ -54,7 +54,7 @@ def run(module: Module) -> int:
 def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
-        dynamic = any(o.shape.is_dynamic for o in i.operands)  # what lies beyond a size becomes the initial value
+        dynamic = any(o.shape.is_dynamic for o in i.operands)  # elements beyond a size become the initial value
         if i.opcode == "reduce" or (i.opcode == "reduce-window" and (dynamic or _is_blockwise(i))):
             reduction = _of_one_type(i) if i.opcode == "reduce" else i
             if not is_plain(reduction.to_apply) and not _counts_once(reduction):
@@ -73,18 +73,19 @@ def _is_blockwise(i: Instruction) -> bool:
 
 
 def reductions_that_are_not_plain(computation: Computation) -> list[Instruction]:
-    """The `reduce` instructions with any other reducer than those of `is_plain`."""
+    """The `reduce` instructions whose reducer is not plain."""
     return [i for i in computation.instructions if i.opcode == "reduce" and not is_plain(i.to_apply)]
 
 
 def is_plain(reducer: Computation) -> bool:
-    """Whether a reducer is one operation of which kernels know the neutral element."""
+    """Whether a reducer is a single operation whose neutral element kernels know."""
     opcode = binary_opcode(reducer)
     return opcode in COMMUTATIVE and not (opcode == "multiply" and reducer.root.shape.element_type.is_complex)
 
 
 def _counts_once(i: Instruction) -> bool:
-    """Whether initial values may enter a result several times and in any place, as far as can be decided."""
+    """Whether the initial values can be combined several times, at any position, without a change of the result. False
+    where that cannot be decided."""
     inits = i.operands[len(i.operands) // 2 :]
     values = [v for v in map(scalar_value, inits) if v is not None]
     order = order_of(i.to_apply)
@@ -98,11 +99,11 @@ def _counts_once(i: Instruction) -> bool:
 
 
 def _enters_anywhere(reducer: Computation, values: list[np.ndarray]) -> bool:
-    """Whether a reducer that chooses among its operands gives the same of these values and others in either order: of
+    """Whether a reducer that selects one of its operands commutes on these values and any others. The others tried are
     the numbers at which comparisons change."""
     columns = [_edges(v) for v in values]
     size = max(len(c) for c in columns) ** min(2, len(columns))
-    # Each element of a column beside each of the next one, and those behind in step with these.
+    # Each element of a column is paired with each of the next one; later columns vary in step with these.
     others = [np.resize(np.repeat(c, len(columns[0])) if n % 2 else c, size) for n, c in enumerate(columns)]
     inits = [np.broadcast_to(v, (size,)) for v in values]
     lifted = lift(reducer, (size,))
@@ -114,7 +115,7 @@ def _enters_anywhere(reducer: Computation, values: list[np.ndarray]) -> bool:
 
 
 def _edges(value: np.ndarray) -> np.ndarray:
-    """The value, the ends of its type, and what lies near them and zero."""
+    """The value, the limits of its type, and values next to them and to zero."""
     element_type = type_of(value)
     if element_type.kind == "pred":
         return np.array([False, True])
@@ -130,8 +131,8 @@ def _edges(value: np.ndarray) -> np.ndarray:
 
 
 def _chooses(reducer: Computation) -> bool:
-    """Whether f(x, x) is x for every x, by the form of f: each result is chosen from an accumulated value and the
-    element that belongs to it."""
+    """Whether f(x, x) is x for every x, by the form of f: each result is selected from an accumulated value and the
+    corresponding element."""
     count = len(reducer.parameters) // 2
     values: dict[Instruction, Hashable] = {}
     for i in reducer.instructions:
@@ -152,7 +153,7 @@ def _chooses(reducer: Computation) -> bool:
 
 
 def _of_one_type(i: Instruction) -> Instruction:
-    """The reduce on elements of the types of its accumulated values."""
+    """The reduce with its elements converted to the types of the accumulated values."""
     count = len(i.operands) // 2
     operands, inits = i.operands[:count], i.operands[count:]
     if all(o.shape.element_type is v.shape.element_type for o, v in zip(operands, inits, strict=True)):
@@ -182,7 +183,8 @@ def _of_one_type(i: Instruction) -> Instruction:
 
 
 def _with_presence(i: Instruction, once: dict[Computation, Computation]) -> Instruction:
-    """The reduction with an operand that says where there is a value, and the initial values combined with that."""
+    """The reduction with an operand that says where there is a value, and the combination of its result with the
+    initial values."""
     count, b = len(i.operands) // 2, Build(i.name)
     operands, inits = i.operands[:count], i.operands[count:]
     if i.to_apply not in once:

@@ -16,13 +16,13 @@ from . import expanders
 
 
 def run(module: Module) -> int:
-    """Returns how many bitcasts there were."""
+    """Rewrites all bitcasts. Returns their number."""
     shapes = {i: i.operands[0].shape for i in module.instructions() if i.opcode == "bitcast"}
     return expanders.run(module, {"bitcast": lambda i: _reinterpreted(i, shapes[i])}) if shapes else 0
 
 
 def _reinterpreted(i: Instruction, operand: Shape) -> Instruction:
-    """What stands for a bitcast whose operand lies in memory as that shape says."""
+    """The replacement of a bitcast whose operand has the layout of that shape."""
     b, x, shape = Build(i.name), i.operands[0], i.shape
     operand_order, order = _major_to_minor(i, operand), _major_to_minor(i, shape)
     x = b.transposed(x, operand_order)
@@ -41,7 +41,7 @@ def _converted(b: Build, i: Instruction, x: Instruction) -> Instruction:
             "imag, and make types of 6 bits by convert"
         )
     dimensions = x.shape.dimensions
-    if source.bits < target.bits:  # as many as fill a wide element come to stand beside each other
+    if source.bits < target.bits:  # those that fill a wide element become neighbours
         x, dimensions = b.reshape(x, (i.shape.size, target.bits // source.bits)), (i.shape.size,)
     elif source.bits > target.bits:
         dimensions = (*dimensions, source.bits // target.bits)

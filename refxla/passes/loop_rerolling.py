@@ -1,14 +1,14 @@
-"""Makes a loop again of what a loop of the host's language left when it was traced.
+"""Rerolls loops that tracing unrolled: loops of the host language, whose iterations are all in the program.
 
     x1 = f(x0, a[0]); x2 = f(x1, a[1]); ...; x9 = f(x8, a[8])    ->    for k < 9: x = f(x, a[k])
 
 A program that is traced holds every iteration of such a loop (`for t in range(1000)` in a function of JAX or NumPy),
-and kernels of thousands of statements take minutes to compile. As a loop they are one body. The bits stay what they
-are: each instruction is executed as often as before, on the same operands.
+and kernels of thousands of statements take minutes to compile. A loop has a single body. The bits stay the same: each
+instruction is executed as often as before, on the same operands.
 
-What may differ between iterations are numbers (a table, or start + k * step), where slices begin, and movements of
-values from before the loop. A value that an iteration takes from one before it becomes state; what others read of each
-iteration is collected in an array.
+Iterations may differ in constants (a table, or start + k * step), in the starts of slices, and in data movement of
+values from before the loop. A value that an iteration takes from the previous one becomes state; values of all
+iterations that are read after the loop are collected in an array.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from ..ir.builder import Build
 from .cse import IMPURE, attribute_key, key_of
 from .dce import acts, called_first, sort
 
-LEAST = 256  # instructions that have to go, by all loops of a period: shorter programs are better as they are
-LEAST_OF_ONE = 64  # by each of them
-LEAST_WITH_NUMBERS = 512  # where iterations have numbers of their own, which may make each simpler than the loop
+LEAST = 256  # instructions that all loops of a period have to remove together: shorter programs are better unrolled
+LEAST_OF_ONE = 64  # and each of them
+LEAST_WITH_NUMBERS = 512  # where iterations have constants of their own, which may make each simpler than the loop
 
 
 def run(module: Module) -> int:
-    """Make loops in all computations, and in their bodies; returns how many loops."""
+    """Rerolls loops in all computations, and then in the new bodies. Returns the number of loops."""
     waiting = list(module.computations)
     kinds = _Kinds()
     count = 0
@@ -61,12 +61,12 @@ def run(module: Module) -> int:
 
 
 def _may_change(computation: Computation) -> bool:
-    """Whether the order of instructions is that of their operands alone."""
+    """Whether nothing but data dependences orders the instructions."""
     return not any(i.control_predecessors or acts(i) for i in computation.instructions)
 
 
 def _reroll(computation: Computation, kinds: _Kinds) -> list[Computation]:
-    """Make the loops of one period; returns their bodies."""
+    """Rerolls the loops of one period. Returns their bodies."""
     program = _program(computation, kinds)
     for repetitions in Repeats(program).candidates(LEAST):
         bodies = list[Computation]()
@@ -95,12 +95,12 @@ def _program(computation: Computation, kinds: _Kinds) -> TracedProgram:
             literals[i] = np.broadcast_to(literals[i.operands[0]], i.shape.dimensions)
     sequence = [i for i in computation.instructions if i not in literals and i.opcode not in ("parameter", "constant")]
     users = computation.users()
-    users[computation.root] = [*users[computation.root], computation.root]  # whoever calls it
+    users[computation.root] = [*users[computation.root], computation.root]  # its caller reads it
     return TracedProgram(sequence, kinds.of, literals, users)
 
 
 class _Kinds:
-    """Numbers, equal for instructions that do the same but for where a slice begins."""
+    """Numbers instructions; those that differ at most in the start of a slice have the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -127,9 +127,9 @@ class _Kinds:
 
 
 def _loop_of(repetition: Repetition, program: TracedProgram) -> TracedLoop | None:
-    """The loop that a repetition is; None where there is none, or too little would go."""
+    """The loop of a repetition; None where there is none, or where too few instructions would be removed."""
     period = repetition.period
-    # With an iteration before, whose operands are those that the loop begins with.
+    # With the iteration before, whose operands are the initial values of the loop.
     start = max(repetition.alike, repetition.start - period)
     count, slack = divmod(repetition.end - start, period)
     start += _phase(program, start, repetition.end, period, slack)
@@ -141,9 +141,9 @@ def _loop_of(repetition: Repetition, program: TracedProgram) -> TracedLoop | Non
 
 
 def _phase(program: TracedProgram, start: int, end: int, period: int, slack: int) -> int:
-    """How many of the first `slack` instructions are best left outside: an iteration begins where the fewest values are
-    alive."""
-    begin = start + period  # of the second iteration: those of the first are not what they are in the others
+    """How many of the first `slack` instructions are best left before the loop: an iteration begins where the fewest
+    values are live."""
+    begin = start + period  # of the second iteration: operands of the first differ from those of the others
     alive = np.zeros(2 * period + slack + 2, np.int64)
     for n in range(begin, begin + period + slack):
         places = (program.place.get(u, end) for u in program.users[program.sequence[n]])
@@ -154,14 +154,15 @@ def _phase(program: TracedProgram, start: int, end: int, period: int, slack: int
 
 
 class _Writer:
-    """Writes a loop: `body` is that of the `while`, `results` what stands for the values that others read."""
+    """Writes a loop: `body` is that of the `while`, `results` has the replacements of the values that are read after
+    it."""
 
     def __init__(self, loop: TracedLoop) -> None:
         self._loop = loop
         self._build = b = Build(f"{loop.rows[-1][0].name}.loop")
-        self._state = list[Instruction]()  # as the loop begins
+        self._state = list[Instruction]()  # the initial values
         self._invariants = dict[Instruction, None]()
-        self._carried = dict[Carried, int]()  # the first of its elements of the state: of the iteration before
+        self._carried = dict[Carried, int]()  # the first of its elements of the state: the previous iteration's value
         self._stacks = dict[Stacked, Instruction]()
         for operand in (o for operands in loop.operands for o in operands):
             self._prepare(operand)
@@ -185,7 +186,7 @@ class _Writer:
                 self.results[loop.rows[place][-1]] = after[newest[place]]
 
     def _prepare(self, operand: LoopOperand) -> None:
-        """Make room for it in the state of the loop."""
+        """Adds what an operand needs to the invariants or to the state of the loop."""
         if isinstance(operand, Invariant):
             self._invariants[operand.value] = None
         elif isinstance(operand, Carried):
@@ -201,7 +202,7 @@ class _Writer:
             self._invariants[self._stacks[operand]] = None
 
     def _iteration(self, k: Instruction, *values: Instruction) -> list[Instruction]:
-        """The state after iteration k, given that before it and what stays the same."""
+        """The state after iteration k, from the state before it and the loop-invariant values."""
         b, made = self._build, list[Instruction]()
         outside = dict(zip(self._invariants, values[len(self._state) :], strict=True))
 
@@ -231,7 +232,7 @@ class _Writer:
         return after
 
     def _read_collected(self, place: int, collected: Instruction) -> dict[Instruction, Instruction]:
-        """What stands for values of many iterations; concatenates of them take them from the array together."""
+        """The replacements of values of many iterations; a concatenate of them reads them from the array at once."""
         b, row, users = self._build, self._loop.rows[place], self._loop.program.users
         views = {row[0].shape.dimensions: {i: n for n, i in enumerate(row)}}
         for n, i in enumerate(row):
@@ -249,7 +250,7 @@ class _Writer:
 def _joined(
     b: Build, concatenate: Instruction, number: Mapping[Instruction, int], collected: Instruction
 ) -> Iterator[Instruction]:
-    """The operands of a concatenate, where those of neighbouring iterations, in either order, are one."""
+    """The operands of a concatenate, with those of consecutive iterations, ascending or descending, joined into one."""
     operands = concatenate.operands
     dimension = concatenate.dimensions[0]
     n = 0
@@ -277,12 +278,12 @@ def _joined(
 
 
 def _element(b: Build, collected: Instruction, n: int) -> Instruction:
-    """The value of iteration n."""
+    """A value of iteration n."""
     return b.reshape(_iterations(b, collected, n, n), collected.shape.dimensions[1:])
 
 
 def _iterations(b: Build, collected: Instruction, first: int, last: int) -> Instruction:
-    """The values of neighbouring iterations."""
+    """The values of consecutive iterations."""
     sizes = collected.shape.dimensions[1:]
     return b.slice(collected, (first, *[0] * len(sizes)), (last + 1, *sizes))
 
@@ -292,7 +293,7 @@ def _row(b: Build, array: Instruction, k: Instruction) -> Instruction:
 
 
 def _copy(b: Build, row: Sequence[Instruction], operands: list[Instruction], k: Instruction) -> Instruction:
-    """The instruction of a row in iteration k."""
+    """The copy of an instruction in iteration k."""
     i = row[-1]
     if i.opcode == "slice" and any(r.slice != i.slice for r in row):
         return _slice(b, row, operands[0], k)
@@ -300,7 +301,7 @@ def _copy(b: Build, row: Sequence[Instruction], operands: list[Instruction], k: 
 
 
 def _slice(b: Build, row: Sequence[Instruction], x: Instruction, k: Instruction) -> Instruction:
-    """A slice that begins elsewhere in each iteration."""
+    """A slice whose start differs between iterations."""
     i = row[-1]
     begins = [[np.int32(r.slice[d].start) for r in row] for d in range(i.shape.rank)]
     starts = [_number(b, LoopLiterals(begin, Shape(S32)), k) for begin in begins]
@@ -314,7 +315,7 @@ def _slice(b: Build, row: Sequence[Instruction], x: Instruction, k: Instruction)
 
 
 def _number(b: Build, number: LoopLiterals, k: Instruction) -> Instruction:
-    """A literal that may be another one in each iteration."""
+    """A literal that may differ between iterations."""
     shape, arrays = number.shape.without_layout(), number.arrays
     if shape.rank and number.is_splat:
         scalar = _number(b, LoopLiterals([a.flat[0] for a in arrays], Shape(shape.element_type)), k)

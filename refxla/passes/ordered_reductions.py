@@ -1,14 +1,13 @@
-"""Keeps the order of reductions whose reducer is not commutative.
+"""Preserves the order of reductions whose reducer is not commutative.
 
 Kernels combine the elements of a row in lanes: x[0], x[32], x[64] ... with each other, and the lanes at the end. That
-is another order, which is the same for a reducer that commutes, and for sums and products of several arrays it does.
-Of others:
+changes the order of operands, which makes no difference if the reducer commutes, as sums and products of several arrays
+do. Of other reducers:
 
-- One that chooses among its operands by what they are, and then by which comes first (argmax: of several NaNs the
-  first), where one of the arrays is the index along the reduced dimension: the reducer is given its operands in the
-  order of their indices, so that it commutes.
-- Any other one becomes a tree in which neighbours are combined, in pairs and those in pairs again:
-  f(x[0::2], x[1::2]) until one is left.
+- One may select an operand by value, and among equals the first (argmax: of several NaNs the first). If one of the
+  arrays is the index along the reduced dimension, the reducer gets its operands in the order of their indices, so that
+  it commutes.
+- Any other becomes a tree: neighbours are combined in pairs, f(x[0::2], x[1::2]), until one element is left.
 
 Reductions that no kernel cuts into lanes stay as they are.
 """
@@ -29,7 +28,7 @@ from .init_value_isolation import reductions_that_are_not_plain
 
 
 def run(module: Module) -> int:
-    """Rewrite where it is needed; returns how many reductions were. UnsupportedError for a reducer that neither
+    """Rewrites reductions where needed. Returns their number. Raises UnsupportedError for a reducer that neither
     commutes nor is elementwise."""
     known: dict[Computation, Order] = {}
     by_index: dict[tuple[Computation, int], Computation] = {}
@@ -59,7 +58,7 @@ def run(module: Module) -> int:
 
 
 def _index_operand(i: Instruction) -> int | None:
-    """The number of an operand that is the index along the only dimension that is reduced, or None."""
+    """The number of the operand that is the index along the only reduced dimension, or None."""
     shape = i.operands[0].shape
     reduced = [d for d in i.dimensions if shape.dimensions[d] > 1]
     for n, operand in enumerate(i.operands[: len(i.operands) // 2]):
@@ -78,7 +77,7 @@ def _counts_along(x: Instruction, dimension: int) -> bool:
 
 
 def _in_order_of_indices(reducer: Computation, index: int) -> Computation:
-    """The reducer on its two operands, that of the smaller index first."""
+    """The reducer, applied to its two operands with that of the smaller index first."""
     count, b = len(reducer.parameters) // 2, Build(f"{reducer.name}.by_index")
     parameters = [
         Instruction(f"{b.name}.p{n}", "parameter", p.shape, [], {"number": n}) for n, p in enumerate(reducer.parameters)
@@ -111,7 +110,7 @@ def _all_instructions(parameters: Sequence[Instruction], root: Instruction) -> l
 
 
 def _tree(i: Instruction) -> Instruction:
-    """Neighbours combined in pairs, and those in pairs again; the initial values come first."""
+    """The reduction as a tree of neighbours; the initial values come first."""
     count, b = len(i.operands) // 2, Build(i.name)
     shape, reduced = i.operands[0].shape, set(i.dimensions)
     kept = [d for d in range(shape.rank) if d not in reduced]
@@ -135,7 +134,7 @@ def _tree(i: Instruction) -> Instruction:
 
 
 def _every_second(b: Build, x: Instruction, first: int, length: int) -> Instruction:
-    """Of pairs of the last dimension their first or second elements; the last element where `first` is its index."""
+    """The first or second elements of pairs along the last dimension; the last element where `first` is its index."""
     dimensions = x.shape.dimensions
     limit = length if first == length - 1 and first > 1 else length // 2 * 2
     start, end = [0] * len(dimensions), list(dimensions)

@@ -1,8 +1,8 @@
-"""Records on each `sort` how many elements at the beginning of a row are read, if not all of them are.
+"""Records on each `sort` how many of a row's first elements are read, if not all of them are.
 
     slice(sort(x, ...), [0:k])  ->  the same, and the kernel of the sort (codegen/sort.py) need only select
 
-The k largest or smallest elements of a row are written so (topk_expander.py, jnp.sort(x)[:k]).
+This is how the k largest or smallest elements of a row are expressed (topk_expander.py, jnp.sort(x)[:k]).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..ir.partial_sorts import first_of, note_first
 
 
 def run(module: Module) -> int:
-    """Make the notes; returns how many are new."""
+    """Annotates all sorts. Returns the number of new annotations."""
     return sum(_note_all(c) for c in module.computations)
 
 
@@ -35,7 +35,7 @@ def _note_all(computation: Computation) -> int:
 
 
 def _first_read(sort: Instruction, users: dict[Instruction, list[Instruction]], root: Instruction) -> int | None:
-    """How many of the first elements of a row its readers take; None if one of them takes others."""
+    """How many of a row's first elements its users read; None if a user reads others."""
     parts = users.get(sort, []) if sort.shape.is_tuple else [sort]
     if sort is root or any(p is root or p.opcode not in ("get-tuple-element", "sort") for p in parts):
         return None

@@ -1,7 +1,7 @@
-"""The order of the passes, from a module as it was read to one that the scheduler takes.
+"""The order of the passes, from the module that was read to the one that the scheduler takes.
 
-The passes up to tuple-simplifier establish a form (calls inlined, tuples flat, operations without an emitter expanded)
-and always run, as does the last one, which removes what nobody reads. The others (OPTIONAL) make the program faster
+The passes up to tuple-simplifier establish a normal form (calls inlined, tuples flat, operations without an emitter
+expanded) and always run, as does the last one, which removes dead code. The others (OPTIONAL) make the program faster
 without changing a bit of any result, and can be left out one at a time, which is how a faulty pass is found.
 """
 
@@ -74,7 +74,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("copy-insertion", copy_insertion.run),
     ("dce", dce.run),
 )
-# Decisions of the scheduler, which are no passes over HLO, but can be left out in the same way. Without launch merging
+# Decisions of the scheduler: they are not passes over HLO, but can be left out in the same way. Without launch merging
 # there is no tiled fusion either.
 FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
@@ -98,12 +98,11 @@ OPTIONAL = (
 def optimize(
     module: Module, without: Collection[str] = (), after: str | None = None, library_calls: bool = False
 ) -> Module:
-    """A new module, the passes applied; the one given stays as it is.
+    """A new module, with the passes applied; the given one is not changed.
 
-    `without` names passes of OPTIONAL to leave out; `after` names the last pass to apply. With `library_calls`,
-    what a library computes is not expanded. Raises InputError for
-    a name that is no such pass, Error for a pass that left a wrong shape, UnsupportedError for an operation that has
-    neither emitter nor expansion.
+    `without` names passes of OPTIONAL to leave out; `after` names the last pass to apply. With `library_calls`, what a
+    library computes is not expanded. Raises InputError for a name that is not such a pass, Error for a pass that
+    produced a wrong shape, UnsupportedError for an operation that has neither emitter nor expansion.
     """
     without = (without,) if isinstance(without, str) else without
     names = [name for name, _ in PASSES]
@@ -122,7 +121,7 @@ def optimize(
     try:
         shapes.check(result)
     except Error:
-        _apply(module, without, after, library_calls, each=True)  # again, to find out which pass it was
+        _apply(module, without, after, library_calls, each=True)  # again, to find the pass that was wrong
         raise
     return result
 
@@ -137,7 +136,7 @@ def _apply(module: Module, without: Collection[str], after: str | None, library_
                 _check_behind(name, module)
         if name == after:
             break
-    make_unique(module)  # passes name what they make after what it is for, several of them alike
+    make_unique(module)  # passes name new instructions after their purpose, so that names can clash
     return module
 
 

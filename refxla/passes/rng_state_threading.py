@@ -1,9 +1,8 @@
-"""Makes the state of random numbers a value, which enters each computation that uses it and leaves it changed.
+"""Makes the state of the random number generator a value, which is threaded through each computation that uses it.
 
-`rng-get-and-update-state` and `rng` share a counter, u64[2], that no instruction shows (refxla_spec.random_state). The
-order in which they use it is that of the instructions in the program as it came, so this pass runs before any other
-that would change it (state_threading.py). An rng becomes the rng-bit-generator and the arithmetic of the
-specification's page.
+`rng-get-and-update-state` and `rng` share a hidden counter, u64[2] (refxla_spec.random_state). They use it in the order
+of the instructions in the original program, so this pass runs before any other that would change that order
+(state_threading.py). An rng becomes the rng-bit-generator and the arithmetic of the specification's page.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ USERS = ("rng", "rng-get-and-update-state")
 
 
 def run(module: Module) -> int:
-    """Give the state to what uses it. Returns the number of instructions replaced.
+    """Threads the state through its users. Returns the number of instructions replaced.
 
-    Raises UnsupportedError for a computation that uses it and is applied to elements, in no order that HLO fixes.
+    Raises UnsupportedError for a computation that uses it and is applied to elements, whose order HLO does not fix.
     """
     return thread(module, _COUNTER)[0]
 
@@ -48,7 +47,7 @@ _COUNTER = State(
 
 
 def _counter(b: Build, i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:
-    """(state, state + delta), a number of 128 bits in two halves."""
+    """(state, state + delta), where the state is a 128-bit number in two halves."""
     low, high = (b.slice(state, (n,), (n + 1,)) for n in (0, 1))
     delta = i.delta % 2**128
     after = b.add(low, delta % 2**64)

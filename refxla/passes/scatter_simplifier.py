@@ -1,8 +1,8 @@
-"""A scatter of one block becomes a dynamic-update-slice, which takes in what its update is computed of.
+"""Turns a scatter of a single block into a dynamic-update-slice, into which the producers of the update can be fused.
 
-JAX writes x.at[1:-1].set(y) as a scatter with a single index vector, which is known. It writes one block, so that
-nothing is hit twice. A block that does not lie inside the array leaves it as it is, whereas dynamic-update-slice would
-move it inside: such a scatter stays.
+JAX lowers x.at[1:-1].set(y) to a scatter with a single, constant index vector. It writes one block, so that no element
+is written twice. If the block does not lie inside the array, a scatter does nothing, whereas a dynamic-update-slice
+would move the block inside: such a scatter stays.
 
     scatter(x, {1}, y), to_apply=<the update>   ->  dynamic-update-slice(x, y, 1)
     scatter(x, {1}, y), to_apply=add            ->  dynamic-update-slice(x, add(dynamic-slice(x, 1), y), 1)
@@ -25,12 +25,12 @@ from .dce import rewrite
 
 
 def run(module: Module) -> int:
-    """Rewrite such scatters everywhere. Returns how many there were."""
+    """Rewrites all such scatters. Returns their number."""
     return sum(rewrite(c, _as_update) for c in module.computations)
 
 
 def _as_update(i: Instruction) -> Instruction | None:
-    """A scatter as an update of a slice; None for what is none, or where that is not so simple."""
+    """A scatter as an update of a slice; None if it is not a scatter of one block, or not a simple one."""
     if i.opcode != "scatter" or len(i.operands) != 3 or not i.shape.is_array or not i.shape.size:
         return None
     operand, indices, updates = i.operands
@@ -55,8 +55,8 @@ def _as_update(i: Instruction) -> Instruction | None:
 
 
 def _is_simple(i: Instruction) -> bool:
-    """Whether an update replaces what was there, or is combined with it by one operation, which rounds once. (Products
-    of complex numbers are rounded more often than a scatter's.)"""
+    """Whether an update replaces the old value, or is combined with it by a single operation that rounds once.
+    (Products of complex numbers round more often than those of a scatter.)"""
     inside = [x for x in i.to_apply.instructions if x.opcode != "parameter"]
     if len(inside) > 1 or any(not is_elementwise(x.opcode) for x in inside):
         return False
@@ -64,7 +64,7 @@ def _is_simple(i: Instruction) -> bool:
 
 
 def _block_sizes(i: Instruction) -> tuple[int, ...]:
-    """What the block has in each dimension of the operand."""
+    """The sizes of the block in the operand's dimensions."""
     operand, _, updates = i.operands
     extents = iter(updates.shape.dimensions[d] for d in i.update_window_dims)
     left_out = i.inserted_window_dims + i.input_batching_dims
@@ -72,7 +72,8 @@ def _block_sizes(i: Instruction) -> tuple[int, ...]:
 
 
 def _starts(i: Instruction, sizes: tuple[int, ...]) -> list[Instruction] | None:
-    """The first element of the block in each dimension; None where it is not known, or does not lie inside."""
+    """The start of the block in each dimension; None if it is not constant, or the block does not lie inside the
+    operand."""
     operand, indices, _ = i.operands
     starts = [0] * operand.shape.rank
     for k, d in enumerate(i.scatter_dims_to_operand_dims):

@@ -1,5 +1,5 @@
 """Lowers a program to one device: replaces each collective by what one device computes, and the halves of asynchronous
-operations by the operations, done at once. Refuses what needs other devices, or the host during the run."""
+operations by the synchronous operation. Refuses programs that need other devices, or the host while they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ADVICE = (
 
 
 def run(module: Module) -> int:
-    """Refuse, or replace asynchronous operations by calls and collectives by their operands; returns how many.
+    """Replaces asynchronous operations by calls, and collectives by what one device computes. Returns the number of
+    both.
 
     Raises UnsupportedError for a program for several devices and for transfers to or from a host or another device.
     """
@@ -46,7 +47,8 @@ def run(module: Module) -> int:
 
 
 def _call_at_once(computation: Computation) -> int:
-    """async-start as a call and the tuple that it gives, async-update and async-done as what they pass on."""
+    """Replaces async-start by a call and the tuple of its result, async-update and async-done by the values that they
+    pass on."""
     replaced: dict[Instruction, Instruction] = {}
     count = 0
     for i in computation.instructions:

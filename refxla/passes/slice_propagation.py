@@ -1,13 +1,13 @@
-"""Computes a slice of what is made from a `concatenate` from the piece that the slice reads.
+"""Moves slices through elementwise operations on a `concatenate`, to the piece that each slice reads.
 
-    slice(x + 2 * concatenate(a, b)) -> slice(x) + 2 * a, where the slice is the place of a
+    slice(x + 2 * concatenate(a, b)) -> slice(x) + 2 * a, where the slice covers a
 
-Programs put the parts of a state into one array and take them out again, as `jnp.stack([...])` and `p[..., 0]` do. A
-kernel that needs all parts would compute the array once for each, and so on for what the array is made of: of several
-such steps, each is a kernel of its own. Each element is computed as before, so the bits are the same.
+Programs pack the parts of a state into one array and unpack them again, as `jnp.stack([...])` and `p[..., 0]` do. A
+kernel that needs all parts would compute the array once for each part, and its producers likewise, so that each of
+several such steps would become a kernel of its own. Each element is computed as before, so the bits are the same.
 
-A value is rewritten if it is elementwise, if only slices read it, which have no more elements together, and if it is
-made of a concatenate, through other such values, of which each slice takes elements of one piece.
+A value is rewritten if it is elementwise, if only slices read it, with no more elements in all, and if it depends on a
+concatenate, directly or through other such values, so that each slice reads elements of one piece.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Bounds = tuple[tuple[int, int], ...]  # the first element and the one after the
 
 
 def run(module: Module) -> int:
-    """Rewrite all computations; returns how many slices were moved."""
+    """Rewrites all computations. Returns the number of slices moved."""
     return sum(_Propagation(c).run() for c in module.computations)
 
 
 class _Propagation:
-    """The rewrite of one computation. `users` has what reads each value, and grows by the slices that are made."""
+    """The rewrite of one computation. `users` has the users of each value, new slices included."""
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation
@@ -42,7 +42,7 @@ class _Propagation:
                 self.users.setdefault(o, []).append(i)
 
     def run(self) -> int:
-        """The walk from the results back: what a value is made of is visited when it is sliced itself."""
+        """The walk from the results backwards: the operands of a value are visited after the value has been sliced."""
         for i in reversed(self.computation.instructions):
             slices = self.users.get(i, [])
             if i is self.computation.root or not _are_parts(i, slices):
@@ -67,14 +67,14 @@ class _Propagation:
         return len(self.replaced)
 
     def final(self, i: Instruction) -> Instruction:
-        """What stands for an instruction in the end."""
+        """The final replacement of an instruction."""
         while i in self.replaced:
             i = self.replaced[i]
         return i
 
     def is_made_of_pieces(self, i: Instruction, bounds: list[_Bounds]) -> bool:
-        """Whether an elementwise value, of which only parts within `bounds` are read, is made of a concatenate whose
-        operands no such part crosses."""
+        """Whether an elementwise value, of which only parts within `bounds` are read, depends on a concatenate such
+        that each part lies within one of its operands."""
         waiting, visited = [i], {i}
         while waiting:
             now = waiting.pop()
@@ -89,14 +89,14 @@ class _Propagation:
         return False
 
     def moved(self, i: Instruction, s: Instruction) -> Instruction:
-        """A slice of an elementwise value, as the value of slices."""
+        """A slice of an elementwise operation as the operation on slices."""
         bounds = _bounds(s)
         operands = [self.part(o, bounds) if o.shape.dimensions == i.shape.dimensions else o for o in i.operands]
         shape = i.shape.with_dimensions(s.shape.dimensions)
         return Instruction(f"{i.name}.part", i.opcode, shape, operands, dict(i.attributes), i.metadata)
 
     def part(self, i: Instruction, bounds: _Bounds) -> Instruction:
-        """A slice of a value; of a concatenate, one of its piece."""
+        """A slice of a value; for a concatenate, a slice of the piece."""
         piece = _piece(i, bounds)
         if piece is not None:
             i, bounds = piece
@@ -114,7 +114,7 @@ def _is_elementwise(i: Instruction) -> bool:
 
 
 def _are_parts(i: Instruction, slices: Iterable[Instruction]) -> bool:
-    """Whether only slices read a value, several of them, which have no more elements together."""
+    """Whether a value is read by several slices alone, which have no more elements in all than the value."""
     slices = list(slices)
     if not (_is_elementwise(i) or i.opcode == "concatenate") or len(slices) < 2:
         return False
@@ -128,7 +128,7 @@ def _bounds(s: Instruction) -> _Bounds:
 
 
 def _piece(i: Instruction, bounds: _Bounds) -> tuple[Instruction, _Bounds] | None:
-    """The operand of a concatenate that has all elements of a slice, and which of its elements they are."""
+    """The operand of a concatenate that holds all elements of a slice, and the bounds of these within the operand."""
     if i.opcode != "concatenate":
         return None
     (axis,) = i.attributes["dimensions"]

@@ -1,8 +1,8 @@
-"""A hidden state becomes a value: it enters each computation that uses it, and leaves it changed.
+"""Makes a hidden state a value, which each computation that uses it takes and returns changed.
 
-The order in which instructions use the state is that of the instructions in the program as it came. A call and a fusion
-get the state as one more operand, and give a pair of their result and the state after it; a loop's state and a
-branch's operand become pairs in the same way.
+Instructions use the state in the order that they have in the original program. A call or fusion gets the state as one
+more operand, and returns a pair of its result and the new state; a loop's state and a branch's operand become pairs in
+the same way.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CALLS = {"call": "to_apply", "fusion": "calls"}
 
 @dataclass(frozen=True)
 class State:
-    """What is threaded: its shape, what it begins as, the word for it in names and its description in messages, with
-    advice for one used in the condition of a loop and for one used where a computation is applied to elements; whether
-    an instruction uses it; and for one that does, with the state before it, its result and the state after."""
+    """A state to thread: its shape, its initial value, a word for it in names, its description in error messages, with
+    advice for a use in the condition of a loop and for one in a computation that is applied to elements; whether an
+    instruction uses it; and, for one that does, its result and the new state as a function of the old one."""
 
     shape: Shape
     initial: np.ndarray
@@ -40,9 +40,10 @@ class State:
 
 
 def thread(module: Module, kind: State) -> tuple[int, Instruction | None]:
-    """Give the state to what uses it: (the number of instructions replaced, the state at the end of the entry).
+    """Threads the state through its users. Returns the number of instructions replaced and the state at the end of the
+    entry.
 
-    Raises UnsupportedError for a computation that uses it and is applied to elements, in no order that HLO fixes.
+    Raises UnsupportedError for a computation that uses it and is applied to elements, whose order HLO does not fix.
     """
     computations = called_first(module.entry)
     users = _users(computations, kind)
@@ -60,7 +61,7 @@ def thread(module: Module, kind: State) -> tuple[int, Instruction | None]:
 
 
 def _users(computations: list[Computation], kind: State) -> set[Computation]:
-    """The computations that use the state, or call one that does; callees stand first."""
+    """The computations that use the state, or call one that does, callees first."""
     users: set[Computation] = set()
     for c in computations:
         if any(kind.is_user(i) or any(d in users for d in i.called) for i in c.instructions):
@@ -80,7 +81,7 @@ class _Threading:
         self.state: Instruction
 
     def add(self, instruction: Instruction) -> Instruction:
-        """An instruction, and before it what it is made of that is new."""
+        """Adds an instruction, and before it those of its operands that are new."""
         stack = [instruction]
         while stack:
             i = stack[-1]
@@ -95,7 +96,7 @@ class _Threading:
         return instruction
 
     def in_place(self) -> None:
-        """Of the entry, which keeps its signature: the state begins as a constant."""
+        """Rewrites the entry, which keeps its signature: the initial state is a constant."""
         self.state = self.add(
             make("constant", name=f"{self.kind.word}_state", shape=self.kind.shape, literal=self.kind.initial)
         )
@@ -104,8 +105,8 @@ class _Threading:
         self.computation.root = self.copies[self.computation.root]
 
     def pair(self) -> Computation:
-        """A copy of the computation whose one parameter is a pair, (what it was or a tuple of several, the state), and
-        whose result is the pair of what it was and the state."""
+        """A copy of the computation with pairs for its parameter and its result: (the old parameter or a tuple of
+        several, the state) and (the old result, the new state)."""
         parameters = self.computation.parameters
         shapes = [p.shape for p in parameters]
         shape = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
@@ -161,7 +162,7 @@ class _Threading:
         )
 
     def conditional(self, i: Instruction) -> Instruction:
-        attributes: dict[str, Any] = {  # the branches; annotations are none
+        attributes: dict[str, Any] = {  # the branches; annotations are not copied
             k: tuple(self.threaded.get(c) or self.without_state(c, True) for c in v)
             if isinstance(v, tuple)
             else self.threaded.get(v) or self.without_state(v, True)
@@ -175,13 +176,13 @@ class _Threading:
         return make("tuple", value, self.state, name=f"{i.name}.in.{number}")
 
     def opened(self, pair: Instruction) -> Instruction:
-        """The result of what gives a pair; the state is the pair's other half."""
+        """The result of an operation that returns a pair; the other half becomes the state."""
         self.add(pair)
         self.state = self.add(make("get-tuple-element", pair, name=f"{pair.name}.state", index=1))
         return make("get-tuple-element", pair, name=f"{pair.name}.result", index=0)
 
     def without_state(self, computation: Computation, gives_pair: bool = False) -> Computation:
-        """A computation that does not use the state, as one that is given it: a condition; with `gives_pair` a
+        """A computation that does not use the state, as one that takes it: a condition or, with `gives_pair`, a
         branch."""
         (p,) = computation.parameters
         name = f"{computation.name}.{self.kind.word}"

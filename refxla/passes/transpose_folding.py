@@ -1,15 +1,15 @@
-"""Folds transposes into the matrix products that they are applied to.
+"""Folds transposes of matrix products into the products.
 
     transpose(dot(x, y)) -> dot(y, x)
-    transpose(dot(x, y)) -> transpose(dot(y, x)), where that leaves the last dimension in its place
+    transpose(dot(x, y)) -> transpose(dot(y, x)), where the last dimension then stays in its place
 
-Each element is the same sum in the same order, with the factors of each product exchanged, so the bits are the same.
-(A complex product is composed of real ones in an order that would change.) Gradients of weights are transposes of the
-first kind, and then need no kernel of their own; attention has one of the second kind, which then moves whole rows.
+Each element is the same sum in the same order, with the factors of each product exchanged, so the bits are the same. (A
+complex product consists of real ones, whose order would change.) Gradients of weights are transposes of the first kind,
+and need no kernel of their own then; attention has one of the second kind, which moves whole rows then.
 
     dot(transpose(x), y) -> dot(x, y) with other dimension numbers
 
-is done by `transpose_sinking.py`, before it is decided which dots are products: `with_operands`.
+is done by `transpose_sinking.py`, before it is decided which dots are matrix products: `with_operands`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIDES = ("batch_dims", "contracting_dims")
 
 
 def run(module: Module) -> int:
-    """Rewrite all such transposes; returns their number."""
+    """Rewrites all such transposes. Returns their number."""
     return sum(_rewrite_all(c) for c in module.computations)
 
 
@@ -44,7 +44,7 @@ def _rewrite_all(computation: Computation) -> int:
 
 def with_operands(dot: Instruction) -> Instruction | None:
     """A dot with the transposes of its operands folded into its dimension numbers, where free dimensions keep their
-    order; None if there are none, or for another operation."""
+    order; None without such transposes, or for another operation."""
     if dot.opcode != "dot":
         return None
     attributes, operands = dict(dot.attributes), list(dot.operands)
@@ -62,14 +62,14 @@ def with_operands(dot: Instruction) -> Instruction | None:
 
 
 def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:
-    """What gives the same by the dot with its operands exchanged; None if there is no gain."""
+    """The same value, computed by the dot with its operands exchanged; None if nothing is gained."""
     lhs, rhs = dot.operands[:2]
     batch, order = len(dot.attributes.get("lhs_batch_dims", ())), tuple(transpose.dimensions)
     left = lhs.shape.rank - batch - len(dot.lhs_contracting_dims)
     right = dot.shape.rank - batch - left
     if len(dot.operands) != 2 or dot.shape.element_type.is_complex or not left or not right:
         return None
-    # Where each dimension is when those of the right side come first.
+    # The position of each dimension when those of the right side come first.
     place = [*range(batch), *(batch + right + d for d in range(left)), *(batch + d for d in range(right))]
     after = tuple(place[d] for d in order)
     if after[-1] != dot.shape.rank - 1 or transpose.shape.dimensions[-1] == 1:

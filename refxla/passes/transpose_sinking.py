@@ -1,5 +1,5 @@
-"""Moves transposes behind elementwise operations, slices, pads, concatenations and reductions, toward what takes them
-for nothing.
+"""Moves transposes behind elementwise operations, slices, pads, concatenations and reductions, towards users that
+absorb them at no cost.
 
     f(transpose(x), transpose(y), broadcast(z)) -> transpose(f(x, y, broadcast(z)))
     reduce(transpose(x), 0, add) -> transpose(reduce(x, 0, add)) over the same elements
@@ -7,16 +7,16 @@ for nothing.
     transpose(transpose(x)) -> x, or one transpose
 
 A program that keeps samples in columns (the mean of x.T along its rows, a vmap over another axis than the first, a
-layer norm over channels that do not come last) would otherwise read across memory in each kernel, or write across it. A
-transpose of a small result is cheap. Where one is left at the end, the loop that wrote elements in the order of the
-result now reads them in that of the operand: as fast.
+layer norm over channels that do not come last) would otherwise read or write with a stride in each kernel. A transpose
+of a small result is cheap. Where one is left at the end, the loop that wrote elements in the order of the result now
+reads them in that of the operand, which is as fast.
 
-XLA gets the same by its assignment of layouts, in which a transpose is a bitcast. Arrays of this compiler are all in
+XLA achieves the same by layout assignment, in which a transpose becomes a bitcast. In this compiler, all arrays are in
 row-major order.
 
-A reduction adds in the order of the operand that it has. So this pass is never left out, and comes before those that
-can be. It also comes before `ordered-reductions`, which looks at where that order matters: along one dimension, it is
-the same before and after.
+A reduction adds in the order of its operand. So this pass cannot be left out, and it runs before those that can. It
+also runs before `ordered-reductions`, which checks where that order matters: along one dimension, it is the same before
+and after.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .init_value_isolation import is_plain
 
 T = TypeVar("T")
 Permutation = tuple[int, ...]
-# What moves elements along dimensions: its attributes before a transpose to an order.
+# Operations that move elements along dimensions: their attributes before a transpose to an order.
 _ALONG: dict[str, Callable[[Instruction, Permutation], dict[str, Any]]] = {
     "slice": lambda i, order: {"slice": _inverted(order, i.slice)},
     "pad": lambda i, order: {"padding": _inverted(order, i.padding)},
@@ -47,12 +47,12 @@ _ALONG: dict[str, Callable[[Instruction, Permutation], dict[str, Any]]] = {
 
 
 def run(module: Module) -> int:
-    """Move all such transposes; returns how many instructions they moved behind."""
+    """Moves all such transposes. Returns the number of instructions that they moved behind."""
     return sum(rewrite(c, _rewritten) for c in module.computations)
 
 
 def _rewritten(i: Instruction) -> Instruction | None:
-    """What takes the place of an instruction of something transposed; None where it stays."""
+    """The replacement of an instruction with a transposed operand; None where it stays."""
     if i.opcode == "transpose":
         return _composed(i)
     if i.opcode == "reshape":
@@ -65,7 +65,7 @@ def _rewritten(i: Instruction) -> Instruction | None:
 
 
 def _composed(i: Instruction) -> Instruction | None:
-    """What a transpose of a transpose is."""
+    """A transpose of a transpose as one transpose, or as the operand."""
     inner = i.operands[0]
     if inner.opcode != "transpose":
         return None
@@ -73,7 +73,7 @@ def _composed(i: Instruction) -> Instruction | None:
 
 
 def _same_order(i: Instruction) -> Instruction | None:
-    """The transpose of an operation on what was transposed; None where operands are of different orders."""
+    """The transpose of an operation on the operands before their transposes; None where these differ."""
     order = next((tuple(o.dimensions) for o in i.operands if _is_transpose(o)), None)
     if order is None:
         return None
@@ -88,7 +88,7 @@ def _same_order(i: Instruction) -> Instruction | None:
 
 
 def _reshaped(i: Instruction) -> Instruction | None:
-    """The transpose of what gives or takes dimensions of 1 before it."""
+    """The transpose of a reshape that adds or drops dimensions of 1, applied before the transpose."""
     x, sizes = i.operands[0], i.shape.dimensions
     if not _is_transpose(x) or without_ones(sizes) != without_ones(x.shape.dimensions):
         return None
@@ -103,7 +103,8 @@ def _reshaped(i: Instruction) -> Instruction | None:
 
 
 def _reduced(i: Instruction) -> Instruction | None:
-    """The reduction of what was transposed, of elements in the same order, or whose reducer takes them in any."""
+    """The reduction of the operand before its transpose, if it visits elements in the same order, or its reducer allows
+    any."""
     arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
     order = next((tuple(x.dimensions) for x in arrays if _is_transpose(x)), None)
     along = [d for d in i.dimensions if arrays[0].shape.dimensions[d] != 1]
@@ -125,7 +126,7 @@ def _reduced(i: Instruction) -> Instruction | None:
 
 
 def _is_transpose(i: Instruction) -> bool:
-    """Whether it is a transpose that moves elements."""
+    """Whether an instruction is a transpose that moves elements."""
     if i.opcode != "transpose":
         return False
     wide = [d for d in i.dimensions if i.operands[0].shape.dimensions[d] != 1]
@@ -133,8 +134,8 @@ def _is_transpose(i: Instruction) -> bool:
 
 
 def _before(b: Build, x: Instruction, order: Permutation, rank: int) -> Instruction | None:
-    """The instruction whose transpose to this order is x; None where it would have to be made by a transpose."""
-    if x.shape.rank < rank:  # a scalar, which is for all elements
+    """The instruction whose transpose to this order is x; None where that would take a new transpose."""
+    if x.shape.rank < rank:  # a scalar operand, used for all elements
         return x
     if x.opcode == "transpose" and tuple(x.dimensions) == order:
         return x.operands[0]
@@ -149,6 +150,6 @@ def _before(b: Build, x: Instruction, order: Permutation, rank: int) -> Instruct
 
 
 def _inverted(order: Permutation, dimensions: Sequence[T]) -> tuple[T, ...]:
-    """What is known of each dimension, of what has it in this sequence once it is transposed to an order."""
+    """Values for each dimension in the order before a transpose, from those after it."""
     known = dict(zip(order, dimensions, strict=True))
     return tuple(known[d] for d in range(len(order)))

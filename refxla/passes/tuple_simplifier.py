@@ -7,7 +7,7 @@ Afterwards
     - each computation that a while or conditional runs has one parameter, a flat tuple;
     - get-tuple-element reads only such a parameter or an operation with several outputs, once for each element;
     - the root of the entry is an array or a flat `tuple`; the caller keeps the original shapes of the results.
-opt-barrier, after-all and add-dependency have no effect here, because a plan runs in order, and are removed.
+opt-barrier, after-all and add-dependency are removed: a plan runs in order, so they have no effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Tree: TypeAlias = "Instruction | list[Tree]"  # an array (or token) value, or a 
 
 
 def run(module: Module) -> int:
-    """Rewrite every computation that is entered with tuples. Returns 0: it is a change of form."""
+    """Flattens the tuples of every computation. Returns 0: only the form changes."""
     flatten_donations(module)
     module.computations = called_first(module.entry)
     conditions = {i.condition for i in module.instructions() if i.opcode == "while"}
@@ -47,7 +47,8 @@ class _Flattening:
         self.elements: dict[tuple[Instruction, int], Instruction] = {}
 
     def run(self, returns_array: bool) -> None:
-        """Rewrite it. `returns_array` says that its root may be an array: all others give a tuple, be it of one."""
+        """Rewrites the computation. With `returns_array` its root may be an array; without, it is a tuple, even of one
+        element."""
         self._rewrite_parameters()
         for i in self.computation.instructions:
             if i.opcode != "parameter":
@@ -60,7 +61,7 @@ class _Flattening:
         sort(self.computation)
 
     def _rewrite_parameters(self) -> None:
-        """The entry gets a parameter for each array; any other computation one flat tuple."""
+        """Gives the entry a parameter for each array, and any other computation one flat tuple."""
         parameters = self.computation.parameters
         if not self.is_entry:
             (parameter,) = parameters
@@ -79,7 +80,7 @@ class _Flattening:
             self.trees[p] = open_parameter(p.shape, p.name, p.metadata)
 
     def _rewritten(self, i: Instruction, operands: list[Tree]) -> Tree:
-        """What an instruction becomes: a tree of its operands, or of the results of an operation on arrays."""
+        """The tree that an instruction becomes: of its operands, or of the results of an operation on arrays."""
         match i.opcode:
             case "tuple":
                 return operands

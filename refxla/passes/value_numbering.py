@@ -10,10 +10,11 @@ from .cse import IMPURE, attribute_key
 
 
 class ValueNumbers:
-    """Numbers of instructions of any computations, given on demand.
+    """The numbers of instructions of any computations, assigned on demand.
 
-    Equal operations on operands of equal numbers have one number; what is not a function of its operands, and the
-    parameters, have a number of their own each, unless it was `set`. A tuple is the numbers of its elements.
+    Equal operations on operands with equal numbers have the same number. A parameter, or an operation that is not a
+    function of its operands, has a unique number unless one was `set`. A tuple is identified by the numbers of its
+    elements.
     """
 
     def __init__(self) -> None:
@@ -22,11 +23,11 @@ class ValueNumbers:
         self._elements: dict[int, tuple[int, ...]] = {}  # of numbers of tuples
 
     def key(self, key: Hashable) -> int:
-        """The number of what the key stands for."""
+        """The number of a key."""
         return self._by_key.setdefault(key, len(self._by_key))
 
     def tuple_of(self, numbers: Sequence[int]) -> int:
-        """The number of a tuple of values that have these."""
+        """The number of a tuple whose elements have these numbers."""
         number = self.key(("tuple", *numbers))
         self._elements[number] = tuple(numbers)
         return number
@@ -36,7 +37,7 @@ class ValueNumbers:
         return tuple(self._element(self.of(i), n) for n in range(len(i.shape.elements)))
 
     def set(self, i: Instruction, number: int) -> None:
-        """From now on that instruction has this number."""
+        """Assigns a number to an instruction."""
         self._numbers[i] = number
 
     def of(self, i: Instruction) -> int:

@@ -1,13 +1,13 @@
-"""Makes of a program for several devices one for a single device, which computes what all of them do.
+"""Turns a program for several devices into one for a single device, which computes what all of them do.
 
-A program with partitions states a whole computation: its values are whole, its parameters and results are cut into
-tiles, each device having one, as their shardings say. Only within manual regions (JAX's shard_map) does each device
-have a value of its own. So whole values are computed once, and values of devices once for each of them; a collective is
-what it does to these. A region within another one divides what each device has. Unreduced values are computed as the
-sums that they stand for, and divided into summands of which all but one are zeros. Parameters and results of the new
-program are those of all devices, one device after another.
+A partitioned program describes a computation on global values. Its parameters and results are cut into tiles, one for
+each device, as their shardings say. Only within manual regions (JAX's shard_map) does each device have a value of its
+own. So global values are computed once, and per-device values once for each device; a collective becomes what it does
+to these. A region within another one divides each device's value. Unreduced values are computed as the sums that they
+stand for, and divided into summands of which all but one are zeros. Parameters and results of the new program are those
+of all devices, one device after another.
 
-This is no way to use several machines or GPUs. It lets one device stand for many, as XLA's host platform does.
+This does not make use of several machines or GPUs. It lets one device stand for many, as XLA's host platform does.
 """
 
 from __future__ import annotations
@@ -35,32 +35,33 @@ from .value_numbering import ValueNumbers
 
 TO_TILES = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
 TO_WHOLE = ("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape")
-REGION = "xla.sdy.manual_computation_body"  # how the names of computations begin that are manual regions
+REGION = "xla.sdy.manual_computation_body"  # a prefix of the names of computations that are manual regions
 RESULT = "xla.sdy.FuncResultSharding"
 
 
 @dataclass(frozen=True)
 class PerDevice:
-    """A value that each device has its own of."""
+    """A value that differs between devices."""
 
     values: tuple[Instruction, ...]
 
 
-Value = Instruction | PerDevice  # an instruction alone is a whole value
+Value = Instruction | PerDevice  # a single instruction is a global value
 
 
 def on_one_device(module: Module, count: int) -> Module:
-    """A new module that computes on one device what `module` does on `count` partitions.
+    """A new module that computes on one device what `module` computes on `count` partitions.
 
-    Raises UnsupportedError for collectives that have no equivalent here, and shardings that are no tilings into equal
-    parts.
+    Raises UnsupportedError for collectives that have no equivalent on one device, and for shardings that are not
+    tilings into equal parts.
     """
     return _Rewrite(module, count).module()
 
 
 def result_shardings(module: Module) -> list[str | None]:
-    """How each result of a program is cut, as the program says; None: it is whole. Along dimensions that are not cut
-    into equal parts a result is whole, as Shardy has it; JAX refuses arguments and stated results that are cut so."""
+    """How each result of a program is cut, according to the program; None if it is global. Along dimensions that are
+    not cut into equal parts a result is whole, as in Shardy; JAX refuses such shardings of arguments and of declared
+    results."""
     root = module.entry.root
     if not root.shape.is_tuple:
         return [_even(root.sharding, root.shape, root)]
@@ -70,7 +71,7 @@ def result_shardings(module: Module) -> list[str | None]:
 
 
 def _even(sharding: str | None, shape: Shape, root: Instruction) -> str | None:
-    """A result's sharding, less the cuts into unequal parts."""
+    """A result's sharding without the cuts into unequal parts."""
     cut = WHOLE if shape.element_type.kind == "token" else tiling(sharding, shape.rank, root, 1)
     if cut is WHOLE:
         return None
@@ -103,10 +104,10 @@ class _Rewrite:
         self.special = _callers(module, _is_special)
         self.meetings = _callers(module, _is_meeting)
         self.numbers = ValueNumbers()
-        self.order: dict[Instruction, None] = {}  # of the computation that is being made
-        self.depth = 0  # of the manual region that is walked
-        self.device: int | None = None  # whose own computation is walked: to it all values are whole
-        self.computations: dict[Computation, Computation] = {}  # those that are taken over as they are
+        self.order: dict[Instruction, None] = {}  # of the new computation
+        self.depth = 0  # of the current manual region
+        self.device: int | None = None  # whose own computation is walked: all values are whole for it
+        self.computations: dict[Computation, Computation] = {}  # those that are copied unchanged
 
     def module(self) -> Module:
         entry = self.source.entry
@@ -133,7 +134,7 @@ class _Rewrite:
         return module
 
     def _parameter(self, number: int, p: Instruction, parameters: int) -> Value:
-        """The whole value of a parameter, put together of the tiles that devices have."""
+        """The global value of a parameter, assembled from the devices' tiles."""
         cut = tiling(p.sharding, p.shape.rank, p, self.count)
         plain = p.shape.without_layout()
         counts = (1,) * plain.rank if cut is WHOLE else cut.counts
@@ -149,7 +150,7 @@ class _Rewrite:
     # -- computations ---------------------------------------------------------------------------------------------
 
     def walk(self, computation: Computation, arguments: Sequence[Value]) -> Value:
-        """The value of a computation, whose instructions go into the one that is being made."""
+        """The value of a computation, whose instructions are added to the new one."""
         values: dict[Instruction, Value] = dict(zip(computation.parameters, arguments, strict=True))
         for i in computation.instructions:
             if i.opcode != "parameter":
@@ -188,9 +189,9 @@ class _Rewrite:
     def loop(self, i: Instruction, state: Value, until_all_are_done: bool = False) -> Value:
         """A loop in which devices meet or differ.
 
-        All of them iterate together where their conditions are seen to be one: computed alike from parts of the state
-        that begin alike and change alike. Otherwise each device has a loop of its own, unless they meet in it. If they
-        do, they iterate until all are done, and one that is done keeps its state.
+        All devices iterate together if their conditions are provably equal: computed in the same way from parts of the
+        state that start equal and change equally. Otherwise each device has a loop of its own, unless devices meet in
+        it. If they do, they iterate until all are done, and a device that is done keeps its state.
         """
         parts, per_device = self.parts(state)
         shape = Shape.tuple_of(*(p.shape for p in parts))
@@ -227,7 +228,7 @@ class _Rewrite:
                     "condition": self.computation(i.condition.name, shape, condition),
                     "body": self.computation(i.body.name, shape, body),
                 }
-            except _Differs:  # what was whole before it is each device's own after an iteration
+            except _Differs:  # what was global before an iteration differs between devices after it
                 return self.loop(i, self.each(lambda d: self.part(state, d)))
             remains = alike & self._alike(called["body"].root.operands)
             if remains == alike:
@@ -246,12 +247,12 @@ class _Rewrite:
         )
 
     def _alike(self, parts: Sequence[Instruction]) -> set[int]:
-        """Which elements of the state, tuples of all devices, are the same on all of them."""
+        """Which elements of the state, given as a tuple for each device, are equal on all devices."""
         numbers = [self.numbers.elements(p) if p.shape.is_tuple else (self.numbers.of(p),) for p in parts]
         return {k for k, of_devices in enumerate(zip(*numbers, strict=True)) if len(set(of_devices)) == 1}
 
     def _state(self, whole: Instruction, parts: Sequence[Instruction], alike: set[int]) -> int:
-        """The number of the state of all devices, whose elements `alike` are the same on all of them."""
+        """The value number of all devices' states, where the elements `alike` are equal on all devices."""
 
         def element(device: int, k: int) -> int:
             return self.numbers.key(("state", whole, k, None if k in alike else device))
@@ -266,7 +267,7 @@ class _Rewrite:
         )
 
     def _chosen(self, choice: Instruction, new: Instruction, old: Instruction) -> Instruction:
-        """The new value where the choice is true, else the old one; both may be tuples."""
+        """The new value where the choice is true, otherwise the old one; both may be tuples."""
         b = Build(new.name)
         if new.shape.is_tuple:
             pairs = [
@@ -282,9 +283,9 @@ class _Rewrite:
     def branch(self, i: Instruction, operands: list[Value]) -> Value:
         """A conditional in whose branches devices meet or differ.
 
-        All of them take one branch together where the choice is seen to be computed alike. Otherwise each device has a
-        conditional of its own, unless they meet in it. If they do, all take all branches, and each has the results of
-        its own.
+        All devices take the same branch if the choice is provably equal. Otherwise each device has a conditional of its
+        own, unless devices meet in it. If they do, all branches are executed for all devices, and each device selects
+        the results of its own.
         """
         index, *arguments = operands
         shared = len({self.numbers.of(x) for x in self.parts(index)[0]}) == 1
@@ -319,11 +320,11 @@ class _Rewrite:
         return self.each(lambda d: make("get-tuple-element", conditional, index=d))
 
     def _choice(self, i: Instruction, index: Instruction, results: Sequence[Instruction]) -> Instruction:
-        """Of the results of all branches, that of the branch which `index` says."""
+        """The result of the branch number `index`, from the results of all branches."""
         b = Build(i.name)
         if index.shape.element_type.kind == "pred":
             return self._chosen(index, *results)
-        *others, chosen = results  # the last one for what is out of range, too
+        *others, chosen = results  # the last one also for an index out of range
         for n, result in enumerate(others):
             here = self.add(b.make("compare", index, b.scalar(n, index.shape.element_type), direction="EQ"))
             chosen = self._chosen(here, result, chosen)
@@ -351,7 +352,7 @@ class _Rewrite:
         return self.each(of_device)
 
     def computation(self, name: str, shape: Shape, body: Callable[[Instruction], Instruction]) -> Computation:
-        """A computation of one parameter, made apart from the one that is being made."""
+        """A new computation of one parameter, besides the one that is being written."""
         outside, self.order = self.order, {}
         try:
             root = body(self.add(Instruction("state", "parameter", shape, [], {"number": 0})))
@@ -360,7 +361,8 @@ class _Rewrite:
             self.order = outside
 
     def parts(self, value: Value, per_device: bool | None = None) -> tuple[list[Instruction], bool]:
-        """The instructions that a value consists of, and whether it is each device's own; as such if `per_device`."""
+        """The instructions of a value, and whether it differs between devices. With `per_device`, there is one for each
+        device in any case."""
         if isinstance(value, PerDevice) or per_device:
             return [self.part(value, d) for d in range(self.count)], True
         return [value], False
@@ -375,13 +377,13 @@ class _Rewrite:
         )
 
     def attribute_of(self, value: Any) -> Any:
-        """An attribute, whose computations are the program's own."""
+        """An attribute, with its computations replaced by copies."""
         if isinstance(value, tuple):
             return tuple(map(self.attribute_of, value))
         return self.own(value) if isinstance(value, Computation) else value
 
     def own(self, source: Computation) -> Computation:
-        """The copy of a computation of the source's, the same each time."""
+        """The copy of a computation of the source; the same one for each call."""
         if source not in self.computations:
             self.computations[source] = clone_computation(source, self.own)
         return self.computations[source]
@@ -389,7 +391,7 @@ class _Rewrite:
     # -- values ---------------------------------------------------------------------------------------------------
 
     def add(self, i: Instruction) -> Instruction:
-        """An instruction, and before it what it is made of that is new."""
+        """Adds an instruction, and before it those of its operands that are new."""
         stack = [i]
         while stack:
             top = stack[-1]
@@ -424,7 +426,8 @@ class _Rewrite:
         return b.slice(value, start, tuple(s + size for s, size in zip(start, sizes, strict=True)))
 
     def _whole(self, b: Build, parts: Sequence[Instruction], cut: Tiling | None, device: int = 0) -> Instruction:
-        """The value that the devices' parts make up; within another region, for a device of that region."""
+        """The value that the devices' parts make up: the global one or, within another region, that of a device of that
+        region."""
         if cut is WHOLE or parts[device].shape.element_type.kind == "token":
             return parts[device]
         tiles = np.empty(cut.counts, object)
@@ -471,11 +474,11 @@ class _Rewrite:
 
 
 class _Differs(Exception):
-    """A loop's state is whole before an iteration and each device's own after it."""
+    """A loop's state is global before an iteration, but differs between devices after it."""
 
 
 def _is_meeting(i: Instruction) -> bool:
-    """Whether devices give each other values in it."""
+    """Whether devices exchange values in it."""
     return i.opcode in _COLLECTIVES or i.attributes.get("custom_call_target") in TO_TILES + TO_WHOLE
 
 
@@ -485,7 +488,7 @@ def _is_special(i: Instruction) -> bool:
 
 
 def _callers(module: Module, test: Callable[[Instruction], bool]) -> set[Computation]:
-    """The computations of such instructions, and those that call such a one; callees stand first."""
+    """The computations of such instructions, and those that call one of them, callees first."""
     computations: set[Computation] = set()
     for c in called_first(module.entry):
         if any(test(i) or any(called in computations for called in i.called) for i in c.instructions):
@@ -494,8 +497,8 @@ def _callers(module: Module, test: Callable[[Instruction], bool]) -> set[Computa
 
 
 def _check_repeatable(i: Instruction) -> None:
-    """UnsupportedError where devices that meet in a loop or a conditional take different ways through it, and something
-    is done there that is more than a value."""
+    """Raises UnsupportedError where devices that meet in a loop or conditional may take different paths through it, and
+    there are side effects in it."""
     for c in (c for outer in i.called for c in called_first(outer)):
         for inner in c.instructions:
             if inner.opcode in ("infeed", "outfeed", "send", "recv") or inner.attributes.get(
@@ -508,7 +511,7 @@ def _check_repeatable(i: Instruction) -> None:
 
 
 def _split(sharding: str | None, count: int) -> list[str | None]:
-    """The shardings of a tuple's elements, of {{...}, {...}}; one for all if it is not such a list."""
+    """The shardings of a tuple's elements, from {{...}, {...}}; one for all if it is not such a list."""
     if sharding is None or not re.match(r"\{\s*(/\*.*?\*/)?\s*\{", sharding):
         return [sharding] * count
     shardings: list[str | None] = []
@@ -544,14 +547,14 @@ def _combined(b: Build, reducer: Computation, values: list[Instruction]) -> Inst
 
 
 def _unmarked(i: Instruction) -> Instruction:
-    """What a mark of a sharding and the like stands on."""
+    """The operand under sharding annotations and the like."""
     while i.opcode == "custom-call" and MEANINGS.get(i.custom_call_target) is identity:
         i = i.operands[0]
     return i
 
 
 def _folded(b: Build, opcode: str | None, values: list[Instruction], reducer: Computation | None = None) -> Instruction:
-    """Values combined in order by an operation, or by a computation where no operation does it alone."""
+    """Values combined in order, by an operation or, where no single one does it, by a computation."""
     element_type = values[0].shape.element_type
     wide = len(values) > 1 and opcode in ("add", "multiply") and element_type.is_float and element_type.bits < 32
     values = [b.convert(v, F32) for v in values] if wide else values
@@ -586,7 +589,7 @@ def _all_gather(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
 
 
 def _cut(b: Build, x: Instruction, dimension: int, parts: int, k: int) -> Instruction:
-    """Part k of as many equal ones along a dimension."""
+    """Part k of so many equal ones along a dimension."""
     size = x.shape.dimensions[dimension] // parts
     start = tuple(k * size if d == dimension else 0 for d in range(x.shape.rank))
     limit = tuple((k + 1) * size if d == dimension else n for d, n in enumerate(x.shape.dimensions))

@@ -2,8 +2,8 @@
 
     i = 0, k = 0;  while (k < n) { ... i ...; i += 1; k += 1 }    ->    k = 0;  while (k < n) { ... k ...; k += 1 }
 
-The trip count is read off one of them, which whoever runs the loop counts; any other is memory that an iteration writes
-and the next one waits for. Its element of the state stays, unchanged by the loop and read by nobody.
+The trip count is derived from one of them, and the runtime counts it; any other is memory that each iteration writes
+and the next one waits for. Its element of the state remains, but the loop neither changes nor reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .dce import called_first, settle
 
 
 def run(module: Module) -> int:
-    """Rewrite all loops; returns how many induction variables went."""
+    """Rewrites all loops. Returns the number of induction variables removed."""
     called: list[Computation] = [c for i in module.instructions() for c in i.called]
     return sum(
         _merge(computation, i)
@@ -27,7 +27,7 @@ def run(module: Module) -> int:
 
 
 def _merge(computation: Computation, loop: Instruction) -> int:
-    """Rewrite one loop of a computation, whose condition and body are its own."""
+    """Rewrites one loop, whose condition and body no other instruction runs."""
     init, root = loop.operands[0], loop.body.root
     counter = counter_of(loop) if init.opcode == root.opcode == "tuple" else None
     if counter is None:
@@ -44,7 +44,7 @@ def _merge(computation: Computation, loop: Instruction) -> int:
 
 
 def _read_instead(computation: Computation, loop: Instruction, elements: set[int], element: int) -> None:
-    """Read one element of a loop's result where others, which are equal to it, are read."""
+    """Replaces reads of several equal elements of a loop's result by reads of one of them."""
     reads = [i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is loop]
     others = [i for i in reads if i.index in elements]
     if others:

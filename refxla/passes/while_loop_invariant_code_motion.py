@@ -6,7 +6,8 @@
 Where a loop multiplies one slice of an array after another by the same matrix, one large product before the loop
 replaces all of them, and each iteration reads its part. Every element is the same sum in the same order, so the bits
 are the same. This is done only if it computes no more than the loop would (the trip count is known and at least the
-number of slices), and only for slices of few rows, since a product of few rows reads the matrix for little work.
+number of slices), and only for slices of few rows, since a product of few rows does little work for reading the whole
+matrix.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from ..ir.op_table import ELEMENTWISE, ROWS
 from .algebraic_simplifier import constant
 from .dce import called_first, settle, sort
 
-MOST_ROWS = 256  # of a slice: a product of more reads the matrix often enough
+MOST_ROWS = 256  # of a slice: a product of more rows uses the matrix often enough
 MOST_BYTES = 256 << 20  # of the product of all slices
 EXPENSIVE = 14.0  # of a function: of one element, in additions
 
 
 def run(module: Module) -> int:
-    """Rewrite all loops; returns how many instructions moved before one."""
+    """Rewrites all loops. Returns the number of instructions moved out of one."""
     count = 0
     callers: dict[Computation, int] = {}
     for computation in module.computations:
         for i in computation.instructions:
             for called in i.called:
                 callers[called] = callers.get(called, 0) + 1
-    for computation in called_first(module.entry):  # what leaves an inner loop may then leave the outer one
+    for computation in called_first(module.entry):  # what moves out of an inner loop may then move out of the outer one
         changed = 0
         for i in list(computation.instructions):
             if i.opcode == "while" and callers[i.body] == callers[i.condition] == 1 and i.body is not i.condition:
@@ -47,12 +48,12 @@ def run(module: Module) -> int:
 
 
 def _wider(n: int, d: int) -> int:
-    """The number of dimension n after dimension d is inserted."""
+    """The number of dimension n after the insertion of dimension d."""
     return n + (n >= d)
 
 
 class _Loop:
-    """A while whose computations are its own, and whose state is a flat tuple."""
+    """A while whose computations nothing else runs, and whose state is a flat tuple."""
 
     def __init__(self, loop: Instruction) -> None:
         self.loop, self.body = loop, loop.body
@@ -94,7 +95,7 @@ class _Loop:
         return self.outside[i]
 
     def is_worth(self, i: Instruction) -> bool:
-        """Whether an instruction is expensive, and its value not much larger than its operands."""
+        """Whether an instruction is expensive, and its value is not much larger than its operands."""
         if i.opcode not in ROWS or not i.shape.is_array or not i.operands:
             return False
         costly = ROWS[i.opcode].invariant or (
@@ -106,7 +107,8 @@ class _Loop:
     # -- products of slices ----------------------------------------------------------------------------------------
 
     def product(self, dot: Instruction, counter: Counter) -> Instruction | None:
-        """A dot of a slice as a slice of one large dot before the loop; None if it is no such dot or does not pay."""
+        """A dot of a slice as a slice of one large dot before the loop; None if it is not such a dot or does not
+        pay."""
         if len(dot.operands) != 2:
             return None
         for side in ("lhs", "rhs"):
@@ -159,7 +161,7 @@ class _Loop:
     # -- the state ---------------------------------------------------------------------------------------------------
 
     def element(self, value: Instruction, name: str) -> Instruction:
-        """A new element of the loop state that carries the value, as the body reads it."""
+        """Adds a value to the loop state. Returns what reads it in the body."""
         index = len(self.loop.operands[0].operands) + len(self.added)
         attributes = {"index": index}
         instruction = Instruction(f"{name}.invariant", "get-tuple-element", value.shape, [self.parameter], attributes)
@@ -167,7 +169,7 @@ class _Loop:
         return instruction
 
     def widen(self) -> None:
-        """Add the new elements to the loop state."""
+        """Adds the new elements to the loop's initial state, its next state and its shapes."""
         init, root = self.loop.operands[0], self.body.root
         shape = Shape.tuple_of(*init.shape.elements, *(v.shape for v, _ in self.added))
         values, elements = [v for v, _ in self.added], [e for _, e in self.added]

@@ -1,9 +1,9 @@
-"""Removes from the state of a loop what neither a result nor the number of iterations depends on.
+"""Removes dead elements from the state of a loop: those on which neither a result nor the number of iterations depends.
 
     x, y = while (...) { x += a; y[i] = x }, and only x is read    ->    x = while (...) { x += a }
 
-An array that collects a value of each iteration keeps itself alive, as every element of a state does: it is an operand
-of the value that it has in the next iteration. So elements are followed one by one, through loops within loops too.
+Every element of a state keeps itself alive, because its next value depends on it; so does an array that collects a
+value of each iteration. So liveness is tracked for each element, through nested loops, too.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .dce import sort
 
 
 def run(module: Module) -> int:
-    """Rewrite all loops; returns how many elements of states went."""
+    """Rewrites all loops. Returns the number of elements removed."""
     loops = dict(_loops(module))
     if not loops:
         return 0
     live = _live_elements(module, loops)
     count = sum(_narrow(loop, reads, live[loop]) for loop, reads in loops.items() if loop in live)
     if count:
-        for computation in module.computations:  # without what reads the elements that went
+        for computation in module.computations:  # without the readers of removed elements
             sort(computation)
     return count
 
 
 def _loops(module: Module) -> Iterator[tuple[Instruction, list[Instruction]]]:
-    """The loops whose computations are their own, and whose state is read element by element, with what reads it: the
-    result, and the state within."""
+    """The loops whose computations nothing else runs and whose state is read element by element, with the readers of
+    the result and of the state in the loop."""
     called = Counter(c for i in module.instructions() for c in i.called)
     users: defaultdict[Instruction, list[Instruction]] = defaultdict(list)
     for i in module.instructions():
@@ -49,7 +49,7 @@ def _loops(module: Module) -> Iterator[tuple[Instruction, list[Instruction]]]:
 
 
 def _live_elements(module: Module, loops: dict[Instruction, list[Instruction]]) -> dict[Instruction, set[int]]:
-    """Of each loop that the result of the module depends on, which elements of the state it depends on."""
+    """For each loop on which the module's result depends, the elements of the state on which it depends."""
     owners = {c.parameters[0]: loop for loop in loops for c in (loop.body, loop.condition)}
     owners.update({loop: loop for loop in loops})
     live: dict[Instruction, set[int]] = {}
@@ -75,7 +75,7 @@ def _live_elements(module: Module, loops: dict[Instruction, list[Instruction]]) 
 
 
 def _narrow(loop: Instruction, reads: Sequence[Instruction], live: set[int]) -> int:
-    """Let a loop carry the elements that are live alone; returns how many went."""
+    """Removes all elements but the live ones from a loop's state. Returns the number of elements removed."""
     init, root = loop.operands[0], loop.body.root
     kept = sorted(live)
     if len(kept) == len(init.operands):

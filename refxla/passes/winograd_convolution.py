@@ -42,8 +42,8 @@ B = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
 G = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 A = ((1, 1, 1, 0), (0, 1, -1, -1))
 
-PER_BYTE = 12  # operations of a matrix product that take as long as a byte written or read, as measured
-WORTH = 0.9  # of a convolution's time, at most, to be worth other bits
+PER_BYTE = 12  # operations of a matrix product that take as long as to read or write a byte, as measured
+WORTH = 0.9  # of a convolution's time, at most, to justify different bits
 
 Matrix = Sequence[Sequence[float]]
 Grid = list[list[Instruction]]
@@ -59,8 +59,8 @@ class Decision:
 
 
 def apply_winograd(module: Module, always: bool = False) -> tuple[Module, tuple[Decision, ...]]:
-    """A new module, with convolutions rewritten where it pays (or, with `always`, where it can be done), and what was
-    decided for each convolution; the module given stays as it is."""
+    """A new module, with convolutions rewritten where that pays (with `always`, wherever it is possible), and the
+    decision for each convolution; the given module is not changed."""
     module, decisions = module.clone(), []
     for computation in module.computations:
         decisions += _rewrite_all(computation, always)
@@ -89,7 +89,7 @@ def _rewrite_all(computation: Computation, always: bool) -> list[Decision]:
 
 
 def _obstacle(i: Instruction) -> str | None:
-    """Why a convolution has no such form; None if it has."""
+    """Why a convolution cannot be rewritten; None if it can be."""
     window = i.attributes.get("window", ())
     shapes = (i.shape, *(o.shape for o in i.operands))
     if any(s.element_type.name != "f32" for s in shapes):
@@ -108,7 +108,7 @@ def _obstacle(i: Instruction) -> str | None:
 
 
 def _worth(i: Instruction) -> tuple[bool, str]:
-    """Whether the tiled form takes clearly less time, and the sentence that says it."""
+    """Whether the tiled form takes clearly less time, and the sentence that says so."""
     dims, (x, w) = i.dim_labels, (o.shape for o in i.operands)
     if dims.input_feature != x.rank - 1 or dims.output_feature != i.shape.rank - 1:
         return False, "its features are not the last dimension"
@@ -143,7 +143,7 @@ def _tiled(i: Instruction) -> Instruction:
     d = _padded(b, x, i, tiles)
     patches = [[_patches(b, d, r, s, tiles) for s in range(PATCH)] for r in range(PATCH)]
     flat = [b.reshape(e, (1, rows, features)) for e in _line(_transformed(b, B, patches))]
-    # An odd number of rows: at distances of many powers of two the 16 would share a few lines of the cache.
+    # An odd number of rows: at a power-of-two stride, the 16 matrices would compete for a few cache lines.
     v = b.pad(b.make("concatenate", *flat, dimensions=(0,)), 0, 1 - rows % 2, 0)
     product = b.product(v, u)
     m = [b.slice(product, (e, 0, 0), (e + 1, rows, outputs)) for e in range(PATCH * PATCH)]
@@ -157,7 +157,7 @@ def _tiled(i: Instruction) -> Instruction:
 
 
 def _mark(root: Instruction, i: Instruction) -> None:
-    """All that was made for an instruction comes from where that comes from."""
+    """Gives all new instructions the source location of the one that they replace."""
     waiting = [root]
     while waiting:
         n = waiting.pop()
@@ -174,7 +174,8 @@ def _tap(b: Build, w: Instruction, i: Instruction, r: int, s: int) -> Instructio
 
 
 def _padded(b: Build, x: Instruction, i: Instruction, tiles: tuple[int, ...]) -> Instruction:
-    """x[batch, height, width, features] with the zeros around it that the tiles take, and without what they do not."""
+    """x[batch, height, width, features] padded with the zeros that the tiles read, and without what they do not
+    read."""
     sides = [
         PaddingDimension(w.padding_low, TILE * t + WINDOW - 1 - w.padding_low - n)
         for w, t, n in zip(i.window, tiles, x.shape.dimensions[1:3], strict=True)
@@ -197,15 +198,15 @@ def _transformed(b: Build, matrix: Matrix, grid: Grid) -> Grid:
 
 
 def _combined(b: Build, factors: Sequence[float], terms: Sequence[Instruction]) -> Instruction:
-    """The sum of factors times terms, from the left, without those that are 0; the first factor left is positive, or
-    the second is."""
+    """The sum of factors times terms, from left to right, without zero factors; the first factor, or else the second,
+    is positive."""
     used = [(f, t) for f, t in zip(factors, terms, strict=True) if f]
     used.sort(key=lambda pair: pair[0] < 0)  # -a + b is b - a
     total: Instruction | None = None
     for f, t in used:
         term = t if abs(f) == 1 else b.multiply(t, abs(f))
         total = term if total is None else (b.add if f > 0 else b.subtract)(total, term)
-    assert total is not None  # no row of the matrices is of zeros
+    assert total is not None  # no row of the matrices is zero
     return total
 
 

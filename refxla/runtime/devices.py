@@ -16,6 +16,7 @@ from refxla_spec.errors import DeviceError, InputError
 from refxla_spec.lexer import suggestion
 
 from ..codegen.primitives import build_options
+from ..device.capabilities import capabilities_of
 from ..device.description import Target
 from ..device.gpu_models import EMULATED, MODELS
 from . import calibration, device_probe, discovery
@@ -58,8 +59,7 @@ class Device(OpenClDevice):
             hint = linker.is_missing() if self.platform == pocl.NAME else ""
             raise DeviceError(f"{text}; {hint}" if hint else text)
         target = Target(
-            kind="gpu" if self.kind == "gpu" else "cpu",
-            clang=p.clang,
+            capabilities=capabilities_of(self.kind, p.clang),
             vector_bytes=p.vector_bytes,
             compute_units=self.compute_units,
             fp64=p.fp64,

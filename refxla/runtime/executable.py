@@ -43,7 +43,7 @@ class Executable(Executor):
         cores, self._cores_reason = choose_cores(plan, device, operations)
         programs = build(device, program, parallel_build, binaries)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]
-        local = 0 if device.target.kind == "gpu" else 1
+        local = 0 if device.target.capabilities.work_groups else 1
         pointers = program.pointers
         super().__init__(plan, program.entries, programs, queue, device.context, device.access, local, pointers, others)
 

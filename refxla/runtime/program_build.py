@@ -1,6 +1,6 @@
 """OpenCL C into a built program that is ready to launch, through the cache on disk.
 
-Most devices give their compiled program as bytes and take them back. PoCL needs more (pocl/program_build.py). These
+Most devices give their compiled program as bytes and take them back. PoCL needs more (pocl/pocl_build.py). These
 bytes are the *binaries* of a program, each under the key of its part; executable files hold them, too.
 """
 
@@ -14,9 +14,8 @@ from . import disk_cache
 from .cores import cores
 from .devices import Device
 from .opencl_compiler import compile_source, program_key
-from .pocl import built_parts, kernel_library
+from .pocl import built_parts, kernel_library, pocl_build
 from .pocl import platform as pocl
-from .pocl import program_build as pocl_build
 from .pocl.parallel_build import ParallelBuild, processes
 
 _PART = 12_000  # characters: some five times what PoCL takes for a part without any

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from refxla_spec.module import Instruction
+
 
 @dataclass(frozen=True)
 class FusionGroup:
@@ -25,11 +27,31 @@ class FusionGroup:
 
 @dataclass(frozen=True)
 class UnfusedEdge:
-    """Node `producer` is not computed in the kernel of group number `user`, and why. Where the cost model decided:
-    nanoseconds of the two as separate kernels (`unfused`) and as one (`fused`); else 0."""
+    """Node `producer` is not fused into group number `user`, and the reason. If the cost model decided: the nanoseconds
+    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0."""
 
     producer: int
     user: int
     reason: str
     unfused: float
     fused: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An edge that was not fused: the producer, the kernel that reads its value, the reason, and the cost model's times
+    (ns)."""
+
+    producer: Instruction
+    user: str
+    reason: str
+    unfused: float
+    fused: float
+
+    @property
+    def costs(self) -> str:
+        """The times that decided, in parentheses; empty if cost did not decide."""
+        return f" ({self.unfused / 1e3:.1f} us unfused, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
+
+    def __str__(self) -> str:
+        return f"{self.producer.opcode} {self.producer.name}: {self.reason}{self.costs}"

@@ -1,4 +1,4 @@
-"""The cost model of launches: what kernels take on one core, and what it takes to start one more."""
+"""The cost model of launches: the times of kernels on one core, and of starting one more."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class LaunchCosts:
     work-group stands for a core. `persistent`: a launch can be a phase of a persistent kernel."""
 
     def __init__(self, costs: Costs, merging: Merging, persistent: bool) -> None:
+        self.persistent = persistent
         self.cores, self.group, self._copied_byte = merging.units, merging.group, costs.copied_byte
         self.launch_us, self.barrier_us = costs.launch / 1e3, costs.phase / 1e3
         self.call_us = (costs.group if merging.group else costs.call) / 1e3  # of a kernel that another calls, at least
@@ -47,11 +48,11 @@ class LaunchCosts:
         return max(kernel.us * self.cores, self.unit_count(kernel) * self.call_us)
 
     def unit_count(self, kernel: p.Kernel) -> int:
-        """What of a kernel can run side by side: items, or on a GPU work-groups."""
+        """The number of items that can run in parallel, or on a GPU of work-groups."""
         return -(-kernel.items // self.group) if self.group else kernel.items
 
     def workers(self, kernel: p.Kernel) -> int:
-        """How many cores have something to do for a kernel."""
+        """The number of cores that a kernel keeps busy."""
         return max(1, min(self.unit_count(kernel), self.cores))
 
     def shared_us(self, kernel: p.Kernel) -> float:

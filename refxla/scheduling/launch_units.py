@@ -13,13 +13,14 @@ from ..ir import plan as p
 from .merged_kernel import MergeableLaunch, Section
 
 UNIT_US = 240.0  # of all kernels in a launch
-MOST_MOVED_BYTES = 1 << 18  # what writes more stays where it is, for it would lengthen the life of much memory
+# A kernel that writes more does not move, since that would extend the live ranges of large buffers.
+MOST_MOVED_BYTES = 1 << 18
 LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
 
 
 @dataclass
 class LaunchUnit:
-    """The sections of one launch, or a step that is no launch."""
+    """The sections of one launch, or a step that is not a launch."""
 
     sections: list[Section] = field(default_factory=list)
     step: p.Step | None = None
@@ -83,7 +84,7 @@ class LaunchUnits:
         self._writer: dict[int, int] = {}
 
     def append_step(self, step: p.Step, reads: Iterable[int], writes: Iterable[int]) -> None:
-        """Append a step that is no launch, or one that shares none."""
+        """Appends a step that is not a launch, or cannot share one."""
         self.units.append(LaunchUnit([], step))
         self._note(len(self.units) - 1, reads, writes)
 

@@ -1,21 +1,24 @@
-"""What a merged kernel is made of: parts, one after the other in sections, and the arguments that they share.
+"""The elements of a merged kernel: sections of parts, which run one after the other, and the arguments that they share.
 
-launch_merging.py says which kernels share a launch, persistent_kernel.py how the items of one go through many.
+launch_merging.py says which kernels share a launch, persistent_launches.py which become phases of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ..ir import merged_body as m
 from ..ir import plan as p
+
+_T = TypeVar("_T")
 
 MOST_ARGUMENTS = 96  # of a kernel: OpenCL promises 1024 bytes
 SIZES = (8, 16, 24, 32, 48, 64, MOST_ARGUMENTS)  # numbers of arguments that merged kernels have: few __kernels
 COPY = "copy"  # the name of a kernel that only copies
 COPY_ITEM = 1 << 16  # bytes that an item of it copies
-COPIED_AT_A_TIME = 16  # bytes that an item of a work-group has on the way, as the estimate has it
+COPIED_AT_A_TIME = 16  # bytes in flight for each item of a work-group, in the estimate
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class MergeableLaunch:
     """A launch that may share: `us` on one core, the buffers it reads and writes, its items or, on a GPU, work-groups
     (`units`).
 
-    `resumable`: its kernel may leave before it has done all (serial_control_flow.py); the buffers of its progress, and
+    `resumable`: its kernel may return before it has finished (serial_control_flow.py); the buffers of its progress, and
     of the pred that says whether it must be called again.
     """
 
@@ -60,8 +63,8 @@ class MergeableLaunch:
 
 @dataclass
 class Section:
-    """Parts that follow each other. Where they are `serial`, one item runs them all; else there is one, whose items run
-    side by side."""
+    """Parts that run one after the other. `serial` parts are all run by one item; otherwise there is a single part,
+    whose items run in parallel."""
 
     parts: list[MergeableLaunch]
 
@@ -150,7 +153,7 @@ class BoundKernel:
     buffers: tuple[int, ...]
 
     def padded(self) -> BoundKernel:
-        """The first buffer again to fill up one of SIZES."""
+        """With the first buffer repeated up to one of SIZES."""
         first, count = self.kernel.arguments[0], len(self.buffers)
         spare = min(n for n in SIZES if n >= count) - count
         again = p.Argument("input", "uchar", first.instruction, first.bytes)
@@ -196,3 +199,13 @@ def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], fro
         reads |= r
         writes |= w
     return frozenset(reads), frozenset(writes)
+
+
+def all_or_none(values: Iterable[_T | None]) -> list[_T] | None:
+    """The elements as a list, or None if one of them is None."""
+    whole = []
+    for x in values:
+        if x is None:
+            return None
+        whole.append(x)
+    return whole

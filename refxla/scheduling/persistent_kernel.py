@@ -1,14 +1,14 @@
-"""Persistent kernels: what would be many launches, or many iterations of a loop, as phases of one launch.
+"""Persistent kernels: many launches, or many iterations of a loop, as phases of one launch.
 
 A launch that needs what the one before it made waits for it, and waking a device's threads takes ten microseconds and
 more. A persistent kernel has as many items as there are compute units, which go through the launches phase by phase:
-the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes less
+the items of a phase's kernels are distributed over them, and the next phase begins when all are done, which takes less
 than a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: sections in
 parallel. What each kernel computes, and its bits, stay as they are.
 
-No item waits for one that has not begun: those that run take all there is to do, and one that starts after them finds
-it done. So a persistent kernel needs nothing of a device but atomic operations, and a thread that is kept from running
-delays no more than the item that it was at.
+No item waits for one that has not started: running items take all the work, and one that starts late finds it done. So
+a persistent kernel needs nothing of a device but atomic operations, and a thread that is kept from running delays no
+more than the item that it was at.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Phase = list[Section]
 
 
 class PersistentKernel:
-    """A persistent kernel while it is made, phase by phase. `sync` is the buffer that its workers share (of
-    sync_bytes), `barrier_us` what a phase takes beside its kernels, `sub_buffers` as ArgumentList has them."""
+    """Builds a persistent kernel, phase by phase. `sync` is the buffer that its workers share (of sync_bytes),
+    `barrier_us` the overhead of a phase, `sub_buffers` as in ArgumentList."""
 
     def __init__(self, sync: int, cores: int, barrier_us: float, sub_buffers: SubBuffers | None = None) -> None:
         self.cores, self.barrier_us = cores, barrier_us
@@ -38,13 +38,13 @@ class PersistentKernel:
         self.us = self.persistent_us = 0.0
 
     def phase(self, sections: Phase) -> None:
-        """Share out the items of the sections."""
+        """Adds a phase with the items of the sections."""
         self.us += sum(section.us for section in sections)
         self.persistent_us += phase_us(sections, self.cores, self.barrier_us)
         if is_persistent(sections):
             self.phases.append(m.NestedPhases(self.arguments.call(sections[0].parts[0])))
             return
-        # What takes long comes first, and small things do not shift the shares of large ones from core to core.
+        # Long sections come first, so that short ones do not move the items of long ones from core to core.
         sections = sorted(sections, key=lambda section: -section.us / section.units)
         self.phases.append(m.SharedPhase(tuple(map(self.arguments.section, sections))))
 
@@ -78,7 +78,7 @@ def sync_bytes(cores: int) -> int:
 
 
 def is_persistent(sections: Phase) -> bool:
-    """Whether a phase is a persistent kernel of its own: a loop, or what another computation's steps became."""
+    """Whether a phase is a persistent kernel of its own: a loop, or the steps of another computation."""
     return sections[0].parts[0].kernel.persistent
 
 

@@ -1,7 +1,7 @@
-"""A plan while it is made: its blocks of memory, its kernels, and its constants.
+"""Builds a plan: its blocks of memory, its kernels, and its constants.
 
-All computations of a program share one PlanBuilder. Once all steps are planned, `finish` assigns the buffers: what the
-steps use when (analysis/liveness.py) decides which blocks of the arena may lie in the same place.
+All computations of a program share one PlanBuilder. Once all steps are planned, `finish` assigns the buffers: the live
+ranges of the blocks (analysis/liveness.py) decide which of them may overlap in the arena.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .._core.buffer_offsets import assign
 from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..ir import plan as p
+from .fusion_group import Refusal
 from .launch_merging import LaunchMerger
 from .merged_kernel import uses
 from .scheduling_options import SchedulingOptions
@@ -31,7 +32,7 @@ Steps = list[p.Step]
 
 @dataclass(eq=False)
 class MemoryBlock:
-    """A piece of memory, and where it lies."""
+    """A piece of memory, and its place."""
 
     name: str
     shape: Shape
@@ -39,26 +40,6 @@ class MemoryBlock:
     space: str = p.ARENA
     index: int = 0
     offset: int = 0
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An edge that was not fused: who makes the value, which kernel reads it, why, and what the cost model said
-    (ns)."""
-
-    producer: Instruction
-    user: str
-    reason: str
-    unfused: float
-    fused: float
-
-    @property
-    def costs(self) -> str:
-        """The times that decided, in parentheses; nothing where no cost did."""
-        return f" ({self.unfused / 1e3:.1f} us unfused, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
-
-    def __str__(self) -> str:
-        return f"{self.producer.opcode} {self.producer.name}: {self.reason}{self.costs}"
 
 
 class PlanBuilder:
@@ -87,7 +68,7 @@ class PlanBuilder:
             workspace = partial(self.workspace, "barrier") if merging.persistent else None
             self.merging = LaunchMerger(self.kernels, size, self.costs, merging, self.scratch, self.zeros, workspace)
         self.cores = merging.units
-        has_persistent_kernels = self.merging is not None and self.merging.workspace is not None
+        has_persistent_kernels = self.merging is not None and self.merging.has_persistent_kernels
         self.tiled = options.tiled_fusion and options.fusion and has_persistent_kernels
         self.tiling_decisions: list[TilingDecision] = []
 
@@ -130,11 +111,11 @@ class PlanBuilder:
             steps.append(p.Copy(self.number[source], self.number[target]))
 
     def merge(self, steps: Steps) -> tuple[p.Step, ...]:
-        """The steps of a computation, with small launches made one."""
+        """The steps of a computation, with small launches merged."""
         return tuple(steps) if self.merging is None else self.merging.run(steps)
 
     def internal(self, block_count: int, outside: Sequence[p.Step] = ()) -> set[int]:
-        """The buffers of the arena that were made since there were `block_count`, without those of steps `outside`."""
+        """The buffers of the arena after the first `block_count`, without those that the steps `outside` use."""
         used = {b for step in outside for side in uses(step, self.kernels) for b in side}
         numbers = range(block_count, len(self.blocks))
         return {b for b in numbers if self.blocks[b].space == p.ARENA and b not in used}
@@ -150,7 +131,7 @@ class PlanBuilder:
         """Pass a kernel that is certain to be launched alone to `on_kernel`, which may begin to compile it. Those of
         loops and branches may still be merged, so only kernels of the entry computation are."""
         if self.on_kernel is not None and kernel.items and computation is self.module.entry:
-            if self.merging is None or self.merging.stands_alone(kernel):
+            if self.merging is None or self.merging.launches.stands_alone(kernel):
                 self.on_kernel(kernel)
 
     def finish(
@@ -196,8 +177,9 @@ def written_buffers(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> set
 def assign_offsets(
     blocks: Sequence[MemoryBlock], number: Mapping[MemoryBlock, int], ranges: Mapping[int, Range]
 ) -> int:
-    """Give each block its offset, so that none lies where another one does that is live at the same time; the bytes of
-    all. `number` has the blocks' numbers, by which `ranges` has their live ranges; a block without one is not used."""
+    """Assigns an offset to each block, such that blocks that are live at the same time do not overlap. Returns the
+    total bytes. `number` has the blocks' numbers, by which `ranges` has their live ranges; a block without one is not
+    used."""
     used = [b for b in blocks if number[b] in ranges]
     starts, ends = ([ranges[number[b]][side] for b in used] for side in (0, 1))
     begin, end, size = (np.array(column, np.int64) for column in (starts, ends, [b.bytes for b in used]))

@@ -17,8 +17,9 @@ from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
+from .fusion_group import Refusal
 from .merged_kernel import MergedLaunch
-from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
+from .plan_builder import Emit, MemoryBlock, PlanBuilder
 from .scheduling_options import SchedulingOptions
 from .tiled_fusion import TilingDecision
 
@@ -27,7 +28,7 @@ _DEFAULTS = SchedulingOptions()
 
 @dataclass
 class PlanningResult:
-    """A plan, and what `explain` tells about how it came about. `winograd` says of each convolution whether it is
+    """A plan, and the decisions that led to it, for `explain`. `winograd` says of each convolution whether it is
     computed in tiles, where that was asked for."""
 
     plan: p.Plan
@@ -58,10 +59,10 @@ def make_plan(
     donated = {values[entry.parameters[n]]: result for n, result in donated_parameters(module).items()}
     scheduler = ComputationScheduler(builder, entry, values, owned=set(donated))
     results = scheduler.roots
-    if threaded:  # the last of them is there to be computed, and nobody wants it
+    if threaded:  # the last result has to be computed, but is not returned
         results = results[:-1]
         single = module.attributes[host_call_threading.STATE_RESULT] == "single"
-    scheduler.assign_output_buffers(
+    scheduler.blocks.assign_output_buffers(
         {
             result: (block, entry.parameters[block.index])
             for block, result in donated.items()
@@ -72,7 +73,7 @@ def make_plan(
     outputs: set[MemoryBlock] = set()
     aliases: list[tuple[int, int]] = []
     for n, leaf in enumerate(results):
-        block = scheduler.values[leaf]
+        block = scheduler.blocks.values[leaf]
         if block in donated and block not in outputs and block.shape.without_layout() == leaf.shape.without_layout():
             aliases.append((n, block.index))
         elif block.space == p.ARENA and block not in outputs:
@@ -85,7 +86,7 @@ def make_plan(
     return PlanningResult(
         builder.finish(builder.merge(steps), results, single, aliases, [b.index for b in donated]),
         builder.refusals,
-        [] if builder.merging is None else builder.merging.merged,
+        [] if builder.merging is None else builder.merging.launches.merged,
         tiled_fusions=builder.tiling_decisions,
         costs=options.costs,
     )

@@ -1,4 +1,4 @@
-"""What a plan is made for: the device, as far as scheduling cares, and the transformations that are left out."""
+"""The options of scheduling: what it has to know about the device, and the transformations that are left out."""
 
 from __future__ import annotations
 

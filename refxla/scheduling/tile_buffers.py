@@ -19,8 +19,8 @@ from .plan_builder import ALIGNMENT, MemoryBlock, PlanBuilder, assign_offsets
 
 
 class TileBuffers:
-    """The blocks of a tiled fusion. `sub_buffers` are those that are parts of others, as LaunchMerger.tiled takes them;
-    `shared` those that are the same for every tile along the last axis."""
+    """The blocks of a tiled fusion. `sub_buffers` are those that are parts of others, as PersistentLaunches.tiled takes
+    them; `shared` those that are the same for every tile along the last axis."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         self.builder = builder

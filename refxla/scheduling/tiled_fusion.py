@@ -1,12 +1,12 @@
 """Tiled fusion: several fusions computed tile by tile, so that values between them stay in the cache.
 
-A value as large as the scores of an attention is written by one kernel and read by the next, by way of memory. Where
-fusions that follow each other work on rows that need nothing of each other (batches, heads, queries;
-analysis/tiling_analysis.py), an item takes a tile of rows through all of them, and the values between them need memory
-for one tile of each core, not for all rows. What is computed, and in which order, stays as it is.
+A value as large as the scores of an attention is written to memory by one kernel and read by the next. If consecutive
+fusions work on independent rows (batches, heads, queries; analysis/tiling_analysis.py), an item takes a tile of rows
+through all of them, and the values between them need memory for one tile of each core, not for all rows. The operations
+and their order do not change.
 
 Whether to do so is decided by cost: bytes that no longer go to memory, and launches, against what is read again for
-each tile and cores that end at different times. The decisions are kept for `explain`.
+each tile, and load imbalance. The decisions are recorded for `explain`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 from refxla_spec.module import Instruction
 
 from .._core.fusion import in_order
-from .._core.graph import Graph
 from ..analysis.cost_analysis import bytes_text
 from ..analysis.tiling_analysis import Dimension, TileBody, TilingAnalysis
 from ..device.description import Costs
 from ..ir.merged_body import Axis
 from ..ir.op_table import ROWS
 from .fusion_group import FusionGroup
+from .grouped_computation import GroupedComputation
 
 PRODUCTS = frozenset(r.kind for r in ROWS.values() if r.tileable)  # kinds of fusions that make tiling pay
 KINDS = PRODUCTS | {"loop", "reduction"}  # that can be parts of a tiled fusion
@@ -68,18 +67,6 @@ class TiledFusion:
     groups: tuple[int, ...]
     body: TileBody
     decision: TilingDecision
-
-
-class GroupedComputation(Protocol):
-    """A computation whose instructions are in groups, with a name for each: what the search asks its scheduler for."""
-
-    graph: Graph
-    groups: list[FusionGroup]
-    names: list[str]
-
-    def inputs(self, group: FusionGroup) -> list[Instruction]: ...
-
-    def is_inline(self, i: Instruction) -> bool: ...
 
 
 class TilingSearch:

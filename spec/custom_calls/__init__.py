@@ -35,8 +35,8 @@ from ..module import Instruction
 from ..types import Shape, Value
 from ..vectorize import Run
 from . import choices, eigen, factors, householder, sharded, signatures
+from .backend_config import letter, options
 from .choices import identity
-from .options import letter, options
 from .signatures import signature
 
 __all__ = ["SIGNATURES", "TARGETS", "identity", "infer", "letter", "meaning", "options", "register", "unregister"]

@@ -11,7 +11,7 @@ from ..module import Instruction
 from ..sorting import sorted_order
 from ..types import Array, Shape, Value
 from ..vectorize import Run
-from .options import options
+from .backend_config import options
 
 
 def identity(instruction: Instruction, operand: Value) -> Value:

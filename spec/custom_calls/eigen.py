@@ -12,7 +12,7 @@ from ..errors import UnsupportedError
 from ..module import Instruction
 from ..numerics import component_type, round_to, type_of
 from ..types import C64, C128, F64, Array
-from .options import letter
+from .backend_config import letter
 
 
 def _wide(a: Array) -> Array:

@@ -11,7 +11,7 @@ from ..accumulate import narrow, wide_type, widen
 from ..module import Instruction
 from ..numerics import component_type, round_to, type_of
 from ..types import Array
-from .options import letter
+from .backend_config import letter
 
 
 def lu(a: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from ..errors import UnsupportedError
 from ..module import Instruction
 from ..numerics import type_of
 from ..types import Array
-from .options import options
+from .backend_config import options
 
 
 def qr(instruction: Instruction, a: Array) -> tuple[Array, Array]:

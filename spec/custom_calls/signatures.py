@@ -23,7 +23,7 @@ from ..module import Instruction
 from ..numerics import component_type
 from ..operation import require
 from ..types import C64, C128, ELEMENT_TYPES, F64, PRED, S32, TOKEN, ElementType, Shape
-from .options import letter, options
+from .backend_config import letter, options
 
 Infer = Callable[..., Shape]
 Sizes = dict[str, int]

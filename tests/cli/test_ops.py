@@ -7,7 +7,7 @@ from refxla_spec.accepted_types import accepted
 from refxla_spec.operation import operations
 
 from refxla.cli.ops_command import TYPES, in_short
-from refxla.compiler.support import REFERENCE_ONLY, compiled_as
+from refxla.compiler.operation_support import REFERENCE_ONLY, compiled_as
 
 
 def test_every_operation_has_its_line(refxla):

@@ -15,6 +15,7 @@ from search import examples
 from refxla.analysis import contraction_order
 from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows, small_products, stencil
 from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
+from refxla.device.capabilities import OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Costs
 
 
@@ -431,7 +432,7 @@ def test_every_access_lies_inside(name, capfd):
 def assert_inside(text, a, b, capfd):
     """Oclgrind reports nothing, and computes the same bits."""
     fusion = fusion_of(parse(text), "convolution")
-    compiled = Compiled(fusion, replace(DEFAULT_CPU, clang=False), platform=OCLGRIND)
+    compiled = Compiled(fusion, replace(DEFAULT_CPU, capabilities=OPENCL_CPU), platform=OCLGRIND)
     (checked,) = compiled(a, b)
     assert not reports(capfd.readouterr().err, compiled)
     np.testing.assert_array_equal(checked.view(np.uint8), Compiled(fusion)(a, b)[0].view(np.uint8))

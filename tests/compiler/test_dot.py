@@ -17,6 +17,7 @@ from refxla.analysis import contraction_order
 from refxla.codegen import opencl_program
 from refxla.codegen.products import blocking, complex_dot, dot, gemm, matrix_rows, small_products
 from refxla.compiler.driver import Request, compile_request
+from refxla.device.capabilities import OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.fingerprint import Source
 from refxla.runtime.devices import find
@@ -211,7 +212,7 @@ def test_every_access_lies_inside(m, k, n, transposed, capfd):
     rhs, rc = ((k, n), 0) if right == "n" else ((n, k), 1)
     a, b = random("f32", lhs), random("f32", rhs, 1)
     fusion = fusion_of(parse(dot_text(lhs, rhs, lc=(lc,), rc=(rc,))), "dot")
-    compiled = Compiled(fusion, replace(DEFAULT_CPU, clang=False), platform=OCLGRIND)
+    compiled = Compiled(fusion, replace(DEFAULT_CPU, capabilities=OPENCL_CPU), platform=OCLGRIND)
     (checked,) = compiled(a, b)
     assert not reports(capfd.readouterr().err, compiled)
     same_bits(checked, Compiled(fusion)(a, b)[0])

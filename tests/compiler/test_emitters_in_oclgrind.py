@@ -8,10 +8,11 @@ import pytest
 from kernel_driver import OCLGRIND, Compiled, check, fusion_of, queue, reports
 from refxla_spec.text import parse
 
+from refxla.device import capabilities
 from refxla.device.description import DEFAULT_CPU, Target
 
-GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=16, fp64=True, fp16=False, max_vector=4)
-TARGETS = {"gpu": GPU, "cpu": replace(DEFAULT_CPU, clang=False)}
+GPU = Target(capabilities.GPU, vector_bytes=16, compute_units=16, fp64=True, fp16=False, max_vector=4)
+TARGETS = {"gpu": GPU, "cpu": replace(DEFAULT_CPU, capabilities=capabilities.OPENCL_CPU)}
 
 rng = np.random.default_rng(3)
 REDUCER = "f { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }"

@@ -15,6 +15,7 @@ from refxla.analysis.reduction_order import columns_fit, panel_columns, reductio
 from refxla.analysis.sign_analysis import form
 from refxla.codegen.emitter_registry import emit
 from refxla.compiler.driver import plan_module
+from refxla.device.capabilities import GPU, OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Caches
 from refxla.runtime.devices import choose
 
@@ -301,7 +302,7 @@ def test_the_next_row_is_fetched_while_one_is_computed_with():
     assert fetches(1024, 1024) == [2, 2]
     assert fetches(64, 1024) == [0, 0]  # which a cache has
     assert fetches(16, 1 << 17) == [0, 0]  # which no cache has when it is gone through again
-    assert fetches(1024, 1024, clang=False) == fetches(1024, 1024, kind="gpu") == [0, 0]
+    assert fetches(1024, 1024, capabilities=OPENCL_CPU) == fetches(1024, 1024, capabilities=GPU) == [0, 0]
     x = f32(1030, 1025)
     got, want = (refxla.compile(softmax(x.shape, 1), without=w)(x) for w in ((), ("fusion",)))
     assert got.tobytes() == want.tobytes()
@@ -315,7 +316,7 @@ def test_short_rows_are_fetched_before_columns_are_summed():
     assert fetches((80, 513, 127)) == -(-4 * 127 // 16)  # four rows, a line of 16 elements each
     assert fetches((80, 51, 127)) == 0  # too little to be worth compiling
     assert fetches((8, 513, 1027)) == 0  # long rows
-    assert fetches((80, 513, 127), kind="gpu") == 0
+    assert fetches((80, 513, 127), capabilities=GPU) == 0
     check(reduce_text((80, 513, 127), (1,)), f32(80, 513, 127), kind="reduction", exact=False)
 
 

@@ -14,11 +14,13 @@ from refxla_spec.errors import UnsupportedError
 from scalar_kernel import Case, bits, queue, run_all, source
 
 import refxla
-from refxla.codegen import prelude, scalar
+from refxla.codegen import prelude, prelude_templates, scalar
 from refxla.codegen.primitives import build_options, primitives
+from refxla.device.capabilities import GPU as GPU_CAPABILITIES
+from refxla.device.capabilities import OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Target
 
-GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
+GPU = Target(GPU_CAPABILITIES, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
 
 
 def values(name: str, texts: list[str]) -> np.ndarray:
@@ -78,13 +80,24 @@ def test_programs_hold_the_functions_that_they_call_and_no_others():
         assert text.index(f" {name}(") == min(m.start() for m in re.finditer(rf"\s{name}\(", text))
 
 
+def test_the_table_says_what_each_function_needs():
+    """What a program holds follows from it: no other C text is searched."""
+    table = prelude.table()
+    for function in table.values():
+        assert function.calls <= set(function.needs) <= table.keys(), function.name
+    tanh = table["rx_tanh_f32"]
+    assert "rx_exp_above_f32" in {name for called in tanh.calls for name in (called, *table[called].calls)}
+    assert table["rx_power_f32"].may_be_inlined and "RX_INLINE rx_" not in table["rx_power_f32"].text
+    assert not any(f.may_be_inlined for f in table.values() if "RX_NOINLINE" in f.text)
+
+
 def test_unknown_function_is_an_error():
     with pytest.raises(KeyError, match="rx_no_such_thing"):
         prelude.functions("rx_no_such_thing(x)")
 
 
 def test_a_number_that_ends_a_sentence_of_a_comment_is_no_literal():
-    assert prelude._instantiate("x * 2.; // times 2. or so", {"T": "f32"}) == "x * 2.f; // times 2. or so"
+    assert prelude_templates.instantiate("x * 2.; // times 2. or so", {"T": "f32"}) == "x * 2.f; // times 2. or so"
     comments = re.findall("//.*", prelude.functions("rx_remainder_f32(x, y), rx_log_c64(x), rx_sine_c64(x)"))
     assert comments and not [c for c in comments if re.search(r"\d\.f", c)]
 
@@ -105,7 +118,7 @@ def test_functions_without_branches_are_inlined_where_they_are_called_a_few_time
 @pytest.mark.parametrize(("name", "c_type"), [("f32", "float"), ("f64", "double")])
 def test_the_exponential_of_what_is_far_below_zero_underflows_nowhere(name, c_type):
     """A product that underflows takes a processor many times as long: the scale is 0, and not one that is too small."""
-    zero, round = prelude.constant(name, "exp_zero"), prelude.constant(name, "exp_round_negative")
+    zero, round = prelude_templates.constant(name, "exp_zero"), prelude_templates.constant(name, "exp_round_negative")
     body = f"""__kernel void k(__global {c_type}* x) {{
         {c_type} scale;
         x[0] = rx_exp_power_{name}({zero}, {round}, &scale);
@@ -131,9 +144,9 @@ def test_whole_prelude_compiles_without_warnings():
 
 def test_f32_code_needs_no_doubles():
     """A device without fp64 can compile every function that works on f32, integers or c64."""
-    for name, text in prelude._library().items():
+    for name, function in prelude.table().items():
         if not re.search(r"f64|c128", name):
-            assert not re.search(r"\b(double2?|as_double|RX_\w+_F64)\b", re.sub(r"//.*", "", text)), name
+            assert not re.search(r"\b(double2?|as_double|RX_\w+_F64)\b", re.sub(r"//.*", "", function.text)), name
     assert "F64" not in primitives(GPU) and "cl_khr_fp64" not in primitives(GPU)
     assert "#define RX_FMA_F32(a, b, c) fma(a, b, c)" in primitives(GPU)
     assert build_options(GPU) == ("-cl-fp32-correctly-rounded-divide-sqrt",)
@@ -143,8 +156,8 @@ def test_cpu_code_calls_no_opencl_builtins():
     """They are not inlined on PoCL, and a loop with a call is not vectorised."""
     words = "if|for|while|return|sizeof|int|float|double|long|ulong|volatile|__asm__"
     allowed = re.compile(rf"rx_|RX_|as_|__builtin_|__atomic_|({words})$")
-    for name, text in prelude._library().items():
-        code = re.sub(r"//.*|^\s*#.*|__attribute__\(\(.*?\)\)", "", text, flags=re.MULTILINE)
+    for name, function in prelude.table().items():
+        code = re.sub(r"//.*|^\s*#.*|__attribute__\(\(.*?\)\)", "", function.text, flags=re.MULTILINE)
         calls = {c for c in re.findall(r"\b([A-Za-z_]\w*)\(", code) if not allowed.match(c)}
         assert not calls, (name, calls)
 
@@ -223,13 +236,13 @@ def test_opencl_builtins_give_the_same_bits():
     """A device that is spelled with OpenCL's builtins computes what clang's builtins do, in every f32 function."""
     cases = [Case(opcode, "f32") for opcode in [*VECTORISED, "ceil", "abs"]]
     x = np.arange(0, 2**32, 2**20 + 7, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    other = run_all(cases, x, target=replace(DEFAULT_CPU, clang=False))
+    other = run_all(cases, x, target=replace(DEFAULT_CPU, capabilities=OPENCL_CPU))
     for case, mine, theirs in zip(cases, run_all(cases, x), other, strict=True):
         np.testing.assert_array_equal(bits(theirs), bits(mine), case.opcode)
     integers = [Case(opcode, "u32") for opcode in ("popcnt", "count-leading-zeros")]
     n = np.array([0, 1, 2**31, 2**32 - 1, 12345], np.uint32)
     for mine, theirs in zip(
-        run_all(integers, n), run_all(integers, n, target=replace(DEFAULT_CPU, clang=False)), strict=True
+        run_all(integers, n), run_all(integers, n, target=replace(DEFAULT_CPU, capabilities=OPENCL_CPU)), strict=True
     ):
         np.testing.assert_array_equal(theirs, mine)
 

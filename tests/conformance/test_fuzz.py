@@ -6,9 +6,11 @@ import json
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -30,6 +32,8 @@ from refxla_spec.interpreter import run
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.verify import verify
+
+from refxla.scheduling.grouped_computation import GroupedComputation
 
 kernels = cache(Kernels)
 
@@ -111,6 +115,13 @@ def test_a_bug_planted_in_kernels_is_found(bug):
     found = find(bug, kernels)
     assert found is not None, f"not found in {bug.within} programs"
     assert is_blamed(bug, found), found.cause
+
+
+def test_a_bug_that_does_not_fit_what_it_replaces_is_not_found():
+    planner = next(b for b in BUGS if b.what == "a loop is written over an input that it reads elsewhere")
+    bug = replace(planner, plant=lambda: patch.object(GroupedComputation, "in_place", lambda: True))
+    found = find(bug, kernels)
+    assert found is not None and found.divergence.raised == "TypeError" and not is_blamed(bug, found)
 
 
 def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):

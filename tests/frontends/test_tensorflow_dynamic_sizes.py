@@ -11,7 +11,7 @@ import refxla.tensorflow  # noqa: E402
 from refxla import UnsupportedError  # noqa: E402
 from refxla.frontends.tensorflow.dynamic_sizes import _RIGHT, _RIGHT_IF, refused_for_size  # noqa: E402
 from refxla.frontends.tensorflow.graph import read  # noqa: E402
-from refxla.frontends.tensorflow.support import definitions  # noqa: E402
+from refxla.frontends.tensorflow.xla_support import definitions  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::refxla.tensorflow.ClusteringWarning")
 # Three, one and six of six elements are positive, and none.

@@ -10,6 +10,7 @@ from subprocess import Popen
 
 import pytest
 
+from refxla.device.capabilities import CLANG_CPU
 from refxla.runtime import device_probe
 
 CHILD = """
@@ -102,7 +103,7 @@ def test_pocl(device):
     assert found.works and found.access == "host" and found.clang and found.fp64 and found.rounded
     assert found.max_vector == 8 and found.bare
     target = device.target
-    assert target.kind == "cpu" and target.clang and target.max_vector == 8 and target.compute_units >= 1
+    assert target.capabilities is CLANG_CPU and target.max_vector == 8 and target.compute_units >= 1
 
 
 def test_items_of_pocl_are_found_to_go_through_phases_together(device):

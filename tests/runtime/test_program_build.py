@@ -9,7 +9,7 @@ import pytest
 from refxla_spec.errors import DeviceError
 
 import refxla
-from refxla.runtime.pocl import program_build as pocl_build
+from refxla.runtime.pocl import pocl_build
 
 
 def test_a_full_temporary_directory(device, maker, executable, monkeypatch):

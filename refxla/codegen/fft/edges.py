@@ -1,8 +1,8 @@
-"""The first and the last pass of a stage as C functions that read from memory, or write to it, themselves.
+"""The first and the last pass of a stage as C functions that read memory, or write it, directly.
 
-They are for lanes that lie side by side, as in the columns of an array. Loading and storing them in steps of their own
-would write and read all vectors once more, in a cache that is not the nearest one. (Rows would be read in more places
-at a time than a cache has for addresses that are powers of two apart.)
+They are for adjacent lanes, as in the columns of an array. Separate steps for loading and storing would write and read
+all vectors once more, in a cache that is not the first. (Rows would be read at more addresses a power of two apart than
+a cache has ways.)
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from .passes import Butterfly, Parts
 
 
 def first(radix: int, p: Parts, swapped: bool) -> str:
-    """fft_first: the pass from `from`, whose elements lie `apart` complex numbers from each other, to vectors. `m` and
-    `w` are those of passes.function. In a `swapped` one, real and imaginary parts change places on the way."""
+    """fft_first: the pass from `from`, whose elements are `apart` complex numbers from each other, to vectors. `m` and
+    `w` are those of passes.function. A `swapped` one exchanges real and imaginary parts."""
     block = Block()
     with (
         block.scope(
@@ -41,7 +41,7 @@ def first(radix: int, p: Parts, swapped: bool) -> str:
 
 
 def final(radix: int, p: Parts, swapped: bool, divided: bool) -> str:
-    """fft_final: the pass from vectors to `to`, whose elements lie `apart` complex numbers from each other, divided by
+    """fft_final: the pass from vectors to `to`, whose elements are `apart` complex numbers from each other, divided by
     `divisor`. `s` is that of passes.function; m is 1."""
     block, divisor = Block(), f", const {p.scalar} divisor" if divided else ""
     with (

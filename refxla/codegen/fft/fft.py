@@ -16,7 +16,7 @@ from . import edges, lanes, passes
 from .passes import UNROLLED
 from .stage_emitter import StageEmitter, kernels
 
-ITEMS_PER_CORE = 4  # of a stage that has so many groups
+ITEMS_PER_CORE = 4  # of a stage with enough groups
 MOST_SCRATCH = 1 << 26  # bytes for all items, unless the cores need more
 COLUMNS, ROWS, NEITHER = "columns", "rows", "neither"  # how the lanes of a vector lie in memory
 ROW_PART = 1 << 12  # complex numbers that an item separates or joins
@@ -28,7 +28,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _direction(layout: Layout, whole: bool) -> str:
-    """Whether lanes lie side by side (if there is a `whole` vector of them), or the elements of each."""
+    """Whether lanes are adjacent in memory (if there is a `whole` vector of them), or the elements of each lane."""
     if layout.lane == 1 and whole:
         return COLUMNS
     return ROWS if layout.element == 1 else NEITHER
@@ -55,7 +55,7 @@ class _VectorStage(StageEmitter):
         )
 
     def _call(self, text: str, *arguments: object) -> None:
-        """The statement that calls a function, of which this is the text."""
+        """The statement that calls a function with this text."""
         self.helpers[text] = None
         name = text.split("(", 1)[0].split()[-1]
         self.block.line(f"{name}({', '.join(map(str, arguments))});")
@@ -68,7 +68,7 @@ class _VectorStage(StageEmitter):
         groups = -(-stage.lanes // p.lanes)
         units = stage.outer * groups
         width = p.lanes * p.dtype.itemsize
-        # A line more, so that what is read and what is written at a time do not lie in the same places of a cache.
+        # One more line, so that reads and writes do not compete for the same cache sets.
         vectors = 2 * max(stage.length + (stage.real != ""), stage.convolution) + LINE // width
         own = 2 * vectors * width  # bytes of scratch memory of an item
         most = max(self.target.compute_units, min(ITEMS_PER_CORE * self.target.compute_units, MOST_SCRATCH // own))
@@ -98,7 +98,7 @@ class _VectorStage(StageEmitter):
         return items
 
     def _unit(self, tables: list[tuple[str, str]], whole: bool) -> None:
-        """Emits what is done to the lanes of a vector, which are all valid if it is a `whole` one."""
+        """Emits the transforms in the lanes of a vector, which are all valid if it is a `whole` one."""
         stage, p, radices = self.stage, self.parts, self.stage.radices
         reads, writes = _direction(stage.reads, whole), _direction(stage.writes, whole)
         several = len(radices) > 1 and not stage.convolution
@@ -126,7 +126,7 @@ class _VectorStage(StageEmitter):
         self._store(writes if whole else NEITHER, here, divided)
 
     def _passes(self, here: str, tables: list[tuple[str, str]], first: int, end: int) -> str:
-        """Emits the passes from number `first` to `end` - 1. Returns the C variable of where the results are."""
+        """Emits the passes from number `first` to `end` - 1. Returns the C pointer to the results."""
         radices = self.stage.radices
         for number in range(first, end):
             (w, roots), s, m = tables[number], prod(radices[:number]), prod(radices[number + 1 :])
@@ -137,13 +137,13 @@ class _VectorStage(StageEmitter):
         return here
 
     def _convolution(self, tables: list[tuple[str, str]]) -> str:
-        """Emits a transform of what is in x as a convolution. Returns the C variable of where the results are."""
+        """Emits the transform of x as a convolution. Returns the C pointer to the results."""
         n, size, count = self.stage.length, self.stage.convolution, len(tables)
         chirp, response = self.convolution_tables()
         scale = lanes.scale(self.parts)
         self._call(scale, "x", n, size, chirp, 0, 0)
         here = self._passes("x", tables, 0, count)
-        self._call(scale, here, size, size, response, 0, 1)  # what follows is the inverse
+        self._call(scale, here, size, size, response, 0, 1)  # the next passes are the inverse
         here = self._passes(here, tables, 0, count)
         self._call(scale, here, n, n, chirp, 1, 0)
         return here

@@ -1,8 +1,7 @@
-"""How elements of memory become lanes of vectors and back, as C functions; and what else is done to lanes.
+"""C functions that load elements of memory into lanes of vectors and store them, and further operations on lanes.
 
-The lanes of a vector are `valid` different transforms, of which n elements each lie `lane` and `element` complex
-numbers apart in memory; where they lie in vectors, see passes.py. Where real and imaginary parts change places, `swap`
-is 1.
+The lanes of a vector are `valid` different transforms of n elements each, which are `lane` and `element` complex
+numbers apart in memory; passes.py has their layout in vectors. `swap` is 1 if real and imaginary parts are exchanged.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from .passes import Complex, Numbers, Parts
 
 
 def load_rows(p: Parts) -> str:
-    """fft_load_rows: elements lie side by side, so blocks of them are transposed in registers. n is not 1, and the
-    lanes beyond the valid ones repeat the last."""
+    """fft_load_rows: elements are contiguous, so blocks of them are transposed in registers. n is not 1, and the lanes
+    beyond the valid ones repeat the last."""
     block, quarter = Block(), p.lanes // 2
     with block.scope(
         f"void fft_load_rows_{p.name}(__global const {p.scalar}* restrict from, const long lane, const int n, "
@@ -39,7 +38,7 @@ def load_rows(p: Parts) -> str:
 
 
 def store_rows(p: Parts, divided: bool) -> str:
-    """fft_store_rows: the other way round; all lanes are valid."""
+    """fft_store_rows: the reverse; all lanes are valid."""
     block, quarter = Block(), p.lanes // 2
     with block.scope(
         f"void fft_store_rows{'_divided' * divided}_{p.name}(__global const {p.vector}* restrict from, const int n, "
@@ -61,7 +60,7 @@ def store_rows(p: Parts, divided: bool) -> str:
 
 
 def load_columns(p: Parts) -> str:
-    """fft_load_columns: lanes lie side by side, and all are valid."""
+    """fft_load_columns: lanes are adjacent, and all are valid."""
     block = Block()
     with block.scope(
         f"void fft_load_columns_{p.name}(__global const {p.scalar}* restrict from, const long element, const int n, "
@@ -77,7 +76,7 @@ def load_columns(p: Parts) -> str:
 
 
 def store_columns(p: Parts, divided: bool) -> str:
-    """fft_store_columns: the other way round."""
+    """fft_store_columns: the reverse."""
     block = Block()
     pairs = [f"{part}.s{lane:x}" for lane in range(p.lanes) for part in "ab"]
     with block.scope(
@@ -95,7 +94,7 @@ def store_columns(p: Parts, divided: bool) -> str:
 
 
 def load_lanes(p: Parts) -> str:
-    """fft_load_lanes: one number after the other, zeros in the lanes beyond the valid ones."""
+    """fft_load_lanes: one number at a time, with zeros in the lanes beyond the valid ones."""
     block = Block()
     with block.scope(
         f"void fft_load_lanes_{p.name}(__global const {p.scalar}* restrict from, const long lane, const long element, "
@@ -106,7 +105,7 @@ def load_lanes(p: Parts) -> str:
 
 
 def store_lanes(p: Parts, divided: bool) -> str:
-    """fft_store_lanes: the other way round."""
+    """fft_store_lanes: the reverse."""
     block = Block()
     with block.scope(
         f"void fft_store_lanes{'_divided' * divided}_{p.name}(__global const {p.scalar}* restrict from, const int n, "
@@ -129,8 +128,8 @@ def _each_number(p: Parts, block: Block, place: str, statement: str, vectors: st
 
 
 def rotate(p: Parts) -> str:
-    """fft_rotate: x[k] *= exp(-2 pi i l k / n) for lane l. `w` has that of the first lane for each k, `lanes` its
-    quotient by that of each lane, as vectors."""
+    """fft_rotate: x[k] *= exp(-2 pi i l k / n) for lane l. `w` has the factor of the first lane for each k, `lanes` the
+    quotient of each lane's factor by it, as vectors."""
     block = Block()
     with (
         block.scope(
@@ -157,8 +156,8 @@ def rotated(p: Parts, block: Block, value: Complex, first: Complex, quotient: Co
 
 
 def scale(p: Parts) -> str:
-    """fft_scale: x[j] *= w[j] for j < n, and zeros behind, up to `size`. Where `swap_in` is 1, real and imaginary parts
-    change places before; where `swap_out` is, they do after."""
+    """fft_scale: x[j] *= w[j] for j < n, followed by zeros up to `size`. If `swap_in` is 1, real and imaginary parts
+    are exchanged before; if `swap_out` is, after."""
     block = Block()
     with block.scope(
         f"void fft_scale_{p.name}(__global {p.vector}* restrict x, const int n, const int size, "
@@ -183,7 +182,7 @@ def scaled(p: Parts, block: Block, value: Complex, by: Complex) -> Complex:
 def real_pass(p: Parts, join: bool, vectors: bool) -> str:
     """fft_separate and fft_join (analysis/fft_plan.py): of vectors in place, or of a row of numbers from x to y.
 
-    w has exp(-2 pi i k / 2 h). Each k up to h / 2 is done together with h - k; a row from `first` to `end` - 1.
+    w has exp(-2 pi i k / 2 h). Each k up to h / 2 is computed together with h - k; a row from `first` to `end` - 1.
     """
     block, name = Block(), f"fft_{'join' if join else 'separate'}{'' if vectors else '_row'}_{p.name}"
     q = p if vectors else Numbers(p.name)
@@ -205,7 +204,7 @@ def real_pass(p: Parts, join: bool, vectors: bool) -> str:
 
 
 def real_pair(p: Parts, block: Block, join: bool, x: Callable[[str], Complex], y: Callable[[str], Complex]) -> None:
-    """Number `k` and number `h` - k joined or separated, from x to y, which give where the parts of a number are."""
+    """Joins or separates number `k` and number `h` - k, from x to y, which give the parts of a number."""
     t = p.vector
     block.line(f"const int other = {'h - k' if join else 'k ? h - k : 0'};")
     for which, place in (("a", "k"), ("b", "other")):
@@ -213,7 +212,7 @@ def real_pair(p: Parts, block: Block, join: bool, x: Callable[[str], Complex], y
         block.line(f"const {t} {which}r = {re}, {which}i = {im};")
     block.line(f"const {t} c = ({t})(w[2 * k]), s = ({t})(w[2 * k + 1]);")
     block.line(f"const {t} er = ar + br, dr = ar - br;")
-    if join:  # of the first and the last element the imaginary parts count as zeros
+    if join:  # the imaginary parts of the first and the last element count as zeros
         block.line(f"const {t} ei = k ? ai - bi : ({t})(0), di = k ? ai + bi : ({t})(0);")
         re, im = p.multiply_add("dr", "c", "di * s"), p.multiply_add("di", "c", "-(dr * s)")
         block.line(f"const {t} tr = {re}, ti = {im};")

@@ -1,7 +1,7 @@
 """The passes of a transform (analysis/fft_plan.py) as C functions, one for each radix.
 
-What lies in a cache is an array of complex vectors: number i has its real parts in the vector 2 i and its imaginary
-parts in the vector 2 i + 1. All sizes are arguments, so that equal passes of a program are compiled once.
+The data in a cache is an array of complex vectors: number i has its real parts in vector 2 i and its imaginary parts in
+vector 2 i + 1. All sizes are arguments, so that equal passes of a program are compiled once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...analysis.fft_plan import LANES
 from ...analysis.twiddle_factors import rotation
 from ..c_block import Block, Names
 
-UNROLLED = 8  # the largest radix whose terms are written out
+UNROLLED = 8  # the largest radix whose terms are unrolled
 Complex = tuple[str, str]  # the C variables of the real and the imaginary part
 
 
@@ -46,7 +46,7 @@ class Parts:
         return f"{self.scalar}{self.lanes}"
 
     def literal(self, value: float) -> str:
-        """The C literal of a number, rounded to the type by the compiler of C: exact for f64, once rounded for f32."""
+        """The C literal of a number, rounded to the type by the C compiler: exact for f64, rounded once for f32."""
         return f"{float(value).hex()}{'f' if self.name == 'f32' else ''}"
 
     def multiply_add(self, a: str, b: str, total: str) -> str:
@@ -119,8 +119,8 @@ class Butterfly:
         return [x for pair in zip(even, odd, strict=True) for x in pair]
 
     def _odd(self, a: Sequence[Complex]) -> list[Complex]:
-        """exp(-2 pi i j k / n) of j and of n - j are conjugates: sums of both take its real part, and differences its
-        imaginary part."""
+        """exp(-2 pi i j k / n) for j and for n - j are conjugates: sums of both terms take its real part, and
+        differences its imaginary part."""
         n, parts = len(a), self.parts
         pairs = range(1, n // 2 + 1)
         sums = [self.add(a[j], a[n - j]) for j in pairs]

@@ -1,4 +1,4 @@
-"""What the kernels of a transform's stages have in common: the places that they read and write, and their tables."""
+"""The common part of the kernels of a transform's stages: the arrays that they read and write, and their tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StageEmitter(ABC):
         """The kernel itself."""
 
     def pointer(self, argument: Argument) -> str:
-        """The C variable of an argument, which is added."""
+        """Adds an argument. Returns its C variable."""
         if argument not in self.arguments:
             self.arguments.append(argument)
         return f"a{self.arguments.index(argument)}"
@@ -58,7 +58,7 @@ class StageEmitter(ABC):
         return self.pointer(prepacked_argument(self.fusion, f"{self.number}.{name}", array))
 
     def pass_tables(self) -> list[tuple[str, str]]:
-        """For each pass the C pointers of its rotations and of its roots, "" where it has none."""
+        """For each pass, the C pointers of its rotations and of its roots, "" if it has none."""
         tables, n = [], self.stage.convolution or self.stage.length
         for number, radix in enumerate(self.stage.radices):
             m, w, roots = n // radix, "", ""
@@ -72,7 +72,7 @@ class StageEmitter(ABC):
         return tables
 
     def convolution_tables(self) -> tuple[str, str]:
-        """The C pointers of the factors before and after a convolution, and of the transform of what it is with."""
+        """The C pointers of the factors before and after a convolution, and of the transform of its kernel."""
         n, size = self.stage.length, self.stage.convolution
         j = np.arange(n)
         chirp = self.table("chirp", rotation(j * j, 2 * n, -1))
@@ -109,6 +109,6 @@ def kernels(fusion: Fusion, target: Target, emitter: type[StageEmitter]) -> tupl
 
 
 def extent(stage: Stage, layout: Layout, spectrum: bool) -> int:
-    """The complex numbers from the first to the last of an array."""
+    """The number of complex numbers from the first to the last one of an array."""
     last = (stage.outer - 1) * layout.outer + (stage.lanes - 1) * layout.lane
     return last + (stage.length - (not spectrum)) * layout.element + 1

@@ -1,1 +1,1 @@
-"""Emitters for GPUs: kernels whose items work together in work-groups, with the same bits as on CPUs."""
+"""Emitters for GPUs: kernels whose items cooperate in work-groups, with the same bits as on CPUs."""

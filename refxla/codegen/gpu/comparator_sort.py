@@ -1,10 +1,9 @@
-"""Sorting on GPUs by a comparator that compares no keys: runs merged by items that each make a few elements.
+"""Merge sort on GPUs for a comparator that does not compare keys: each item produces a few elements of a merged run.
 
-Which parts of two sorted runs a stretch of the merged one is made of, a binary search finds among all ways to take so
-many elements from both (Green, McColl and Bader: GPU merge path, 2012). It is found for the stretch that begins in the
-middle first, then for that in the middle of a half, and so on, each between those found before. So two stretches never
-take the same element, and none is left out, even if the comparator is no order. If it is a strict weak order, as HLO
-demands, the result is the one that is stable.
+A binary search finds which parts of two sorted runs make up a stretch of the merged one (Green, McColl and Bader: GPU
+merge path, 2012). The stretch that begins in the middle is searched first, then those in the middle of each half, and
+so on, each between the earlier results. So no element is taken twice or lost, even if the comparator is not an order.
+If it is a strict weak order, as HLO demands, the sort is stable.
 
     blocks of a work-group's elements  in local memory, in one kernel; an item's own elements by insertion
     longer runs                        a kernel for each doubling: a work-group takes its stretch to local memory
@@ -21,13 +20,13 @@ from ..sort import comes_before, insertion_sort
 from ..sort_rows import SortRows
 from .work_groups import BARRIER, LocalMemory, group_size
 
-_ELEMENTS = (8, 4, 2, 1)  # that an item makes, as many as local memory has room for
+_ELEMENTS = (8, 4, 2, 1)  # that an item produces, as many as fit in local memory
 _FEWEST_ITEMS = 32
 
 
 @dataclass(frozen=True)
 class ComparatorSort:
-    """The sort of rows by work-groups of `group` items that make `each` elements."""
+    """The sort of rows by work-groups of `group` items that produce `each` elements."""
 
     rows: SortRows
     group: int
@@ -35,7 +34,7 @@ class ComparatorSort:
 
     @staticmethod
     def choose(rows: SortRows) -> ComparatorSort | None:
-        """The largest work-groups for which local memory has room; None if there is none for the fewest items."""
+        """The largest work-groups that fit in local memory; None if not even the smallest do."""
         group, width = group_size(rows.target), sum(o.shape.element_type.bytes for o in rows.operands)
         while group >= _FEWEST_ITEMS:
             for each in _ELEMENTS:
@@ -50,19 +49,19 @@ class ComparatorSort:
 
     @property
     def _block(self) -> int:
-        """The elements that a work-group makes."""
+        """The elements that a work-group produces."""
         return self.group * self.each
 
     @property
     def _merges(self) -> int:
-        """How often runs are merged two by two until there is one, blocks being the first runs."""
+        """How often runs are merged in pairs until there is one; the first runs are blocks."""
         blocks: int = -(-self.rows.length // self._block)
         return max(0, blocks - 1).bit_length()
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def _local(self, block: Block, memory: LocalMemory) -> list[str]:
-        """Declares, for each operand, two arrays of a block's elements, one after the other."""
+        """Declares, for each operand, two contiguous arrays of a block's elements."""
         operands = zip(self.rows.storage, self.rows.operands, strict=True)
         return [
             memory.declare(block, f"x{k}", ctype, o.shape.element_type.bytes, 2 * self._block)
@@ -74,8 +73,8 @@ class ComparatorSort:
         return [self.rows.scratch("xy"[number % 2], k) for k in range(len(self.rows.operands))]
 
     def _written(self, number: int, first: int) -> tuple[list[Argument], Callable[[str, str], dict[int, str]]]:
-        """The arguments that kernel `number` writes, of which it has `first` others; and for each operand the lvalue of
-        its element (row, i), of those that somebody uses."""
+        """The arguments that kernel `number` writes, after `first` others; and for each used operand the lvalue of its
+        element (row, i)."""
         rows = self.rows
         if number == self._merges:
             return [], lambda row, i: {k: rows.output(k, row, i) for k in rows.outputs}
@@ -175,7 +174,7 @@ class ComparatorSort:
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     def _insert(self, block: Block, local: Sequence[str]) -> None:
-        """Sorts an item's own elements, those of `used` that there are."""
+        """Sorts an item's own elements, as far as `used` has them."""
         block.line(f"const int last = used - own < {self.each} ? used - own : {self.each};")
         with block.scope():
             for k, (x, c) in enumerate(zip(local, self.rows.storage, strict=True)):
@@ -183,16 +182,16 @@ class ComparatorSort:
             insertion_sort(self.rows, block, "0", "last")
 
     def _enter_pair(self, block: Block, count: str, step: int) -> None:
-        """Declares where the two runs begin that element `own` of `count` is in, how many elements they have, and
-        which stretch of `step` elements begins with it."""
+        """Declares the starts and sizes of the two runs that contain element `own` of `count`, and the number of the
+        stretch of `step` elements that begins with it."""
         block.line("const int pair = own & -(2 * width), rest = " + f"{count} - pair, more = rest - width;")
         block.line("const int na = rest < 0 ? 0 : rest < width ? rest : width;")
         block.line("const int nb = more < 0 ? 0 : more < width ? more : width;")
         block.line(f"const int target = (own - pair) / {step};")
 
     def _partition(self, block: Block, a: Sequence[str], b: Sequence[str], step: int) -> None:
-        """Declares what stretch number `target` of `step` elements is merged from: it has the elements d0 to d1 - 1 of
-        the result, p0 to p1 - 1 of the run a, and the others of the run b."""
+        """Declares the sources of stretch number `target` of `step` elements: it has the elements d0 to d1 - 1 of the
+        result, from p0 to p1 - 1 of run a and the others of run b."""
         block.line(f"int u0 = 0, u1 = (na + nb + {step - 1}) / {step}, p0 = 0, p1 = na, d0 = 0, d1 = na + nb;")
         with block.scope("while (u1 - u0 > 1)"):
             block.line(f"const int u = (u0 + u1) >> 1, d = u * {step};")

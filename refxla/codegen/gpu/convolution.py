@@ -1,8 +1,8 @@
-"""The kernels of kind "convolution" for GPUs: an implicit matrix product, its left side read where the window lies.
+"""The kernels of kind "convolution" for GPUs: an implicit matrix product, whose left side is read in place.
 
 A row of the left side is a placing of the window in an image of the batch, a term an element of the window and an input
-feature. Nothing is written out for it: the copy of a block to local memory evaluates the elements where they are
-(operand_copy.py). Terms in the padding, or between elements that dilation parts, are left out (term_masks.py).
+feature. It is never materialized: the copy of a block to local memory evaluates the elements in place
+(operand_copy.py). Terms in the padding, or in the gaps of dilation, are left out (term_masks.py).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .gemm import Indices, MatrixProduct, kernels
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a convolution with its producers and consumers.
 
-    The outputs are elementwise in the convolution, or reshapes of what is. Types without accumulators of their own,
-    and tiny convolutions, become plain loops; those of which each group has one feature have schedules of their own.
+    The outputs are elementwise in the convolution, or reshapes of values that are. Types without accumulators and tiny
+    convolutions become plain loops; convolutions with one feature in each group have schedules of their own.
     """
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
@@ -55,7 +55,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 @dataclass(frozen=True)
 class _Windows:
     """The indices of a convolution's operands and result for the g, m, n and k of its product: m runs over the batch
-    and the spatial dimensions as they follow each other in the result."""
+    and the spatial dimensions in their order in the result."""
 
     numbers: ConvolutionDimensions
 
@@ -90,11 +90,11 @@ class _Windows:
         return conditions, positions
 
     def exists(self, g: Index, m: Index, k: Index) -> list[Condition]:
-        """The conditions under which a term meets an element of the input."""
+        """The conditions that a term has an element of the input."""
         return self._positions(m, k)[0]
 
     def left(self, g: Index, m: Index, k: Index) -> Indices:
-        """The indices of lhs, of a term that meets an element."""
+        """The indices of lhs, for a term that has an element."""
         n, (batch, _), (_, feature) = self.numbers, self._row(m), self._elements(k)
         indices: list[Index] = [constant(0)] * len(n.lhs)
         indices[n.dims.input_batch] = g * n.batch + batch if n.batch_groups > 1 else batch

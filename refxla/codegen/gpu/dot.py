@@ -1,4 +1,4 @@
-"""The kernels of kind "dot" for GPUs: a tiled matrix product, with what is computed before and after it."""
+"""The kernels of kind "dot" for GPUs: a tiled matrix product, with producers and consumers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .gemm import MatrixProduct, kernels
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a dot with its producers and consumers.
 
-    The outputs are elementwise in the dot, or reshapes of what is. Types without accumulators of their own, and tiny
+    The outputs are elementwise in the dot, or reshapes of values that are. Types without accumulators, and tiny
     products, become plain loops.
     """
     hero = hero_of(fusion)

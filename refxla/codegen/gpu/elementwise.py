@@ -1,13 +1,14 @@
-"""The kernel of kind "loop" for GPUs: every element of the outputs by itself, memory read and written along.
+"""The kernel of kind "loop" for GPUs: each element of the outputs by itself, with coalesced accesses.
 
-An item computes a few elements. Where all accesses allow it they are neighbours, loaded and stored 16 bytes at a time
-(vector_access.py); else they lie a work-group apart, so that the items of a sub-group access neighbouring elements.
-Where a read runs across memory, a work-group goes through a tile in local memory (tiled_transpose.py). Each segment of
-a concatenate has work-groups of its own, and those in tiles a kernel of their own: no barrier stands under a condition.
+An item computes a few elements. If all accesses allow it, these are neighbours, loaded and stored 16 bytes at a time
+(vector_access.py); otherwise they are a work-group apart, so that the items of a sub-group access neighbouring
+elements. Where a read runs across memory, a work-group goes through a tile in local memory (tiled_transpose.py). Each
+segment of a concatenate has work-groups of its own, and tiled ones a kernel of their own: no barrier is under a
+condition.
 
-One element is computed by one item, without a work-group: a loop of such kernels has its values in registers.
+One element is computed by one item, without a work-group: a loop over such kernels keeps its values in registers.
 
-Kind "update" is a dynamic-update-slice in place: the items share out the update alone.
+Kind "update" is a dynamic-update-slice in place: the items are distributed over the update.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from .tiled_transpose import TiledTranspose
 from .vector_access import VectorAccesses, most_elements
 from .work_groups import LocalMemory, group_size
 
-GROUPS_PER_UNIT = 8  # work-groups that keep a compute unit busy: an item computes several elements from there on
+GROUPS_PER_UNIT = 8  # work-groups that keep a compute unit busy: with more, an item computes several elements
 APART = 4  # elements of an item that are a work-group apart, at most
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a fusion whose outputs all have as many elements."""
+    """The kernel of a fusion whose outputs all have equally many elements."""
     body = Outputs(fusion)
     return _kernels(fusion, target, segments(fusion, body.dimensions), body)
 
@@ -42,7 +43,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a dynamic-update-slice that writes only its update; the operand's value is there already.
 
-    Where the update itself reads the operand, the items could see each other's writes: then every element is written.
+    If the update itself reads the operand, items could see each other's writes; then every element is written.
     """
     pair = update_of(fusion)
     return emit(fusion, target) if pair is None else _kernels(fusion, target, [pair[1]], pair[0])
@@ -116,7 +117,7 @@ class _Elements:
 
     @staticmethod
     def choose(space: IndexSpace, target: Target) -> _Elements:
-        """As many elements as an access takes, where enough work-groups are left and all accesses can be vectors."""
+        """As many elements as an access has, if enough work-groups are left and all accesses can be vectors."""
         group, size = group_size(target), space.segment.size
         arrays = [*(a.instruction for a in space.accesses), *(s.instruction for s in space.whole_pattern.stores)]
         count = 1 if space.iterations > 1 else min(most_elements(arrays), APART * 4)

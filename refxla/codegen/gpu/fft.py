@@ -1,10 +1,10 @@
 """The kernels of kind "fft" for GPUs: one for each stage of a transform, the same stages as on a CPU.
 
-A work-group takes a few transforms into local memory, runs the passes from one half of it to the other and back, its
-items sharing the butterflies of each, and stores the results. The first pass reads the operand, and the last one writes
-the results, where their items do so side by side; other elements are copied. A transform that is too long for local
-memory lies in scratch memory, one for each work-group. The arithmetic is that of a CPU's lanes (fft/passes.py,
-fft/lanes.py), with vectors of one number.
+A work-group loads a few transforms into local memory, runs the passes from one half of it to the other and back, with
+the butterflies of each pass distributed over its items, and stores the results. The first pass reads the operand
+directly, and the last one writes the results, if the accesses of their items are coalesced; otherwise elements are
+copied. A transform that is too long for local memory is in scratch memory, one for each work-group. The arithmetic is
+that of a CPU's lanes (fft/passes.py, fft/lanes.py), with vectors of one number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECTOR = 32  # bytes that memory moves at a time
 MOST_SCRATCH = 1 << 26  # bytes for all work-groups, unless one needs more
 _FENCE = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
 
-# From the C expressions of an element's number and of its transform's: where it is read, or how it is written.
+# From the C expressions of an element's number and of its transform's: the element, or the statements that write it.
 Read = Callable[[str, str], Complex]
 Write = Callable[[str, str, Complex], None]
 
@@ -39,9 +39,9 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 @dataclass(frozen=True)
 class _Share:
-    """What a work-group takes at a time: `width` transforms, of one group of the stage or of several whole ones.
+    """What a work-group computes at a time: `width` transforms, of one group of the stage or of several whole ones.
 
-    Element e of transform t lies at e * `element` + t * `transform` of a buffer of `size` complex numbers.
+    Element e of transform t is at e * `element` + t * `transform` in a buffer of `size` complex numbers.
     """
 
     width: int
@@ -74,21 +74,21 @@ class _WorkGroupStage(StageEmitter):
     # -- what a work-group takes ---------------------------------------------------------------------------------------
 
     def _share_of(self, width: int) -> _Share:
-        """The share of so many transforms. Those that lie side by side in memory do so in the buffer."""
+        """The share of so many transforms. Those that are adjacent in memory are adjacent in the buffer."""
         aside = [self._aside(layout) for layout in (self.stage.reads, self.stage.writes)]
         if any(aside):
-            pitch = width if all(aside) else width | 1  # odd, so that a transform's elements lie in different banks
+            pitch = width if all(aside) else width | 1  # odd, so that a transform's elements are in different banks
             return _Share(width, pitch, 1, self.elements * pitch)
         pitch = self.elements if width == 1 else self.elements | 1
         return _Share(width, 1, pitch, width * pitch)
 
     def _aside(self, layout: Layout) -> bool:
-        """Whether the transforms of a group lie side by side."""
+        """Whether the transforms of a group are adjacent in memory."""
         return layout.lane == 1 and self.stage.lanes > 1
 
     def _chosen_share(self) -> _Share | None:
-        """As many transforms as keep all items at work, or fill sectors; fewer where local memory is not enough, None
-        if there is no room for one."""
+        """As many transforms as keep all items busy, or fill sectors; fewer if local memory is not enough, None if not
+        even one fits."""
         stage = self.stage
         whole = SECTOR // self.bytes if self._aside(stage.reads) or self._aside(stage.writes) else 1
         work = min((self._tasks(radix) for radix in stage.radices), default=1)
@@ -105,14 +105,14 @@ class _WorkGroupStage(StageEmitter):
         return self._share_of(width)
 
     def _tasks(self, radix: int) -> int:
-        """How many items a pass has work for, for each transform."""
+        """The number of items that have work in a pass, for each transform."""
         count = (self.stage.convolution or self.stage.length) // radix
         return count if radix <= UNROLLED else count * (radix // 2 + 1)
 
     # -- stages of passes ----------------------------------------------------------------------------------------------
 
     def _transforms(self, local: LocalMemory) -> int:
-        """Emits what a work-group does. Returns the number of work-groups."""
+        """Emits the statements of a work-group. Returns the number of work-groups."""
         stage, block = self.stage, self.block
         chosen = self._chosen_share()
         self.share = share = chosen or self._share_of(min(stage.lanes, SECTOR // self.bytes))
@@ -152,7 +152,7 @@ class _WorkGroupStage(StageEmitter):
         return groups
 
     def _unit(self) -> None:
-        """Emits what is done to the transforms of a work-group."""
+        """Emits the computation of a work-group's transforms."""
         stage, radices = self.stage, self.stage.radices
         count, first, final = len(radices), self._loads, self._stores
         if not first:
@@ -185,23 +185,23 @@ class _WorkGroupStage(StageEmitter):
 
     @property
     def _buffers(self) -> int:
-        """How many buffers there are."""
+        """The number of buffers."""
         return 2 if self.stage.convolution else min(2, len(self.stage.radices) + 1 - self._loads - self._stores)
 
     @property
     def _loads(self) -> bool:
-        """Whether the first pass reads what the stage does."""
+        """Whether the first pass reads the stage's source directly."""
         stage = self.stage
         return stage.real != "join" and bool(stage.radices) and self._reaches(stage.reads, stage.radices[0])
 
     @property
     def _stores(self) -> bool:
-        """Whether the last pass writes what the stage does."""
+        """Whether the last pass writes the stage's target directly."""
         stage = self.stage
         return stage.real != "separate" and bool(stage.radices) and self._reaches(stage.writes, stage.radices[-1])
 
     def _reaches(self, layout: Layout, radix: int) -> bool:
-        """Whether the items of a pass access whole sectors of memory themselves."""
+        """Whether the items of a pass access whole sectors of memory."""
         stage = self.stage
         neighbours = 1
         if self._aside(layout):
@@ -212,7 +212,7 @@ class _WorkGroupStage(StageEmitter):
         return whole and not stage.convolution and radix <= UNROLLED
 
     def _convolution(self) -> str:
-        """Emits transforms of what is in x as convolutions. Returns the buffer where the results are."""
+        """Emits transforms of x as convolutions. Returns the buffer with the results."""
         n, size = self.stage.length, self.stage.convolution
         chirp, response = self.convolution_tables()
         self._scale("x", n, chirp, (False, False))
@@ -221,13 +221,13 @@ class _WorkGroupStage(StageEmitter):
                 self._put("x")(f"({e} + {n})", t, (self.numbers.literal(0), self.numbers.literal(0)))
             self.block.line(self.barrier)
         here = self._all_passes("x")
-        self._scale(here, size, response, (False, True))  # what follows is the inverse
+        self._scale(here, size, response, (False, True))  # the next passes are the inverse
         here = self._all_passes(here)
         self._scale(here, n, chirp, (True, False))
         return here
 
     def _all_passes(self, here: str) -> str:
-        """Emits all passes between the buffers. Returns the one where the results are."""
+        """Emits all passes between the buffers. Returns the one with the results."""
         for number in range(len(self.stage.radices)):
             there = "y" if here == "x" else "x"
             self._pass(number, self._get(here), self._put(there), None)
@@ -255,7 +255,7 @@ class _WorkGroupStage(StageEmitter):
     # -- passes --------------------------------------------------------------------------------------------------------
 
     def _pass(self, number: int, read: Read, write: Write, layout: Layout | None) -> None:
-        """Emits a pass, whose items follow each other as in a layout, or else as in the buffers."""
+        """Emits a pass, whose items are in the order of a layout, or else of the buffers."""
         radices = self.stage.radices
         radix, s, m = radices[number], prod(radices[:number]), prod(radices[number + 1 :])
         w, roots = self.tables[number]
@@ -264,7 +264,7 @@ class _WorkGroupStage(StageEmitter):
             if radix > UNROLLED:
                 self.block.line(f"const int k = {e} / {step}, n = {e} % {step};")
                 e = "n"
-            # What the butterfly takes lies at e = p s + q and `step` apart; its results at r p s + q and s apart.
+            # The butterfly's operands are at e = p s + q, `step` apart; its results at r p s + q, s apart.
             if s == 1:
                 begin = f"{radix} * {e}" if m > 1 else "0"
             else:
@@ -322,8 +322,9 @@ class _WorkGroupStage(StageEmitter):
 
     @contextmanager
     def _each(self, count: int, layout: Layout | None, name: str = "e") -> Iterator[tuple[str, str]]:
-        """The loop over an item's part of `count` things for each transform; gives the C variables of their numbers and
-        of the transform's. Items that are neighbours follow each other as in a layout, or else as in the buffers."""
+        """The loop over an item's part of `count` elements or butterflies of each transform; gives the C variables of
+        their numbers and of the transform's. Neighbouring items are in the order of a layout, or else of the
+        buffers."""
         block, width = self.block, self.share.width
         if layout is None:
             near = width if self.share.transform == 1 else 1
@@ -360,7 +361,7 @@ class _WorkGroupStage(StageEmitter):
         return write
 
     def _position(self, layout: Layout, e: str, t: str) -> str:
-        """Where an element lies in memory, from the first one of the work-group."""
+        """The position of an element in memory, relative to the first one of the work-group."""
         stage = self.stage
         span = extent(stage, layout, True) + layout.outer
         cast = "(long)" if span >= 1 << 31 else ""
@@ -371,7 +372,7 @@ class _WorkGroupStage(StageEmitter):
         return f"{inside}{_product(group, layout.outer)} + {_product(lane, layout.lane)}"
 
     def _load(self, e: str, t: str, swap: bool) -> Complex:
-        """An element of what the stage reads."""
+        """Loads an element of the stage's source."""
         place = f"from[{self._position(self.stage.reads, e, t)}]"
         return _swapped((f"{place}.x", f"{place}.y"), swap)
 

@@ -2,13 +2,13 @@
 
     result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
 
-A work-group computes a tile of the result (tiles.py). While its items multiply a block of the operands that lies in
-local memory, the next block is on its way to their registers; it is written to the other of two places in local memory
-when it is there, with one barrier for each block. Each element has one item, which adds its terms in the order of
-contraction_order.py: one chain, or segments whose sums are added in order. So the bits are those of a CPU.
+A work-group computes a tile of the result (tiles.py). While its items multiply a block of the operands in local memory,
+the next block is being loaded into their registers; then it is stored to the other of two buffers in local memory, with
+one barrier for each block. Each element belongs to one item, which adds its terms in the order of contraction_order.py:
+one chain, or segments whose sums are added in order. So the bits are those of a CPU.
 
-Where tiles are few and sums long, several work-groups share the segments of a tile. They leave the sum of each segment
-in scratch memory, and a second kernel adds them in order:
+If tiles are few and sums long, the segments of a tile are distributed over several work-groups. They store the sum of
+each segment in scratch memory, and a second kernel adds them in order:
 
     scratch[segment, g, m, n]
 """
@@ -83,7 +83,7 @@ class MatrixProduct:
 
 
 def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
-    """The kernel of a product, or two, with what is computed of its operands before and of its results after it."""
+    """The kernel of a product, or two, with its producers and consumers."""
     any_term = [variable(name, 0, count - 1) for name, count in (("g", p.groups), ("i", p.m), ("k", p.k))]
     masked = c_of_conditions(p.left_exists(*any_term)) is not True
     split = choose(p.groups, p.m, p.n, p.k, p.segment, p.target, p.element_bytes, masked)
@@ -105,7 +105,7 @@ class _Gemm:
         self.row_tiles, self.column_tiles = -(-p.m // tile.rows), -(-p.n // tile.columns)
         self.tiles = p.groups * self.row_tiles * self.column_tiles
         self.g = variable("g", 0, p.groups - 1)
-        # A term that is none adds -0, which changes no sum.
+        # A term that does not exist adds -0, which changes no sum.
         signs = ("-0.0", "0.0") if p.name[0] == "f" else ("0", "0")
         self.left = self._operand("left", p.left_operand, lambda i, k: p.left(self.g, i, k), tile.rows, p.m, signs[0])
         self.left = replace(self.left, exists=lambda i, k: p.left_exists(self.g, i, k)).chosen()
@@ -184,7 +184,7 @@ class _Gemm:
         return scopes
 
     def _copy(self, number: str, *, fetch: bool = False, store: str = "") -> None:
-        """Fetches block `number`, or stores what was fetched to place `store` (C)."""
+        """Loads block `number`, or stores the loaded block to buffer `store` (C)."""
         for copy, first in ((self.left, "first_row"), (self.right, "first_column")):
             if fetch:
                 copy.fetch(self.e, self.block, number, first)
@@ -192,7 +192,7 @@ class _Gemm:
                 copy.store(self.e, self.block, f"{copy.prefix} + {store} * {copy.block_elements}")
 
     def _loop_over_blocks(self) -> None:
-        """All blocks of terms, segment by segment where sums have several."""
+        """All blocks of terms, segment by segment if sums have several."""
         block, each = self.block, self.segment // self.tile.terms
         begin, beyond = ("0", str(self.blocks)) if self.split.parts == 1 else ("begin", "beyond")
         if not self.segment:
@@ -211,7 +211,7 @@ class _Gemm:
                 block.line("sum[i][j] = 0;")
 
     def _multiply_block(self, beyond: str) -> None:
-        """Multiplies block t while the next one is fetched. (After the last one, it is fetched again.)"""
+        """Multiplies block t while the next one is loaded. (After the last one, it is loaded again.)"""
         block = self.block
         block.line(f"const int next = t + 1 < {beyond} ? t + 1 : t;")
         self._copy("next", fetch=True)
@@ -236,7 +236,7 @@ class _Gemm:
                     block.line(f"sum[i][j] = {multiply_add(self.p.name, 'sum[i][j]', 'row[i]', 'column[j]')};")
 
     def _multiply_masked(self, masks: TermMasks) -> None:
-        """The terms of a block where some of the rows' are left out."""
+        """The terms of a block if some rows leave some out."""
         block, rows = self.block, self.tile.item_rows
         masks.store(self.e, block, "next", "first_row", f"mask + (~t & 1) * {masks.bytes}")
         block.line(f"__local const uchar* const there = mask + (t & 1) * {masks.bytes} + y;")
@@ -265,8 +265,8 @@ class _Gemm:
 
     @contextmanager
     def _each_quad(self) -> Iterator[None]:
-        """What follows is written for each quad of an item's elements that lie in a row `m` of the result, from column
-        `n` on: elements `i`, `u * quad ...` of its sums."""
+        """The statements for each quad of an item's elements, which is in row `m` of the result, from column `n` on:
+        elements `i`, `u * quad ...` of its sums."""
         p, tile, block, quad = self.p, self.tile, self.block, self.column_quad
         row_parts, column_parts = tile.item_rows // self.row_quad, tile.item_columns // quad
         with self._each("i", tile.item_rows):
@@ -316,7 +316,7 @@ class _Gemm:
                         self._store(hero, p.result(self.g, m, variable("column", 0, p.n - 1)))
 
     def _pattern(self, at: Indices) -> AccessPattern:
-        """What is read and stored for an element of the product."""
+        """The loads and stores for an element of the product."""
         fusion, hero = self.p.fusion, hero_of(self.p.fusion)
         pattern = AccessPattern(fusion)
         pattern.bind(hero, at)

@@ -1,4 +1,5 @@
-"""What sorts by keys have in common on GPUs: what is sorted, by what, and the memory of it between kernels."""
+"""The common part of sorts by keys on GPUs: the columns that are sorted, their keys, and their memory between
+kernels."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ def _nothing() -> None:
 class KeySort:
     """The sort of `rows` rows of `length` elements each, by keys of the C types `types`, the most significant first.
 
-    What moves are values of the C types `columns`: either keys and the number of their element, an int, in which case
-    the first columns are the keys; or the elements themselves, of which `key(block, n, values)` computes key n.
+    Columns of the C types `columns` are moved: either the keys, which come first, and the number of their element, an
+    int; or the elements themselves, from which `key(block, n, values)` computes key n.
 
     `arguments` are those of the kernels that load the elements, or use the result; their other arguments follow.
-    `load(block, row, i)` gives the values of element i of a row, before anything is sorted;
-    `use(block, row, i, values)` takes those for place i of the order. Row, i and values are C expressions, and these
-    functions may write statements. Without `use`, the columns in order are left in the memory of `results`. `begin` is
-    called before each kernel is written: names in what is written may begin anew.
+    `load(block, row, i)` gives the values of element i of a row, before the sort; `use(block, row, i, values)` gets
+    those at place i of the order. Row, i and values are C expressions, and these functions may write statements.
+    Without `use`, the sorted columns are stored in the memory of `results`. `begin` is called before each kernel is
+    written, so that names can restart.
     """
 
     name: str
@@ -48,7 +49,7 @@ class KeySort:
     begin: Callable[[], None] = _nothing
 
     def scratch(self, number: int) -> tuple[Argument, ...]:
-        """The columns after step `number`, in one of two sets of buffers in turn."""
+        """The columns after step `number`, in one of two sets of buffers, alternately."""
         return tuple(
             Argument("scratch", t, bytes=BYTES[t] * self.rows * self.length, scratch=f"{'xy'[number % 2]}{n}")
             for n, t in enumerate(self.columns)

@@ -1,15 +1,15 @@
-"""Reductions by work items: a lane of a row's sum is an item, a column is an item.
+"""Reductions with a work item for each lane of a row's sum, or for each column.
 
-The items of a work-group have the lanes of several rows, those of a row side by side, so that a row is read along
-memory; of columns they have neighbouring ones. An item accumulates what its lane or column does on a CPU, in the same
+The items of a work-group have the lanes of several rows, with those of a row adjacent, so that a row is read
+contiguously; or neighbouring columns. An item accumulates the same elements as a lane or column on a CPU, in the same
 order, and the lanes of a row are combined through local memory in the same tree (analysis/reduction_order.py). Short
-rows that are read again stay in private memory, which the device's compiler makes registers of.
+rows that are read again stay in private memory, which the device's compiler keeps in registers.
 
     number   of a result, or of a partial result where sums are split; the items of a row share it
     lane     of a row; a column has one
 
-The last work-group may have numbers to spare. Their items compute the last result once more, so that all meet at
-each barrier, and store nothing.
+Items of the last work-group may have no number. They compute the last result once more, so that all items reach each
+barrier, but store nothing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ..reductions.schedule import CachedOperand, Position, ReductionPass
 from ..reductions.unit_emitter import UnitEmitter
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
-UNROLL, MOST_UNROLLED = 8, 32  # elements of a lane or column that are loaded at a time: more where items are few
-BYTES_ON_THE_WAY = 48 << 10  # from memory to a compute unit, that keep memory busy
+UNROLL, MOST_UNROLLED = 8, 32  # elements of a lane or column that are loaded at a time: more if items are few
+BYTES_ON_THE_WAY = 48 << 10  # loads in flight for each compute unit that keep memory busy
 MOST_LOCAL_BYTES = 16384  # of local memory, in which the lanes of so many accumulators are combined together
 
 
 class LaneReduction(UnitEmitter):
-    """Writes the kernel of a reduction; of one that is split, the kernel that leaves partial results in the scratch
+    """Writes the kernel of a reduction; of one that is split, the kernel that stores partial results in the scratch
     memory at `partials`, C pointers for each reduce (partial_totals.py)."""
 
     def __init__(self, body: KernelBody, partials: dict[Instruction, Sequence[str]] | None = None) -> None:
@@ -49,7 +49,7 @@ class LaneReduction(UnitEmitter):
         self.per_group = self.group // self.lanes
         self.local_bytes = 0
         self._cache_arrays: dict[Instruction, str] = {}
-        self._live = ""  # the C condition for that an item has a number; "" if all have
+        self._live = ""  # the C condition that an item has a number; "" if all have
 
     @property
     def items(self) -> int:
@@ -116,7 +116,7 @@ class LaneReduction(UnitEmitter):
         return totals
 
     def _each_element(self, at: Position, partial: Index, emit: Callable[[Position], None]) -> None:
-        """Loops over the elements of an item: `emit` writes what is done with one."""
+        """Loops over the elements of an item: `emit` writes the statements for one."""
         *outer, inner = self.schedule.groups(reduced=True)
         with ExitStack() as scopes:
             position = dict(at)
@@ -148,11 +148,11 @@ class LaneReduction(UnitEmitter):
         return max(UNROLL, 1 << max(min(wanted, most), 1).bit_length() - 1)
 
     def _live_items(self) -> AbstractContextManager[None]:
-        """What follows is done by items that have a number."""
+        """The scope of statements for items that have a number."""
         return self.block.scope(f"if ({self._live})") if self._live else nullcontext()
 
     def _by_one_item(self) -> AbstractContextManager[None]:
-        """What follows is done by one item for each number."""
+        """The scope of statements for one item of each number."""
         conditions = ([self._live] if self._live else []) + (["lane == 0"] if self.lanes > 1 else [])
         return self.block.scope(f"if ({' && '.join(conditions)})") if conditions else nullcontext()
 
@@ -166,7 +166,8 @@ class LaneReduction(UnitEmitter):
     # The lanes of a row.
 
     def _combine_lanes(self, totals: Sequence[Accumulators]) -> None:
-        """Gives all lanes of a row the total of its lanes: as many accumulators at a time as fit into local memory."""
+        """Combines the lanes of a row, and gives each the total: as many accumulators at a time as fit in local
+        memory."""
         batch: list[Accumulators] = []
         for t in totals:
             if batch and self._lanes_bytes([*batch, t]) > MOST_LOCAL_BYTES:
@@ -181,7 +182,7 @@ class LaneReduction(UnitEmitter):
     def _combine_batch(self, totals: Sequence[Accumulators]) -> None:
         block, memory = self.block, LocalMemory()
         if self.local_bytes:
-            block.line(BARRIER)  # all have read what was there
+            block.line(BARRIER)  # all have read the old values
         arrays = {
             t.reduce: [
                 memory.declare(block, self.body.fresh("lanes"), scalar.register_type(n), register_bytes(n), self.group)

@@ -1,9 +1,9 @@
-"""Sorting on GPUs: numbers of elements in the order of their keys, by merges in which each element finds its own place.
-(What is long is sorted by digits instead: tiled_radix_sort.py.)
+"""Merge sort on GPUs: sorts the numbers of elements by their keys, with merges in which each element finds its own
+place. (Long rows are sorted by digits instead: tiled_radix_sort.py.)
 
-Two sorted runs are merged without a loop over them: an element's place is its place in its own run and the number of
-elements of the other run that go before it, which a binary search finds. Of equal elements those of the left run go
-first, so the order is stable. The keys are unsigned integers, of which any two compare: no element can be lost.
+Two sorted runs are merged without a loop over them: an element's place is its place in its own run plus the number of
+elements of the other run that precede it, which a binary search finds. Among equal elements, those of the left run come
+first, so the sort is stable. The keys are unsigned integers, which are totally ordered, so no element can be lost.
 
     blocks of a work-group's size      in local memory, in one kernel
     longer runs                        a kernel for each doubling, between two buffers
@@ -42,12 +42,12 @@ class MergeSort(KeySort):
 
     @property
     def _merges(self) -> int:
-        """How often runs are merged two by two until there is one, blocks being the first runs."""
+        """How often runs are merged in pairs until there is one; the first runs are blocks."""
         return max(0, -(-self.length // self.group) - 1).bit_length()
 
     def by_digits(self, bits: Sequence[int], local_bytes: int) -> MergeSort | TiledRadixSort:
-        """The same sort, of keys of which the lowest `bits` count, by their digits where that takes less time on a
-        device with so much local memory."""
+        """The same sort as a radix sort, of keys whose lowest `bits` matter, if that takes less time on a device with
+        so much local memory."""
         radix = TiledRadixSort(**{f.name: getattr(self, f.name) for f in fields(self)}, bits=tuple(bits))
         elements = self.rows * radix.tiles * radix.tile
         merging = (self._merges + 1) * (MERGE_US + MERGE_ELEMENT_US * self.rows * self.length)
@@ -107,7 +107,7 @@ class MergeSort(KeySort):
     # -- longer runs ---------------------------------------------------------------------------------------------------
 
     def _merge(self, number: int) -> Kernel:
-        """The kernel that merges runs for the `number`-th time: a function that all such kernels call, but for one that
+        """The kernel that merges runs for the `number`-th time: a function that all such kernels call, except one that
         uses the result."""
         block, width = Block(), self.group << (number - 1)
         use = self.use if number == self._merges else None
@@ -146,8 +146,8 @@ class MergeSort(KeySort):
         return [f"value{n}" for n in range(len(arrays))]
 
     def _find_place(self, block: Block, arrays: Sequence[str], start: str, own: str, count: str) -> None:
-        """Declares `place`, where element `own` of the `count` ones that begin at `start` lies when the runs of
-        `width` elements that they are in are merged two by two."""
+        """Declares `place`, the position of element `own` of `count` ones from `start` on, after runs of `width`
+        elements are merged in pairs."""
         block.line(f"const int right = ({own} & width) != 0;")
         block.line(f"const int pair = {own} & -(2 * width);")
         block.line("const int other = right ? pair : pair + width;")  # where the other run begins
@@ -159,7 +159,7 @@ class MergeSort(KeySort):
         with block.scope("while (low < high)"):
             block.line("const int middle = (low + high) >> 1;")
             others = [f"{array}[{start} + middle]" for array in arrays]
-            before = "right"  # equal elements of the left run go first
+            before = "right"  # equal elements of the left run come first
             for n in reversed(range(len(self.types))):
                 block.line(f"const {self.types[n]} other{n} = {self.key(block, n, others)};")
                 before = f"(other{n} < own{n}) | ((other{n} == own{n}) & ({before}))"

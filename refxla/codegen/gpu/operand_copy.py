@@ -1,9 +1,9 @@
-"""How a work-group copies a block of a product's operand to local memory: from memory to registers, and on from there.
+"""How a work-group copies a block of a product's operand to local memory, by way of registers.
 
 A block has `lines` rows of the left side, or columns of the right one, by `terms`. In local memory the lines of a term
-follow each other. The items take neighbouring elements in the order of memory, vectors where they may: along the terms,
-or along the lines. Lines beyond the operand's are copies of its last ones, whose results nobody stores; terms beyond
-its last one are chosen so that they change no sum.
+are contiguous. The items load neighbouring elements in memory order, as vectors if possible: along the terms, or along
+the lines. Lines beyond the operand's are copies of its last ones, whose results are not stored; terms beyond its last
+one are chosen so that they change no sum.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .vector_access import ACCESS_BYTES, VectorAccesses
 
 WIDTHS = (4, 2)
 
-# The indices of an operand, given those of a line and a term; and the conditions under which there is that element.
+# The indices of an operand, given those of a line and a term; and the conditions that the element exists.
 Element = Callable[[Index, Index], tuple[Index, ...]]
 Existence = Callable[[Index, Index], Sequence[Condition]]
 
 
 def always(line: Index, term: Index) -> Sequence[Condition]:
-    """An element that is always there."""
+    """An element that always exists."""
     return ()
 
 
@@ -41,9 +41,9 @@ def always(line: Index, term: Index) -> Sequence[Condition]:
 class OperandCopy:
     """The copy of blocks of `operand`, of `size` lines and `k` terms in all, by `group` items.
 
-    `name` is the accumulation type, `padding` the C literal of a term that is none, or of an element that does not
-    exist. `width` elements of an item follow each other, along the terms if `along_terms`, else along the lines.
-    `prefix` begins the names of C variables.
+    `name` is the accumulation type, `padding` the C literal of a term or element that does not exist. `width` elements
+    of an item are contiguous, along the terms if `along_terms`, otherwise along the lines. `prefix` is the prefix of
+    the names of C variables.
     """
 
     fusion: Fusion
@@ -62,7 +62,7 @@ class OperandCopy:
     width: int = 1
 
     def chosen(self) -> OperandCopy:
-        """The copy with the widest vectors that the operand allows; else along memory."""
+        """The copy with the widest vectors that the operand allows; without vectors, in memory order."""
         most = ACCESS_BYTES * VECTORS[self.name][1] // 32  # elements of local memory in an access
         options = [(w, along) for w in WIDTHS if w <= most for along in (True, False)]
         for width, along in options:
@@ -77,7 +77,7 @@ class OperandCopy:
         return replace(self, along_terms=along_terms, width=width)
 
     def _has_vectors(self, along_terms: bool, width: int) -> bool:
-        """Whether all that is read of the operand are vectors."""
+        """Whether all reads of the operand are vectors."""
         j = variable("j", 0, width - 1)
         if along_terms:
             line, term = variable("i", 0, self.size - 1), variable("q", 0, self.k // width - 1) * width + j
@@ -97,7 +97,7 @@ class OperandCopy:
 
     @property
     def block_elements(self) -> int:
-        """The elements of local memory that a block takes."""
+        """The elements of a block in local memory."""
         return self.pitch * self.terms
 
     @property
@@ -110,7 +110,7 @@ class OperandCopy:
         return VECTORS[self.name][0] + (str(self.width) if self.width > 1 else "")
 
     def declare(self, block: Block) -> None:
-        """Declares the registers that hold an item's part of a block."""
+        """Declares the registers for an item's part of a block."""
         block.line(f"{self._ctype} {self.prefix}_staged[{self._slots}];")
 
     def fetch(self, e: ElementalIrEmitter, block: Block, number: str, first_line: str) -> None:
@@ -153,7 +153,7 @@ class OperandCopy:
             if not whole:
                 scopes.enter_context(block.scope(f"if ({k} < {self.k})"))
             element = variable(j, 0, self.width - 1)
-            # The first element of a vector is a multiple of its width, which the index is to show.
+            # The first element of a vector is a multiple of its width, as the index must show.
             along = (k, self.k) if self.along_terms else (i, self.size)
             base = variable(along[0], 0, along[1] - 1)
             if self.width > 1:

@@ -1,7 +1,7 @@
-"""Sums that are split: the work-groups leave partial results in scratch memory, and a second kernel adds them in order.
+"""Split sums: the work-groups store partial results in scratch memory, and a second kernel adds them in order.
 
-The partial results of a result follow each other in the order in which they are combined; those of columns lie side by
-side, so that the items of a sub-group read along memory:
+The partial results of a result are in the order in which they are combined; those of columns are adjacent, so that the
+reads of a sub-group are coalesced:
 
     scratch[(outer * partials + partial) * columns + column]         (rows: one column)
 """
@@ -49,7 +49,7 @@ class PartialTotals(UnitEmitter):
     """Writes the kernel that combines the partial results at `partials`, C pointers for each reduce, and stores what
     depends on them.
 
-    A row has a work-group, whose items fetch its partial results for the first one; a column has an item.
+    A row has a work-group, whose items load its partial results for the first one; a column has an item.
     """
 
     def __init__(self, body: KernelBody, partials: Mapping[Instruction, Sequence[str]]) -> None:
@@ -106,7 +106,7 @@ class PartialTotals(UnitEmitter):
         return {r: [place(array) for array in arrays] for r, arrays in self.partials.items()}
 
     def _local_copies(self) -> Places:
-        """The partial results of a row, which all items of the work-group fetch, in local memory."""
+        """The partial results of a row in local memory, where all items of the work-group load them."""
         block, parts, copies = self.block, self.order.partials, {}
         memory = LocalMemory()
         for r, arrays in self.partials.items():

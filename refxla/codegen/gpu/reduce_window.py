@@ -1,9 +1,9 @@
 """The kernel of kind "reduce-window" for GPUs.
 
-Cumulative sums and the like go on from one result to the next, so that n results take n steps; each result is the one
-before it combined with one element more, as on a CPU. Where the steps run across memory, a lane is an item. Where they
-run along it, a work-group takes some rows tile by tile: all items load a tile into local memory, an item for each row
-goes along it, and all items store the results. Other windows are computed element by element.
+Cumulative sums and the like carry over from one result to the next, so that n results take n steps; each result
+combines the previous one with one more element, as on a CPU. If the steps run across memory, a lane is an item. If they
+run along it, a work-group takes some rows tile by tile: all items load a tile into local memory, one item for each row
+traverses it, and all items store the results. Other windows are computed element by element.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from . import elementwise
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 MOST_ROWS, LEAST_ROWS = 32, 8  # of a tile: the fewer, the more work-groups there are
-TILE = 2048  # elements of a tile, where local memory has room
-AT_A_TIME = 8  # elements that an item loads together as it goes along a row
+TILE = 2048  # elements of a tile, if local memory is large enough
+AT_A_TIME = 8  # elements of a row that an item loads at once
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
+    """The kernel of a reduce-window. The outputs are elementwise in it, or reshapes of values that are."""
     hero = hero_of(fusion)
     if min(result_dimensions(hero), default=0) == 0 or cumulative(hero) is None:
         return elementwise.emit(fusion, target)
@@ -36,7 +36,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 class _Cumulative(Cumulative):
-    """A cumulative window of a GPU."""
+    """A cumulative window on a GPU."""
 
     def kernel(self) -> Kernel:
         """The kernel, whose work-groups take lanes, or rows."""
@@ -46,7 +46,7 @@ class _Cumulative(Cumulative):
         return Kernel(self.fusion.name, text, self.arguments, items, work_group=group, local_bytes=local.bytes)
 
     def _lanes(self, group: int) -> int:
-        """The statements of an item that goes along a lane; returns the number of work-groups."""
+        """The statements of an item that computes a lane. Returns the number of work-groups."""
         lanes = prod(self.after)
         units = prod(self.before) * lanes
         self.block.line(f"const int unit = group * {group} + item;")
@@ -60,7 +60,7 @@ class _Cumulative(Cumulative):
         return -(-units // group)
 
     def _rows(self, group: int, local: LocalMemory) -> int:
-        """The statements of an item that goes along a row; returns the number of work-groups."""
+        """The statements of an item that computes a row. Returns the number of work-groups."""
         block, rows = self.block, prod(self.before)
         tile_rows, columns = self._tile(rows, group)
         pitch = columns + 1  # so that the items of neighbouring rows access different banks
@@ -80,7 +80,7 @@ class _Cumulative(Cumulative):
             with block.scope(f"if (item < {tile_rows} && mine < {rows})"):
                 block.line(f"const int left = {self.length} - begin, count = left < {columns} ? left : {columns};")
                 block.line("int c = 0;")
-                # What is loaded does not wait for what is combined.
+                # Loads do not wait for the combination of earlier elements.
                 with block.scope(f"for (; c + {AT_A_TIME} <= count; c += {AT_A_TIME})"):
                     for k, t in enumerate(self.types):
                         block.line(f"{scalar.register_type(t)} next{k}[{AT_A_TIME}];")
@@ -112,7 +112,7 @@ class _Cumulative(Cumulative):
         return max(1, min(tile_rows, group, most_rows)), columns
 
     def _step(self, sums: LaneSums, elements: list[str], results: list[str]) -> None:
-        """Combines what an item has with one element more, and keeps that as a result."""
+        """Combines an item's accumulators with one more element, and stores the result."""
         chains = sums.chains("0")
         for chain, total in zip(chains, combine(self.e, self.reducer, (*chains, *elements), self.block), strict=True):
             self.block.line(f"{chain} = {total};")
@@ -120,7 +120,7 @@ class _Cumulative(Cumulative):
             self.block.line(f"{result} = {value};")
 
     def _enter_tile(self, group: int, tile_rows: int, columns: int, scopes: ExitStack) -> list[Index]:
-        """Opens the loop over an item's elements of a tile, which lie at `place`; gives their indices."""
+        """Opens the loop over an item's elements of a tile, which are at `place`. Returns their indices."""
         block, rows = self.block, prod(self.before)
         scopes.enter_context(block.scope(f"for (int k = item; k < {tile_rows * columns}; k += {group})"))
         block.line(f"const int row = group * {tile_rows} + k / {columns}, n = begin + k % {columns};")

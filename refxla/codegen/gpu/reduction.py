@@ -30,7 +30,7 @@ from .staged_reduction import StagedReduction
 from .work_groups import group_size
 
 SHORT_COLUMN = 64  # elements of a result, up to which columns that are read again are one kernel
-CACHED_ELEMENTS = 32  # of a row that an item keeps for the next pass, at most: registers
+CACHED_ELEMENTS = 32  # of a row that an item keeps in registers for the next pass, at most
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -47,7 +47,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _cached(s: Schedule, order: ReductionOrder) -> Schedule:
-    """The schedule with what several passes read of a short row kept in registers: inputs, and what takes long."""
+    """The schedule that keeps those values of a short row in registers that several passes read: inputs, and expensive
+    ones."""
     short = order.is_row and order.reduces_one_group
     if not short or not s.dataflow.reads_operand_again or order.groups[-1].size > CACHED_ELEMENTS * order.lanes:
         return s
@@ -64,12 +65,12 @@ def _whole(s: Schedule) -> Kernel:
 
 
 def _lanes(s: Schedule) -> type[LaneReduction]:
-    """What writes the kernel that accumulates elements of the operand."""
+    """The writer of the kernel that accumulates elements of the operand."""
     return StagedReduction if staged_reduction.pays(s) else LaneReduction
 
 
 def _split(s: Schedule) -> tuple[Kernel, ...]:
-    """The kernel that leaves partial results in scratch memory, and the one that combines them."""
+    """The kernel that stores partial results in scratch memory, and the one that combines them."""
     scratch = scratch_arguments(s)
     arguments = list(chain.from_iterable(scratch.values()))
     kernels = []

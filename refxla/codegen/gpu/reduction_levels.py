@@ -1,7 +1,8 @@
-"""A fusion around reduces of several levels as several fusions: one for each level, one for what is made of them.
+"""A fusion around reduces of several levels as several fusions: one for each level, one for the outputs that depend on
+them.
 
-The results of a level's reduces lie in scratch memory, where the next ones read them. All outputs are written by the
-last fusions, so that an output may lie in the memory of an input.
+The results of a level's reduces are in scratch memory, where the next ones read them. All outputs are written by the
+last fusions, so that an output may be in the memory of an input.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Emit = Callable[[Fusion], tuple[Kernel, ...]]
 
 
 def by_levels(flow: Dataflow, emit_reduces: Emit, emit_loop: Emit) -> tuple[Kernel, ...]:
-    """The kernels of a fusion, made of those of its levels and of its outputs."""
+    """The kernels of a fusion: those of its levels and of its outputs."""
     fusion = flow.fusion
     results: list[Instruction] = []  # what earlier fusions have computed
     kernels: list[Kernel] = []
@@ -38,7 +39,7 @@ def by_levels(flow: Dataflow, emit_reduces: Emit, emit_loop: Emit) -> tuple[Kern
 
 
 def _arrays(fusion: Fusion, reduce: Instruction) -> list[Instruction]:
-    """The results of a reduce, as far as anything reads them."""
+    """The results of a reduce that are used."""
     if reduce.shape.is_array:
         return [reduce]
     return [i for i in fusion.instructions if i.opcode == "get-tuple-element" and i.operands[0] is reduce]
@@ -61,8 +62,8 @@ def _part(
 
 
 def _argument(fusion: Fusion, results: Iterable[Instruction], a: Argument) -> Argument:
-    """The argument of a part as one of the whole: what passes from part to part lies in scratch memory, or is an
-    output."""
+    """The argument of a part as one of the whole fusion: values that pass from part to part are in scratch memory, or
+    are outputs."""
     i = a.instruction
     if i is None or i not in results:
         return a

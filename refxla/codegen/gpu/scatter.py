@@ -1,12 +1,11 @@
 """The kernels of kind "scatter" for GPUs: updates combined in their order, in place.
 
-What hits one element must be combined one after the other, what hits different ones need not. So the numbers of the
-elements of the updates are sorted by what they hit, stably (merge_sort.py, tiled_radix_sort.py): by their indices in
-those dimensions of the operand that the scatter indexes, since in the others an element of an update has its place. An
-item for each of them looks at the keys; those that are the first of their key in that order combine it and the ones
-that follow. Where an element is hit by many, a work-group combines them instead. What lies outside of the operand comes
-last. Where no element is hit twice, nothing is sorted. A few updates are combined as on a CPU, by an item for each
-element in the dimensions that are not indexed.
+Updates of the same element must be applied in order, those of different ones need not. So the numbers of the updates'
+elements are stably sorted by their targets (merge_sort.py, tiled_radix_sort.py). The keys are the indices in those
+dimensions of the operand that the scatter indexes; the others follow from the element's place in its update. There is
+an item for each number; the first of a key applies all updates of the key. If an element has many updates, a work-group
+applies them instead. Updates outside of the operand come last. If no element is updated twice, nothing is sorted. A few
+updates are applied as on a CPU, by an item for each element in the dimensions that are not indexed.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from .merge_sort import MergeSort
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 AT_A_TIME = 32  # elements of updates that an item loads together
-COLUMNS_EACH = (4, 2)  # elements of an update that an item combines, so that it looks less often at keys
-STAGED_FROM = 64  # updates of an element, on the average, from which on a work-group combines them
-STAGED, STAGED_BYTES, STAGED_COLUMNS = 2048, 16384, 32  # elements in local memory, their bytes, and side by side
-MAX_SERIAL_NUMBERS = 32  # numbers that an item goes through one by one
+COLUMNS_EACH = (4, 2)  # elements of an update that an item combines, so that it reads fewer keys
+STAGED_FROM = 64  # updates of an element, on average, from which on a work-group combines them
+STAGED, STAGED_BYTES, STAGED_COLUMNS = 2048, 16384, 32  # elements in local memory, their bytes, and adjacent ones
+MAX_SERIAL_NUMBERS = 32  # numbers that an item visits one by one
 _MOST_NUMBERS = 1 << 31
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernels of a scatter. UnsupportedError where one of several results is not asked for."""
+    """The kernels of a scatter. Raises UnsupportedError if one of several results is unused."""
     return scatter.kernels(fusion, target, _combining)
 
 
@@ -53,7 +52,7 @@ def _combining(fusion: Fusion, target: Target, walk: ScatterWalk, written: Seque
 
 
 def _apart(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> Kernel:
-    """The kernel that combines updates of which no two hit the same element: an item for each element of theirs."""
+    """The kernel that combines updates whose elements are all different: with an item for each element."""
     group, items = group_size(target), prod(walk.sizes)
     inputs = scatter.inputs_of(fusion, (walk.indices, *walk.updates))
     e, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
@@ -69,11 +68,11 @@ def _apart(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[
 
 
 def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
-    """The kernels that sort the numbers, and the one that combines what has the same key."""
+    """The kernels that sort the numbers, and the one that combines the updates of each key."""
     group, numbered = group_size(target), _numbered(walk)
     count = prod(walk.sizes[d] for d in numbered)
     inputs = scatter.inputs_of(fusion, [walk.indices])
-    outside = prod(_indexed_sizes(walk))  # the key of what lies outside of the operand
+    outside = prod(_indexed_sizes(walk))  # the key of updates outside of the operand
     order = MergeSort(
         f"{fusion.name}.order", 1, count, ("uint",), ("uint", "int"), group, tuple(map(input_argument, inputs)),
         partial(_numbered_key, ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), walk),
@@ -93,7 +92,7 @@ def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence
 
 
 class _Combining:
-    """Writes the statements that combine the updates whose keys, of `count` sorted ones, are the same."""
+    """Writes the statements that combine the updates with equal keys, out of `count` sorted ones."""
 
     def __init__(
         self, walk: ScatterWalk, e: ElementalIrEmitter, keys: str, numbers: str, pointers: Sequence[str], count: int,
@@ -105,7 +104,7 @@ class _Combining:
         self.width = prod(walk.sizes[d] for d in self.others)  # elements of the updates for each number
 
     def by_items(self, outside: int) -> int:
-        """An item takes the number that is the first of its key, and those that follow; returns the number of items."""
+        """An item combines all updates of a key if its number is the first of the key. Returns the number of items."""
         block, walk, count = self.block, self.walk, self.count
         each = next(n for n in (*COLUMNS_EACH, 1) if self.width % n == 0)
         items = count * self.width // each
@@ -135,7 +134,7 @@ class _Combining:
                         for total, value in zip(totals, values, strict=True):
                             block.line(f"{total}[u] = {value};")
 
-                # Several updates are loaded together where there are as many: they follow each other, by their keys.
+                # Several updates of the same key are loaded at once if there are enough.
                 block.line("int i = first;")
                 together = max(1, AT_A_TIME // each)
                 last = f"i + {together - 1}"
@@ -155,8 +154,8 @@ class _Combining:
 
     def by_groups(self, outside: int) -> tuple[int, int]:
         """A work-group takes all numbers of a key, for some neighbouring elements: its items load updates into local
-        memory, from where an item for each element combines them in order. Returns the numbers of items and of bytes of
-        local memory."""
+        memory, and an item for each element combines them in order. Returns the numbers of items and of bytes of local
+        memory."""
         block, walk, memory = self.block, self.walk, LocalMemory()
         columns = min(STAGED_COLUMNS, 1 << (self.width.bit_length() - 1))
         strips, types = -(-self.width // columns), [type_name(u) for u in walk.updates]
@@ -223,7 +222,7 @@ def _numbered_key(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: s
 
 
 def _numbered(walk: ScatterWalk) -> list[int]:
-    """The dimensions of the updates that are numbered: in the others, an element has its place in the operand."""
+    """The dimensions of the updates that are numbered: in the others, the place of an element determines its target."""
     return sorted({*walk.batch, *(walk.along[d] for d in _indexed_dimensions(walk) if d in walk.along)})
 
 
@@ -234,7 +233,7 @@ def _at(walk: ScatterWalk, number: str) -> dict[int, Index]:
 
 
 def _indexed_dimensions(walk: ScatterWalk) -> list[int]:
-    """The dimensions of the operand in which the indices, or their own place, say what is hit."""
+    """The dimensions of the operand in which the indices, or their batch position, determine the target."""
     return sorted({*walk.hero.scatter_dims_to_operand_dims, *walk.hero.input_batching_dims})
 
 
@@ -243,7 +242,7 @@ def _indexed_sizes(walk: ScatterWalk) -> list[int]:
 
 
 def _place(walk: ScatterWalk, key: str, at: dict[int, Index]) -> list[Index]:
-    """The indices of the element that is hit, given the C variable of its key and an element of the updates."""
+    """The indices of the operand's element for the C variable of a key and an element of the updates."""
     sizes = _indexed_sizes(walk)
     positions = delinearize(variable(key, 0, prod(sizes) - 1), sizes)
     place = {d: at[u] for d, u in walk.along.items()} | dict(zip(_indexed_dimensions(walk), positions, strict=True))

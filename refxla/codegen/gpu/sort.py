@@ -1,9 +1,9 @@
-"""The kernels of kind "sort" for GPUs: rows in the order of a comparator, stable whether that is asked for or not.
+"""The kernels of kind "sort" for GPUs: rows in the order of a comparator, always stable.
 
-A comparator that compares keys orders the elements, where they take no more memory than their keys and a number, or
-else the numbers of the elements, and what is sorted is then gathered (merge_sort.py, tiled_radix_sort.py).
-Any other one merges the elements themselves (comparator_sort.py), unless there are so many operands that local memory
-has no room for a few elements of each: then a work item merges a row, as on a CPU.
+With a comparator of keys, the elements are sorted themselves if they take no more memory than their keys and a number;
+otherwise their numbers are sorted, and the operands gathered (merge_sort.py, tiled_radix_sort.py). With any other one,
+the elements are merge-sorted (comparator_sort.py), unless there are so many operands that a few elements of each do not
+fit in local memory: then a work item merges a row, as on a CPU.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _of_elements(rows: SortRows, keys: Sequence[Key], moved: Sequence[int]) -> M
 
 
 def _of_numbers(rows: SortRows, keys: Sequence[Key]) -> MergeSort:
-    """The sort that moves keys and numbers, and gathers the operands at its end."""
+    """The sort that moves keys and numbers, and finally gathers the operands."""
 
     def load(block: Block, row: str, i: str) -> Sequence[str]:
         return [*(key.emit(rows.operand(key.number, row, i), block) for key in keys), i]

@@ -1,15 +1,15 @@
 """Reductions with few accumulators of many elements each.
 
-An accumulator takes its elements one after the other, so that with an item for each there were few items, and each
-would wait for memory most of the time. Here a work-group has some neighbouring accumulators: columns, or the lanes of a
-row. All of its items evaluate elements of them, some at a time; what the accumulators take goes to local memory, from
-where an item for each accumulator adds it in order:
+An accumulator adds its elements serially; with one item for each, there would be few items, which would wait for memory
+most of the time. Here a work-group has some neighbouring accumulators: columns, or the lanes of a row. All of its items
+evaluate elements for them, some at a time, and store them in local memory, from which one item for each accumulator
+adds them in order:
 
     item = row * columns + column      evaluates the elements  row, row + rows, ...  of a block of its column, or lane
     row 0                              adds the block
 
-The elements that come next are evaluated while a block is added. All values of an item are loaded before the first one
-is stored, since outputs may lie in the memory of inputs.
+The next elements are evaluated while a block is added. All values of an item are loaded before the first one is stored,
+since outputs may be in the memory of inputs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_LOCAL_BYTES = 32768
 
 
 def pays(s: Schedule) -> bool:
-    """Whether a reduction is of this kind."""
+    """Whether a reduction should be computed in this way."""
     order, flow = s.order, s.dataflow
     numbers = prod(flow.kept_sizes) * order.partials
     accumulators = numbers * order.lanes
@@ -56,17 +56,17 @@ def pays(s: Schedule) -> bool:
 
 
 def _added_operands(step: ReductionPass) -> list[Instruction]:
-    """The operands of which a pass adds elements, one for each accumulator."""
+    """The operands whose elements a pass adds, one for each accumulator."""
     return [o for r in step.reduces for o in inputs_and_initial_values(r)[0]]
 
 
 class StagedReduction(LaneReduction):
-    """Writes the kernel of such a reduction; of one that is split, the kernel that leaves partial results."""
+    """Writes the kernel of such a reduction; of one that is split, the kernel that stores partial results."""
 
     def __init__(self, body: KernelBody, partials: dict[Instruction, Sequence[str]] | None = None) -> None:
         super().__init__(body, partials)
         rows = self.order.is_row
-        self.width = 1 if rows else self.schedule.inner_size  # of the results that lie side by side
+        self.width = 1 if rows else self.schedule.inner_size  # of adjacent results
         self.columns = self.lanes if rows else min(COLUMNS, 1 << (self.width.bit_length() - 1))
         self.rows = self.group // self.columns
         self.strips = 1 if rows else -(-self.width // self.columns)
@@ -98,11 +98,11 @@ class StagedReduction(LaneReduction):
         self.emit_unit(outer * self.width + variable("column", 0, self.width - 1), variable("partial", 0, parts - 1))
 
     def _by_one_item(self) -> AbstractContextManager[None]:
-        """What follows is done by one item for each result."""
+        """The scope of statements for one item of each result."""
         return self._adding_items("lane == 0 && row == 0" if self.order.is_row else "row == 0")
 
     def _adding_items(self, condition: str = "row == 0") -> AbstractContextManager[None]:
-        """What follows is done by the items that add, or those of them for which that holds."""
+        """The scope of statements for the items that add, or those of them that satisfy a condition."""
         return self.block.scope(f"if ({self._live} && {condition})" if self._live else f"if ({condition})")
 
     def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
@@ -155,14 +155,14 @@ class StagedReduction(LaneReduction):
         return totals
 
     def _each_row(self, base: str, end: str, count: int, u: str, c: str) -> AbstractContextManager[None]:
-        """What follows is written for each row `c`, number `u`, that an item evaluates of the block at `base`."""
+        """The statements for each row `c`, number `u`, that an item evaluates of the block at `base`."""
         self.block.line("#pragma unroll")
         line = f"for (int {u} = 0, {c} = {base} + row; {u} < {self.rows_of_item}; ++{u}, {c} += {self.rows})"
         live = f" && {self._live}" if self._live else ""
         return self.block.scope(f"{line} if ({c} < {end}{live})")
 
     def _evaluate(self, at: Position, registers: dict[Instruction, str], base: str, end: str, count: int) -> None:
-        """Evaluates what an item's rows of the block at `base` give, into registers."""
+        """Evaluates an item's rows of the block at `base` into registers."""
         u, c = self.body.fresh("u"), self.body.fresh("c")
         with self._each_row(base, end, count, u, c):
             indices = self.schedule.operand_indices(self._position(at, c, count))
@@ -174,7 +174,7 @@ class StagedReduction(LaneReduction):
         self, step: ReductionPass, at: Position, registers: dict[Instruction, str], stage: dict[Instruction, str],
         base: str, end: str, count: int,
     ) -> None:  # fmt: skip
-        """Stores what was evaluated: outputs, and in local memory what the accumulators take."""
+        """Stores the evaluated values: outputs to memory, and operands of the accumulators to local memory."""
         u, c = self.body.fresh("u"), self.body.fresh("c")
         with self._each_row(base, end, count, u, c):
             for o, name in stage.items():

@@ -1,8 +1,8 @@
-"""Terms that meet no element of a product's left side: the border around the input of a convolution.
+"""Masks of terms without an element of a product's left side: those in the border around a convolution's input.
 
-They are left out of the sum, not added as zeros: a zero times an infinite weight is no number. So a block of the left
-side has a mask in local memory, one for each of its rows if all terms of a block meet an element or none does, else one
-for each row and term. Where all rows of an item are there, as most are, it multiplies without asking.
+They are left out of the sum, not added as zeros: zero times an infinite weight is NaN. So a block of the left side has
+masks in local memory: one for each row if either all or no terms of a block have an element, otherwise one for each row
+and term. If all rows of an item are present, as is usual, it multiplies without testing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TermMasks:
 
     @property
     def bytes(self) -> int:
-        """Of local memory that the masks of a block take."""
+        """The bytes of a block's masks in local memory."""
         return self.copy.lines * self.terms
 
     def store(self, e: ElementalIrEmitter, block: Block, number: str, first_line: str, local: str) -> None:

@@ -1,6 +1,6 @@
-"""Sorting many elements on GPUs: by the digits of their keys, the least significant first, each time stably.
+"""Radix sort of many elements on GPUs: stably by each digit of their keys, the least significant first.
 
-A pass moves the elements to where they lie in the order of one digit of eight bits. A row is cut in tiles, one for a
+A pass moves the elements to their places in the order of one 8-bit digit. A row is cut into tiles, one for each
 work-group:
 
     count    how often each digit comes in each tile
@@ -8,11 +8,11 @@ work-group:
     move     a tile is brought in the order of the digit in local memory, and written out from there, so that neighbours
              are written side by side
 
-In local memory a tile is brought in order by four bits, and by the next four. An item has a few neighbouring elements
-in registers. How many of them have the same four bits and come before an element, it counts in one word, as no more
-than eight can; how many of earlier items, or of smaller digits, it knows from the running sums of all items' counts, of
-which four fit into a word (Merrill and Grimshaw: High performance and scalable radix sorting, 2011). Nothing depends on
-which item is first, so that the order is that of any stable sort.
+In local memory a tile is sorted by four bits, then by the next four. An item has a few neighbouring elements in
+registers. It counts in a single word how many of them with the same four bits precede each element, since there are at
+most eight; those of earlier items, or with smaller digits, follow from the prefix sums of all items' counts, four of
+which fit in a word (Merrill and Grimshaw: High performance and scalable radix sorting, 2011). Nothing depends on the
+scheduling of items, so that the result is that of any stable sort.
 
 Rows of one tile are sorted by one kernel, which keeps its elements in registers from pass to pass.
 """
@@ -29,18 +29,18 @@ from ..c_block import Block
 from .key_sort import BYTES, KeySort
 from .work_groups import BARRIER, LocalMemory
 
-SPLIT_BITS = 4  # of a digit by which a tile is brought in order at a time
+SPLIT_BITS = 4  # of a digit by which a tile is sorted at a time
 DIGIT_BITS = 2 * SPLIT_BITS
 WORDS = 4  # of 64 bits, for the counts of all values of SPLIT_BITS bits: value 4 f + w is field f of word w
 MOST_EACH, MOST_EACH_WIDE = 16, 8  # elements of an item in a tile; of those that have a column of eight bytes
-COUNTED = 8  # elements of an item that a word counts: four bits have room for no more
-COPIES = 8  # of the counts of a tile, so that items that have the same digit rarely wait for each other
+COUNTED = 8  # elements of an item that a word counts: four bits hold no more
+COPIES = 8  # of the counts of a tile, so that items with the same digit rarely contend
 COUNTS_EACH = 4  # tiles whose counts an item adds at a time
 FEW_TILES = 32  # whose counts each tile adds itself
 
 
 class DigitPass(NamedTuple):
-    """A digit: the number of its key, how far to the left in it, and in how many parts a tile is sorted by it."""
+    """A digit: the number of its key, its shift, and in how many parts a tile is sorted by it."""
 
     key: int
     shift: int
@@ -54,7 +54,7 @@ class DigitPass(NamedTuple):
 
 @dataclass(frozen=True)
 class TiledRadixSort(KeySort):
-    """The sort by digits, of keys of which the lowest `bits` count."""
+    """The radix sort of keys whose lowest `bits` matter."""
 
     bits: tuple[int, ...] = ()
 
@@ -69,7 +69,7 @@ class TiledRadixSort(KeySort):
 
     @property
     def splits(self) -> int:
-        """How often a tile is brought in another order in local memory."""
+        """How often a tile is reordered in local memory."""
         return sum(p.splits for p in self.passes)
 
     @property
@@ -90,7 +90,7 @@ class TiledRadixSort(KeySort):
 
     @property
     def local_bytes(self) -> int:
-        """The local memory of the kernel that takes most."""
+        """The local memory of the kernel that needs most."""
         return max(kernel.local_bytes for kernel in self.kernels())
 
     def kernels(self) -> tuple[Kernel, ...]:
@@ -113,12 +113,13 @@ class TiledRadixSort(KeySort):
 
     @property
     def _counts(self) -> Argument:
-        """How often a digit comes in a tile, and after the scan in the tiles before: for each row, digit and tile."""
+        """The number of a digit's occurrences in a tile and, after the scan, in all earlier tiles: for each row, digit
+        and tile."""
         return Argument("scratch", "int", bytes=4 * self.rows * self._most_bins * self.tiles, scratch="counts")
 
     @property
     def _totals(self) -> Argument:
-        """How often a digit comes in a row."""
+        """The number of a digit's occurrences in a row."""
         return Argument("scratch", "int", bytes=4 * self.rows * self._most_bins, scratch="totals")
 
     @property
@@ -131,8 +132,7 @@ class TiledRadixSort(KeySort):
         self, name: str, groups: int, block: Block, arguments: Sequence[Argument], memory: LocalMemory, shift: int,
         shared: bool,
     ) -> Kernel:  # fmt: skip
-        """A kernel of so many work-groups; passes that differ in `shift` alone call the same function, where they are
-        `shared`."""
+        """A kernel of so many work-groups; `shared` passes that differ only in `shift` call the same function."""
         head, items = f"    const int shift = {shift};\n", groups * self.group
         if not shared:
             return Kernel(
@@ -155,8 +155,8 @@ class TiledRadixSort(KeySort):
         block.line(f"const int count = {self.length} - first < {self.tile} ? {self.length} - first : {self.tile};")
 
     def _loaded(self, number: int, block: Block, i: str, first: int = 0) -> Sequence[str]:
-        """The columns of element `i` of the row, before pass `number`, as C; what the pass before it wrote are the
-        arguments from number `first` on."""
+        """The columns of element `i` of the row, before pass `number`, as C; the previous pass wrote the arguments from
+        number `first` on."""
         if number == 0:
             return self.load(block, "row", i)
         return [f"a{first + n}[(long)row * {self.length} + {i}]" for n in range(len(self.columns))]
@@ -190,11 +190,11 @@ class TiledRadixSort(KeySort):
         return self._kernel(name, self.rows * self.tiles, block, arguments, memory, p.shift, number > 0)
 
     def _scans(self, number: int) -> tuple[Kernel, ...]:
-        """The kernel of the scan, where tiles are so many that there is one."""
+        """The kernel of the scan, if there are enough tiles for one."""
         return (self._scan(number),) if self.tiles > FEW_TILES else ()
 
     def _scan(self, number: int) -> Kernel:
-        """The sums of counts over the tiles before, and over all: a work-group for each digit of a row."""
+        """The prefix sums of counts over tiles, and their totals: with a work-group for each digit of a row."""
         block, memory, digits = Block(), LocalMemory(), self.rows * self.passes[number].bins
         name, arguments = f"{self.name}.scan{number}", (self._counts, self._totals)
         size = self.group * COUNTS_EACH
@@ -290,8 +290,8 @@ class TiledRadixSort(KeySort):
     # -- a tile in local memory ----------------------------------------------------------------------------------------
 
     def _local(self, block: Block, memory: LocalMemory) -> tuple[list[str], str]:
-        """Declares an item's elements, `value0[each]` ..., and local memory that is used for one thing after the other:
-        pointers to a tile of each column, and one to sums."""
+        """Declares an item's elements, `value0[each]` ..., and local memory that is reused: pointers to a tile of each
+        column, and one to sums."""
         begin, stage = memory.bytes, []
         for c, t in enumerate(self.columns):
             block.line(f"{t} value{c}[{self.each}];")
@@ -305,16 +305,17 @@ class TiledRadixSort(KeySort):
         return stage, sums
 
     def _padded(self, place: str) -> str:
-        """Where an element of a tile lies in local memory: so that neighbouring items' first elements are in different
-        banks."""
+        """The position of an element of a tile in local memory, such that neighbouring items' first elements are in
+        different banks."""
         return f"{place} + {place} / {self.each}"
 
     def _to_neighbours(self, block: Block, stage: Sequence[str]) -> None:
-        """An item gets neighbouring elements, for those that lie as far apart as there are items."""
+        """Exchanges elements, so that each item has neighbouring ones instead of those with a stride of the number of
+        items."""
         self._exchange(block, stage, f"j * {self.group} + item", f"item * {self.each} + j")
 
     def _exchange(self, block: Block, stage: Sequence[str], to: str, source: str) -> None:
-        """An item's element j goes to place `to` of the tile, and it gets the one at `source` (C)."""
+        """Moves an item's element j to place `to` of the tile, and loads the one at `source` (C)."""
         for c, array in enumerate(stage):
             block.line(BARRIER)
             block.line("#pragma unroll")
@@ -328,8 +329,8 @@ class TiledRadixSort(KeySort):
                 block.line(f"if (from < count) value{c}[j] = {array}[{self._padded('from')}];")
 
     def _split(self, block: Block, n: int, shift: str, stage: Sequence[str], sums: str, across: bool) -> None:
-        """Brings a tile in the order of four bits of key `n`, from `shift` on, stably. Items have neighbouring elements
-        before; after it, too, or if `across` is set those that lie as far apart as there are items."""
+        """Sorts a tile stably by four bits of key `n`, from `shift` on. Items have neighbouring elements before and
+        after or, if `across` is set, after it those with a stride of the number of items."""
         with block.scope():
             block.line(f"int place[{self.each}];")
             counted: list[str] = []
@@ -363,9 +364,9 @@ class TiledRadixSort(KeySort):
             self._exchange(block, stage, "place[j]", there)
 
     def _running_words(self, block: Block, sums: str) -> str:
-        """Replaces the counts `word0` ... of an item by their running sums: in each field, the elements of the tile
-        that have smaller bits, or the same ones and are of an earlier item. Returns where they lie in local memory:
-        those of word w at the place that `_spread` has for w times the number of items and the item's own."""
+        """Replaces the counts `word0` ... of an item by their prefix sums: in each field, the number of the tile's
+        elements with smaller bits, or with the same bits in an earlier item. Returns their positions in local memory:
+        those of word w at the position that `_spread` gives for w times the number of items plus the item's own."""
         words = f"({sums} + {2 * self.group})"
         block.line(BARRIER)
         for w in range(WORDS):
@@ -383,7 +384,7 @@ class TiledRadixSort(KeySort):
         return words
 
     def _spread(self, place: str) -> str:
-        """Where the count of that number lies: so that items' first ones are in different banks."""
+        """The position of the count with that number, such that items' first ones are in different banks."""
         return f"({place}) + ({place}) / {WORDS}"
 
     def _running_sum(self, block: Block, value: str, sums: str) -> tuple[str, str]:
@@ -403,9 +404,9 @@ class TiledRadixSort(KeySort):
         return "earlier", "all"
 
     def _find_bases(self, block: Block, p: DigitPass, bases: str, sums: str, counts: str, totals: str) -> None:
-        """Writes for each digit how far the places of its elements in the row are from those in the ordered tile: the
-        elements of smaller digits in the row, and of this one in the tiles before, less those of smaller digits in the
-        tile. `counts` are those of the scan if there are `totals`, else those of each tile."""
+        """Writes for each digit the distance from the places of its elements in the sorted tile to those in the row:
+        the elements with smaller digits in the row, and with this one in earlier tiles, less those with smaller digits
+        in the tile. `counts` are those of the scan if there are `totals`, otherwise those of each tile."""
         each = max(1, p.bins // self.group)
         with block.scope():
             block.line(f"const int tile = first / {self.tile};")

@@ -1,10 +1,9 @@
-"""Reads across memory for GPUs, by way of tiles in local memory.
+"""Strided reads on GPUs, by way of tiles in local memory.
 
-Where a read runs across memory along the innermost index of the results, and along memory in another index, a
-work-group computes a tile of 32 x 32 elements. Its items first copy the tile of each such input to local memory,
-neighbours reading along it; then they compute the elements, neighbours writing along the results. A row of the tile in
-local memory is an element longer than 32, so that the items of a sub-group, which read down a column, use all of its
-banks.
+If a read is strided along the innermost index of the results, and contiguous along another index, a work-group computes
+a tile of 32 x 32 elements. Its items first copy the tile of each such input to local memory, with coalesced reads; then
+they compute the elements, with coalesced writes. A row of the tile in local memory has 33 elements, so that the items
+of a sub-group, which read a column, use all banks.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .vector_access import size_of
 from .work_groups import BARRIER, LocalMemory, group_size
 
 TILE = 32
-MIN_TILED_DIMENSION = 8  # rows and columns from which on a tile is worth it
+MIN_TILED_DIMENSION = 8  # rows and columns, from which on a tile pays
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class TiledTranspose:
 
     @staticmethod
     def choose(space: IndexSpace, target: Target) -> TiledTranspose | None:
-        """The tiles, if a read runs across memory and they fit into local memory."""
+        """The tiles, if a read runs across memory and they fit in local memory."""
         inner = len(space.sizes) - 1
         for n in reversed(range(inner)):
             if min(space.sizes[n], space.sizes[inner]) < MIN_TILED_DIMENSION or space.iterations > 1:
@@ -76,14 +75,14 @@ class TiledTranspose:
             for i in (a.instruction for a in self._across(at, "r", "c"))
         ]
         down, r, c = fresh("i"), fresh("r"), fresh("c")
-        # Neighbours along memory of what is read.
+        # Neighbours in the memory that is read.
         with self._each_line(e, block, down, y, per_pass), self._inside(block, (r, row, down), (c, column, x)):
             pattern = self.space.pattern(self._placed(at, r, c))
             for name, access in zip(tiles, self._across(at, r, c), strict=True):
                 a = e.adopt(access, pattern, block)
                 block.line(f"{name}[{down} * {TILE + 1} + {x}] = {e.input(a.instruction)}[{c_of(a.position)}];")
         block.line(BARRIER)
-        # Neighbours along memory of what is written.
+        # Neighbours in the memory that is written.
         down, r, c = fresh("i"), fresh("r"), fresh("c")
         with self._each_line(e, block, down, y, per_pass), self._inside(block, (r, row, x), (c, column, down)):
             pattern = self.space.pattern(self._placed(at, r, c))
@@ -94,7 +93,7 @@ class TiledTranspose:
             self.space.emit_body(e, block, self._placed(at, r, c))
 
     def _placed(self, at: Sequence[Index], row: str, column: str) -> list[Index]:
-        """The indices of the loops, with C variables in the place of those of the tile."""
+        """The indices of the loops, with C variables for those of the tile."""
         placed, inner = list(at), len(self.space.sizes) - 1
         placed[inner] = variable(row, 0, self.space.sizes[inner] - 1)
         placed[self.column] = variable(column, 0, self.space.sizes[self.column] - 1)
@@ -106,7 +105,7 @@ class TiledTranspose:
 
     @contextmanager
     def _each_line(self, e: ElementalIrEmitter, block: Block, name: str, first: str, step: int) -> Iterator[None]:
-        """A loop over those lines of a tile that an item has a part of; declares the number of one."""
+        """A loop over the lines of a tile in which an item has elements; declares the number of one."""
         k = e.names.fresh("k")
         block.line("#pragma unroll")
         with block.scope(f"for (int {k} = 0; {k} < {TILE}; {k} += {step})"):
@@ -115,7 +114,8 @@ class TiledTranspose:
 
     @contextmanager
     def _inside(self, block: Block, row: tuple[str, str, str], column: tuple[str, str, str]) -> Iterator[None]:
-        """Declares a row and a column, each (name, that of the tile's first, offset), and goes on if there are such."""
+        """Declares a row and a column, each (name, that of the tile's first, offset), and opens a scope for those that
+        exist."""
         conditions = []
         for (name, first, offset), n in ((row, len(self.space.sizes) - 1), (column, self.column)):
             block.line(f"const int {name} = {first} + {offset};")

@@ -1,12 +1,12 @@
 """Tiles of a matrix product on a GPU, as data, and the choice among them.
 
-A work-group computes a tile of the result. For some terms at a time its items copy a block of either operand to local
-memory; each item then multiplies the rows and columns that are its own. An item's rows lie in quads of up to four
-neighbours, and so do its columns: a quad is 16 bytes of local memory, read at once, and the quads of neighbouring items
-lie side by side, so that no two of them use the same bank.
+A work-group computes a tile of the result. For some terms at a time, its items copy a block of each operand to local
+memory; each item then multiplies its own rows and columns. An item's rows are in quads of up to four neighbours, and so
+are its columns: a quad is 16 bytes of local memory, read at once, and the quads of neighbouring items are adjacent, so
+that no two of them use the same bank.
 
-Where the tiles are too few for all compute units, and sums are long, the segments of the sums (contraction_order.py)
-are shared out, too.
+If there are too few tiles for all compute units, and sums are long, the segments of the sums (contraction_order.py) are
+distributed, too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class WorkGroupTile:
 
     @property
     def density(self) -> float:
-        """Of the time of the loop over terms, the part that multiplies: an item loads its rows and columns by quads for
-        each term, and the bookkeeping for all terms comes to as much again, or more."""
+        """The fraction of the loop over terms that is spent on multiplications: an item loads its rows and columns in
+        quads for each term, and the bookkeeping takes at least as long again."""
         multiplies = self.item_rows * self.item_columns
         loads = -(-self.item_rows // QUAD) + -(-self.item_columns // QUAD)
         return multiplies / (multiplies + LOAD * loads)
@@ -45,7 +45,7 @@ class WorkGroupTile:
 
 
 QUAD = 4  # neighbouring rows, or columns, of an item
-PAD = 4  # elements between the lines of a block, so that those of a column lie in different banks
+PAD = 4  # elements between the lines of a block, so that those of a column are in different banks
 REGISTER_BYTES = 256  # of the sums of an item
 
 TILES = (
@@ -67,17 +67,19 @@ TILES = (
 
 
 # As measured on an H200 with f32:
-LOAD = 3  # multiply-adds that take as long as a load of a quad and what belongs to it
+LOAD = 3  # multiply-adds that take as long as a load of a quad with its overhead
 RATE = 185.0  # multiply-adds a nanosecond of a compute unit
-LONELY, LONELY_SUMS = 0.86, 8192  # of this rate that it reaches with no more sums at a time: it waits for memory
-MASKED_ROW = 1 / 80  # of the time that each row of an item takes longer where terms may be left out
+# The fraction of this rate that it reaches with at most so many sums, since it waits for memory:
+LONELY, LONELY_SUMS = 0.86, 8192
+MASKED_ROW = 1 / 80  # the additional time for each row of an item, as a fraction, if terms may be left out
 COMBINE_NS, COMBINE_BYTE_NS = 5000.0, 0.0005  # of the kernel that adds the sums of segments
 MOST_SPLIT_BYTES = 1 << 28  # of the sums of segments in memory
 
 
 @dataclass(frozen=True)
 class Split:
-    """A tile, and the parts in which the segments of its terms are shared out among work-groups: `segments` in each."""
+    """A tile, and the parts into which the segments of its terms are divided for several work-groups: `segments` in
+    each."""
 
     tile: WorkGroupTile
     parts: int
@@ -88,9 +90,9 @@ def choose(
     groups: int, m: int, n: int, k: int, segment: int, target: Target, element: int, masked: bool = False
 ) -> Split:
     """The tile for `groups` products of m x n results of k terms, with sums of so many bytes, and the parts, that take
-    the least time: the compute unit with most work-groups does one after the other, each as long as its multiply-adds
-    take. Where sums have segments of so many terms (else 0), parts of a tile's segments may have a work-group each,
-    which leaves the sums of the segments to a second kernel. `masked`: terms may be left out.
+    the least time: that of the compute unit with most work-groups, which it runs one after the other, each for as long
+    as its multiply-adds take. If sums have segments of so many terms (otherwise 0), parts of a tile's segments may have
+    a work-group each, and a second kernel adds the sums of the segments. `masked`: terms may be left out.
     """
     count = -(-k // segment) if segment else 1
     split_sums = count * groups * m * n
@@ -105,7 +107,7 @@ def choose(
 
     def fits(split: Split) -> bool:
         tile = split.tile
-        totals = 2 if segment and split.parts == 1 else 1  # sums of the segment at hand, and of those before it
+        totals = 2 if segment and split.parts == 1 else 1  # sums of the current segment, and of earlier ones
         small = tile.item_rows * tile.item_columns * element * totals <= REGISTER_BYTES
         return small and tile.group <= target.group_size and tile.local_bytes(element) <= target.local_bytes
 

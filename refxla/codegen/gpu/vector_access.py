@@ -1,8 +1,9 @@
-"""Accesses of several elements at once: an item that computes neighbouring elements loads and stores 16 bytes a time.
+"""Accesses of several elements at once: an item that computes neighbouring elements loads and stores 16 bytes at a
+time.
 
 The elements are counted by a variable, in a loop that the device's compiler unrolls. An access whose position grows by
 one with that variable, from a multiple of the number of elements on, is one vector: loaded before the loop, or stored
-after it. All others stay as they are, inside the loop.
+after it. All others stay unchanged, inside the loop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ACCESS_BYTES = 16  # of the widest load or store of an item
 
 
 def is_vector(position: Index, element: str, width: int) -> bool:
-    """Whether the elements that `element` counts up to `width` lie side by side, from a multiple of `width` on."""
+    """Whether the elements that `element` counts up to `width` are contiguous, starting at a multiple of `width`."""
     if position.factor(element) != 1:
         return False
     others = [c for atom, c in position.terms if atom.operation or atom.name != element]
@@ -48,8 +49,8 @@ class VectorAccesses:
 
     @staticmethod
     def of(pattern: AccessPattern, element: str, width: int) -> VectorAccesses:
-        """Those of a pattern whose indices hold the variable `element`, of up to 16 bytes: what is aligned to more is
-        the device's choice."""
+        """Those accesses of a pattern whose indices contain the variable `element`, of up to 16 bytes: devices need not
+        align arrays to more."""
 
         def fits(i: Instruction, position: Index) -> bool:
             return 1 < width <= ACCESS_BYTES // size_of(i) and is_vector(position, element, width)
@@ -95,12 +96,12 @@ class VectorAccesses:
         return position.substitute({self.element: constant(0)})
 
     def _part(self, i: Instruction, name: str, const: bool) -> str:
-        """The C lvalue of the element at hand of a vector."""
+        """The C lvalue of the current element of a vector."""
         own = scalar.storage_type(type_name(i))
         return f"((__private {'const ' if const else ''}{own}*)&{name})[{self.element}]"
 
     def _memory(self, i: Instruction, place: str, const: bool) -> str:
-        """The C lvalue of the vector that lies at an address."""
+        """The C lvalue of the vector at an address."""
         return f"*(__global {'const ' if const else ''}{self._type(i)}*)({place})"
 
     def _type(self, i: Instruction) -> str:

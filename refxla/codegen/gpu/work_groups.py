@@ -1,4 +1,4 @@
-"""Work-groups: what emitters for GPUs have in common about items that work together."""
+"""Work-groups: their size, and arrays in local memory, for all emitters for GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...device.description import Target
 from ..c_block import Block
 
 BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
-_ALIGNMENT = 16  # bytes of where an array begins in local memory
+_ALIGNMENT = 16  # of arrays in local memory, in bytes
 
 
 def group_size(target: Target) -> int:
@@ -18,7 +18,7 @@ def group_size(target: Target) -> int:
 
 @dataclass
 class LocalMemory:
-    """Arrays in a kernel's local memory, one after the other; `bytes` of it so far."""
+    """Contiguous arrays in a kernel's local memory; `bytes` of it so far."""
 
     bytes: int = field(default=0)
 

@@ -1,1 +1,1 @@
-"""Kernels whose elements are computed one by one."""
+"""Elementwise kernels: each element of the outputs is computed by itself."""

@@ -1,8 +1,8 @@
-"""The kernel of kind "loop": every element of the outputs by itself, in loops that clang vectorises.
+"""The kernel of kind "loop": each element of the outputs by itself, in loops that clang vectorizes.
 
-The dimensions of the outputs become as few nested loops as all reads allow (index_space.py). An item is a chunk of the
-elements, the innermost loop runs along memory; where a read runs across memory (a transpose), tiles are
-transposed in registers (tiled_transpose.py). Loops are split where a pad asks for the border (index_set_splitting.py).
+The dimensions of the outputs become as few nested loops as all reads allow (index_space.py). An item computes a chunk
+of the elements, and the innermost loop runs along memory; where a read runs across memory (a transpose), tiles are
+transposed in registers (tiled_transpose.py). Loops are split at the border of a pad (index_set_splitting.py).
 
 Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
 """
@@ -33,15 +33,13 @@ from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
-LEAST_CHUNK = 1024  # elements of an item, however dear
-WHOLE = 16  # elements of which an item has whole ones
-EVEN_ITEMS = 64  # up to which it matters that all cores have as many
-LEAST_ALTERNATED = 64  # elements of a loop that computes several vectors alternately
-CUT_FROM = 1024  # elements of loops from which on they fall into ranges, each with code of its own
-MANY_RUNS = 16  # segments that are copied as they lie, from which on each is a call: clang takes 10 ms for a loop
-COSTLY_CUT_FROM = (
-    32  # where they take functions, which are worth computing in vectors, or run in a loop again and again
-)
+LEAST_CHUNK = 1024  # elements of an item, however expensive
+WHOLE = 16  # elements: items have a multiple of this
+EVEN_ITEMS = 64  # up to which it matters that all cores have equally many
+LEAST_ALTERNATED = 64  # elements of a loop that interleaves several vectors
+CUT_FROM = 1024  # elements of loops, from which on they are split into ranges, each with code of its own
+MANY_RUNS = 16  # contiguous segments to copy, from which on each is a call: clang takes 10 ms for a loop
+COSTLY_CUT_FROM = 32  # for loops with functions, which are worth vectorizing, or in the body of a loop
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -53,7 +51,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a dynamic-update-slice that writes only its update; the operand's value is there already.
 
-    Where the update itself reads the operand, the items could see each other's writes: then every element is written.
+    If the update itself reads the operand, items could see each other's writes; then every element is written.
     """
     pair = update_of(fusion)
     return emit(fusion, target) if pair is None else (_kernel(fusion, target, [pair[1]], pair[0]),)
@@ -68,7 +66,7 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
     elements = ElementalIrEmitter(fusion, target, pointers)
     block = Block()
-    # A little work is one item; each nest then runs in turn.
+    # A little work is one item, which runs all nests one after the other.
     single = sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
     items = _emit_rows(nests, elements, block) if _go_by_rows(nests) else 0
     left = [] if items else nests
@@ -102,8 +100,8 @@ def _is_function(i: Instruction) -> bool:
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:
-    """Whether an item takes rows through all nests: large results are then written from one end to the other, and what
-    several nests read is read once."""
+    """Whether an item takes rows through all nests: large results are then written sequentially, and values that
+    several nests read are read once."""
     outer = nests[0].sizes[:-1] if nests else []
     return len(nests) > 1 and outer != [] and all(n.non_temporal and n.sizes[:-1] == outer and n.by_rows for n in nests)
 
@@ -122,8 +120,8 @@ def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 
 
 def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> int:
-    """The statements of items that copy segments as they lie, as many elements each as an item has or a segment more;
-    returns the number of items."""
+    """The statements of items that copy contiguous segments, each as many elements as an item has, or up to a segment
+    more. Returns the number of items."""
     items, rest = 0, list(nests)
     while rest:
         with block.scope(f"{'else ' if items else ''}if (item < {items + 1})"):
@@ -136,8 +134,8 @@ def _emit_runs(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
 
 
 def chunk_of(fusion: Fusion, target: Target) -> int:
-    """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
-    where that costs no launch."""
+    """The elements that one item computes: fewer if they are expensive, and fewer if all cores would not have work
+    otherwise, where that costs no launch."""
     inside = [i for i in fusion.instructions if class_of(i) == ELEMENTWISE]
     moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
     ns = sum(flops_of(i) for i in inside) * costs.element_flop + moved * costs.byte
@@ -148,7 +146,7 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
         items = max(items, cores)
     if items <= 1 or items >= EVEN_ITEMS:
         return chunk
-    share = -(-size // (-(-items // cores) * cores))  # as many for each core
+    share = -(-size // (-(-items // cores) * cores))  # equally many for each core
     return -(-share // WHOLE) * WHOLE
 
 
@@ -166,7 +164,8 @@ class _Nest(IndexSpace):
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
         self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
-        self.vectors = vectors_at_once(fusion.instructions, segment.size) if target.clang else 1
+        vectorizes = target.capabilities.loop_vectorization
+        self.vectors = vectors_at_once(fusion.instructions, segment.size) if vectorizes else 1
         may_be_non_temporal = self.transpose is None and not self.is_dear and self.vectors == 1
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
@@ -188,7 +187,7 @@ class _Nest(IndexSpace):
 
     @property
     def gathers(self) -> int:
-        """The loads and stores of a vector that do not lie side by side."""
+        """The number of loads and stores of a vector that are not contiguous."""
         name = f"g{len(self.sizes) - 1 - self.is_unrolled}"
         computed: set[str] = set()
         for symbol, start in self.starts.items():
@@ -199,20 +198,23 @@ class _Nest(IndexSpace):
 
     @property
     def is_run(self) -> bool:
-        """Whether the segment is copied from where it lies side by side."""
-        if not self.target.clang or self.transpose is not None or self.iterations > 1 or prod(self.sizes[:-1]) > 1:
+        """Whether the segment is a contiguous copy."""
+        if not self.target.capabilities.clang_builtins or self.transpose is not None or self.iterations > 1:
+            return False
+        if prod(self.sizes[:-1]) > 1:
             return False
         inner = f"g{len(self.sizes) - 1}"
         return self.cut is None and non_temporal_stores.moved(self.whole_pattern, inner) is not None
 
     def emit_run(self, e: ElementalIrEmitter, block: Block) -> None:
-        """The statement that copies all of such a segment."""
+        """The statement that copies such a segment."""
         to, source = self.emit_moved(e, block, [constant(0)] * len(self.sizes))
         count, bits = non_temporal_stores.words(self.whole_pattern.stores[-1].instruction, str(self.sizes[-1]))
         block.line(f"rx_copy_u{bits}((ulong)({to}), (ulong)({source}), {count});")
 
     def emit(self, e: ElementalIrEmitter, block: Block, item: str, iterations: int) -> None:
-        """The statements of one item, or for `iterations` > 1 of all items in turn; `item` is a C expression."""
+        """The statements of one item, or for `iterations` > 1 of all items one after the other; `item` is a C
+        expression."""
         if self.segment.size > 1:
             self._emit_invariants(e, block, self.whole_pattern, ())
         if iterations > 1:
@@ -225,10 +227,10 @@ class _Nest(IndexSpace):
     def _emit_invariants(
         self, e: ElementalIrEmitter, block: Block, pattern: AccessPattern, outer: Sequence[Index]
     ) -> None:
-        """Computes the functions that depend on no other indices than `outer` before the loops over the others: clang
-        moves no code with branches out of a loop."""
+        """Hoists functions that depend only on the indices `outer` out of the loops over the others: clang moves no
+        code with branches out of a loop."""
         outside: set[str] = set().union(*(x.variables for x in outer))
-        for name, start in pattern.starts.items():  # each after those that its indices are made of
+        for name, start in pattern.starts.items():  # each after those on which its indices depend
             if all(x.variables <= outside for x in start.indices):
                 outside.add(name)
         with e.single_numbers():
@@ -263,7 +265,7 @@ class _Nest(IndexSpace):
             block.line("RX_FENCE();")
 
     def _emit_joined(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop, count: int) -> None:
-        """The statements of rows that follow each other in memory."""
+        """The statements of rows that are contiguous in memory."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         first = constant(0) if rows.whole else variable(rows.first, 0, count - 1)
         pattern = self.pattern((*delinearize(first, outer), constant(0)))
@@ -285,7 +287,7 @@ class _Nest(IndexSpace):
                 self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
 
     def emit_moved(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> tuple[str, str]:
-        """What comes before an element that is only moved: where it goes, and where it lies."""
+        """Prepares the move of an element. Returns its destination and its source."""
         with e.unwritten():
             self.emit_body(e, block, at)
         pattern = self.pattern(at)
@@ -295,7 +297,7 @@ class _Nest(IndexSpace):
         return place, f"{e.input(access.instruction)} + ({c_of(access.position)})"
 
     def _joins(self, written: int) -> tuple[bool, bool]:
-        """Whether rows follow each other past the caches as they lie, or are gathered until they are worth it."""
+        """Whether rows are appended past the caches one by one, or joined into longer runs first."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         row, inner = variable("r", 0, prod(outer) - 1), variable("i", 0, run - 1)
         pattern = self.pattern((*delinearize(row, outer), inner))
@@ -311,7 +313,7 @@ class _Nest(IndexSpace):
     def _emit_strip(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], strip: StripMinedLoop, cut: Cut | None
     ) -> None:
-        """The innermost loop, or what it falls into, inside loops with these indices."""
+        """The innermost loop, or the loops into which it is split, within loops with these indices."""
         if cut is None:
             self._emit_innermost(e, block, outer, strip, None)
         elif cut.loop == len(outer):
@@ -331,7 +333,7 @@ class _Nest(IndexSpace):
     def _emit_innermost(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], strip: StripMinedLoop, within: Range | None
     ) -> None:
-        """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
+        """A loop over the innermost index, in pieces if it calls functions that are expensive for large operands."""
         low, high = within or (0, self.sizes[-1] - 1)
 
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
@@ -391,7 +393,7 @@ class _Nest(IndexSpace):
         return max(1, self.chunk // self.sizes[-1])
 
     def _choose_cut(self, pattern: AccessPattern) -> Cut | None:
-        """How the loops fall into ranges; tiles do not."""
+        """How the loops are split into ranges; tiled loops are not."""
         if not pattern.tests or self.transpose is not None:
             return None
         least = COSTLY_CUT_FROM if self.is_dear or self.fusion.in_loop else CUT_FROM
@@ -404,7 +406,8 @@ class _Nest(IndexSpace):
         return cut([(0, size - 1) for size in self.sizes], tests)
 
     def _choose_transpose(self) -> TiledTranspose | None:
-        """The loops over transposed blocks, if a read crosses memory in the innermost group, and not in another."""
+        """The loops over transposed blocks, if a read runs across memory in the innermost group, but along it in
+        another."""
         inner = len(self.sizes) - 1
         if self.is_unrolled:
             return None

@@ -1,10 +1,11 @@
-"""Functions that are cheap for moderate operands and dear for others: sine, cosine and tangent of large numbers, and
-the absolute value and quotient of complex numbers, whose parts are scaled so that no square overflows or vanishes.
+"""Functions that are cheap for moderate operands and expensive for others: sine, cosine and tangent of large numbers,
+and the absolute value and quotient of complex numbers, whose parts are scaled so that no square overflows or
+underflows.
 
-A loop over many elements is vectorised, and a vector computes both ways. So an innermost loop goes in pieces: the
-operands of such a function are computed into arrays, with whether one of them is not moderate; then the function of all
-of them, the cheap way if all are; then what reads it. Both ways have the same bits for moderate operands. (Sine, cosine
-and tangent in f32 have a third way, for angles that are larger but not very large.)
+A vectorized loop would compute both paths for every element. So an innermost loop runs in pieces: first the operands of
+such a function are computed into arrays, along with whether one of them is not moderate; then the function of all of
+them, by the fast path if all are moderate; then its users. Both paths have the same bits for moderate operands. (Sine,
+cosine and tangent in f32 have a third path, for angles that are larger but not very large.)
 
     for (int i ...) { x[i - b] = <the operand>; others |= rx_sine_beyond_fast_f32(x[i - b]); }
     fast_sine_f32(x, y, count, others);
@@ -31,11 +32,11 @@ from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
-FROM = 32  # elements of a loop from which on it goes in pieces
+FROM = 32  # elements of a loop, from which on it runs in pieces
 
 
 def applies(instruction: Instruction) -> bool:
-    """Whether the operation of an array instruction has such a form."""
+    """Whether the operation of an array instruction has a fast path."""
     return bool(instruction.operands) and scalar.has_fast_path(instruction.opcode, _operand_type(instruction))
 
 
@@ -44,8 +45,8 @@ def _operand_type(instruction: Instruction) -> str:
 
 
 def pieces(calls: Sequence[FunctionCall], at: Index) -> list[FunctionCall]:
-    """The calls of such functions that are worth an array in a loop over the index `at`: in an order in which they can
-    be made."""
+    """The calls of such functions that are worth an array in a loop over the index `at`, in an order that respects
+    their dependences."""
     by_element: dict[tuple[Instruction, tuple[Index, ...]], FunctionCall] = {}
     for call in calls:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
@@ -55,12 +56,12 @@ def pieces(calls: Sequence[FunctionCall], at: Index) -> list[FunctionCall]:
 
 
 def helpers(e: ElementalIrEmitter) -> tuple[str, ...]:
-    """The C functions that code calls which was emitted so far, each once."""
+    """The C functions that the code emitted so far calls, each once."""
     return tuple({helper(i): None for i in e.fusion.instructions if i in e.fast_paths})
 
 
 def helper(instruction: Instruction) -> str:
-    """The C function that computes the function of all elements of arrays, some of which may be no moderate ones."""
+    """The C function that applies the function to all elements of arrays, which need not be moderate."""
     name, result, block = _operand_type(instruction), type_name(instruction), Block()
     arrays = [f"x{n}" for n in range(len(instruction.operands))]
     arguments = [f"const {scalar.register_type(name)}* restrict const {x}" for x in arrays]
@@ -87,14 +88,14 @@ def helper(instruction: Instruction) -> str:
 
 
 def _head(instruction: Instruction) -> str:
-    """How the function is called, up to its arguments."""
+    """The call of the function, up to its arguments."""
     opcode = instruction.opcode.replace("-", "_")
     return f"fast_{opcode}_{_operand_type(instruction)}("
 
 
 class LoopPiece(NamedTuple):
     """A piece of a loop, from `start` to `end`, both C variables, with the functions of its elements computed: `bind`
-    binds their results at an index, `elements` is a loop over all indices, at which they are bound."""
+    binds their results at an index, `elements` is a loop over all indices, with the results bound."""
 
     start: str
     end: str
@@ -112,10 +113,9 @@ def pieces_of(
     calls: Callable[[Index], Sequence[FunctionCall]],
     hint: str = "",
 ) -> Iterator[LoopPiece]:
-    """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces: the scope of a
-    piece.
+    """The scope of a piece in the loop over an index from the first to the last of `bounds`, (C type, first, last).
 
-    `index` makes an index of a variable's name, `calls` gives the calls at an index, one for each of `functions`. A
+    `index` turns a variable's name into an index, `calls` gives the calls at an index, one for each of `functions`. A
     `hint` is a line for clang before each loop over the elements of a piece.
     """
     (c_type, first, last), fresh = bounds, e.names.fresh
@@ -135,7 +135,8 @@ def pieces_of(
             yield
 
     def bind(count: int, at: Index) -> None:
-        """Binds what the first functions gave, and their operands, which would be computed again else."""
+        """Binds the results of the functions computed so far, and their operands, which would otherwise be
+        recomputed."""
         for call, arrays, result in list(zip(calls(at), operands, results, strict=True))[:count]:
             for operand, array in zip(call.instruction.operands, arrays, strict=True):
                 if operand.shape.rank and e.is_computed(operand):

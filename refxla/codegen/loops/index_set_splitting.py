@@ -1,8 +1,8 @@
-"""Where loops fall into ranges: a pad or a concatenate asks on which side of a constant an index lies.
+"""Index-set splitting: a loop is split into ranges where a pad or concatenate compares an index with a constant.
 
-Between two such constants the answer is known, so that the elements of that range are computed without the test, and
-clang can make a vector of them. A heat equation's plate falls into its first row, its last row, and between them the
-first column, the last column and all else.
+Between two such constants the outcome is known, so that the elements of that range are computed without the test, and
+clang can vectorize the loop over them. The plate of a heat equation is split into its first row, its last row, and
+between them the first column, the last column and the interior.
 
     breaks(i - 1, 0, "i")                   [1]: from i == 1 on, i - 1 >= 0
     cut([(0, 511)], ...)                    Cut(0, ((0, 0, None), (1, 510, None), (511, 511, None)))
@@ -15,27 +15,28 @@ from dataclasses import dataclass
 
 from ...analysis.index_expression import Index
 
-THIN = 16  # indices of a range that is joined with a neighbour as thin; less in a short loop
+THIN = 16  # indices of a thin range, which is joined with thin neighbours; fewer in a short loop
 MAX_RANGES = 8  # of one loop
 MAX_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
-SHARE = 8  # a range with less than this part of a loop is not worth being cut in the loops inside
+SHARE = 8  # the loops inside a range with less than this part of a loop are not split
 
-Test = tuple[Index, int]  # an index, and the least value for which the answer is another one
+Test = tuple[Index, int]  # an index, and the least value at which the outcome changes
 Range = tuple[int, int]  # the first and the last index
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Loop number `loop` in `parts`: each the first and the last index, and how the loops inside it are cut."""
+    """Loop number `loop`, split into `parts`: for each its first and last index, and how the loops inside it are
+    split."""
 
     loop: int
     parts: tuple[tuple[int, int, Cut | None], ...]
 
 
 def cut(ranges: Sequence[Range], tests: Callable[[Sequence[Range]], Sequence[Test]]) -> Cut | None:
-    """How the loops over indices named g0, g1, ... of these ranges, outermost first, are cut; None where they are not.
+    """How the loops over indices named g0, g1, ... of these ranges, outermost first, are split; None if they are not.
 
-    `tests` gives what the code asks of its indices, where those of the loops are known to lie in some ranges.
+    `tests` gives the tests in the code when the loops' indices are known to lie in some ranges.
     """
     questions = tests(ranges)
     if not questions:
@@ -54,7 +55,7 @@ def cut(ranges: Sequence[Range], tests: Callable[[Sequence[Range]], Sequence[Tes
 
 
 def breaks(index: Index, bound: int, name: str) -> list[int]:
-    """The values of variable `name` from which on index >= bound may be, or surely is, decided otherwise."""
+    """The values of variable `name` from which on the outcome of index >= bound may change, or has changed."""
     terms = [(atom, c) for atom, c in index.terms if name in Index(((atom, 1),), 0).variables]
     if len(terms) != 1 or terms[0][0].operation == "%":
         return []
@@ -68,7 +69,7 @@ def breaks(index: Index, bound: int, name: str) -> list[int]:
 
 
 def _without_thin_neighbours(low: int, high: int, at: Sequence[int]) -> list[Range]:
-    """The ranges that begin at `low` and at `at`, where neighbours that are thin are one."""
+    """The ranges that begin at `low` and at `at`, with thin neighbours joined."""
     thin = min(THIN, (high - low + 1) // SHARE)
     parts: list[Range] = []
     for begin, end in zip((low, *at), (*at, high + 1), strict=True):

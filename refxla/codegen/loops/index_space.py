@@ -2,7 +2,7 @@
 
 The dimensions of the outputs become as few loops as all reads allow (`IndexSpace.groups`): an elementwise chain is one
 loop. A concatenate is cut into one segment for each of its operands. The emitters for CPUs and GPUs share this; they
-decide what an item computes of it.
+decide which part of it an item computes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..kernel_arguments import hero_of
 from . import row_unrolling
 
 VECTOR = 16  # elements of a vector, about
-FEW_READS = 3  # reads of an element, up to which vectors whose elements are not neighbours gather them
+FEW_READS = 3  # reads for each element, up to which vectors of elements that are not neighbours are gathered
 MAX_SEGMENTS = 64
 MAX_COPIED_SEGMENTS = 4096  # each of which is a call (elementwise.py)
 
@@ -51,18 +51,18 @@ class Segment:
 class Body(Protocol):
     """What is computed at each index of the loops."""
 
-    updates: dict[Instruction, Instruction]  # outputs that lie in the memory of an operand, and that
+    updates: dict[Instruction, Instruction]  # outputs that are in the memory of an operand, with that operand
 
     def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
         """Emits the statements that compute and store the elements at these indices."""
 
     def note(self, pattern: AccessPattern, indices: Indices) -> None:
-        """Notes what these statements read and store."""
+        """Records what these statements read and store."""
 
 
 class Outputs:
-    """All outputs of a fusion, which have as many elements each. The first one's dimensions are gone through, or where
-    it is a reshape of what is made of a concatenate, that one's."""
+    """All outputs of a fusion, which have equally many elements. The loops run over the dimensions of the first one or,
+    if that is a reshape of a value with a concatenate in it, over those of the value."""
 
     def __init__(self, fusion: Fusion) -> None:
         self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
@@ -81,7 +81,7 @@ class Outputs:
         return by_output
 
     def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
-        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        # All values before the first store: an output may be in the memory of an input that is read at the same index.
         own = self._indices(indices)
         for output, at in own.items():
             e.value(output, at, block)
@@ -114,9 +114,9 @@ class Update:
 
 
 def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
-    """The update of a dynamic-update-slice that is all that a kernel writes, and its box; None where the update itself
-    reads the operand elsewhere than where it writes, so that items could see each other's writes, or where there are
-    other outputs."""
+    """The update of a dynamic-update-slice that is a kernel's only output, and its box; None if the update reads the
+    operand at other elements than it writes, so that items could see each other's writes, or if there are other
+    outputs."""
     hero = hero_of(fusion)
     if fusion.outputs != (hero,):
         return None
@@ -130,8 +130,8 @@ def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
 
 
 def segments(fusion: Fusion, dimensions: tuple[int, ...], may_unroll: bool = False) -> list[Segment]:
-    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands, if
-    its rows are not unrolled."""
+    """The whole index space; or, if an output is elementwise in a concatenate whose rows are not unrolled, a segment
+    for each operand."""
     whole = Segment((0,) * len(dimensions), dimensions)
     root = _root_concatenate(fusion, dimensions)
     if root is None:
@@ -141,7 +141,7 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], may_unroll: bool = Fal
     if len(root.operands) > (MAX_COPIED_SEGMENTS if copied else MAX_SEGMENTS):
         return [whole]
     if may_unroll and row_unrolling.has_cheap_rows(fusion, prod(dimensions[axis:])):
-        return [whole]  # which operand it is, is then known in each place of a row
+        return [whole]  # the operand is then known for each element of a row
     segments, offset = [], 0
     for operand in root.operands:
         size = operand.shape.dimensions[axis]
@@ -152,7 +152,7 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], may_unroll: bool = Fal
 
 
 def _copies_runs(fusion: Fusion, root: Instruction, axis: int) -> bool:
-    """Whether a fusion is a concatenate of inputs, each of which is copied as it lies."""
+    """Whether a fusion is a concatenate of inputs, each of which is a contiguous copy."""
     reshapes = {i for i in fusion.instructions if i.opcode == "reshape"}
     kind = root.shape.element_type
     whole = {root, *reshapes} == set(fusion.instructions) and prod(root.shape.dimensions[:axis]) == 1
@@ -160,7 +160,7 @@ def _copies_runs(fusion: Fusion, root: Instruction, axis: int) -> bool:
 
 
 def _before_reshapes(fusion: Fusion, output: Instruction) -> Instruction:
-    """What a fusion makes an output of by reshapes alone."""
+    """The value of which an output is a reshape, seen through all reshapes in the fusion."""
     while output.opcode == "reshape" and output.operands[0] not in fusion.inputs:
         output = output.operands[0]
     return output
@@ -185,7 +185,7 @@ class IndexSpace:
     """One segment, and the loops over it: `groups` are the dimensions that each loop joins, `sizes` their elements.
 
     `accesses`, `starts` and `iterations` are those of the body at any index (see AccessPattern). `notes` says which
-    operations a pattern notes as calls, `may_unroll` whether short rows may be unrolled.
+    operations a pattern records as calls, `may_unroll` whether short rows may be unrolled.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class IndexSpace:
         return tuple(result)
 
     def _pattern_of(self, groups: Sequence[Sequence[int]]) -> AccessPattern:
-        """What the body reads and stores at indices g0, g1, ... of dimensions that are grouped so."""
+        """What the body reads and stores at indices g0, g1, ... of the given groups of dimensions."""
         key = tuple(map(tuple, groups))
         if key not in self._patterns:
             sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
@@ -233,11 +233,11 @@ class IndexSpace:
         return self._patterns[key]
 
     def _choose_groups(self) -> list[list[int]]:
-        """The dimensions, neighbours joined where that takes no division more: outermost first."""
+        """The groups of dimensions, outermost first: neighbours are joined where that takes no more divisions."""
         dims = [d for d, n in enumerate(self.segment.sizes) if n != 1]
         if len(dims) <= 1:
             return [list(range(len(self.segment.sizes)))]
-        # Dimensions of size 1 go with what stands before them.
+        # Dimensions of size 1 join the group before them.
         groups: list[list[int]] = []
         for d, n in enumerate(self.segment.sizes):
             if groups and (n == 1 or groups[-1] and all(self.segment.sizes[k] == 1 for k in groups[-1])):
@@ -277,9 +277,9 @@ class IndexSpace:
         )
 
     def _is_narrow(self, size: int, few_reads: bool) -> bool:
-        """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
-        where the elements that fill none are many and each takes a function: more of them, where those of a vector
-        would be gathered from many places."""
+        """Whether an innermost loop of that size takes longer than divisions of its indices: if it does not fill a
+        vector, or if many elements are left over from whole vectors and each takes a function. The limit is higher if a
+        vector would be gathered from many places."""
         fills_no_vector = size % VECTOR > size // (8 if few_reads else 4)
         has_functions = any(i.opcode in FUNCTIONS for i in self.fusion.instructions)
         return size < row_unrolling.NARROW or fills_no_vector and has_functions

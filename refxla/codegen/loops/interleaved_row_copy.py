@@ -1,6 +1,7 @@
-"""Rows that are only moved, and lie in memory beside rows that go elsewhere: a transpose of the first two dimensions.
+"""Rows that are only moved, and whose neighbours in memory are moved to distant places: a transpose of the first two
+dimensions.
 
-Rows of one group of indices follow each other in the result, those of another one where they lie. A few rows of the
+Rows are contiguous along one group of indices in the result, and along another one in the source. A few rows of the
 latter are taken at a time, so that memory is read in longer runs. Each is appended to a run of its own in the result,
 past the caches:
 
@@ -23,14 +24,15 @@ from ..index_printer import c_of
 from . import non_temporal_stores
 from .strip_mining import StripMinedLoop
 
-ROWS = 8  # that are taken at a time
-PREFETCH_DISTANCE = 2  # iterations of these, after which those come that are fetched
+ROWS = 8  # taken at a time
+PREFETCH_DISTANCE = 2  # iterations by which prefetches are ahead
 LEAST = 1 << 12  # bytes of a run of the result
 ITEMS = 4  # for each core, if there is enough
 
 
 class RowCopyNest(Protocol):
-    """What is asked of the nest: its groups' sizes, and where an element lies and goes that it only moves."""
+    """What is needed of the nest: its groups' sizes, and the source and destination of an element that it only
+    moves."""
 
     sizes: list[int]
 
@@ -40,7 +42,7 @@ class RowCopyNest(Protocol):
 
 
 class InterleavedRowCopy:
-    """The loops of `nest`, whose rows lie one after the other by group `run_group`."""
+    """The loops of `nest`, whose rows are contiguous in the source along group `run_group`."""
 
     def __init__(self, nest: RowCopyNest, run_group: int, step: int, element_bytes: int, target: Target) -> None:
         self.nest, self.run_group, self.step = nest, run_group, step
@@ -82,7 +84,8 @@ class InterleavedRowCopy:
 
 
 def choose(nest: RowCopyNest, target: Target) -> InterleavedRowCopy | None:
-    """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
+    """These loops, for rows that are only moved, if the layout fits and rows are farther apart along the group along
+    which the result is contiguous."""
     names, run = [f"g{n}" for n in range(len(nest.sizes))], nest.sizes[-1]
     groups = [variable(name, 0, size - 1) for name, size in zip(names, nest.sizes, strict=True)]
     access = non_temporal_stores.moved(nest.pattern(groups), names[-1])

@@ -1,8 +1,8 @@
-"""Results that are larger than caches are written past them, in whole lines.
+"""Non-temporal stores: results that are larger than the caches are written past them, in whole lines.
 
-A line that is stored to is otherwise read from memory before, and drives out another, though nobody will find it there
-when it is wanted. A loop computes a piece of its results into a private array, which is then written: the lines that
-lie in it as a whole past the caches, what is left at its ends as ever, since other items have the rest of those lines.
+An ordinary store reads the line from memory first and evicts another one, although the line will be evicted itself
+before it is used. Here a loop computes a piece of its results into a private array, which is then written: whole lines
+past the caches, and the elements at its ends normally, since other items have the rest of their lines.
 
     for (int b = first; b < last; b = e) {
         const int e = <the end of the last whole line in a piece from b on>;
@@ -10,10 +10,10 @@ lie in it as a whole past the caches, what is left at its ends as ever, since ot
         rx_copy_non_temporal(<the place of element b>, lines, e - b);
     }
 
-Short rows that follow each other in memory are gathered until there are enough of them (`joined`).
+Short rows that are contiguous in memory are collected until there are enough of them (`joined`).
 
-What is only moved is not computed first: it is copied from where it lies, a contiguous run at a time
-(rx_copy_non_temporal), or row after row (`appended`), where only a line that two rows share is assembled.
+Elements that are only moved do not go through an array: they are copied directly, a contiguous run at a time
+(rx_copy_non_temporal), or row by row (`appended`), where only a line that two rows share is assembled.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
-PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
-JOINED = 1 << 11  # bytes of short rows that are gathered
-LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
-LEAST_APPENDED = 2 * LINE  # bytes of a row that is moved, so that there is a line in it wherever it begins
-MIN_RANGE_ELEMENTS = 64  # elements of a range of a loop, below which they are stored as ever
+PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is already being read
+JOINED = 1 << 11  # bytes of short rows that are collected
+LEAST_RUN = 1 << 9  # contiguous bytes, from which on pieces pay
+LEAST_APPENDED = 2 * LINE  # bytes of a row that is moved, so that it contains a whole line wherever it begins
+MIN_RANGE_ELEMENTS = 64  # elements of a range of a loop, below which they are stored normally
 MOST_RESULTS = 4
 _BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4}
 
@@ -53,19 +53,19 @@ def size_of(i: Instruction) -> int:
 
 
 def applies(target: Target, stores: Sequence[Store], count: int, inner: str, run: int) -> bool:
-    """Whether `count` elements of each result are written past the caches, by loops whose innermost ones go through
-    `run` of them, counted by the variable `inner`."""
+    """Whether `count` elements of each result are written past the caches, by loops whose innermost ones run over `run`
+    of them, with the variable `inner`."""
     return _may(target, stores, count, inner) and run * min(size_of(s.instruction) for s in stores) >= LEAST_RUN
 
 
 def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: str, run: int) -> bool:
-    """Whether they are so by loops over rows of `run` elements that are gathered, counted by the variable `row`."""
+    """Whether they are written so by loops over rows of `run` elements that are collected, with the variable `row`."""
     short = all(run * size_of(s.instruction) < JOINED for s in stores)
     return short and _follow(stores, row, run) and _may(target, stores, count, inner)
 
 
 def appends(target: Target, pattern: AccessPattern, count: int, row: str, inner: str, run: int) -> bool:
-    """Whether they are so by loops over rows of `run` elements that are only moved, from one place each."""
+    """Whether they are written so by loops over rows of `run` elements that are only moved, each from one place."""
     stores = pattern.stores
     if moved(pattern, inner) is None or not _follow(stores, row, run) or not _may(target, stores, count, inner):
         return False
@@ -73,8 +73,8 @@ def appends(target: Target, pattern: AccessPattern, count: int, row: str, inner:
 
 
 def moved(pattern: AccessPattern, inner: str) -> Access | None:
-    """Where in memory that lies which is stored, if what is stored but moves what follows there element by
-    element, counted by the variable `inner`."""
+    """The load whose elements are stored, if the only store is a copy of contiguous elements, with the variable
+    `inner`."""
     if len(pattern.stores) != 1 or pattern.stores[0].position.factor(inner) != 1:
         return None
     source = None
@@ -87,7 +87,7 @@ def moved(pattern: AccessPattern, inner: str) -> Access | None:
 
 
 def is_moved(access: Access, store: Store) -> bool:
-    """Whether what is stored are the bits that were read; of types with a bit pattern for each of their bytes."""
+    """Whether a store writes the bits that were read, of a type for which every bit pattern is valid."""
     name = type_name(store.instruction)
     whole = name != "pred" and store.instruction.shape.element_type.bits >= 8
     return access.name == store.value and type_name(access.instruction) == name and whole
@@ -98,7 +98,7 @@ def _follow(stores: Sequence[Store], row: str, run: int) -> bool:
 
 
 def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> bool:
-    if target.kind != "cpu" or not target.clang or not 0 < len(stores) <= MOST_RESULTS:
+    if not target.capabilities.non_temporal_stores or not 0 < len(stores) <= MOST_RESULTS:
         return False
     if any(s.position.factor(inner) != 1 for s in stores):
         return False
@@ -115,8 +115,8 @@ def pieces(
     start: Callable[[str, int], None] = lambda name, piece: None,
 ) -> Iterator[str]:
     """The loop of these bounds in pieces; gives the name of the index. `stores_at` gives the stores of the outputs at
-    one of a name, which is in scope; `start` emits what comes first in a piece that begins at one, and has so many
-    elements at most."""
+    the index of that name, which is in scope; `start` emits the first statements of a piece that begins at an index and
+    has at most so many elements."""
     (c_type, first, last), fresh = bounds, e.names.fresh
     begin, end, name = fresh("b"), fresh("e"), fresh("i")
     piece = PIECE // max(map(size_of, outputs))
@@ -143,9 +143,9 @@ def pieces(
 def joined(
     e: ElementalIrEmitter, block: Block, stores: Sequence[Store], run: int, unroll: bool
 ) -> Iterator[Callable[[], AbstractContextManager[str]]]:
-    """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
-    statements of a row's element and makes the loop over them: it gives the name of the index. With `unroll` that loop
-    is unrolled."""
+    """The context of a loop over rows of `run` elements, the first of which is stored by `stores`. Gives the context of
+    the statements of a row's elements, which opens the loop over them and gives the name of the index. With `unroll`
+    that loop is unrolled."""
     fresh = e.names.fresh
     lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
     for s in stores:
@@ -184,8 +184,8 @@ def joined(
 
 @contextmanager
 def appended(e: ElementalIrEmitter, block: Block, store: Store, run: int) -> Iterator[Callable[[str, str], None]]:
-    """Around a loop over rows of `run` elements, the first of which goes where `store` says; gives what emits the
-    statements of a row that lies at a place in memory, with a C condition: whether it is the first one."""
+    """The context of a loop over rows of `run` elements, the first of which is stored by `store`. Gives a function that
+    emits the statements of a row, from its address and a C condition for its being the first one."""
     line, to = e.names.fresh("line"), e.names.fresh("to")
     bytes_of_row = run * size_of(store.instruction)
     block.line(f"uchar {line}[{3 * LINE}] __attribute__((aligned({LINE})));")
@@ -200,18 +200,18 @@ def appended(e: ElementalIrEmitter, block: Block, store: Store, run: int) -> Ite
 
 
 def append(to: str, source: str, count: int, line: str, first: str) -> str:
-    """The statement that moves so many bytes to an address, after those of which a part waits at `line`, where there
-    is room for three lines (see rx_append_row in prelude/non_temporal_stores.cl)."""
+    """The statement that moves so many bytes to an address; the end of earlier bytes waits at `line`, which has room
+    for three lines (see rx_append_row in prelude/non_temporal_stores.cl)."""
     return f"rx_append_row({to}, (ulong)({source}), {count}, (ulong)({line} + {LINE}), {first});"
 
 
 def append_rest(to: str, line: str) -> str:
-    """The statement that writes what waits there, up to the address `to`."""
+    """The statement that writes the bytes that wait there, up to the address `to`."""
     return f"rx_append_tail({to}, (ulong)({line} + {LINE}));"
 
 
 def words(i: Instruction, count: str) -> tuple[str, int]:
-    """As how many words, and of how many bits, the prelude moves so many elements."""
+    """The number of words, and their bits, as which the prelude moves so many elements."""
     size = size_of(i)
     return (count if size <= 8 else f"{size // 8} * {count}"), 8 * min(8, size)
 
@@ -219,13 +219,13 @@ def words(i: Instruction, count: str) -> tuple[str, int]:
 def lines_of(
     output: Instruction, to: str, step: int, gathered: str, rest: str, columns: str, rows: str, height: int, first: str
 ) -> str:
-    """The statement that writes a block of a result, whose first column begins at the place `to`; its elements, and a
-    line before those of each column, lie at `gathered` (see rx_store_lines in prelude/non_temporal_stores.cl)."""
+    """The statement that writes a block of a result, whose first column begins at the address `to`; its elements, and a
+    line before those of each column, are at `gathered` (see rx_store_lines in prelude/non_temporal_stores.cl)."""
     (rows, bits), (strip, _), (stride, _) = words(output, rows), words(output, str(height)), words(output, f"{step}l")
     to, gathered, rest = f"(ulong)({to})", f"(ulong)({gathered})", f"(ulong)({rest})"
     return f"rx_store_lines_u{bits}({to}, {stride}, {gathered}, {rest}, {columns}, {rows}, {strip}, {first});"
 
 
 def place(e: ElementalIrEmitter, store: Store) -> str:
-    """Where in memory it goes, as C."""
+    """The address of a store, as C."""
     return f"{e.output(store.instruction)} + ({c_of(store.position)})"

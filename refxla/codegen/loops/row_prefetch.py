@@ -1,7 +1,7 @@
-"""Prefetches of rows: what a loop over rows will read from where processors do not look ahead by themselves.
+"""Software prefetch of rows that a loop will read from addresses that processors do not predict.
 
-They see that memory is read from one end to the other, and fetch on. They do not see where a gather, a transpose or a
-reversed row reads next. A loop over rows knows, and has that fetched some rows before it is read.
+Hardware prefetchers detect that memory is read sequentially. They do not predict where a gather, a transpose or a
+reversed row reads next. A loop over rows knows, and prefetches it some rows ahead.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from . import non_temporal_stores
 from .index_space import IndexSpace, Indices
 from .strip_mining import StripMinedLoop
 
-ROWS_AHEAD = 12  # rows between the one that is computed and the one that is fetched
-WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is fetched
-MOST_BYTES = 1024  # of what a gather takes of a row: after them the processor sees where it goes
+ROWS_AHEAD = 12  # rows between the one that is computed and the one that is prefetched
+WIDEST_SPAN = 4  # elements of a row for each that a gather reads, up to which the whole row is prefetched
+MOST_BYTES = 1024  # of what a gather reads of a row: after them the hardware prefetcher has caught up
 
 
 class RowPrefetch:
@@ -32,7 +32,7 @@ class RowPrefetch:
         self.outer, self.run = space.sizes[:-1], space.sizes[-1]
 
     def emit_gathered(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Fetches what a later row takes from places that come from memory, as a gather does."""
+        """Prefetches what a later row reads at addresses that depend on memory, as in a gather."""
         space = self.space
         inner = f"g{len(self.outer)}"
         reads = [
@@ -41,7 +41,7 @@ class RowPrefetch:
             and a.instruction.shape.bytes >= self.target.caches.second
         ]  # fmt: skip
         gathers = any(i.opcode == "gather" for i in space.fusion.instructions)
-        if not reads or not gathers or not self.target.clang or space.iterations > 1 or rows.single:
+        if not reads or not gathers or not self.target.capabilities.prefetch or space.iterations > 1 or rows.single:
             return
         most = max(a.instruction.shape.element_type.bits for a in reads) // 8 * self.run
         with block.scope(), e.prefetching(min(most, MOST_BYTES) // LINE + 1):
@@ -49,7 +49,7 @@ class RowPrefetch:
             space.emit_body(e, block, (*delinearize(later, self.outer), constant(0)))
 
     def emit_distant(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Fetches what a later row takes from elsewhere than after the one before, as in a transpose."""
+        """Prefetches what a later row reads, where it is not contiguous with the row before, as in a transpose."""
 
         def accesses(at: Index) -> Sequence[Access]:
             return self.space.pattern((*delinearize(at, self.outer), constant(0))).accesses
@@ -69,8 +69,8 @@ class RowPrefetch:
                 block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({c_of(a.position)})), {LINE}, {lines});")
 
     def emit_next(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
-        """Fetches the next row where elements come from anywhere in a row, as columns of a gather do, or are reversed:
-        with each piece as large a part of it, so that memory is read from one end to the other."""
+        """Prefetches the next row where a row's elements are read in any order, as in a gather of columns, or reversed:
+        with each piece a proportional part of it, so that memory is read sequentially."""
         row, inner = at[-2].name if len(at) > 1 else None, at[-1].name
         if row is None or inner is None:
             return
@@ -92,7 +92,7 @@ class RowPrefetch:
                 block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")
 
     def _declare_later(self, e: ElementalIrEmitter, block: Block, row: Index) -> Index:
-        """Declares the row that is fetched with this one, be it the next item's."""
+        """Declares the row that is prefetched with this one, even if it belongs to the next item."""
         later, count = e.names.fresh("n"), prod(self.outer)
         here = c_of(row)
         block.line(f"const int {later} = {here} + {ROWS_AHEAD} < {count} ? {here} + {ROWS_AHEAD} : {here};")

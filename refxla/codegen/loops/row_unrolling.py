@@ -1,7 +1,7 @@
-"""Whether rows of a few elements are unrolled: no loop goes over them, and clang makes vectors of the loop over rows.
+"""Whether rows of a few elements are unrolled, so that clang vectorizes the loop over rows.
 
-A loop over all elements would divide the number of each to find its row. Unrolling costs code instead, one copy of the
-body for each element of a row, so each of the three reasons to do it bounds that:
+A loop over all elements would take a division for each to find its row. Unrolling costs code instead, one copy of the
+body for each element of a row, so each of the three reasons for it has a bound:
 
     cheap rows    every element is moved or computed by a few operations (has_cheap_rows)
     moved rows    every element is stored as it was loaded (_moves)
@@ -50,7 +50,7 @@ def applies(
 
 
 def _moves(pattern: AccessPattern) -> bool:
-    """Whether all that is stored was loaded."""
+    """Whether all stored values are loaded elements."""
     return {s.value for s in pattern.stores} <= {a.name for a in pattern.accesses}
 
 

@@ -1,4 +1,4 @@
-"""Loops over a part of the indices of a dimension: those of one item, of a tile, or of a range."""
+"""Strip mining: loops over a part of a dimension's indices, those of an item, a tile or a range."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .index_set_splitting import Range
 
 
 class StripMinedLoop:
-    """Part number `part` of `size` indices out of 0..limit-1, the last part being shorter."""
+    """Part number `part`, of `size` indices, of 0..limit-1; the last part may be shorter."""
 
     def __init__(self, e: ElementalIrEmitter, block: Block, part: Index, size: int, limit: int) -> None:
         self.e, self.block, self.limit = e, block, limit

@@ -8,12 +8,12 @@ which it is read, its columns. A unit of work is a panel of columns, walked down
             transpose the block of each such input in vector registers, into a private array
             for each column of the block:  for each of its rows:  compute, from there, and store
 
-What is only moved is transposed into where it belongs. Where the results are larger than caches, a block is gathered in
-a private array, and written past the caches in whole lines: these are then not read before, and what they would drive
-out of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements after
-its last whole line until it is written again; those before its first line and after its last one are stored one by
-one, since other items have the rest of these lines.  Lines are written while others are read, so each block is small,
-and has what comes some blocks later read ahead. Panels are as wide as the processor remembers places of pages for.
+Elements that are only moved are transposed directly into the result. If the results are larger than the caches, a block
+is collected in a private array and written past the caches in whole lines: then lines are not read before they are
+written, and evict nothing. Rows of results may begin anywhere in a line, so each column of a panel keeps the elements
+after its last whole line until it is written again; those before its first line and after its last one are stored one
+by one, since other items have the rest of these lines. Lines are written while others are read, so each block is small,
+and prefetches what is read some blocks later. A panel has no more columns than the TLB has pages.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from . import fast_path_math
 from .non_temporal_stores import is_moved, lines_of, size_of, storage
 from .strip_mining import StripMinedLoop
 
-REACH = 4  # elements between a read and the next one, from which it runs across memory
-FAR = 16  # of them, from which it is worth transposing them one by one in the caches
-MAX_INPUTS = 4  # of which blocks are transposed
+REACH = 4  # elements between consecutive reads, from which on they run across memory
+FAR = 16  # of them, from which on transposing them one by one in the caches pays
+MAX_INPUTS = 4  # whose blocks are transposed
 PANEL = 128  # columns of a panel whose results stay in the caches
-PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
-LEAST_PIECE = 64  # rows of a strip whose elements go in pieces (fast_path_math.py), at least
+PAGES = 2048  # columns of a panel otherwise, since each may be in a page of its own
+LEAST_PIECE = 64  # rows of a strip with functions in pieces (fast_path_math.py), at least
 RUN = 256  # bytes of a column of results that are written at a time
-MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
-NON_TEMPORAL_PART = 2  # of the last cache: the part of it that results take from which on they are written past it
-NON_TEMPORAL_ITEMS = 2  # for each core then, if there is enough: few long columns are best
-EVEN = 1.05  # times the shortest time until all cores are done, for longer columns
-PREFETCH_BYTES = 1024  # bytes of a row that are fetched ahead of those that are transposed
+MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the first-level cache
+NON_TEMPORAL_PART = 2  # results of at least this part of the last cache are written past it
+NON_TEMPORAL_ITEMS = 2  # for each core then, if there are enough: few long columns are best
+EVEN = 1.05  # times the shortest total time, which longer columns may cost
+PREFETCH_BYTES = 1024  # bytes of a row by which prefetches are ahead of the transposes
 AT_ONCE = 16  # bytes of a row that are read at once
-SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
+SAME_PLACES = 1024  # bytes: lines at a multiple of this distance compete for few places of a cache
 
 
 class TransposeNest(Protocol):
-    """What is asked of the nest: its groups' sizes, whether it calls functions of fast_path_math.py, and its body at
+    """What is needed of the nest: its groups' sizes, whether it calls functions of fast_path_math.py, and its body at
     indices of the groups."""
 
     sizes: list[int]
@@ -77,8 +77,8 @@ def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
 
 
 class _Block(NamedTuple):
-    """C: the variables of a block's first row and column, how many it has of both, where the unit's rows and columns
-    begin and end; and the indices of its first element."""
+    """As C, the variables of a block's first row and column, its numbers of rows and columns, and the bounds of the
+    unit's rows and columns; and the indices of its first element."""
 
     row: str
     column: str
@@ -104,12 +104,15 @@ class TiledTranspose:
         if nest.has_fast_path:
             self.height = max(self.height, LEAST_PIECE)
         along = all(s.position.factor(f"g{self.inner}") == 1 for s in pattern.stores)
-        self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in reads)
+        self.in_registers = target.capabilities.vector_shuffles and all(
+            n <= 8 and AT_ONCE // n <= self.columns for n in reads
+        )
         single = self.in_registers and along and len(inputs) == len(pattern.stores) == 1
         self.moved = single and is_moved(inputs[0], pattern.stores[0])
         size = prod(nest.sizes)
         far = any(abs(a.position.stride(f"g{self.inner}")) >= FAR for a in inputs)
-        self.non_temporal = target.clang and along and sum(writes) * size >= target.caches.last // NON_TEMPORAL_PART
+        large = sum(writes) * size >= target.caches.last // NON_TEMPORAL_PART
+        self.non_temporal = target.capabilities.non_temporal_stores and along and large
         self.pays = far or self.non_temporal or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.non_temporal:
@@ -131,16 +134,16 @@ class TiledTranspose:
         self.straight = self.moved and (self.non_temporal or self._is_apart(pattern.stores[0], f"g{columns}"))
 
     def _even_span(self, panels: int) -> int:
-        """The most rows of an item, no more than there are now, with which the last of the cores is done about as soon
-        as with any number."""
+        """The most rows of an item, up to the present number, with which the last core finishes about as early as with
+        any number."""
         cores, spans = self.target.compute_units, range(self.span, 0, -self.height)
         makespan = {span: -(-panels * -(-self.rows // span) // cores) * span for span in spans}
         most = EVEN * min(makespan.values())
         return next(span for span in spans if makespan[span] <= most)
 
     def _is_apart(self, store: Store, column: str) -> bool:
-        """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,
-        and the lines of a block do not drive each other out of their few places in a cache."""
+        """Whether elements can be moved directly into a result: no columns before the last panel's would be moved
+        again, and the lines of a block do not evict each other from their few places in a cache."""
         size = size_of(store.instruction)
         last = self.columns - (self.panels - 1) * self.panel
         return last >= AT_ONCE // size and store.position.stride(column) * size % SAME_PLACES != 0
@@ -163,7 +166,7 @@ class TiledTranspose:
             first_row, last_row = self._bounds(e, block, at[self.inner], self.span, self.rows)
             first_column, last_column = self._bounds(e, block, at[self.group], self.panel, self.columns)
             row, column = fresh("r"), fresh("c")
-            # What is left of the last lines is written by a last strip, which may have no rows.
+            # The rest of the last lines is written by a final strip, which may have no rows.
             head = "" if self.non_temporal else f"{row} < {last_row}"
             with block.scope(f"for (int {row} = {first_row}; {head}; {row} += {self.height})"):
                 rows = _least(e, block, f"{last_row} - {row}", self.height)
@@ -181,7 +184,7 @@ class TiledTranspose:
             block.line("RX_FENCE();")
 
     def _bounds(self, e: ElementalIrEmitter, block: Block, part: Index, size: int, limit: int) -> tuple[str, str]:
-        """C variables: where a part begins, and where it ends."""
+        """Declares the C variables for the bounds of a part."""
         first, last = e.names.fresh("b"), e.names.fresh("e")
         end = f"{first} + {size}"
         if limit % size:
@@ -191,7 +194,7 @@ class TiledTranspose:
         return first, last
 
     def _gathered(self, output: Instruction) -> int:
-        """Elements that are gathered of a column: up to a line that is not whole, and those of a strip."""
+        """The elements of a column that are collected: those of a strip, and less than a line before them."""
         return LINE // size_of(output) + self.height
 
     def _emit_block(
@@ -231,14 +234,15 @@ class TiledTranspose:
             block.line(lines_of(output, to, step, own, tail, b.columns, b.rows, self.height, first))
 
     def _strip(self, output: Instruction, lines: dict[Instruction, tuple[str, str]]) -> str:
-        """Where a block's elements begin among those that are gathered, after a line for those before."""
+        """The start of a block's elements among the collected ones, after a line for earlier ones."""
         return f"{lines[output][0]} + {_spare(output) * self._gathered(output) + LINE // size_of(output)}"
 
     def _emit_strip(
         self, e: ElementalIrEmitter, block: Block, b: _Block, accesses: Sequence[Access], transposed: Sequence[str],
         lines: dict[Instruction, tuple[str, str]], to: tuple[str, int] | None,
     ) -> None:  # fmt: skip
-        """What a block computes; what is only moved goes straight to a place with a step between its columns."""
+        """The computation of a block; elements that are only moved go directly to an address, with a stride between
+        columns."""
         if to is not None:
             self._emit_transpose(e, block, b, accesses[0], *to)
             return
@@ -272,7 +276,7 @@ class TiledTranspose:
     def _emit_transpose(
         self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int
     ) -> None:
-        """The block of an input, transposed to the place `to`, with `stride` elements between its columns."""
+        """The block of an input, transposed to the address `to`, with `stride` elements between its columns."""
         sign, step = access.position.stride(b.column), access.position.stride(b.row)
         source = e.address(access.instruction, access.indices)
         if self.in_registers:
@@ -288,10 +292,10 @@ class TiledTranspose:
             block.line(f"({to})[{c} * {stride} + {r}] = ({source})[{r} * {step}l + {c} * {sign}];")
 
     def _prefetch_distance(self, b: _Block, access: Access) -> str:
-        """How many elements after a block those lie that come some blocks later, in the same rows or in the next ones;
-        0 where nothing is read ahead."""
+        """The distance, in elements, from a block to one that is read some blocks later, in the same rows or the next
+        ones; 0 if nothing is prefetched."""
         sign, step = access.position.stride(b.column), access.position.stride(b.row)
-        if not self.non_temporal or abs(step) * size_of(access.instruction) <= LINE:  # the processor sees it
+        if not self.non_temporal or abs(step) * size_of(access.instruction) <= LINE:  # the hardware prefetcher does it
             return "0l"
         ahead = max(self.width, min(PREFETCH_BYTES // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
@@ -299,7 +303,7 @@ class TiledTranspose:
 
 
 class _Column:
-    """A column of a block, in the loop over the C variable `name`: its elements by their rows, whose inputs lie in the
+    """A column of a block, in the loop over the C variable `name`: its elements by their rows, whose inputs are in the
     arrays `transposed`."""
 
     def __init__(
@@ -325,7 +329,8 @@ class _Column:
         return at
 
     def bind(self, row: Index) -> AccessPattern:
-        """Binds the inputs of an element to where they lie; what it reads, calls and stores."""
+        """Binds the inputs of an element to their transposed values. Returns what the element reads, calls and
+        stores."""
         e, pattern = self._elements, self._tiled.nest.pattern(self.at(row))
         for name, source in zip(self._transposed, across(pattern.accesses, c_of(row), self._name), strict=True):
             access = e.adopt(source, pattern, self._block)
@@ -348,7 +353,7 @@ class _Column:
 
 
 def _least(e: ElementalIrEmitter, block: Block, value: str, bound: int) -> str:
-    """A C variable: the value, or the bound if that is less."""
+    """Declares a C variable with the lesser of a value and a bound."""
     name = e.names.fresh("n")
     block.line(f"const int {name} = {value} < {bound} ? {value} : {bound};")
     return name
@@ -359,5 +364,5 @@ def _declare(block: Block, name: str, i: Instruction, count: int) -> None:
 
 
 def _spare(i: Instruction) -> int:
-    """Columns before a block for which there is room, since it is read sixteen bytes at a time."""
+    """Columns of padding before a block, since it is read sixteen bytes at a time."""
     return max(0, AT_ONCE // size_of(i) - 1)

@@ -1,8 +1,7 @@
-"""How a matrix product is cut: the tile that lives in registers, and the block of rows and columns of an item.
+"""The blocking of a matrix product: the tile in registers, and the block of rows and columns of an item.
 
-Blocks are chosen by a model of their cost, whose rates are the device's (Costs): what is computed, what is copied, and
-what comes from memory, how often, for the cores that there are. Large blocks reuse what they read, small ones keep all
-cores at work to the end.
+Blocks are chosen by a cost model with the device's rates (Costs): arithmetic, copies, and how often memory is read, on
+all cores. Large blocks reuse what they read, small ones balance the load of the cores.
 """
 
 from __future__ import annotations
@@ -20,47 +19,47 @@ from .panels import filter_windows
 from .product import Product
 from .tile import Tile, Words
 
-PERSISTENT_WORK = 1 << 18  # where items are shared out within a launch
-ROW_PIECE = 128  # elements of a row of memory that are read at a time, where there are that many for each core
+PERSISTENT_WORK = 1 << 18  # where the items of a launch are distributed dynamically
+ROW_PIECE = 128  # contiguous elements that are read at a time, if there are so many for each core
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
-MAX_COPIES = 5 / 8  # of a core's own caches: bytes that an item copies for itself at a time
-DEEP = 4  # times as many terms as rows and as columns: reading then outweighs the sums, so there may be more:
+MAX_COPIES = 5 / 8  # of a core's own caches: bytes of an item's own copies at a time
+DEEP = 4  # times as many terms as rows and columns: reads then outweigh the sums, so there may be more:
 DEEP_ROWS, DEEP_SUMS, DEEP_COPIES = 512, 1 << 19, 3 / 4
-FEW_ROWS = 256  # of the left side, up to which an item may have all of them, and packs the columns that it has once
+FEW_ROWS = 256  # of the left side, up to which an item may have all of them and pack its columns once
 LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, since an item may pack its own panels
 LOCAL_TERMS = 256  # of k in a block then
-STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long runs
-STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
+STREAMED_ROWS = 12  # of the left side, up to which the right side is read only once: no copy, and long runs
+STREAMED_TERMS = 8  # of k in a block if the right side is streamed: reads along its rows are fastest
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
 
-TRIANGLE_ROWS = 100  # of a symmetric product, from which on half of it takes clearly less than all,
-TRIANGLE_TERMS = 64  # and terms of k, which are worth writing the other half across memory
-UNEVEN = 0.08  # of an item, by which cores come to their ends apart
+TRIANGLE_ROWS = 100  # of a symmetric product, from which on computing half of it takes clearly less time,
+TRIANGLE_TERMS = 64  # and terms of k, from which on that outweighs writing the other half with a stride
+UNEVEN = 0.08  # of an item: the difference between cores' finish times
 
 
 # rows x vectors of a tile, by the number of registers. Most of them hold sums; a row of vectors of the right side and
 # an element of the left one need the others: where there are too few, a product takes twice as long.
 TILES = {16: ((6, 2), (4, 3), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (2, 8), (1, 16))}
-ALIKE = range(4, 13)  # rows of a tile that are to be alike
-SUMS = {16: (8, 12), 32: (12, 24)}  # vectors of sums, fewest and most, of tiles whose rows are to be alike
-LEAST_SUMS = 8  # vectors of sums, fewer of which wait for each other: two multiply-adds begin a cycle, each takes four
-LOAD = 2  # the time of a vector of the right side, which comes from the second cache, over that of a multiply-add
-UNLIKE = 1.5  # the time of a tile of unlike rows over that of one whose rows are alike, about
+ALIKE = range(4, 13)  # rows of a tile that have to be alike
+SUMS = {16: (8, 12), 32: (12, 24)}  # vectors of sums, fewest and most, of tiles whose rows have to be alike
+LEAST_SUMS = 8  # vectors of sums that hide the latency: two multiply-adds start in each cycle, and each takes four
+LOAD = 2  # the time of loading a vector of the right side, from the second cache, over that of a multiply-add
+UNLIKE = 1.5  # the time of a tile of unlike rows over that of one with alike rows, approximately
 NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors of 64
 
 
 def alike_rows(count: int) -> list[int]:
-    """The rows that a tile may have where `count` rows in turn are alike, so that all of its own are."""
+    """The numbers of rows with which all rows of a tile are alike, where each `count` consecutive rows are."""
     return [rows for rows in ALIKE if count % rows == 0]
 
 
 def choose_tile(
     m: int, n: int, name: str, target: Target, strip: int = 1, words: Words | None = None, alike: int = 1
 ) -> Tile:
-    """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
-    of those that are as good, the first. Where `strip` rows of the left side lie side by side, a tile may be those.
-    Where `alike` rows in turn are alike, tiles have a divisor of them, if there is one."""
+    """The tile for a result of m x n: of the shapes in TILES, clipped to the result, the first one that computes least
+    beyond it. Where `strip` rows of the left side are adjacent, these can be a tile. Where each `alike` consecutive
+    rows are alike, the rows of a tile divide them, if possible."""
 
     def waste(tile: Tile) -> float:
         rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
@@ -86,17 +85,17 @@ def choose_tile(
 
 @dataclass(frozen=True)
 class Blocking:
-    """How a Product is cut: the tile, rows and columns of an item's block, and where the panels come from."""
+    """The blocking of a Product: the tile, rows and columns of an item's block, and where the panels come from."""
 
     tile: Tile
     rows: int
     columns: int
     panels: str  # "packed", "local" or "direct"
-    triangle: bool = False  # of a symmetric product, blocks end at the diagonal, and fill both sides of it
+    triangle: bool = False  # of a symmetric product: blocks end at the diagonal, and are stored on both sides of it
 
 
 def choose_blocking(p: Product) -> Blocking:
-    """The blocks for a product: those that cost least by the model, or as the target's configurations say."""
+    """The blocks for a product: the cheapest according to the cost model, or those of the target's configurations."""
     configuration = configuration_for(p.fusion, p.target.tile_configurations)
     access = p.right_access()
     tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1, p.words, p.alike)
@@ -115,7 +114,7 @@ def choose_blocking(p: Product) -> Blocking:
     needs_no_panels = direct and p.m <= DIRECT_ROWS
     if direct and access is not None:
         needs_no_panels |= _reads_as_well(access.position.stride("k"), p)
-    # Panels of a loop-invariant side are made before the loop, those of a constant at compile time.
+    # Panels of a loop-invariant side are packed before the loop, those of a constant at compile time.
     ways = ["direct"] if needs_no_panels else ["packed"] if p.right_is_invariant else ["packed", "local"]
     in_parts = p.rows.blocks > 1 and not (p.whole or p.words) and filter_windows(p.fusion, p, p.name) is not None
     if p.right_prepacked or in_parts:
@@ -127,7 +126,7 @@ def choose_blocking(p: Product) -> Blocking:
     if not candidates:
         candidates = [(tile.rows, tile.columns, "packed", False)]
     if p.symmetric and p.m >= TRIANGLE_ROWS and p.k >= TRIANGLE_TERMS:
-        even = 2 * p.target.compute_units  # blocks of rows, which differ in length: two for each core come to the same
+        even = 2 * p.target.compute_units  # blocks of rows, which differ in length: two for each core balance it
         candidates += [(r, c, way, True) for r, c, way, _ in candidates if -(-p.m // r) >= even]
     items = [model.items(rows, columns) for rows, columns, *_ in candidates]
     least = PERSISTENT_WORK if p.target.persistent else work_items.MULTIPLY_ADDS
@@ -139,7 +138,7 @@ def choose_blocking(p: Product) -> Blocking:
 
 
 def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
-    """Rows and columns that blocks may have, where panels come from there."""
+    """The candidates for rows and columns of blocks, for panels of that kind."""
     element = tile.bytes // tile.lanes
     terms = min(p.rows.most_terms, p.k)
     most, most_sums, share = MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS, MAX_SUMS, MAX_COPIES
@@ -157,13 +156,13 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=4096)
 def _shares(size: int, unit: int, most: int) -> tuple[int, ...]:
-    """The multiples of `unit` that equal shares of `size` have, the largest first."""
+    """The sizes of equal shares of `size`, rounded up to multiples of `unit`, the largest first."""
     shares = {_round_up(-(-size // n), unit) for n in range(1, -(-size // unit) + 1)}
     return tuple(sorted((s for s in shares if s <= max(unit, most)), reverse=True))
 
 
 class _Model:
-    """What a product takes in blocks of so many rows and columns, with the right side from `panels`: see Blocking."""
+    """The time of a product in blocks of so many rows and columns, with the right side from `panels`: see Blocking."""
 
     def __init__(self, p: Product, tile: Tile) -> None:
         self.p, self.tile, self.element = p, tile, tile.bytes // tile.lanes
@@ -180,7 +179,7 @@ class _Model:
     def cost(self, rows: int, columns: int, panels: str, triangle: bool) -> float:
         p, left, right, far, costs = self.p, self.left, self.right, self.far, self.costs
         row_blocks, column_blocks = -(-p.m // rows), -(-p.n // columns)
-        # Between one time that a block of a side is needed and the next, one of each side is read, or all there is.
+        # Between two uses of a block of one side, a block of each side is read, or all of it.
         soon = costs.panel_byte((rows + columns) * p.k * self.element)
         again_left, again_right = (soon, far) if self.columns_vary_first else (far, soon)
         pieces_left, pieces_right = self.local and row_blocks > 1, panels != "packed" and column_blocks > 1
@@ -203,22 +202,23 @@ class _Model:
 
 
 def is_deep(m: int, n: int, k: int) -> bool:
-    """Whether a product has so many terms that its sums are little beside what is read."""
+    """Whether a product has so many terms that its sums are small compared to what is read."""
     return k >= DEEP * max(m, n)
 
 
 def columns_vary_first(p: Product) -> bool:
-    """Whether neighbouring items have the same rows: the side that takes more memory is gone through once."""
+    """Whether neighbouring items have the same rows: the larger side is read only once."""
     return p.m > p.n
 
 
 def reads_as_vectors(access: Access | None) -> bool:
-    """Whether a right side, by its `right_access`, can do without panels: columns side by side, rows evenly apart."""
+    """Whether a right side, by its `right_access`, can be used without panels: contiguous columns, rows at a constant
+    distance."""
     return access is not None and access.position.factor("n") == 1 and access.position.factor("k") is not None
 
 
 def _reads_as_well(step: int, p: Product) -> bool:
-    """Whether rows of the right side that lie `step` apart are read as well as panels, from the first cache."""
+    """Whether rows of the right side at a distance of `step` are read from the first cache as fast as panels."""
     return step * p.k <= p.target.caches.first // 4 and p.n % VECTORS[p.name][1] == 0
 
 

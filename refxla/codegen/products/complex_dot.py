@@ -1,7 +1,7 @@
 """A dot of complex numbers as a dot of real ones, twice as deep and twice as wide.
 
-Real and imaginary parts lie side by side in memory, so a complex row of the left side is a real one of twice the
-length, and a complex row of the result likewise. What they need between them is a right side with, for each complex b,
+Real and imaginary parts are adjacent in memory, so a complex row of the left side is a real one of twice the length,
+and likewise for the result. The right side then has, for each complex b,
 
     b.x  b.y        against the real part of a
    -b.y  b.x        against its imaginary part
@@ -42,7 +42,8 @@ def product(fusion: Fusion, target: Target, numbers: DotDimensions) -> Product:
 
 
 class ComplexRows(ContractionRows):
-    """The Rows of a complex lhs, as rows of real numbers: where they lie along k, or copied to scratch[g][m][2 * k]."""
+    """The Rows of a complex lhs as rows of real numbers: in place if they are contiguous along k, or copied to
+    scratch[g][m][2 * k]."""
 
     step = 1
     local = None
@@ -59,7 +60,7 @@ class ComplexRows(ContractionRows):
         return scratch_argument(self.fusion, "left", self.name, self.numbers.groups * self.numbers.m * self.terms)
 
     def stage(self) -> Kernel | None:
-        """The kernel that makes the copy, if there is to be one."""
+        """The kernel that makes the copy, if there is one."""
         if self.access is not None:
             return None
         return self.copy_stage(self.numbers.groups * self.numbers.m, max(1, work_items.ELEMENTS // self.terms))

@@ -1,4 +1,4 @@
-"""The rows of the left side of a contraction: what those of real and of complex matrices have in common."""
+"""The common part of the rows of a contraction's left side, for real and complex matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .product import ContractionDimensions, OneRun
 
 
 class ContractionRows(ABC):
-    """Rows of `terms` numbers of accumulation type `name` each: read where they lie (`access`), or from a copy."""
+    """Rows of `terms` numbers of accumulation type `name` each: read in place (`access`), or from a copy."""
 
     access: Access | None
     copies_by_pointer = False  # whether `emit_copy` takes pointers into its arguments (Kernel.global_only)
@@ -29,10 +29,10 @@ class ContractionRows(ABC):
         self.fusion, self.target, self.numbers, self.name, self.terms = fusion, target, numbers, name, terms
         self.operand = numbers.left_operand
         self.element = VECTORS[name][0]
-        self.first: Index = constant(0)  # term of the block that is open
+        self.first: Index = constant(0)  # the first term of the current block
 
     def cut(self, most: int) -> None:
-        """Let a block have at most so many terms. Each begins at a multiple of `alignment`."""
+        """Limits the terms of a block. Each begins at a multiple of `alignment`."""
         self.most_terms = self.least_terms = self.alignment = min(self.terms, most)
         self.blocks = max(1, -(-self.terms // self.most_terms))
 
@@ -40,14 +40,14 @@ class ContractionRows(ABC):
 
     @abstractmethod
     def copy(self) -> Argument:
-        """The argument that the copy is."""
+        """The argument with the copy."""
 
     @abstractmethod
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
-        """The statements that copy what strip or row number `s` has of term k of the operand to pointer `to`."""
+        """The statements that copy term k of strip or row number `s` of the operand to pointer `to`."""
 
     def end_copy(self, block: Block, s: Index, to: str) -> None:  # noqa: B027
-        """The statements that complete strip or row number `s` of the copy: none, unless a class has some."""
+        """The statements that complete strip or row number `s` of the copy: none by default."""
 
     def pointer(self) -> Instruction | Argument:
         """The input that has the rows, or the argument that their copy is."""
@@ -79,10 +79,10 @@ class ContractionRows(ABC):
 
     @abstractmethod
     def position(self, g: Index, m: Index) -> Index:
-        """Where the first term of the block that is open lies of row m, in elements after the pointer."""
+        """The offset of row m's first term in the current block from the pointer, in elements."""
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
-        """Declares pointers to the rows first, first + 1, ...; beyond the last row they are that one."""
+        """Declares pointers to the rows first, first + 1, ...; rows beyond the last are replaced by the last."""
         n = self.numbers
         g = variable("g", 0, n.groups - 1)
         cast = f"(__global const {self.element}*)" if self.access is not None else ""

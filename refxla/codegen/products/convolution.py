@@ -1,16 +1,17 @@
-"""The kernels of kind "convolution": windows as the rows of a matrix product, with what is computed before and after.
+"""The kernels of kind "convolution": windows as the rows of a matrix product, with producers and consumers.
 
     result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
 
 g counts the groups of features or of the batch, n the output features of a group, m the placings of the window in the
-order in which the result has them in memory (or, where many elements lie outside lhs, each placing for the whole batch
-before the next, see `_goes_through_batch`), k the elements of the window, row by row, and within each the input
-features. The rows of the left side are never written out: row m at element k of the window is a run of lhs that begins
-where that placing puts that element. Elements that miss lhs are left out of the sum.
+order of the result in memory (or, where many elements lie outside lhs, each placing for the whole batch before the
+next, see `_goes_through_batch`), k the elements of the window, row by row, and within each the input features. The rows
+of the left side are never written out: element k of row m begins a run of lhs at the position of that window element in
+that placing. Elements outside of lhs are left out of the sum.
 
-Forward, gradient of the input and gradient of the filter are all this one form. With a base dilation d, as the
-gradient of a strided convolution has it, only every d-th element of the window meets lhs, and which depends on the
-placing modulo d: the placings are counted phase by phase (phases are part of g), so that all rows of a tile agree.
+The forward convolution and the gradients of the input and of the filter all have this form. With a base dilation d, as
+in the gradient of a strided convolution, only every d-th element of the window meets an element of lhs; which ones
+depends on the placing modulo d. So placings are numbered phase by phase (phases are part of g), and all rows of a tile
+use the same elements.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from .packing import accumulation_type
 from .product import Product, Rows
 from .small_products import has_little_work
 
-SHORT = 16  # elements of a window up to which plain loops are as fast as a stencil's, and read what is computed before
+SHORT = 16  # elements of a window, up to which plain loops are as fast as a stencil, and can fuse producers
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a convolution with its producers and consumers.
 
-    The outputs are elementwise in the convolution, or reshapes of what is. Types without vectors of their own, tiny
+    The outputs are elementwise in the convolution, or reshapes of values that are. Types without vectors, tiny
     convolutions, and short stencils become plain loops.
     """
     hero = hero_of(fusion)
@@ -74,14 +75,14 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _is_short(numbers: ConvolutionDimensions, most: int) -> bool:
-    """Whether each element is a sum over one feature in a window of at most so many elements, which plain loops write
-    out: the placings are the lanes of vectors, and nothing is packed for a product of one column."""
+    """Whether each element is a sum over one feature in a window of at most so many elements, which plain loops unroll:
+    the placings are the lanes of vectors, and nothing is packed for a product with one column."""
     return numbers.n == numbers.features == numbers.batch_groups == 1 and bool(1 < numbers.k <= most)
 
 
 def _goes_through_batch(numbers: ConvolutionDimensions, costs: Costs) -> bool:
-    """Whether a placing is computed for the whole batch before the next, so that a tile meets the same elements of the
-    window in all of its rows, and those that lie outside cost nothing."""
+    """Whether a placing is computed for the whole batch before the next, so that all rows of a tile use the same
+    elements of the window, and those outside of lhs cost nothing."""
     if not alike_rows(numbers.batch):
         return False
     out = list(numbers.out)

@@ -44,15 +44,15 @@ class ConvolutionDimensions:
         self.periods = tuple(w.base_dilation // gcd(w.base_dilation, w.stride) for w in self.window)
         self.placings = tuple(-(-c // p) for c, p in zip(self.counts, self.periods, strict=True))
         self.phases: int = prod(self.periods)
-        # m runs over the batch (None) and the spatial dimensions as they follow each other in the result.
+        # m runs over the batch (None) and the spatial dimensions in their order in the result.
         spatial = {d: s for s, d in enumerate(self.dims.output_spatial)}
         self.order = [spatial.get(d) for d in range(len(self.out)) if d != self.dims.output_feature]
         self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
         self.m = prod(self.m_sizes)
-        self.alike = 1  # so many rows, from each multiple of it on, have one placing
+        self.alike = 1  # so many rows, from each multiple of it on, have the same placing
 
     def put_batch_last(self) -> None:
-        """Lets m run over the batch within each placing: those rows all meet the same elements of the window."""
+        """Lets m run over the batch within each placing: all those rows use the same elements of the window."""
         self.order = [s for s in self.order if s is not None] + [None]
         self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
         self.alike = self.batch
@@ -74,7 +74,7 @@ class ConvolutionDimensions:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every element of the window meets an element of lhs, so that a row is one of a matrix."""
+        """Whether every element of the window meets an element of lhs, so that the rows are those of a matrix."""
         last = (
             (c - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
             for c, w in zip(self.counts, self.window, strict=True)
@@ -83,13 +83,13 @@ class ConvolutionDimensions:
         return inside and all(w.base_dilation == 1 and w.padding_low <= 0 for w in self.window)
 
     def left(self, g: Index, m: Index, k: Index) -> Indices:
-        """The indices of lhs, if all of the window lies inside."""
+        """The indices of lhs, if the whole window lies inside."""
         batch, placing = self.row(m)
         *elements, feature = delinearize(k, (*self.elements, self.features))
         return self._left_element(self.group(g), batch, placing, elements, feature)
 
     def left_matrix(self, value: np.ndarray) -> np.ndarray:
-        """The value of lhs as [g, m, k], if all of the window lies inside (`is_plain`)."""
+        """The value of lhs as [g, m, k], if the whole window lies inside (`is_plain`)."""
         sizes = (self.groups, *self.m_sizes, *self.elements, self.features)
         g, *parts, feature = np.ogrid[tuple(slice(size) for size in sizes)]
         rows = dict(zip(self.order, parts, strict=False))
@@ -146,7 +146,7 @@ class ConvolutionDimensions:
         return groups
 
     def result(self, g: Index, m: Index, n: Index) -> tuple[Indices, bool | str]:
-        """The indices of the convolution itself, and the condition under which that element exists."""
+        """The indices of the convolution itself, and the condition that the element exists."""
         batch, placing = self.row(m)
         indices: list[Index] = [constant(0)] * len(self.out)
         indices[self.dims.output_batch] = batch

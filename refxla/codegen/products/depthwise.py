@@ -1,8 +1,8 @@
 """Convolutions in which each group has one output feature: depthwise ones, and the gradients of their filters.
 
-The groups lie next to each other in memory, so they are the lanes of vectors. An item walks over pairs of a placing of
-the window and a strip of groups; every term is then one vector multiply-add, with the terms in the same order as
-everywhere. Elements of the window that miss lhs are left out.
+The groups are contiguous in memory, so they are the lanes of vectors. An item walks over pairs of a placing of the
+window and a strip of groups; each term is one vector multiply-add, in the usual order of terms. Elements of the window
+outside of lhs are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The kernels of kind "dot": a sum of products as matrix product, with what is computed before and after it.
+"""The kernels of kind "dot": a sum of products as a matrix product, with producers and consumers.
 
 Any dimension numbers become result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n], where g counts the batches,
-m and n the free dimensions of lhs and rhs, and k the contracted ones in the order in which they are listed.
+m and n the free dimensions of lhs and rhs, and k the contracting ones in the order in which they are listed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .words import words_of
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a dot with its producers and consumers.
 
-    The outputs are elementwise in the dot, or reshapes of what is. Types without vectors of their own, and small
-    products, become plain loops.
+    The outputs are elementwise in the dot, or reshapes of values that are. Types without vectors, and small products,
+    become plain loops.
     """
     numbers, result = DotDimensions(hero_of(fusion)), type_name(hero_of(fusion))
     is_complex = result in complex_dot.PARTS
@@ -56,10 +56,10 @@ def _real_kernels(fusion: Fusion, target: Target, numbers: DotDimensions, name: 
     words = words_of(fusion, target, name)
     if words is not None:
         return kernels(product_of_words(fusion, target, numbers, words))
-    if gemv is None:  # the columns of the right side fill vectors: of a vector they are one
+    if gemv is None:  # the columns of the right side fill vectors; a vector would be a single column
         dimensions = SwappedDimensions(numbers) if numbers.n == 1 < numbers.m else numbers
         return kernels(_product(fusion, target, dimensions, name))
-    if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are made before the loop are read faster
+    if _is_loop_invariant(fusion, gemv.matrix_operand):  # panels that are packed before the loop are read faster
         swapped = gemv.matrix_operand is not hero_of(fusion).operands[1]
         return kernels(_product(fusion, target, SwappedDimensions(numbers) if swapped else numbers, name))
     return (gemv.kernel(),)
@@ -89,13 +89,13 @@ def _is_symmetric(fusion: Fusion, n: DotDimensions | SwappedDimensions) -> bool:
 
 
 def _is_loop_invariant(fusion: Fusion, operand: Instruction) -> bool:
-    """Whether an operand follows from what is the same in every iteration of the enclosing loop."""
+    """Whether an operand depends only on values that are invariant in the enclosing loop."""
     inputs = set(inputs_of(fusion, [operand]))
     return bool(inputs) and inputs <= set(fusion.loop_invariant)
 
 
 def _matrix_vector(fusion: Fusion, target: Target, n: DotDimensions, name: str) -> Iterator[MatrixVector]:
-    """The dot as the product of a matrix and a vector, either way round."""
+    """The dot as the product of a matrix and a vector, in either order."""
     lhs, rhs = hero_of(fusion).operands
     one = constant(0)
     if n.n == 1:

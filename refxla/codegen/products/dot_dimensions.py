@@ -58,7 +58,7 @@ class DotDimensions:
 
 
 class SwappedDimensions:
-    """A dot the other way round: result[g, n, m] = sum over k of right[g, n, k] * left[g, k, m]. Its bits are the
+    """A dot with its operands swapped: result[g, n, m] = sum over k of right[g, n, k] * left[g, k, m]. Its bits are the
     same, since each term is the product of the same two numbers."""
 
     def __init__(self, dot: DotDimensions) -> None:

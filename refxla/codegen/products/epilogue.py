@@ -11,7 +11,8 @@ from ..elemental_ir_emitter import ElementalIrEmitter
 
 
 def store_outputs(fusion: Fusion, e: ElementalIrEmitter, indices: Sequence[Index], block: Block) -> None:
-    """Stores the outputs, elementwise in the hero or reshapes of what is, at the hero's element of these indices."""
+    """Stores the outputs, which are elementwise in the hero or reshapes of values that are, for the hero's element at
+    these indices."""
     assert fusion.hero is not None
     dimensions = fusion.hero.shape.dimensions
     places = {}
@@ -20,7 +21,7 @@ def store_outputs(fusion: Fusion, e: ElementalIrEmitter, indices: Sequence[Index
         if output.shape.dimensions != dimensions:
             own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
         places[output] = own
-    # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+    # All values before the first store: an output may be in the memory of an input that is read at the same index.
     for output, own in places.items():
         e.value(output, own, block)
     for output, own in places.items():

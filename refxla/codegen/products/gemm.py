@@ -3,8 +3,7 @@
     result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
 
 A tile, some rows and columns of the result, stays in vector registers during the loop over k. The terms of an element
-are added in the order of contraction_order.py, however the product is blocked, so the bits do not depend on the
-blocking. The levels around a tile are:
+are added in the order of contraction_order.py, so the bits do not depend on the blocking. The levels around a tile are:
 
     item     a block of rows and columns of one g; its sums are in private memory
     block    a range of k whose part of `right` fits into the cache; the next block loads the sums again
@@ -12,13 +11,13 @@ blocking. The levels around a tile are:
              may end within a segment, the sums of incomplete segments are in an array of their own (`open`)
     panel    as many columns of `right` as a tile has, side by side for each k, so that they load as vectors
 
-A stage of its own makes the panels (`packed`), or each item makes those that no other item needs (`local`), or the
-product reads the right side where it lies (`direct`). A `Rows` provides the rows of the left side as pointers with a
+A separate stage packs the panels (`packed`), or each item packs those that no other item needs (`local`), or the
+product reads the right side in place (`direct`). A `Rows` provides the rows of the left side as pointers with a
 constant step along k: the rows of a matrix for a dot, windows for a convolution. After the last block, the item
 evaluates the fusion's outputs from its sums.
 
-Of a matrix times its own transpose, whose result is symmetric, items may compute the rows up to the diagonal alone (a
-`triangle`), and evaluate the outputs on both sides of it.
+If a matrix is multiplied by its own transpose, so that the result is symmetric, items may compute only the elements up
+to the diagonal (a `triangle`), and evaluate the outputs on both sides of it.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
 from .product import BlockRuns, Lines, OneRun, Product
 
-TRANSPOSED_ROWS = 64  # whose sums are transposed at a time, where columns of the result lie side by side
-LEAST_RUN = 4  # rows that lie side by side in memory, from which on sums are transposed
+TRANSPOSED_ROWS = 64  # whose sums are transposed at a time, if the result's columns are contiguous
+LEAST_RUN = 4  # rows that are adjacent in memory, from which on sums are transposed
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
@@ -76,8 +75,8 @@ class _Main:
         self.g = variable("g", 0, p.groups - 1)
         self.helpers: tuple[str, ...] = ()
         self.prefetch_stride = self._prefetch_stride()
-        self.early = ""  # C that adds the columns by which the last panel begins before its first one, where it may
-        self.closes = False  # whether segments end between blocks of k, and not in a tile's loop
+        self.early = ""  # C that adds the columns by which the last panel overlaps the previous one, if it may
+        self.closes = False  # whether segments end between blocks of k, not in a tile's loop
         self._name_arguments()
 
     def _name_arguments(self) -> None:
@@ -108,7 +107,7 @@ class _Main:
             self.right = "panels"
 
     def _right(self, width: int) -> Argument:
-        """The argument that holds the panels: a constant, or scratch memory that a stage fills."""
+        """The argument with the panels: a constant, or scratch memory that a stage fills."""
         p = self.p
         if not p.right_prepacked:
             return scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))
@@ -147,7 +146,7 @@ class _Main:
     def _block(self, number: str) -> None:
         """Emits block `number` (C) of the result: its place, the loop over k, and the epilogue."""
         p, b, block = self.p, self.b, self.block
-        # The side that takes more memory is read once.
+        # The larger side is read only once.
         if columns_vary_first(p):
             row, column = f"{number} / {self.column_blocks} % {self.row_blocks}", f"{number} % {self.column_blocks}"
         else:
@@ -167,7 +166,7 @@ class _Main:
         """Emits the loop over k of a block whose place is declared, and the epilogue."""
         p, b, tile, block = self.p, self.b, self.tile, self.block
         element, _ = VECTORS[p.name]
-        live_panels = 1 if p.rows.blocks == 1 else self.item_panels  # whose sums the next block of k needs
+        live_panels = 1 if p.rows.blocks == 1 else self.item_panels  # those whose sums the next block of k needs
         vectors = live_panels * b.rows * tile.vectors
         block.line(f"{tile.vector} sums[{vectors}]{f', open[{vectors}]' if p.opens else ''};")
         if p.segment and p.rows.blocks > 1:
@@ -213,8 +212,8 @@ class _Main:
                 self._epilogue()
 
     def _open_segment(self, first: Index, terms: str) -> None:
-        """Declares where a block of k lies relative to the segments: `before`, the terms of its first segment that
-        earlier blocks have added, and `ends`, whether a segment ends with the block, as the last segment does."""
+        """Declares the position of a block of k relative to segments: `before`, the terms of its first segment that
+        earlier blocks have added, and `ends`, whether a segment ends with the block, as the last one does."""
         p, block = self.p, self.block
         rest = p.segment - 1
         block.line(f"const int shift = {rest.bit_length()};")
@@ -238,7 +237,8 @@ class _Main:
 
     def _prefetch_stride(self) -> int | None:
         """The distance between rows of the right side, in elements, if an item prefetches the next block of them while
-        it computes; else None. An item that makes its own panels would otherwise wait for memory before it computes."""
+        it computes; otherwise None. Without prefetches, an item that packs its own panels would wait for memory before
+        it computes."""
         if self.b.panels != "local" or self.p.rows.blocks == 1 or self.p.rows.least_terms < SHARED_TERMS:
             return None
         access = self.p.right_access()
@@ -278,12 +278,12 @@ class _Main:
             position = ((self.g // p.shared * self.panels + panel) * p.k + first) * tile.columns
             block.line(f"__global const {element}* const b = {self.right} + {c_of(position)};")
             return
-        # The last panel begins early enough to end with the rows.
+        # The last panel begins early, so that it ends with the rows.
         block.line(f"const int n = {_least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
         at = p.right(self.g, first, variable("n", 0, p.n - 1))
         access = direct_access(p.fusion, p.right_operand, at, p.name)
         step = None if self.access is None else self.access.position.factor("k")
-        assert access is not None and step is not None  # what is direct lies evenly
+        assert access is not None and step is not None  # direct rows are at a constant distance
         self.right_step = step
         pointer = f"(__global const {element}*){self.right} + ({c_of(access.position)})"
         block.line(f"__global const {element}* const b = {pointer};")
@@ -295,7 +295,7 @@ class _Main:
         return TermLoop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
     def _tiles(self, lines: Lines, terms: str) -> None:
-        """Emits a call of the function that computes all tiles of panel j. Products share it."""
+        """Emits a call of the function that computes all tiles of panel j, which products share."""
         p, b, tile = self.p, self.b, self.tile
         tiles = Tiles(self._loop(), lines.strip)
         self.helpers += (tiles.text(),)
@@ -380,7 +380,7 @@ class _Main:
         return f"*({self.space}const vector*)({place})"
 
     def _along(self, terms: str, step: int) -> str:
-        """The number of elements from one term to the one that comes `terms` later, if terms are `step` apart."""
+        """The distance of a term from the one `terms` later, in elements, if terms are `step` apart."""
         if step == 1:
             return terms
         wide = "(long)" if abs(step) * self.p.k >= 2**31 else ""
@@ -416,8 +416,8 @@ class _Main:
                 self._store_element(m, n, f"sum[{self.early}i * {tile.columns} + u")
 
     def _mirror(self) -> None:
-        """Emits the outputs on the other side of the diagonal, from the sums of panel j left of the block's rows and
-        columns that cross it, which have both."""
+        """Emits the outputs on the other side of the diagonal, from the sums of panel j to the left of the square where
+        the block's rows and columns cross it; that square is computed as a whole."""
         p, block = self.p, self.block
         block.line(f"const int mirrored = {_least('width', 'first_row - column')};")
         with block.scope("for (int u = 0; u < mirrored; ++u)"):
@@ -442,7 +442,7 @@ class _Main:
 
     def _stored_by_columns(self) -> bool:
         """Emits the outputs of panel j column by column, from sums that are transposed some rows at a time. Returns
-        whether it did: columns must lie apart in the result, and some rows side by side."""
+        False if it cannot: columns must be apart in the result, and some rows adjacent."""
         p, block, columns = self.p, self.block, self.tile.columns
         run = self._contiguous_rows()
         if run < LEAST_RUN:
@@ -466,8 +466,8 @@ class _Main:
         return True
 
     def _contiguous_rows(self) -> int:
-        """How many rows, from each multiple of it on, lie side by side in the product's result, where columns do not;
-        else 0."""
+        """How many rows, from each multiple of it on, are adjacent in the product's result, if columns are not;
+        otherwise 0."""
         p, dimensions = self.p, hero_of(self.p.fusion).shape.dimensions
         if p.whole or p.name == "u64":
             return 0
@@ -482,8 +482,8 @@ class _Main:
         return 0
 
     def _stored(self) -> bool:
-        """Emits a call of the function that stores the sums of panel j as they are. Returns whether it did: the fusion
-        must have no other output than the product, with rows that are contiguous in memory."""
+        """Emits a call of the function that stores the sums of panel j unchanged. Returns False if it cannot: the
+        product must be the fusion's only output, with rows that are contiguous in memory."""
         p, e, hero = self.p, self.e, hero_of(self.p.fusion)
         same = p.name == "f32" and type_name(hero) == "f32" or p.name == "f64"
         if list(p.fusion.outputs) != [hero] or p.whole or not same:

@@ -1,8 +1,9 @@
-"""A matrix times a vector, where the matrix lies along the contraction: its rows are streamed through memory once.
+"""A matrix times a vector, where the matrix is contiguous along the contraction: its rows are streamed from memory
+once.
 
-The terms of a row are added in an order that is fixed (contraction_order.py), so the lanes of a vector are rows: square
-blocks of the matrix are transposed in registers, and each of the columns that come out is one multiply-add of all its
-rows with one element of the vector.
+The order in which the terms of a row are added is fixed (contraction_order.py), so the lanes of a vector are rows:
+square blocks of the matrix are transposed in registers, and each resulting column is multiplied by one element of the
+vector and added for all rows at once.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from .epilogue import store_outputs
 from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
 from .product import Indices
 
-BEHIND = 16  # lines of the cache by which a strip is behind the one before it, where they would share its sets
-LONGEST_COMPUTED = 2048  # elements of a vector that is not read where it lies
+BEHIND = 16  # cache lines by which a strip is behind the previous one, if they would compete for cache sets
+LONGEST_COMPUTED = 2048  # elements of a vector that is not read in place
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class MatrixVector:
         return direct_access(self.fusion, self.vector_operand, self.vector(g, k), self.name)
 
     def applies(self) -> bool:
-        """Whether the matrix is read where it lies, along k, and there are rows enough for a vector; and the vector is
-        read where it lies, too, or short enough that each item computes it first."""
+        """Whether the matrix is read in place, along k, and there are enough rows for a vector; and the vector is also
+        read in place, or short enough for each item to compute it first."""
         if self.name not in ("f32", "f64") or self.m < VECTORS[self.name][1] or self.k < 16:
             return False
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
@@ -67,7 +68,7 @@ class MatrixVector:
         return matrix.position.factor("k") == 1 and matrix.position.factor("m") is not None
 
     def vector_step(self) -> int | None:
-        """How far the vector's elements lie from each other in memory; None if it is computed."""
+        """The distance of the vector's elements in memory; None if it is computed."""
         g, k = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1)
         access = self.vector_access(g, k)
         return None if access is None else access.position.factor("k")
@@ -76,19 +77,19 @@ class MatrixVector:
         return self.k <= LONGEST_COMPUTED and type_name(self.vector_operand) == self.name
 
     def kernel(self) -> Kernel:
-        """The kernel; an item computes some vectors of rows. The product is one that it `applies` to."""
+        """The kernel, in which an item computes some vectors of rows. `applies` must hold."""
         return _KernelEmitter(self).kernel()
 
 
 class _KernelEmitter:
     """The kernel of a product p. An item has some strips of rows, each as many as a vector has lanes: strip s begins at
-    row m{s} and at x{s} in memory, and its sums are the vector c{s}, and t{s} of complete segments."""
+    row m{s}, at x{s} in memory; its sums are the vector c{s}, and t{s} for complete segments."""
 
     def __init__(self, p: MatrixVector) -> None:
         self.p = p
         self.element, self.lanes = VECTORS[p.name]
         self.vector = vector_type(p.name)
-        self.line = 2 * self.lanes  # the elements of a line of the cache: read at once, before other rows push it out
+        self.line = 2 * self.lanes  # the elements of a cache line: read at once, before other rows evict it
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", p.groups), ("m", p.m), ("k", p.k)))
         self.g, self.m = g, m
         matrix = _required(p.matrix_access(g, m, k))
@@ -110,7 +111,7 @@ class _KernelEmitter:
         alike = row_step * (32 // self.lanes) % 2048 == 0
         self.strips = max(1, min(2 if alike else p.target.registers // 8, enough, -(-p.m // self.lanes)))
         self.behind = min(BEHIND, p.k // (4 * self.line)) * self.line if alike else 0  # terms
-        # A segment is a multiple of a line: none begins within one.
+        # A segment is a multiple of a line, so none begins within one.
         self.segment = segment_terms(p.k, p.name)
         self.sums = [SegmentedSum.of_vectors(self.vector, f"t{s}", f"c{s}") for s in range(self.strips)]
 
@@ -147,10 +148,10 @@ class _KernelEmitter:
         return 1
 
     def _open_strips(self) -> None:
-        """Declares where the strips begin, and their sums."""
+        """Declares the starts of the strips, and their sums."""
         p, block, vector = self.p, self.block, self.vector
         for s in range(self.strips):
-            # Rows beyond the last: the strip begins early, and its own rows alone are stored.
+            # If there were rows beyond the last, the strip begins early, and only its own rows are stored.
             start = f"first + {s * self.lanes}"
             block.line(f"const int m{s} = {start} < {p.m - self.lanes} ? {start} : {p.m - self.lanes};")
             access = _required(p.matrix_access(self.g, variable(f"m{s}", 0, p.m - 1), constant(0)))
@@ -178,7 +179,7 @@ class _KernelEmitter:
                                 self._add(s, f"r[{u}]", f"y[(k + {first + u}) * {step}]")
 
     def _add_rest(self, whole: int, step: int) -> None:
-        """Adds the terms from number `whole` on, which fill no line."""
+        """Adds the terms from number `whole` on, which do not fill a line."""
         with self.block.scope(f"for (int k = {whole}; k < {self.p.k}; ++k)"):
             for s in range(self.strips):
                 column = ", ".join(f"x{s}[{i * self.row_step} + k]" for i in range(self.lanes))

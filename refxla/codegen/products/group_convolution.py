@@ -1,5 +1,5 @@
-"""What the convolutions have in common whose groups have one output feature each, so that packing for a product of
-matrices is not worth it: vectors of elements of the result are summed term by term, in tiles.
+"""The common part of convolutions whose groups have one output feature each, so that packing for a matrix product does
+not pay: vectors of result elements are summed term by term, in tiles.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ITEM_TERMS = 1 << 19  # multiply-adds that an item should have
 
 class GroupFilters:
     """The filters, by element of the window, input feature and group: `elements`, `feature` and `group` are variables
-    for these, named e0, e1, ..., f and c. They are read where they lie if they are a plain input whose neighbours along
-    the variable named `lane` are one distance apart, or that of `step` if it is given; otherwise from a copy.
+    for these, named e0, e1, ..., f and c. They are read in place if they are a plain input whose neighbours along the
+    variable named `lane` are at a constant distance, which is `step` if given; otherwise from a copy.
 
     `access` is None where they are copied.
     """
@@ -51,7 +51,7 @@ class GroupFilters:
         self.prepacked = self.access is None and can_prepack(fusion, self.operand, name)
 
     def position(self, elements: Sequence[Index], feature: Index, group: Index) -> Index:
-        """Where an element lies in memory."""
+        """The position of an element in memory."""
         n = self.numbers
         if self.access is None:
             return linearize((*elements, feature, group), (*n.elements, n.features, n.groups))
@@ -60,8 +60,8 @@ class GroupFilters:
         return direct.position
 
     def stage(self) -> Kernel | None:
-        """The kernel that copies rhs to scratch[element of the window][feature][group], unless it lies so already or is
-        a constant."""
+        """The kernel that copies rhs to scratch[element of the window][feature][group], unless it has this layout
+        already or is a constant."""
         if self.access is not None or self.prepacked:
             return None
         n = self.numbers
@@ -88,8 +88,8 @@ class GroupFilters:
 
 
 class GroupConvolution(ABC):
-    """The kernels of such a convolution. A tile is `vectors` vectors of elements of the result; `rows` says where lhs
-    lies."""
+    """The kernels of such a convolution. A tile is `vectors` vectors of elements of the result; `rows` gives the
+    position of lhs."""
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class GroupConvolution(ABC):
 
     @abstractmethod
     def result(self, tile: Index) -> tuple[str, list[Index]]:
-        """How many elements of a tile are there, as C, and the indices of element j."""
+        """The number of valid elements of a tile, as C, and the indices of element j."""
 
     def kernels(self) -> tuple[Kernel, ...]:
-        """All kernels: what copies an operand, and the convolution."""
+        """All kernels: those that copy an operand, and the convolution."""
         return tuple(k for k in (self.rows.stage(), self.filters.stage(), self._kernel()) if k is not None)
 
     def _kernel(self) -> Kernel:
@@ -135,7 +135,7 @@ class GroupConvolution(ABC):
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(values)})
 
         def pointer(access: Access | None, copy: Callable[[], Argument]) -> str:
-            """The C pointer to an operand where it lies, or to its copy."""
+            """The C pointer to an operand, in place or copied."""
             if access is not None:
                 return f"((__global const {self.element}*)a{values.index(access.instruction)})"
             arguments.append(copy())
@@ -170,7 +170,7 @@ class GroupConvolution(ABC):
             block.line("int segment = 0;")
 
     def open_segment(self, first: Index, block: Block) -> None:
-        """What ends a segment before the term of number `first`, if that is in a later one."""
+        """The statements that end a segment before term number `first`, if that is in a later one."""
         with block.scope(f"if ({c_of(first // self.segment)} != segment)"):
             for sum in self.sums:
                 sum.close(block)

@@ -1,9 +1,9 @@
 """The rows of a convolution's left side as an implicit matrix: pointers into lhs, one for each position of the window.
 
 A row of the product is one placing of the window. In each spatial dimension a placing has an origin: the element of lhs
-under element 0 of the window, which may lie outside lhs. The other elements of the window have the same distances from
+under element 0 of the window, which may be out of bounds. The other elements of the window have the same distances from
 the origin in all rows of a tile, so a tile only needs the origins of its rows, and the least and the greatest of them.
-These tell for each run of window elements which of three cases holds:
+These determine which of three cases each run of window elements belongs to:
 
     inside lhs for all rows     the run is computed without tests, along as many window elements as are contiguous
     outside lhs for all rows    the run is skipped
@@ -34,12 +34,12 @@ from .panels import filter_windows
 from .product import BlockRuns
 from .window_loop import WindowLoop
 
-WHOLE_COLUMNS = 32  # of filters that store windows, whose panels are made whole where so many of them fit the cache
-BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
+WHOLE_COLUMNS = 32  # of filters that store windows: panels are packed with all terms if so many columns fit the cache
+BLOCK_TERMS = 4096  # of k in a block, if the window can be cut that way
 
 
 class WindowRows:
-    """The Rows of a convolution. They read lhs where it lies, or from a copy in which features are contiguous.
+    """The Rows of a convolution. They read lhs in place, or from a copy in which features are contiguous.
 
     The layout of the copy is [batch][spatial...][feature]. Where the batch is the last dimension of lhs, as in the
     gradient of the filter, it is [spatial...][feature][batch], so that the copy reads and writes contiguous memory.
@@ -84,14 +84,14 @@ class WindowRows:
                 step *= n.lhs[d]
         self.step = self.strides[n.dims.input_feature] if n.features > 1 else 1
         reach = sum(abs(self.strides[d]) * size for d, size in enumerate(n.lhs))
-        self._wide = "(long)" if reach >= 2**31 else ""  # in front of distances that C's int may not hold
+        self._wide = "(long)" if reach >= 2**31 else ""  # before distances that may not fit C's int
 
     def pointer(self) -> Instruction | Argument:
-        """The input that is read as lhs, or the argument that its copy is."""
+        """The input that is read as lhs, or the argument with its copy."""
         return self.copy() if self.access is None else self.access.instruction
 
     def copy(self) -> Argument:
-        """The argument that the copy of lhs is."""
+        """The argument with the copy of lhs."""
         return scratch_argument(self.fusion, "left", self.name, prod(self.numbers.lhs))
 
     def stage(self) -> Kernel | None:
@@ -116,11 +116,11 @@ class WindowRows:
         arguments = (*map(input_argument, inputs), self.copy())
         return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-rows // per_item))
 
-    # How the window is cut into blocks of k
+    # Blocks of k in the window
 
     def _choose_blocks(self) -> None:
-        """Sets `cut`, the spatial dimension of the window that blocks of k cut into ranges, and `length`, the number of
-        elements in such a range. Each block begins at a multiple of `alignment` terms."""
+        """Sets `cut`, the spatial dimension in which the window is cut into blocks of k, and `length`, the elements of
+        a block in that dimension. Each block begins at a multiple of `alignment` terms."""
         n = self.numbers
         most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # with few rows, an item packs its own panels
         right = filter_windows(self.fusion, n, self.name)
@@ -138,7 +138,7 @@ class WindowRows:
         self.length = -(-n.elements[self.cut] // self.parts) if n.elements else 1
         self.blocks = prod(n.elements[: self.cut]) * self.parts
         self.most_terms, self.least_terms = self.length * self.inner, n.features
-        # Where the ranges of the dimension end, the last of which may be short, the next ones begin.
+        # The next ranges begin where those of the dimension end; the last one may be short.
         self.alignment = gcd(self.most_terms, n.elements[self.cut] * self.inner) if self.cut else self.most_terms
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
@@ -161,7 +161,7 @@ class WindowRows:
     # Which checks are needed
 
     def _choose_checks(self) -> None:
-        """Sets `checked[d]`, whether window elements may lie outside lhs in dimension d, and `joined`, whether the
+        """Sets `checked[d]`, whether window elements may be out of bounds in dimension d, and `joined`, whether the
         elements of the last dimension are contiguous in memory."""
         n = self.numbers
         self.checked = []
@@ -191,11 +191,11 @@ class WindowRows:
             if w.base_dilation > 1:
                 block.line(f"const int rest{d} = {c_of(at % w.base_dilation)};")
             offsets.append(variable(f"start{d}", start.low, start.high))
-        # A loop over the rows: unrolled, these statements would be most of the text of a convolution.
+        # A loop over the rows: unrolled, these statements would be most of a convolution's text.
         block.line(f"long at[{rows}];")
         for d in range(len(n.window)):
             block.line(f"int o{d}[{rows}];")
-        if self.target.clang:
+        if self.target.capabilities.loop_pragmas:
             block.line("#pragma clang loop unroll(disable)")
         with block.scope(f"for (int r = 0; r < {rows}; ++r)"):
             row = first + variable("r", 0, rows - 1)
@@ -222,7 +222,7 @@ class WindowRows:
         return _WindowRuns(self, WindowLoop(loop, dilations, tuple(self.checked), self.joined))
 
     def call(self, window_loop: WindowLoop, right: str, fresh: str) -> str:
-        """The statement that adds the runs of the block that is open to a tile."""
+        """The statement that adds the runs of the current block to a tile."""
         n = self.numbers
         numbers: dict[str, int | str] = {}
         for d, w in enumerate(n.window):

@@ -1,4 +1,4 @@
-"""The rows of a matrix, as the left side of a product: where they lie, or copied."""
+"""The rows of a matrix, as the left side of a product, in place or copied."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ from .packing_functions import ColumnsToStrips
 from .prepacked_constants import can_prepack, constant_value, prepacked_argument, strips_of
 from .product import ContractionDimensions, Indices, Lines
 
-SPREAD = 16  # elements between the strips that an item copies, so that they fall on different sets of the cache
-COPIED_TERMS = 512  # of k in a block of which items copy their rows
+SPREAD = 16  # elements between the strips that an item copies, so that they are in different cache sets
+COPIED_TERMS = 512  # of k in a block, if items copy their rows
 MAX_TERMS = 1536  # of k in a block: a panel of 16 columns of f32 is then 96 KB
-DIRECT_COLUMNS = 1 << 16  # elements up to which a left side that lies along m is read as it is
+DIRECT_COLUMNS = 1 << 16  # elements, up to which a left side that is contiguous along m is read in place
 
 
 class MatrixRows(ContractionRows):
-    """The rows of lhs: where they lie if that will do, or copied, by each item for itself or to scratch memory.
+    """The rows of lhs: in place if possible, otherwise copied, by each item for itself or to scratch memory.
 
-    The copy is [g][m][k] or, where lhs lies along m, [g][m / 8][k][m % 8]: either way it is written in the order it is
-    read. An item copies the rows and the block of k that it is at, which costs little as each element is then used for
-    as many columns as an item has: it does so with what lies along m or is of a narrower type.
+    The copy is [g][m][k] or, if lhs is contiguous along m, [g][m / 8][k][m % 8]: in both cases it is written in the
+    order in which it is read. An item that copies for itself copies its rows of the current block of k, which costs
+    little, since each element is used for all columns of the item: it does so with rows that are contiguous along m or
+    of a narrower type.
     """
 
     STRIP = 8
@@ -78,7 +79,7 @@ class MatrixRows(ContractionRows):
             right = n.right(g, k, column)
             if reads_as_vectors(direct_access(self.fusion, n.right_operand, right, self.name)):
                 return STREAMED_TERMS
-        # An item that packs for itself should hold little at a time, and one that holds many sums, too.
+        # An item that packs for itself, or has many sums, should hold little else at a time.
         if is_deep(n.m, n.n, n.k):
             return LOCAL_TERMS
         return COPIED_TERMS if self.local else MAX_TERMS if n.m > LOCAL_ROWS else LOCAL_TERMS
@@ -103,7 +104,7 @@ class MatrixRows(ContractionRows):
 
     @property
     def _pitch(self) -> int:
-        """Elements from one strip of an item's copy to the next."""
+        """The elements from one strip of an item's copy to the next."""
         return self.most_terms * self.strip + SPREAD
 
     def pack(self, block: Block, e: ElementalIrEmitter, most: int, terms: str) -> tuple[str, ...]:
@@ -161,7 +162,7 @@ class MatrixRows(ContractionRows):
         to: str,
         strips: int,
     ) -> None:
-        """Copies so many strips of terms (the first, how many, how far apart) from where they lie in memory."""
+        """Copies so many strips of `terms` (the first, their number, their distance) from memory."""
         n = self.numbers
         first, count, apart = terms
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
@@ -173,7 +174,7 @@ class MatrixRows(ContractionRows):
         block.line(copy.call(source, apart, to, self._pitch, count, rows))
 
     def stage(self) -> Kernel | None:
-        """The kernel that makes the copy in scratch memory, if there is to be one."""
+        """The kernel that makes the copy in scratch memory, if there is one."""
         if self.access is not None or self.local or self.prepacked:
             return None
         per_item = max(1, work_items.ELEMENTS // (self.strip * max(1, self.numbers.k)))
@@ -191,7 +192,7 @@ class MatrixRows(ContractionRows):
             block.line(f"{to}[{c_of((s * n.k + k) * strip + u)}] = {value};")
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
-        """As in ContractionRows; where the item has copied its rows, to its copy."""
+        """As in ContractionRows; to its own copy, if the item has made one."""
         if not self.local:
             return super().open_tile(block, source, first, rows)
         for i in range(rows):
@@ -208,7 +209,7 @@ class MatrixRows(ContractionRows):
         return at.position
 
     def lines(self, source: str) -> Lines | None:
-        """How the rows of the block that is open lie, if evenly, after pointer `source`."""
+        """The layout of the current block's rows after pointer `source`, if they are at constant distances."""
         n = self.numbers
         if self.local:
             return Lines(source, self._pitch, self.strip if self.strip > 1 else 0)

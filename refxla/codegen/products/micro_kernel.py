@@ -1,8 +1,8 @@
 """The inner loop of a matrix product as a function of its own, which all products of a program share.
 
-The loop takes a compiler longest. Where it runs over many terms, so that a call and storing the sums in memory cost
-next to nothing, a product calls it as a function: equal loops, of the same tile and the same distances from one term to
-the next, are then compiled once, whatever the sizes of the products are.
+The loop takes most of the compile time. If it runs over many terms, so that a call and storing the sums in memory cost
+next to nothing, a product calls it as a function: equal loops, with the same tile and the same distances of terms, are
+then compiled once, for products of all sizes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..c_block import Block
 from ..sums import SegmentedSum
 from .tile import Tile
 
-SHARED_ROWS = 32  # terms of a run from which on a panel's tiles are shared, where rows lie evenly
-FAR = 16  # elements from one term to the next, beyond which there are as many steps as sizes
+SHARED_ROWS = 32  # terms of a run, from which on tiles are a shared function, if rows are at a constant distance
+FAR = 16  # elements from one term to the next, beyond which steps differ between all sizes
 SHARED_TERMS = 128  # of a run, from which on the loop is shared
 
 
@@ -25,15 +25,15 @@ SHARED_TERMS = 128  # of a run, from which on the loop is shared
 class TermLoop:
     """sums[i][v] += left[i][k] * right[k][v] for all terms k of a run of terms, in order.
 
-    The sums are the `tile`, row after row. `element` is the C type of the right side and of sums, `left` that of the
-    left side; `steps` are the distances of their terms (left, right) in elements, `spaces` the address spaces they lie
-    in ("__global " or ""). A long step of the left side is an argument, so that loops with different ones are equal.
-    With `fetches` each term brings a line of the cache nearer, of what is read later: rows of `lines` lines (a power of
-    2), `apart` elements from each other, from pointer `ahead` on, beginning with line number `begin`.
+    The sums are the `tile`, row by row. `element` is the C type of the right side and of sums, `left` that of the left
+    side; `steps` are the distances of their terms (left, right) in elements, `spaces` the address spaces they lie in
+    ("__global " or ""). A long step of the left side is an argument, so that loops with different ones are equal. With
+    `fetches` each term prefetches one cache line of later reads: rows of `lines` lines (a power of 2), `apart` elements
+    from each other, starting at pointer `ahead` with line number `begin`.
 
     With `segmented` the sums are those of whole segments (contraction_order.py), of 2^`shift` terms each; the sum of
-    the segment that is not yet complete is at `open`. So many of its terms, `before`, come before the run; `ends`
-    says whether the run ends with a segment.
+    the incomplete segment is at `open`. `before` is the number of its terms before the run; `ends` says whether a
+    segment ends with the run.
     """
 
     tile: Tile
@@ -46,7 +46,7 @@ class TermLoop:
 
     @property
     def function(self) -> str:
-        """The C function's name, which tells one loop from another."""
+        """The C function's name, which identifies the loop."""
         t = self.tile
         steps = f"{'far' if self.far else self.steps[0]}_{self.steps[1]}".replace("-", "m")
         spaces = "".join("g" if s else "p" for s in self.spaces) + ("_fetches" if self.fetches else "")
@@ -65,7 +65,7 @@ class TermLoop:
 
     @property
     def rest(self) -> str:
-        """The last arguments of a call: C variables of these names say where segments end and what is fetched."""
+        """The last arguments of a call: C variables of these names say where segments end and what is prefetched."""
         return f"{', before, shift, ends, open_tile' if self.segmented else ''}{self.prefetch_arguments}"
 
     @property
@@ -116,8 +116,8 @@ class TermLoop:
         return f"*({self.spaces[1]}const vector*)(q + (long)k * {self.steps[1]} + {vector} * {self.tile.lanes})"
 
     def add_segments(self, block: Block, sums: dict[str, str], open_sums: dict[str, str]) -> None:
-        """Declares the variables c0_0, c0_1, ... and adds all terms of a run to them, segment by segment; C text of
-        where the sums of whole segments are, and those of the open one."""
+        """Declares the variables c0_0, c0_1, ... and adds all terms of a run to them, segment by segment; the arguments
+        are C text for the sums of whole segments, and for those of the incomplete one."""
         for c, place in open_sums.items():
             block.line(f"{self.tile.vector} {c} = before ? {place} : ({self.tile.vector})(0);")
         block.line("int k0 = 0;")
@@ -133,7 +133,7 @@ class TermLoop:
                 block.line(f"{place} = {c};")
 
     def close_segment(self, block: Block, sums: dict[str, str]) -> None:
-        """Adds the sum of a segment to those of the segments before it, and begins the next."""
+        """Adds the sum of a segment to those of the segments before it, and starts the next one."""
         for c, place in sums.items():
             SegmentedSum.of_vectors(self.tile.vector, place, c).close(block)
 
@@ -159,12 +159,12 @@ class TermLoop:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles of a panel, one below the other, as a function that products share.
+    """The tiles of a panel, from top to bottom, as a function that products share.
 
-    The rows of the left side lie `row` elements apart or, where `strip` is not 0, in strips of so many, which begin
-    `row` elements apart and have the rows of a strip side by side: they are counted from row `first` on. A tile that is
-    not whole reads its last row again. Each tile fetches what its `loop` says: `most` lines, beginning with line number
-    `start` for the first tile, of the `fetched` that there are.
+    The rows of the left side lie `row` elements apart or, where `strip` is not 0, in strips of `strip` rows, which
+    begin `row` elements apart and have adjacent rows: these are counted from row `first` on. A tile that is not whole
+    reads its last row again. Each tile prefetches as its `loop` says: `most` lines, starting with line number `start`
+    for the first tile, of `fetched` in all.
     """
 
     loop: TermLoop
@@ -178,8 +178,8 @@ class Tiles:
     def call(
         self, left: str, row: int, first: str, rows: str, right: str, terms: str, fresh: str, sums: str, rest: str
     ) -> str:
-        """The statement that does it. `fresh`: whether the sums begin at zero, unless they are segmented; `rest`: the
-        last arguments, of a loop that is segmented or fetches."""
+        """The statement that calls it. `fresh`: whether the sums start at zero, unless they are segmented; `rest`: the
+        last arguments, of a loop that is segmented or prefetches."""
         arguments = [left, str(row), *([first] if self.strip else []), rows, right, terms]
         arguments += [str(self.loop.steps[0])] if self.loop.far else []
         arguments += [] if self.loop.segmented else [fresh]

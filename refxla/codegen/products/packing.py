@@ -1,8 +1,8 @@
-"""How an operand of a matrix product is read: where it lies in memory, or copied into the order that the product wants.
+"""How an operand of a matrix product is read: in place, or from a copy in the order that the product needs.
 
-An operand that is an input, seen through transposes, slices, broadcasts and the like, is read where it is if its
-elements lie at a constant distance along the contraction. All else (fused arithmetic, a narrow type, a bad order) is
-first computed into scratch memory by a stage of its own, in the type of the accumulators.
+An operand that is an input, seen through transposes, slices, broadcasts and the like, is read in place if its elements
+are at a constant distance along the contraction. Anything else (fused arithmetic, a narrow type, an unsuitable order)
+is first computed into scratch memory by a separate stage, in the type of the accumulators.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 
-DISTANT = 4096  # elements between terms that lie on pages of their own
+DISTANT = 4096  # elements between terms, from which on each is in a page of its own
 
 # accumulation type -> the C type of an element, the lanes of a 32-byte vector
 VECTORS = {"f32": ("float", 8), "f64": ("double", 4), "u32": ("uint", 8), "u64": ("ulong", 4)}
@@ -36,9 +36,9 @@ def vector_type(name: str, bytes: int = 32) -> str:
 
 
 def accumulation_type(result: str) -> str | None:
-    """The vectorised accumulation type for a dot or convolution of that result type; None if there is none.
+    """The vectorized accumulation type for a dot or convolution of that result type; None if there is none.
 
-    Integers accumulate in unsigned ones, which hold the same bits: sums and products wrap around.
+    Integers accumulate in unsigned types, with the same bits: sums and products wrap around.
     """
     result = contraction_type(result)
     if result in ("f32", "f64"):
@@ -62,7 +62,7 @@ def to_accumulation(
 
 
 def from_accumulation(e: ElementalIrEmitter, result: str, name: str, value: str, block: Block) -> str:
-    """The C variable with an accumulated value in the result's register type, rounded once or with its low bits."""
+    """The C variable with an accumulated value in the result's register type, rounded once or truncated."""
     if name[0] == "u" and ELEMENT_TYPES[result].bits >= 8:
         return e.assign(result, f"({scalar.register_type(result)})({value})", block)
     text = value if result == name else scalar.expression("convert", (name,), result, (value,))
@@ -84,8 +84,8 @@ def direct_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]
 
 
 def source_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]) -> Access | None:
-    """The Access of the only load that the operand's element is computed from, whatever is done with what it loads;
-    None where there are several, or one under a condition."""
+    """The Access of the only load on which the operand's element depends; None if there are several, or a conditional
+    one."""
     pattern = AccessPattern(fusion)
     pattern.value(operand, indices)
     return pattern.accesses[0] if len(pattern.accesses) == 1 and not pattern.accesses[0].conditional else None
@@ -94,8 +94,8 @@ def source_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]
 def distant_terms(
     fusion: Fusion, operand: Instruction, indices: Callable[[Index], Sequence[Index]], terms: Sequence[int]
 ) -> int:
-    """The size of the last dimension that k counts, of sizes `terms`, where its elements lie so far apart in memory
-    that a copy is better made along the others; else 1. `indices` gives those of the operand for k."""
+    """The size of the last dimension that k counts, of sizes `terms`, if its elements are so far apart in memory that a
+    copy should run along the others; otherwise 1. `indices` gives those of the operand for k."""
     inner, outer = (terms[-1], prod(terms[:-1])) if terms else (1, 1)
     if inner == 1 or outer == 1:
         return 1
@@ -121,7 +121,8 @@ _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u6
 
 
 def declare_block(block: Block, number: str, most: int, terms: int) -> tuple[Index, str]:
-    """Declares block `number` of `terms` terms, of at most `most` each: its first term and, as C, how many it has."""
+    """Declares block `number` of `terms` terms, of at most `most` each: returns its first term and, as C, its number of
+    terms."""
     block.line(f"const int first_term = {number} * {most};")
     rest = f"{terms} - first_term"
     block.line(f"const int terms = {most} < {rest} ? {most} : {rest};")
@@ -131,9 +132,9 @@ def declare_block(block: Block, number: str, most: int, terms: int) -> tuple[Ind
 def open_columns(
     block: Block, name: str, start: str, step: int | str, columns: str, packed: int = 1, space: str = "__global "
 ) -> None:
-    """Declares an array of half as many vectors as one has lanes: a column each of the rows that begin at pointer
-    `start` in address space `space`, `step` elements apart (C text, where that is no number). Elements may be `packed`
-    smaller ones, at an address of theirs."""
+    """Declares an array of half as many vectors as one has lanes: each with a column of the rows that begin at pointer
+    `start` in address space `space`, `step` elements apart (C text if not constant). Elements may be `packed` smaller
+    ones, at an address of theirs."""
     element, lanes = VECTORS[name]
     half = lanes // 2
     block.line(f"typedef {element}{half} __attribute__((aligned(sizeof({element}) / {packed}))) half_vector;")

@@ -1,8 +1,7 @@
 """Copies between memory and panels, strips or results, as functions that the matrix products of a program share.
 
-Whatever the sizes of a product are, they are arguments; so equal copies are compiled once, and a product's own text is
-little more than the calls. They are for what is plain in memory: all else is written out where it is read (panels.py,
-dot.py, gemm.py).
+The sizes of a product are arguments; so equal copies are compiled once, and a product's own text is little more than
+the calls. They copy plain memory; everything else is written inline (panels.py, dot.py, gemm.py).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from ..c_block import Block
 from .packing import VECTORS, open_columns, vector_type
 
-PANELS_AT_ONCE = 16  # panels that a copy along rows of memory takes at a time
+PANELS_AT_ONCE = 16  # panels that a copy along rows of memory fills at a time
 STRIPS_PER_TEST = 4  # strips that are copied between one test and the next
 # (type, accumulation type) -> elements in a word, and C that takes one of them out of each word of vector w: a word is
 # shifted up until the element ends it, and down until the element begins it.
@@ -27,8 +26,8 @@ WORDS = {
 
 @dataclass(frozen=True)
 class PackingCopy:
-    """What the copies have in common: the accumulation type, the elements that lie side by side in a panel or strip
-    (`width`), and whether that is in global memory."""
+    """The common part of the copies: the accumulation type, the adjacent elements in a panel or strip (`width`), and
+    whether that is in global memory."""
 
     name: str
     width: int
@@ -48,19 +47,19 @@ class PackingCopy:
         return f"{self.name}_{self.width}_{'g' if self.to_global else 'p'}"
 
     def parameters(self, *rest: str) -> str:
-        """Where it reads (`from`) and writes (`to`), and what else it takes."""
+        """Its source (`from`), its destination (`to`), and further parameters."""
         from_, to = f"__global const {self.element}* restrict from", f"{self.space}{self.element}* restrict to"
         return ", ".join([from_, to, *rest])
 
     def vector(self, block: Block, bytes: int = 32) -> None:
-        """Declares `vector`, which may lie at the address of any element."""
+        """Declares `vector`, which may be at the address of any element."""
         block.line(f"typedef {vector_type(self.name, bytes)} __attribute__((aligned(sizeof({self.element})))) vector;")
 
 
 @dataclass(frozen=True)
 class RowsToPanels(PackingCopy):
-    """Panels of a matrix whose columns lie side by side in memory, rows `step` apart; panels begin `apart` from each
-    other. After the last of `columns` columns, a panel has zeros."""
+    """Panels of a matrix with adjacent columns in memory, and rows `step` apart; panels begin `apart` from each other.
+    After the last of `columns` columns, a panel has zeros."""
 
     @property
     def function(self) -> str:
@@ -93,15 +92,15 @@ class RowsToPanels(PackingCopy):
 
 @dataclass(frozen=True)
 class ColumnsToPanel(PackingCopy):
-    """A panel of a matrix of element type `source` whose columns, `step` words as wide as an accumulator apart, lie in
-    memory from end to end: blocks of them are transposed in registers. With several elements in a word, terms that
-    fill no block are left out."""
+    """A panel of a matrix of element type `source` whose columns are contiguous in memory, `step` words of an
+    accumulator's width apart: blocks of them are transposed in registers. With several elements in a word, terms that
+    do not fill a block are left out."""
 
     source: str
 
     @property
     def packed(self) -> int:
-        """How many elements a word holds, where that is more than one and words can be taken apart; else 1."""
+        """How many elements a word holds, if there are several and words can be unpacked; otherwise 1."""
         return WORDS.get((self.source, self.name), (1, ""))[0]
 
     @property
@@ -122,7 +121,7 @@ class ColumnsToPanel(PackingCopy):
         parameters = self.parameters("const long step", "const int terms", "const int columns")
         with block.scope(f"void {self.function}({parameters})"):
             self.vector(block)
-            # A line of the cache is read whole: the lines of columns that lie a power of two apart push each other out.
+            # A cache line is read as a whole: the lines of columns that are a power of two apart evict each other.
             least, most = lanes * self.packed, 2 * lanes if self.packed == 1 else lanes
             block.line("int t = 0;")
             with block.scope(f"for (int words; t + {least} <= terms; t += words * {self.packed})"):
@@ -137,8 +136,8 @@ class ColumnsToPanel(PackingCopy):
         return block.text()
 
     def _columns(self, block: Block) -> None:
-        """Stores `words` words of each column, half as many at a time as a vector has lanes: in a loop, which is
-        compiled in a third of the time that it takes written out."""
+        """Stores `words` words of each column, half as many at a time as a vector has lanes: in a loop, which compiles
+        in a third of the time that the unrolled code takes."""
         packed, parts = WORDS.get((self.source, self.name), (1, "{w}"))
         words = VECTORS[self.name][1] // 2
         block.line("#pragma clang loop unroll(disable)")
@@ -152,9 +151,9 @@ class ColumnsToPanel(PackingCopy):
 
 @dataclass(frozen=True)
 class WindowsToPanel(PackingCopy):
-    """A panel of a matrix whose columns, `step` elements apart, lie in memory from end to end, but in another order of
-    terms, as filters have it that store a window for each feature: term t of memory is row t % taps * apart + t / taps
-    of the panel."""
+    """A panel of a matrix whose columns are contiguous in memory, `step` elements apart, but in another order of terms,
+    as in filters that store a window for each feature: term t in memory is row t % taps * apart + t / taps of the
+    panel."""
 
     @property
     def function(self) -> str:
@@ -171,7 +170,7 @@ class WindowsToPanel(PackingCopy):
         with block.scope(f"void {self.function}({self.parameters(*numbers)})"):
             self.vector(block)
             block.line("int t = 0, first_tap = 0, first_row = 0;  // t % taps, t / taps")
-            # Lines of the cache are read whole, as in ColumnsToPanel.
+            # Cache lines are read as a whole, as in ColumnsToPanel.
             with block.scope(f"for (int some; t + {lanes} <= terms; t += some)"):
                 block.line(f"some = t + {2 * lanes} <= terms ? {2 * lanes} : {lanes};")
                 block.line("first_tap = t % taps;")
@@ -195,8 +194,8 @@ class WindowsToPanel(PackingCopy):
 
 @dataclass(frozen=True)
 class ColumnsToStrips(PackingCopy):
-    """Strips of `width` rows of a matrix whose rows lie side by side in memory, terms `step` apart; strips begin
-    `apart` from each other. Of the last of `rows` rows, what is after them in a strip is left as it is."""
+    """Strips of `width` rows of a matrix with adjacent rows in memory, and terms `step` apart; strips begin `apart`
+    from each other. Places of a strip after the last of `rows` rows are left unchanged."""
 
     @property
     def function(self) -> str:
@@ -227,8 +226,8 @@ class ColumnsToStrips(PackingCopy):
 
 @dataclass(frozen=True)
 class SumsToRows(PackingCopy):
-    """A panel's sums, `width` side by side for each row, to the rows of a matrix in memory, `step` elements apart, of
-    which the panel has `columns`."""
+    """A panel's sums, `width` adjacent ones for each row, to `columns` columns of the rows of a matrix in memory,
+    `step` elements apart."""
 
     @property
     def function(self) -> str:
@@ -259,8 +258,8 @@ class SumsToRows(PackingCopy):
 
 @dataclass(frozen=True)
 class SumsToColumns(PackingCopy):
-    """A panel's sums, `width` side by side for each row, turned: the sums of a column, of at most `most` rows, side by
-    side. They are in private memory before and after."""
+    """A panel's sums, `width` adjacent ones for each row, transposed: the sums of a column, of at most `most` rows,
+    become adjacent. Both are in private memory."""
 
     most: int
 

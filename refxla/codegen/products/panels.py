@@ -1,4 +1,4 @@
-"""Packing of the right side of a matrix product into panels: as many columns as a tile has, side by side for each k.
+"""Packing of the right side of a matrix product into panels: as many columns as a tile has, adjacent for each k.
 
 The layout is scratch[g][panel][k][column], with zeros beyond the last column. A right side that is contiguous along k
 is transposed while it is copied; where it is an input in memory, blocks of it are transposed in vector registers.
@@ -26,8 +26,8 @@ from .product import Product, RightSide
 from .tile import Words
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
-LEAST_TAPS, LEAST_FEATURES = 4, 4  # of filters whose windows are turned in registers
-SPAN = 64  # terms of k that a transposing copy takes at a time
+LEAST_TAPS, LEAST_FEATURES = 4, 4  # of filters whose windows are transposed in registers
+SPAN = 64  # terms of k that a transposing copy processes at a time
 
 
 def panel_elements(p: Product, width: int) -> int:
@@ -64,7 +64,7 @@ def pack_stage(p: Product, width: int) -> Kernel:
 
 
 def _window_stage(p: Product, width: int) -> Kernel:
-    """The kernel that packs all panels of filters that store windows: an item makes some panels, with all terms."""
+    """The kernel that packs all panels of filters that store windows: an item packs some panels, with all terms."""
     panels = -(-p.n // width)
     some = max(1, min(panels, PACK_ELEMENTS // (p.k * width)))
     chunks = -(-panels // some)
@@ -89,8 +89,8 @@ def _window_stage(p: Product, width: int) -> Kernel:
 
 @dataclass(frozen=True)
 class FilterWindows:
-    """How filters lie in memory that store the elements of a window side by side: `taps` of them, `reversed` or not,
-    for each of `features` input features, which lie `feature` elements apart; output features lie `column` apart."""
+    """The layout of filters that store the elements of a window contiguously: `taps` of them, `reversed` or not, for
+    each of `features` input features, which are `feature` elements apart; output features are `column` apart."""
 
     taps: int
     features: int
@@ -100,8 +100,8 @@ class FilterWindows:
 
 
 def filter_windows(fusion: Fusion, p: RightSide, name: str) -> FilterWindows | None:
-    """How the right side lies, if it is such filters, which are best packed with all terms at once: their windows are
-    read as they lie, and not an element of each at a time."""
+    """The layout of the right side, if it consists of such filters. It is best to pack these with all terms at once:
+    windows are then read contiguously, instead of one element of each at a time."""
     if len(p.terms) < 2 or p.n == 1 or name == "u64":
         return None
     features, taps = p.terms[-1], prod(p.terms[:-1])
@@ -123,10 +123,10 @@ class Panels:
     """Emits the copy of a range of terms of k to a range of panels.
 
     `pointers` has the C names of the inputs. `panels` is (the first panel, the number of columns from there on as C,
-    the largest number of panels); `terms` is (the first term, the number of terms as C, the largest number of terms,
-    of which the first term is a multiple). `place(panel, term)`, both relative to the first ones, gives the C pointer
-    and the position of a row of a panel; `to_global` says whether that is global memory, or the item's own. The C code
-    uses the names u, t, j and n.
+    the largest number of panels); `terms` is (the first term, the number of terms as C, the largest number of terms, of
+    which the first term is a multiple). `place(panel, term)`, both relative to the first ones, gives the C pointer and
+    the position of a row of a panel; `to_global` says whether that is global memory or the item's own. The C code uses
+    the names u, t, j and n.
     """
 
     p: Product
@@ -151,7 +151,7 @@ class Panels:
                 return self._windows(block, column, windows)
         along_k, step, inner = self._along_k()
         if not along_k:
-            # In the order of memory: a row of several panels, then the next term.
+            # In memory order: a row of several panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
             stride = 1
             if not (p.whole or p.words):
@@ -183,7 +183,7 @@ class Panels:
         return None if p.whole or p.words or p.right_prepacked else filter_windows(p.fusion, p, p.name)
 
     def _short_panel(self, block: Block, column: Index, step: int | None = None, inner: int = 0) -> None:
-        """Emits the copy of panel j where it has fewer columns than others, and goes on with the next. With a `step`
+        """Emits the copy of panel j, if it has fewer columns than others, and `continue`s with the next. With a `step`
         (see _along_k), those that fill vectors are transposed."""
         lanes, width = VECTORS[self.p.name][1], self.width
         whole = self.p.n % width // lanes * lanes if step is not None and self.packed == 1 and not self.p.words else 0
@@ -204,7 +204,7 @@ class Panels:
         p, w = self.p, windows
         copy = WindowsToPanel(p.name, self.width, self.to_global)
         block.line(f"const int n = {c_of(column)};")
-        # The element that comes first in memory.
+        # The first element in memory.
         start = (w.taps - 1) * w.features if w.reversed else 0
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         access = self._access(g, constant(start), n)
@@ -242,8 +242,8 @@ class Panels:
         return self.packed == 1 and inner % lanes == 0, step, inner
 
     def _words_along_k(self, words: Words) -> tuple[bool, int | None, int]:
-        """What `_along_k` says of words: those that lie in memory as they are, with nothing after the last term, can
-        be transposed."""
+        """`_along_k` for words: they can be transposed if they are in memory in this form, with no partial word after
+        the last term."""
         p, own = self.p, type_name(self.p.right_operand)
         g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.elements - 1), variable("n", 0, p.n - 1)
         access = self._access(g, k, n)
@@ -262,7 +262,7 @@ class Panels:
 
     def _access(self, g: Index, k: Index, n: Index) -> Access | None:
         """The Access of an element of the right side, if it is a plain load, or one that is converted while words are
-        unpacked; else None."""
+        unpacked; otherwise None."""
         p = self.p
         name = p.name if self.packed == 1 and not p.words else type_name(p.right_operand)
         return direct_access(p.fusion, p.right_operand, p.right(g, k, n), name)

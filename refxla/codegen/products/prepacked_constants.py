@@ -1,7 +1,7 @@
-"""Operands of products that are constants: they are packed once, when the program is compiled.
+"""Constant operands of products are packed once, when the program is compiled.
 
 What a stage would write to scratch memory at every call, from constants alone, becomes a constant of the plan, which
-the product reads. The constants that it was made from are then no part of the plan, unless others read them.
+the product reads. The original constants are then not part of the plan, unless other kernels read them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...ir.plan import Argument, Fusion
 from ..element_builder import type_name
 from ..kernel_arguments import input_argument, inputs_of
 
-GROWTH = 2  # bytes that packing may make of one: f32 of bf16, not u32 of s8
+GROWTH = 2  # the growth in bytes that packing may cause: f32 for bf16, but not u32 for s8
 
 
 def can_prepack(fusion: Fusion, operand: Instruction, name: str, terms: int = 1) -> bool:
-    """Whether an operand follows exactly from constants in memory, and as elements of accumulation type `name`, of
-    which each has `terms` of the operand's, takes little more of it than they do."""
+    """Whether an operand is computed exactly from constants in memory, and takes little more memory than they do when
+    packed as elements of accumulation type `name`, each with `terms` of the operand's elements."""
     inputs = inputs_of(fusion, [operand])
     if not inputs or any(i.opcode != "constant" for i in inputs):
         return False
@@ -38,13 +38,13 @@ def constant_value(fusion: Fusion, operand: Instruction, name: str) -> np.ndarra
     for i in _behind(fusion, operand):
         values[i] = np.asarray(operation(i.opcode).evaluate(i, *(values[o] for o in i.operands)))
     value, own = values[operand], type_name(operand)
-    if own != name and own[0] == "s":  # sign extension comes before wrapping
+    if own != name and own[0] == "s":  # sign-extend before wrapping
         value = value.astype(np.int64)
     return value.astype(ELEMENT_TYPES[name].dtype)
 
 
 def prepacked_argument(fusion: Fusion, which: str, elements: np.ndarray) -> Argument:
-    """The argument by which a kernel reads packed elements, of an accumulation type, that are part of the plan."""
+    """The argument by which a kernel reads packed elements of an accumulation type that are part of the plan."""
     value = np.ascontiguousarray(elements).reshape(-1)
     name = f"{fusion.name}.{which}"
     return input_argument(Instruction(name, "constant", Shape.of(value), [], {"literal": value}))
@@ -70,7 +70,7 @@ def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
 
 
 def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:
-    """The members of a fusion that an operand is made of, operands first."""
+    """The members of a fusion on which an operand depends, operands first."""
     inputs, needed, waiting = set(fusion.inputs), set(), [operand]
     while waiting:
         i = waiting.pop()
@@ -81,7 +81,7 @@ def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:
 
 
 def _is_exact(i: Instruction) -> bool:
-    """Whether the interpreter gives the bits that a kernel would."""
+    """Whether the interpreter computes the same bits as a kernel."""
     if i.opcode == "constant":
         return True
     row = ROWS.get(i.opcode)

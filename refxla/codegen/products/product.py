@@ -1,4 +1,4 @@
-"""A contraction as a matrix product, as data: what every part of the product's emitter reads."""
+"""A contraction as a matrix product, as data that all parts of the product's emitter use."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ContractionDimensions(Protocol):
 
 @dataclass(frozen=True)
 class OneRun:
-    """A block of k in a single run: C pointers to the rows of the tile, and how many terms there are."""
+    """A block of k in a single run: C pointers to the rows of the tile, and the number of terms."""
 
     pointers: Sequence[str]
     terms: str
@@ -79,7 +79,7 @@ class BlockRuns(Protocol):
         """The C function."""
 
     def call(self, right: str, fresh: str) -> str:
-        """The statement that calls it: from the panel at `right`, with what WindowLoop.call takes as `fresh`."""
+        """The statement that calls it for the panel at `right`; `fresh` as in WindowLoop.call."""
 
 
 class LocalCopy(Protocol):
@@ -89,47 +89,47 @@ class LocalCopy(Protocol):
         """The inputs that `pack` reads."""
 
     def pack(self, block: Block, e: ElementalIrEmitter, most: int, terms: str) -> tuple[str, ...]:
-        """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`.
-        Returns the texts of the functions that do it."""
+        """Copies at most `rows` rows of the current block, from first_row on, to array `strips`. Returns the texts of
+        the functions that it calls."""
 
     def private_elements(self, rows: int) -> int:
         """The elements of `strips` for that many rows."""
 
 
 class Rows(Protocol):
-    """Where the rows of the left side lie. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
+    """The rows of the left side in memory. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
 
     step: int  # elements from one term to the next
-    blocks: int  # into which k falls
+    blocks: int  # into which k is cut
     most_terms: int  # in a block
-    alignment: int  # of terms, at a multiple of which each block begins
+    alignment: int  # of blocks, in terms
     least_terms: int  # in a run (at the end of a block there may be fewer)
     element: str  # the C type of the elements
 
     @property
     def local(self) -> LocalCopy | None:
-        """How each item copies its rows for itself, if it does."""
+        """How each item copies its own rows, if it does."""
 
     def pointer(self) -> Instruction | Argument:
-        """The input that holds them, or the argument that a copy of them is. Not for what is `local`."""
+        """The input with the rows, or the argument with their copy. Not for `local` copies."""
 
     def stage(self) -> Kernel | None:
         """The kernel that fills the scratch memory."""
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
-        """Declares what block `number` of k needs; returns its first term and the number of its terms."""
+        """Declares what block `number` of k needs. Returns its first term and its number of terms."""
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         """Declares what the rows first, first + 1, ... of pointer `source` need."""
 
     def runs(self, loop: TermLoop) -> BlockRuns | OneRun:
-        """The runs in which `loop` takes a tile through the block that is open."""
+        """The runs in which `loop` takes a tile through the current block."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Rows of the left side that lie evenly: from row number `first` on at C pointer `left`, `row` elements apart; or
-    in strips, if `strip` is not 0 (see Tiles)."""
+    """Rows of the left side at a constant distance: from row number `first` on at C pointer `left`, `row` elements
+    apart; or in strips, if `strip` is not 0 (see Tiles)."""
 
     left: str
     row: int
@@ -142,7 +142,7 @@ class Product:
     """A contraction as matrix product, for each of `groups`; `name` is the accumulation type.
 
     `right(g, k, n)` gives the indices of the right operand, `result(g, m, n)` those of the hero and the C condition
-    under which that element exists (True: always).
+    that the element exists (True: always).
     """
 
     fusion: Fusion
@@ -158,19 +158,19 @@ class Product:
     result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
     terms: Sequence[int]  # the sizes that k counts
     right_matrix: Callable[[np.ndarray], np.ndarray]  # the right operand's value, as [group, k, n]
-    shared: int = 1  # so many neighbouring groups have one right side
-    whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
-    lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie after pointer `source`
-    words: Words | None = None  # in which several terms are (words.py): k counts words,
-    elements: int = 0  # and this many elements are in them
+    shared: int = 1  # so many neighbouring groups share a right side
+    whole: str = ""  # the complex type whose parts k and n count (see complex_dot.py), if they do
+    lines: Callable[[str], Lines | None] = lambda source: None  # the layout of the block's rows after pointer `source`
+    words: Words | None = None  # of several terms (words.py): k counts words,
+    elements: int = 0  # with so many elements in all
     row_sizes: Sequence[int] = ()  # the sizes that m counts, where they are known
     symmetric: bool = False  # result[g, m, n] is result[g, n, m]: one of the two is computed
-    alike: int = 1  # so many neighbouring rows are alike: a tile of some of them is computed quickest
+    alike: int = 1  # so many neighbouring rows are alike: tiles of some of them are fastest
 
     @property
     def right_is_invariant(self) -> bool:
         """Whether the right side is the same at every call, or in every iteration of the enclosing loop, so that its
-        panels are made once."""
+        panels are packed once."""
         invariant = set(self.fusion.loop_invariant)
         loop_invariant = bool(invariant) and set(inputs_of(self.fusion, [self.right_operand])) <= invariant
         return loop_invariant or self.right_prepacked
@@ -183,7 +183,7 @@ class Product:
 
     @property
     def segment(self) -> int:
-        """The terms of a segment, 0 where a sum is one chain (contraction_order.py): parts of complex terms go in
+        """The terms of a segment, 0 where a sum is one chain (contraction_order.py); parts of complex terms stay in
         pairs."""
         return 2 * segment_terms(self.k // 2, self.whole) if self.whole else segment_terms(self.k, self.name)
 

@@ -1,15 +1,15 @@
-"""Which products are too small for blocks: a plain loop over the elements of the result computes them as quickly.
+"""Which products are too small for blocks, so that a plain loop over the elements of the result is as fast.
 
-A product in blocks has whole tiles of sums and packs an operand; a loop begins at once, and fuses with what makes the
-operands. Each limit is where the two took about as long when they were measured. All depend on shapes alone, and both
-ways add the terms in one order (analysis/contraction_order.py).
+A product in blocks has whole tiles of sums and packs an operand; a loop begins at once, and fuses with the producers of
+its operands. Each limit is the measured break-even point. All depend on shapes alone, and both forms add the terms in
+the same order (analysis/contraction_order.py).
 """
 
 from __future__ import annotations
 
 MOST_WORK = 2048  # multiply-adds of all products
-LONGEST_CHAIN = 32  # terms of a sum, up to which a processor works on several sums at once in a loop
-FEWEST_SUMS = 8  # the lanes of a vector: with fewer, most of a tile would be empty, however long the sums are
+LONGEST_CHAIN = 32  # terms of a sum, up to which a processor overlaps several sums in a loop
+FEWEST_SUMS = 8  # the lanes of a vector: with fewer, most of a tile would be empty, regardless of the terms
 SHORTEST_VECTOR = 16  # terms of a matrix times a vector, up to which panels cost more than they save
 SMALLEST_WORK = 8  # multiply-adds of each of any number of products: 2 x 2 matrices
 

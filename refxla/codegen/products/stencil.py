@@ -1,9 +1,9 @@
-"""Convolutions of one feature by another, whose windows slide along memory: filters of signals and of images, and
-depthwise convolutions whose features come before the spatial dimensions.
+"""Convolutions with one input and one output feature, whose windows slide along memory: filters of signals and images,
+and depthwise convolutions whose features come before the spatial dimensions.
 
-The lanes of vectors are neighbours in the last spatial dimension: a term multiplies as many neighbours of lhs by one
-element of the window. Where some of a tile's elements lie outside lhs, what is inside is copied to the stack first, and
-the lanes that miss it keep their sums.
+The lanes of vectors are neighbours in the last spatial dimension: a term multiplies a vector of neighbours in lhs by
+one element of the window. If some of a tile's elements are outside of lhs, those inside are copied to the stack first,
+and lanes without an element keep their sums.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, vector_type
 
 REACH = 1024  # elements of lhs that are copied to the stack at a time, at most, beside the tile's width
-VECTORS_OF_TILE = 4  # sums that do not wait for each other
+VECTORS_OF_TILE = 4  # independent sums, which hide latency
 
 
 def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
-    """Whether each element is a sum over one feature, and neighbours in the last spatial dimension are so in lhs."""
+    """Whether each element is a sum over one feature, and neighbours in the last spatial dimension are neighbours in
+    lhs."""
     if not numbers.n == numbers.features == numbers.batch_groups == 1 or not numbers.window:
         return False
     window = numbers.window[-1]
@@ -45,7 +46,7 @@ def kernels(
 
 
 class _Stencil(GroupConvolution):
-    """A tile is a piece of a row: of the elements of the result that differ in the last spatial dimension alone."""
+    """A tile is a piece of a row: of the elements of the result that differ only in the last spatial dimension."""
 
     @property
     def _pieces(self) -> int:
@@ -120,7 +121,7 @@ class _Stencil(GroupConvolution):
         block.line(f"const {vector} t = ({vector})(y[{place}]);")
 
     def _add_inside(self, begin: str, end: str, block: Block) -> None:
-        """The terms of elements begin, ..., end - 1, all of whose lanes lie in lhs."""
+        """The terms of elements begin, ..., end - 1, with all lanes inside lhs."""
         dilation = self.numbers.window[-1].window_dilation
         with block.scope(f"for (int e = {begin}; e < {end}; ++e)"):
             self._declare_element(block)
@@ -130,7 +131,7 @@ class _Stencil(GroupConvolution):
                 block.line(f"c{v} = rx_multiply_add_vector_{self.name}({a}, t, c{v});")
 
     def _add_at_the_edge(self, first: Index, block: Block) -> None:
-        """The terms of a row of the window, some lanes of which lie outside lhs."""
+        """The terms of a row of the window, with some lanes outside of lhs."""
         n, width = self.numbers, self.width
         window, size = n.window[-1], n.sizes[-1]
         dilation = window.window_dilation
@@ -140,7 +141,7 @@ class _Stencil(GroupConvolution):
         block.line(
             f"const {unsigned}{self.lanes} lane = ({unsigned}{self.lanes})({', '.join(map(str, range(self.lanes)))});"
         )
-        # Those that meet lhs in some lane: e >= low, e < high.
+        # Those with a lane inside lhs: e >= low, e < high.
         block.line(f"const int low = origin > -{width} ? 0 : (-origin - {width} + {dilation}) / {dilation};")
         block.line(f"const int meet = origin < {size} ? ({size - 1} - origin) / {dilation} + 1 : 0;")
         block.line(f"const int high = meet < {window.size} ? meet : {window.size};")
@@ -152,7 +153,7 @@ class _Stencil(GroupConvolution):
             self._terms(first, "g", "h", self._add_some, block)
 
     def _add_some(self, begin: str, end: str, block: Block) -> None:
-        """The terms of elements begin, ..., end - 1, in the lanes that lie in lhs."""
+        """The terms of elements begin, ..., end - 1, in the lanes inside lhs."""
         n, dilation = self.numbers, self.numbers.window[-1].window_dilation
         wide = "(uint)" if self.element in ("float", "uint") else "(ulong)(long)"
         with block.scope(f"for (int e = {begin}; e < {end}; ++e)"):

@@ -1,4 +1,4 @@
-"""The tile of a matrix product: the part of the result that lies in vector registers."""
+"""The tile of a matrix product: the part of the result in vector registers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from ..c_block import Block
 from .packing import VECTORS, vector_type
 
-OFFSET = 0x80  # what is added to signed bytes, so that they are unsigned
+OFFSET = 0x80  # added to signed bytes to make them unsigned
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a word of an accumulator's width has instead of one term: `count` neighbouring terms, of types `left` and
-    `right` (see words.py)."""
+    """Words of an accumulator's width, each with `count` neighbouring terms of types `left` and `right` (see
+    words.py)."""
 
     count: int
     left: str
@@ -23,12 +23,12 @@ class Words:
 
     @property
     def label(self) -> str:
-        """What tells functions of such words from others."""
+        """A part of function names that identifies such words."""
         return "pairs" if self.count == 2 else f"quads_{self.left}_{self.right}"
 
     @property
     def storage(self) -> str:
-        """The C type that terms lie in."""
+        """The C type of stored terms."""
         return "ushort" if self.count == 2 else "uchar"
 
     @property
@@ -45,7 +45,7 @@ class Words:
         return f"({value}) ^ {OFFSET}" if self.is_offset else value
 
     def term(self, value: str, number: int) -> str:
-        """The C expression of a word that has a term of type uint at place `number` and zeros elsewhere."""
+        """The C expression of a word with a term of type uint at place `number` and zeros elsewhere."""
         mask = f"({value} & {(1 << self.bits) - 1}u)"
         return f"{mask} << {number * self.bits}" if number else mask
 
@@ -54,7 +54,7 @@ class Words:
         if self.count == 2:
             return f"rx_multiply_pairs_{width}_u32({a}, {b}, {total})"
         unsigned, signed = (b, a) if (self.left, self.right) == ("s8", "u8") else (a, b)
-        name = {"vector": "wide_half", "wide": "wide"}[width]  # either is for processors of wide vectors alone
+        name = {"vector": "wide_half", "wide": "wide"}[width]  # both are only for processors with wide vectors
         return f"rx_multiply_quads_{name}_u32({unsigned}, {signed}, {total})"
 
     def of_matrix(self, matrix: np.ndarray) -> np.ndarray:
@@ -69,8 +69,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Tile:
-    """The part of the result that lives in registers: `rows` times `vectors` vectors of accumulation type `name`, of
-    `bytes` each: 32, or 64 where the target has them."""
+    """The part of the result in registers: `rows` times `vectors` vectors of accumulation type `name`, of `bytes` each:
+    32, or 64 where the target has them."""
 
     rows: int
     vectors: int
@@ -80,7 +80,7 @@ class Tile:
 
     @property
     def label(self) -> str:
-        """What tells functions of tiles apart, beside their sizes."""
+        """A part of function names that identifies the tile, apart from its sizes."""
         return self.words.label if self.words else self.name
 
     @property
@@ -103,7 +103,7 @@ class Tile:
         return f"rx_multiply_add_{width}_{self.name}({a}, {b}, {total})"
 
     def open_offsets(self, block: Block, right: str, terms: str) -> None:
-        """Declares what the offset of the left side, where there is one, adds to the sums of each vector over `terms`
+        """Declares what the offset of the left side, if there is one, adds to the sums of each vector over `terms`
         terms; `right` is the C lvalue of vector {v} of the right side at term k."""
         if self.words is None or not self.words.is_offset:
             return
@@ -115,12 +115,12 @@ class Tile:
                 block.line(f"offset{v} = {self.multiply_add(ones, right.format(v=v), f'offset{v}')};")
 
     def start(self, c: str, value: str) -> str:
-        """The statement that declares the sum c{row}_{vector}, which begins as `value`, without what offsets add."""
+        """The statement that declares the sum c{row}_{vector}, which starts at `value` minus what offsets add."""
         if self.words is None or not self.words.is_offset:
             return f"{self.vector} {c} = {value};"
         return f"{self.vector} {c} = ({value}) - offset{c.split('_')[1]};"
 
     def places(self, sums: str, first: str = "") -> dict[str, str]:
-        """The C variable of each sum, row after row, and its place in an array of them, from number `first` on."""
+        """The C variable of each sum, row by row, and its place in an array of sums, from number `first` on."""
         numbers = ((i, v, i * self.vectors + v) for i in range(self.rows) for v in range(self.vectors))
         return {f"c{i}_{v}": f"{sums}[{first and f'{first} + '}{n}]" for i, v, n in numbers}

@@ -1,8 +1,8 @@
 """The loop of a convolution's tile over the window, as a function that the convolutions of a program share.
 
-Which elements of the window lie inside lhs is tested for a tile at a time, and the tests depend on the number of
-dimensions and on their dilations alone: all sizes are arguments. So convolutions of any sizes share one function, which
-a compiler takes as long for as for three of them otherwise.
+Bounds of window elements are tested for a whole tile, and the tests depend only on the number of dimensions and on
+their dilations: all sizes are arguments. So convolutions of all sizes share one function, which takes as long to
+compile as three of them would otherwise.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .micro_kernel import TermLoop
 
 @dataclass(frozen=True)
 class WindowLoop:
-    """Adds the runs of a block of k to the sums of a tile; see implicit_gemm_rows.py for where they lie.
+    """Adds the runs of a block of k to the sums of a tile; see implicit_gemm_rows.py for the runs.
 
-    `loop` is what is done in a run. For each spatial dimension `bases` has the dilation of lhs and `checked` says
-    whether elements of the window may lie outside of it. `joined`: the elements of the last dimension follow each other
-    in memory, and those inside for all rows are one run.
+    `loop` computes a run. For each spatial dimension, `bases` has the dilation of lhs and `checked` says whether
+    elements of the window may be out of bounds. `joined`: the elements of the last dimension are contiguous in memory,
+    and those inside for all rows are one run.
     """
 
     loop: TermLoop
@@ -30,14 +30,14 @@ class WindowLoop:
 
     @property
     def function(self) -> str:
-        """The C function's name, which tells one loop from another."""
+        """The C function's name, which identifies the loop."""
         dimensions = "".join(f"_{b}{'c' if c else 'i'}" for b, c in zip(self.bases, self.checked, strict=True))
         return f"window{dimensions}{'_joined' if self.joined else ''}_{self.loop.function}"
 
     @property
     def numbers(self) -> list[str]:
-        """What it takes of each dimension d: the elements from low{d} to high{d}; the terms of each; how far apart they
-        lie in the window and (step{d}) in memory; the size of lhs; where the tile's origins lie in a dilated lhs."""
+        """Its arguments for each dimension d: the elements from low{d} to high{d}; the terms of each; their distance in
+        the window and (step{d}) in memory; the size of lhs; the positions of the tile's origins in a dilated lhs."""
         result = []
         for d, (base, checked) in enumerate(zip(self.bases, self.checked, strict=True)):
             result += [f"low{d}", f"high{d}", f"terms{d}", f"apart{d}", f"step{d}"]
@@ -46,9 +46,9 @@ class WindowLoop:
         return result
 
     def call(self, left: str, right: str, numbers: dict[str, int | str], features: int, base: str, fresh: str) -> str:
-        """The statement that does it for the sums at `tile`, which begin at zero where `fresh` holds; where they are
-        segmented, that is the number of all terms instead. C arrays `at` and o0, o1, ... have the positions of the
-        rows' origins in memory and in each dimension."""
+        """The statement that calls it for the sums at `tile`, which start at zero if `fresh` holds; for segmented sums,
+        `fresh` is the number of all terms instead. C arrays `at` and o0, o1, ... have the positions of the rows'
+        origins in memory and in each dimension."""
         origins = [f"o{d}" for d in range(len(self.bases))]
         values = [str(numbers[name]) for name in self.numbers]
         values += [str(self.loop.steps[0])] if self.loop.far else []
@@ -101,7 +101,8 @@ class WindowLoop:
             self._run(block, "features", " && ".join(inside))
 
     def _open_element(self, block: Block, d: int, base: int, inside: list[str]) -> None:
-        """Declares how far element e of dimension d lies from the origins; leaves it out where no row has it."""
+        """Declares the distance of element e of dimension d from the origins; skips it if it is out of bounds for all
+        rows."""
         if base > 1:
             block.line(f"const int f{d} = rest{d} + e{d} * apart{d};")
             block.line(f"if (f{d} % {base} != 0) continue;")
@@ -134,8 +135,8 @@ class WindowLoop:
             block.line(f"e{d} = next;")
 
     def _run(self, block: Block, terms: str, whole: str) -> None:
-        """A run. Unless condition `whole` holds ("": always), rows that lie outside read the start of lhs, which is
-        there, and keep their sums: the loop is the same, and compiled once."""
+        """A run. Unless condition `whole` holds ("": always), rows out of bounds read the start of lhs, which is valid
+        memory, and keep their sums, so that the loop is the same and compiled only once."""
         loop, t, dimensions = self.loop, self.loop.tile, range(len(self.bases))
         before = " + ".join(f"(e{d} - low{d}) * terms{d}" for d in dimensions) or "0"
         moved = " + ".join(f"s{d} * step{d}" for d in dimensions) or "0"
@@ -157,7 +158,7 @@ class WindowLoop:
             if not loop.segmented:
                 self._add(block, before, whole)
                 return
-            # Where a segment begins, and the sum of the one before is complete.
+            # At the start of a segment, where the sum of the previous one is complete.
             block.line("int k0 = 0;")
             with block.scope("while (k0 < terms)"):
                 block.line(f"const int term = before + ({before}) + k0;")
@@ -190,7 +191,7 @@ class WindowLoop:
 
     def _each_row(self, block: Block, first: int, *lines: str) -> None:
         """Statements for the rows i of the tile, from the first on."""
-        # As vectors it is little quicker, and the compiler of Intel's runtime ends in SIGILL, or forgets sums.
+        # Vectors are hardly faster, and the compiler of Intel's runtime crashes with SIGILL, or loses sums.
         block.line("#pragma clang loop vectorize(disable) unroll(disable)")
         with block.scope(f"for (int i = {first}; i < {self.loop.tile.rows}; ++i)"):
             for line in lines:

@@ -1,11 +1,11 @@
-"""Products of narrow integers: several neighbouring terms of k in one word of an accumulator's width.
+"""Products of narrow integers, with several neighbouring terms of k in one word of an accumulator's width.
 
-Processors multiply vectors of such words and add what belongs to one word: pairs of 16-bit integers (`pmaddwd`), quads
-of unsigned by signed bytes (`vpdpbusd`). A product is then one of words, with a half or a quarter of the terms, and its
-sums have the same bits: integers wrap around, in any order. Terms beyond the last are zeros.
+Processors multiply vectors of such words and add the products within each word: pairs of 16-bit integers (`pmaddwd`),
+quads of unsigned by signed bytes (`vpdpbusd`). The product then has words as its terms, a half or a quarter as many,
+and its sums have the same bits: integers wrap around, in any order. Terms beyond the last are zeros.
 
-Where both sides are signed bytes, 128 is added to those of the left side, which makes them unsigned; each tile computes
-128 times the sum of the right side beside its own rows, and subtracts it from them (tile.py).
+Where both sides are signed bytes, 128 is added to those of the left side, which makes them unsigned; each tile also
+computes 128 times the sum of the right side, and subtracts it from its sums (tile.py).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ COPY_ELEMENTS = 65536  # elements that an item of the copy of the left side comp
 
 
 def words_of(fusion: Fusion, target: Target, name: str) -> Words | None:
-    """How the terms of a dot that is accumulated in `name` are put in words; None where they are not."""
-    if name != NAME or not target.clang:
+    """The words of a dot that is accumulated in `name`; None if it has none."""
+    if name != NAME or not target.capabilities.loop_vectorization:
         return None
     left, right = (_narrowest(fusion, o) for o in hero_of(fusion).operands)
     if left is None or right is None:
@@ -50,8 +50,8 @@ def words_of(fusion: Fusion, target: Target, name: str) -> Words | None:
 
 
 def _narrowest(fusion: Fusion, operand: Instruction) -> str | None:
-    """The narrowest integer type that has all values of an operand, seen through conversions and movements, if s16 has
-    them, too."""
+    """The narrowest integer type that represents all values of an operand, seen through conversions and data movement,
+    if s16 does, too."""
     narrow = None
     while True:
         name = type_name(operand)
@@ -62,7 +62,7 @@ def _narrowest(fusion: Fusion, operand: Instruction) -> str | None:
             return narrow
         row = ROWS.get(operand.opcode)
         moves = row is not None and row.op_class == MOVEMENT and len(operand.operands) == 1
-        # a conversion from a wider type wraps around: what is after it says nothing
+        # a conversion from a wider type wraps around: nothing follows from the types after it
         source = operand.operands[0] if operand.opcode == "convert" or moves else None
         if source is None or (narrow is not None and operand.opcode == "convert"):
             return narrow
@@ -80,7 +80,7 @@ def product(fusion: Fusion, target: Target, numbers: DotDimensions, words: Words
 
 
 class WordRows(ContractionRows):
-    """The Rows of a lhs of narrow integers: a copy of them, of the width that words hold, as scratch[g][m][k]."""
+    """The Rows of a lhs of narrow integers: a copy of them, in the width of a word's terms, as scratch[g][m][k]."""
 
     step = 1
     local = None
@@ -106,7 +106,7 @@ class WordRows(ContractionRows):
         block.line(f"{place} = ({self.words.storage})({self.words.offset_left(value)});")
 
     def end_copy(self, block: Block, s: Index, to: str) -> None:
-        """Zeros after the last term of a row."""
+        """Writes zeros after the last term of a row."""
         count = self.words.count
         for k in range(self.numbers.k, self.terms * count):
             block.line(f"((__global {self.words.storage}*){to})[{c_of(s * (self.terms * count) + k)}] = 0;")
@@ -115,7 +115,7 @@ class WordRows(ContractionRows):
         return (g * self.numbers.m + m) * self.terms + self.first
 
     def lines(self, source: str) -> Lines:
-        """How the rows of the block that is open lie after pointer `source`."""
+        """The layout of the current block's rows after pointer `source`."""
         n = self.numbers
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
         return Lines(f"{source} + ({c_of(self.position(g, m))})", self.terms)

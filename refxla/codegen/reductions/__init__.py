@@ -1,1 +1,1 @@
-"""Reductions, in an order that shapes alone fix."""
+"""Reductions, in an order that depends on shapes alone."""

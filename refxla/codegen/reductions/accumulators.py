@@ -1,4 +1,4 @@
-"""The accumulators of a reduce: what they begin with, and how values are combined into them."""
+"""The accumulators of a reduce: their initial values, and how values are combined into them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..index_printer import c_of
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 
-# Emits, or keeps for later, that an array begins with a value: (element type, array, C expression of the value).
+# Emits, or collects for later, the fill of an array: (element type, array, C expression of the value).
 Fill = Callable[[str, str, str], None]
 
 
 @dataclass(frozen=True)
 class Accumulators:
     """The C variables that accumulate a reduce: a name for each of its results. With a `count` of 1 they are scalars,
-    else arrays or pointers with so many elements, a lane or a column each. `starts` are the C expressions that they
-    begin with."""
+    otherwise arrays or pointers with so many elements, one for each lane or column. `starts` are the C expressions of
+    their initial values."""
 
     reduce: Instruction
     names: tuple[str, ...]
@@ -46,8 +46,8 @@ def declare(
 ) -> Accumulators:
     """Declares so many accumulators for each result of a reduce, as local variables or as pointers to the `arrays`.
 
-    They begin with the neutral element, or else with the initial value, which then may enter often
-    (passes/init_value_isolation.py makes that harmless). Where `fill` is given, it emits that for each array.
+    They start as the neutral element or, if there is none, as the initial value, which may then be combined several
+    times (passes/init_value_isolation.py makes that harmless). If `fill` is given, it emits this for each array.
     """
     reducer, names, starts = reduce.attributes["to_apply"], [], []
     for n, (name, initial) in enumerate(zip(types(reduce), inputs_and_initial_values(reduce)[1], strict=True)):
@@ -73,15 +73,15 @@ def declare(
 
 
 def starts_neutral(reduce: Instruction) -> bool:
-    """Whether the initial value is not part of the total yet when all elements are."""
+    """Whether accumulators start from the neutral element, so that the initial value has to be combined at the end."""
     return neutral_element(commutative_opcode(reduce.attributes["to_apply"]), types(reduce)[0]) is not None
 
 
 def combine_into(
     body: KernelBody, reduce: Instruction, places: Sequence[str], values: Sequence[str], starts: Sequence[str] = ()
 ) -> None:
-    """The reducer on the `places`, C lvalues, and the `values`; with `starts`, on those and the values. The results go
-    to the places."""
+    """Combines the `values` into the `places`, C lvalues; with `starts`, combines those and the values, and stores the
+    results in the places."""
     e, block = body.elements, body.block
     names = types(reduce)
     loads = starts or [scalar.from_array(name, place) for name, place in zip(names, places, strict=True)]
@@ -97,7 +97,7 @@ def initial_values(body: KernelBody, reduce: Instruction) -> list[str]:
 
 
 def finished(body: KernelBody, reduce: Instruction, initial: Sequence[str], totals: Sequence[str]) -> Sequence[str]:
-    """The results of a reduce: the initial values enter its totals, unless they have, and all is rounded."""
+    """The results of a reduce: its totals, combined with the initial values unless they have been, and rounded."""
     e, reducer, block = body.elements, reduce.attributes["to_apply"], body.block
     if starts_neutral(reduce):
         totals = combine(e, reducer, (*initial, *totals), block)
@@ -105,7 +105,8 @@ def finished(body: KernelBody, reduce: Instruction, initial: Sequence[str], tota
 
 
 def neutral_element(opcode: str | None, name: str) -> str | None:
-    """The literal of the neutral element of an operation on a type, or None where there is none that keeps all bits."""
+    """The literal of the neutral element of an operation on a type, or None if there is none that preserves all
+    bits."""
     if opcode is None or name in ("c64", "c128") and opcode != "add":
         return None
     if name == "pred":

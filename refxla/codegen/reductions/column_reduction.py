@@ -1,6 +1,6 @@
-"""Column reductions: the results follow each other in memory, the elements of a result do not.
+"""Column reductions: the results are contiguous in memory, the elements of a result are not.
 
-A unit of work is a strip of columns, each with an accumulator. It goes through the reduced indices in row-major order:
+A unit of work is a strip of columns, each with an accumulator. It visits the reduced indices in row-major order:
 
     for each reduced group
         for each column of the strip
@@ -29,7 +29,7 @@ from .schedule import UNROLLED_ROW, UNSPECIFIED, CachedOperand, Position, Reduct
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter, clipped
 
-BUFFERED_ROWS = 8  # that are computed before they are written: reading what was just stored is slow
+BUFFERED_ROWS = 8  # computed before they are written: reading what was just stored is slow
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ColumnReduction(UnitEmitter):
         self._buffers = OutputBuffers(body)
         self._strip = _Strip("0", str(self.schedule.inner_size), self.schedule.inner_size)
         self._totals: list[Accumulators] = []  # of the passes so far
-        self._initial: dict[Instruction, Sequence[str]] = {}  # initial values that are not part of the totals yet
+        self._initial: dict[Instruction, Sequence[str]] = {}  # initial values not yet combined with the totals
 
     def declare_arrays(self) -> None:
         self._buffers.declare()
@@ -113,18 +113,18 @@ class ColumnReduction(UnitEmitter):
     # The strip of a unit.
 
     def _declare_strip(self, number: Index, strips: int) -> None:
-        """Declares where the strip with that number of a row begins and ends."""
+        """Declares the bounds of the strip with that number."""
         size, strip = self.schedule.inner_size, self.order.strip
         self.block.line(f"int begin = {c_of(number * strip)};")
         end = f"begin + {strip}"
-        if self.schedule.non_temporal:  # the last strip overlaps the one before, so that no strip has fewer columns
+        if self.schedule.non_temporal:  # the last strip overlaps the previous one, so that no strip has fewer columns
             self.block.line(f"begin = begin < {size - strip} ? begin : {size - strip};")
         elif size % strip:
             end = f"{end} < {size} ? {end} : {size}"
         self.block.line(f"const int end = {end};")
         self._strip = _Strip("begin", "end", size)
         if self.schedule.non_temporal:
-            # Whether the item has written no strip directly before this one in the same rows, and writes none after it.
+            # Whether this item has not written the previous strip of the same rows, and will not write the next one.
             cut = size % strip > 0
             overlaps = f" || {c_of(number)} == {strips - 1}" if cut else ""
             self.block.line(f"const int starts = unit == {self.body.first_unit} || {c_of(number)} == 0{overlaps};")
@@ -138,8 +138,8 @@ class ColumnReduction(UnitEmitter):
 
     @contextmanager
     def _each_row_and_column(self, low: int, high: int) -> Iterator[Index]:
-        """The columns of the strip by two loops, where that spares divisions of indices: over rows low ... high of
-        `column_row` columns each, and over those."""
+        """The columns of the strip in two loops, where that saves index divisions: over rows low ... high of
+        `column_row` columns each, and over the columns of one."""
         size, strip = self.schedule.column_row, self._strip
         row, begin, end = (self.body.fresh(name) for name in ("row", "from", "to"))
         first, more = f"{strip.first} / {size}", f"{row} * {size} < {strip.end}"
@@ -160,7 +160,7 @@ class ColumnReduction(UnitEmitter):
     @contextmanager
     def _each_padded_column(self, vector: Vector) -> Iterator[tuple[Index, Index, str]]:
         """A loop over all accumulators of the strip in whole vectors; gives the number of one, its column, and the C
-        condition for that there is such a column ("" where there always is)."""
+        condition that the column exists ("" if it always does)."""
         s, strip = self.schedule, self._strip
         with self.body.padded_lanes(self.order.strip, vector) as lane:
             padded = s.accumulators > self.order.strip
@@ -188,7 +188,7 @@ class ColumnReduction(UnitEmitter):
     # Passes over a strip.
 
     def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
-        """A pass over the strip, or over this item's part of it, after which the last item goes on alone."""
+        """A pass over the strip, or over this item's part of it, after which the last item continues alone."""
         split = self.schedule.partials > 1
         partials = declare_partials(self.body, step.reduces) if split else {}
         in_workspace = split and self._accumulates_in_workspace()
@@ -199,9 +199,10 @@ class ColumnReduction(UnitEmitter):
         return totals
 
     def _accumulates_in_workspace(self) -> bool:
-        """Whether the accumulators of an item are its partial results in the workspace, which saves copying them: where
-        they are no registers, and no two items write to the same line of a cache."""
-        return self.schedule.vector_columns == 1 and self.order.strip % LINE == 0 and self.schedule.target.clang
+        """Whether the accumulators of an item are its partial results in the workspace, which saves copying them: if
+        they are not in registers, and no two items write to the same cache line."""
+        has_whole_lines = self.schedule.vector_columns == 1 and self.order.strip % LINE == 0
+        return has_whole_lines and self.schedule.target.capabilities.clang_builtins
 
     def _accumulate_all_partials(self, step: ReductionPass, at: Position) -> list[Accumulators]:
         """A pass over the strip that computes its partial results one after the other."""
@@ -243,7 +244,7 @@ class ColumnReduction(UnitEmitter):
 
             def emit_rows(row: Index, count: int) -> None:
                 places = [{**position, rows: row + k} for k in range(count)]
-                for place in places:  # what is broadcast along the columns, once for a strip
+                for place in places:  # values that are broadcast along the columns, once for a strip
                     self.evaluate_broadcasts(0, place)
                 self._prefetch(step, [{**p, inner: self._strip.first_index} for p in places])
                 span = (0, strip.size - 1)
@@ -276,7 +277,7 @@ class ColumnReduction(UnitEmitter):
                         self.unrolled_loop(own, high - low + 1, emit_rows, low)
 
     def _row_ranges(self, step: ReductionPass, position: Position, rows: int) -> list[Range]:
-        """Ranges of the rows, in each of which all come from the same operand of a concatenate."""
+        """Ranges of the rows, each with elements of a single operand of a concatenate."""
         column = variable("c", 0, self.schedule.inner_size - 1)
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
@@ -288,8 +289,8 @@ class ColumnReduction(UnitEmitter):
     def _ranges(
         self, step: ReductionPass, positions: Sequence[Callable[[Index], Position]]
     ) -> list[AbstractContextManager[Index]]:
-        """Loops over the columns of the strip, for what reads the operands: one for each range in which pads and
-        concatenates are decided. Rows that are unrolled may be neighbours along the columns: see rx_hidden_s32."""
+        """Loops over the columns of the strip for reading operands: one for each range in which the tests of pads and
+        concatenates are decided. Unrolled rows may be neighbours along the columns: see rx_hidden_s32."""
         strip, size = self._strip, self.schedule.column_row
         neighbours = strip.first == "0" and self._joins_rows(len(positions))
 
@@ -311,14 +312,14 @@ class ColumnReduction(UnitEmitter):
         return loops
 
     def _joins_rows(self, size: int) -> bool:
-        """Whether so few rows are unrolled in one loop over the columns that it is known of each which operand of a
-        concatenate it comes from."""
+        """Whether all rows are unrolled in one loop over the columns, so that each row's operand of a concatenate is
+        known."""
         s, members = self.schedule, self.dataflow.fusion.instructions
         few = 1 < size < UNROLLED_ROW and s.order.partials == 1 and s.vector_columns == 1
         return few and any(i.opcode == "concatenate" for i in members) and not self.dataflow.has_expensive_members
 
     def _prefetch(self, step: ReductionPass, places: Sequence[Position]) -> None:
-        """Prefetches for rows of the strip that are accumulated together; of whole rows, which follow each other, at
+        """Prefetches for rows of the strip that are accumulated together; whole rows are contiguous and prefetched at
         once."""
         strip = self.order.strip
         if self.order.has_strips and (self.schedule.non_temporal or len(places) > 1):
@@ -328,8 +329,8 @@ class ColumnReduction(UnitEmitter):
             prefetch(self.body, step, places[0], len(places) * strip)
 
     def _finish(self, step: ReductionPass, totals: Sequence[Accumulators]) -> None:
-        """The initial values enter, and totals are rounded to the results' types: in a loop, if the operand is read
-        again, or else where the results are stored."""
+        """Combines totals with the initial values and rounds them to the results' types: in a loop, if the operand is
+        read again, otherwise where the results are stored."""
         self._totals += totals
         self._initial |= {t.reduce: initial_values(self.body, t.reduce) for t in totals}
         if not self.dataflow.epilogue_outputs and step is self.schedule.passes[-1]:

@@ -1,4 +1,5 @@
-"""What a fusion around reduces computes in which order: the levels of its reduces, and where its outputs belong.
+"""The order of computation in a fusion around reduces: the levels of its reduces, and the pass that computes each
+output.
 
 Reduces of one fusion have operands of the same dimensions and reduce the same ones. A reduce may depend on another one
 (the sum of a softmax depends on its maximum), so the operand is read once for each *level* of reduces, and once more
@@ -19,7 +20,7 @@ from ...ir.op_table import ELEMENTWISE, ROWS
 from ...ir.plan import Fusion
 
 EXPENSIVE_FLOPS = 6  # of an element, from which on an operation counts as expensive
-LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed side by side
+LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed together
 VECTORS_FLOPS = 200  # up to which several vectors of lanes are
 _ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.op_class == ELEMENTWISE)
 _EXPENSIVE = frozenset(o for o in _ELEMENTWISE if ROWS[o].flops >= EXPENSIVE_FLOPS)
@@ -28,12 +29,12 @@ _EXPENSIVE |= {o for o, row in ROWS.items() if row.costly}
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The reduces of a fusion by level, and its outputs by what they need.
+    """The reduces of a fusion by level, and its outputs by what they depend on.
 
     `dimensions` are those of the reduces' operands, `reduced` and `kept_dimensions` the numbers of those that are
-    reduced and not. `levels` gives for each member how many reduces, one after the other, come before its value;
-    `reduces[n]` are those of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some
-    (`epilogue_outputs`); `results` are outputs with one element for each result of a reduce.
+    reduced and not. `levels` has the length of the longest chain of reduces before each member; `reduces[n]` are those
+    of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some (`epilogue_outputs`);
+    `results` are outputs with one element for each result of a reduce.
     """
 
     fusion: Fusion
@@ -71,23 +72,22 @@ class Dataflow:
         return any(m.opcode in _EXPENSIVE for m in self._computed_by(i))
 
     def fits_registers(self, i: Instruction) -> bool:
-        """Whether an element takes so few operations that those of all lanes can be computed in registers at once."""
+        """Whether an element takes so few operations that all lanes can be computed in registers at once."""
         return not self.is_expensive(i) or self._flops_of_functions(i) <= LANES_FLOPS
 
     def is_function(self, i: Instruction) -> bool:
-        """Whether an element takes so few elementwise operations that those of several vectors can be computed
-        alternately."""
+        """Whether an element takes so few elementwise operations that several vectors can be interleaved."""
         return self._flops_of_functions(i) <= VECTORS_FLOPS
 
     def _flops_of_functions(self, i: Instruction) -> float:
-        """The flops of an element, infinite where it takes more expensive operations than elementwise ones."""
+        """The flops of an element; infinite if it takes expensive operations that are not elementwise."""
         members = self._computed_by(i)
         if not {m.opcode for m in members} & _EXPENSIVE <= _ELEMENTWISE:
             return math.inf
         return sum(ROWS[m.opcode].flops for m in members if m.opcode in _ELEMENTWISE)
 
     def _computed_by(self, i: Instruction) -> set[Instruction]:
-        """The members on the operand's space that one element of the instruction is computed by."""
+        """The members on the operand's index space on which one element of the instruction depends."""
         members, visited, waiting = set(self.fusion.instructions), set(), [i]
         while waiting:
             m = waiting.pop()
@@ -99,7 +99,7 @@ class Dataflow:
 
 
 def inputs_and_initial_values(reduce: Instruction) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...]]:
-    """The operands of a reduce: the arrays that it reduces, and as many scalars."""
+    """The operands of a reduce: the arrays that it reduces, and their initial values."""
     half = len(reduce.operands) // 2
     return tuple(reduce.operands[:half]), tuple(reduce.operands[half:])
 

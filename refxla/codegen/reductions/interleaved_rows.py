@@ -1,4 +1,4 @@
-"""Row reductions whose rows lie in several pieces, with the pieces of neighbouring rows beside each other in memory.
+"""Row reductions whose rows consist of several pieces, with the pieces of neighbouring rows adjacent in memory.
 
 A unit of work is a few neighbouring rows. For each position in the outer reduced groups, it accumulates one piece of
 every row, so that memory is read in order; meanwhile the accumulators of the other rows are kept in an array.
@@ -17,7 +17,7 @@ from .schedule import Position, ReductionPass
 
 
 class InterleavedRowReduction(RowReduction):
-    """Writes the kernel of a row reduction that accumulates several rows alternately."""
+    """Writes the kernel of a row reduction that interleaves several rows."""
 
     @property
     def _units_of_rows(self) -> int:
@@ -74,7 +74,7 @@ class InterleavedRowReduction(RowReduction):
     def _copy(
         self, step: ReductionPass, own: Sequence[Accumulators], saved: Sequence[Accumulators], k: str, *, save: bool
     ) -> None:
-        """Copies the accumulators of a row to the array of those of all rows, or from it."""
+        """Copies the accumulators of a row to the array for all rows, or from it."""
         lanes = self.order.lanes
         for accumulators, array in zip(own, saved, strict=True):
             for n in range(len(accumulators.names)):

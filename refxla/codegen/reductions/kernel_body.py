@@ -1,4 +1,4 @@
-"""The body of a reduction kernel while it is written: what the parts of both emitters share."""
+"""The body of a reduction kernel that is being written, which the parts of both emitters share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .schedule import UNSPECIFIED, Schedule, Vector
 class KernelBody:
     """A schedule, the statements written so far, and the values of the fusion's members.
 
-    `pointers` are the C names of inputs and outputs, `workspace` that of the partial results. The kernel goes over the
+    `pointers` are the C names of inputs and outputs, `workspace` that of the partial results. The kernel loops over the
     units `first_unit` ... `last_unit` - 1, both C expressions.
     """
 
@@ -27,7 +27,7 @@ class KernelBody:
         self.workspace = f"a{len(arrays)}"
         self.elements = ElementalIrEmitter(schedule.dataflow.fusion, schedule.target, self.pointers)
         self.block = Block()
-        self.global_only = False  # see Kernel: set by what declares a pointer into an argument
+        self.global_only = False  # see Kernel: set when a pointer into an argument is declared
         units, count = schedule.units, schedule.units_per_item
         self.first_unit, self.last_unit = "unit", "unit + 1"
         if count > 1:
@@ -51,14 +51,14 @@ class KernelBody:
     def vector_loop(
         self, first: str, end: str, size: int, vector: Vector = UNSPECIFIED, c_type: str = "int", low: int = 0
     ) -> Iterator[Index]:
-        """A loop over first..end-1, which lies in low..size-1, that clang is to vectorize; gives the index.
+        """A loop over first..end-1, within low..size-1, that clang should vectorize; gives the index.
 
-        Clang is asked not to unroll the loop before it vectorizes it. A `c_type` of long spares clang the question
-        whether what it computes for indices that a mask leaves out overflows.
+        Clang is asked not to unroll the loop before it vectorizes it. With a `c_type` of long, clang need not consider
+        overflow in the computation of indices that a mask leaves out.
         """
         name = self.fresh("l")
         head = "" if end == "1" else f"for ({c_type} {name} = {first}; {name} < {end}; ++{name})"
-        if self.schedule.target.clang and head:
+        if self.schedule.target.capabilities.loop_pragmas and head:
             hints = f"vectorize_width({vector.width}) interleave_count({vector.count})" if vector.width else ""
             self.block.line(f"#pragma clang loop unroll(disable) {hints}".rstrip())
         with self.block.scope(head):
@@ -69,5 +69,5 @@ class KernelBody:
         return self.vector_loop("0", str(count), count, vector, "long" if vector.width else "int")
 
     def padded_lanes(self, size: int, vector: Vector = UNSPECIFIED) -> AbstractContextManager[Index]:
-        """A vector loop over all accumulators, padded to whole vectors; those from `size` on have no element."""
+        """A vector loop over all accumulators, padded to whole vectors; lanes from `size` on have no element."""
         return self.vector_loop("0", str(self.schedule.accumulators), size, vector, "long")

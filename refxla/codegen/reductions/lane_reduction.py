@@ -1,6 +1,6 @@
-"""The lanes of a row's accumulators as vectors: filled, and combined, without loops.
+"""Fills and combines the lanes of a row's accumulators as vectors, without loops.
 
-Clang makes the same vectors of loops over lanes, but takes milliseconds for each loop.
+Clang vectorizes loops over lanes just as well, but takes milliseconds for each loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMBINED = {
 
 
 def fill_lanes(body: KernelBody, name: str, array: str, start: str) -> None:
-    """All lanes of an array of type `name` begin with the C expression `start`."""
+    """Initializes all lanes of an array of type `name` to the C expression `start`."""
     lanes, width = body.schedule.order.lanes, _vector_width(body, name)
     if not width:
         body.block.line(f"for (int l = 0; l < {lanes}; ++l) {array}[l] = {start};")
@@ -34,14 +34,14 @@ def fill_lanes(body: KernelBody, name: str, array: str, start: str) -> None:
 
 
 def combine_lanes(body: KernelBody, accumulators: Accumulators, vector: Vector) -> None:
-    """The total of all lanes goes to the first, by halves (analysis/reduction_order.py)."""
+    """Combines all lanes into the first one, by halves (analysis/reduction_order.py)."""
     unrolled = body.schedule.rows_unrolled
     if not unrolled and _combine_vectors(body, accumulators):
         return
     half, width = body.schedule.order.lanes // 2, vector.width
     while half:
         width = min(width, half)
-        if unrolled or half <= 2 and width > 0:  # no vectors: a loop would keep all accumulators in memory
+        if unrolled or half <= 2 and width > 0:  # no vectors, but a loop would keep all accumulators in memory
             for k in range(half):
                 with body.lanes(1) as lane:
                     _combine_halves(body, accumulators, c_of(lane + k), c_of(lane + k + half))
@@ -56,7 +56,7 @@ def _combine_halves(body: KernelBody, accumulators: Accumulators, low: str, high
 
 
 def _combine_vectors(body: KernelBody, accumulators: Accumulators) -> bool:
-    """Combines the lanes as vectors; False where that cannot be done."""
+    """Combines the lanes as vectors. Returns False if that is impossible."""
     reduce, array = accumulators.reduce, accumulators.names[0]
     name, width = types(reduce)[0], _vector_width(body, types(reduce)[0])
     combined = _COMBINED.get(commutative_opcode(reduce.attributes["to_apply"]) or "")
@@ -82,6 +82,7 @@ def _combine_vectors(body: KernelBody, accumulators: Accumulators) -> bool:
 
 
 def _vector_width(body: KernelBody, name: str) -> int:
-    """The lanes of type `name` in a vector; 0 where there are to be none."""
+    """The lanes of type `name` in a vector; 0 if vectors are not to be used."""
     target, width = body.schedule.target, _ELEMENTS.get(name, 0)
-    return width if target.kind == "cpu" and width <= min(target.max_vector, body.schedule.order.lanes) else 0
+    fits = width <= min(target.max_vector, body.schedule.order.lanes)
+    return width if target.capabilities.explicit_vectors and fits else 0

@@ -1,8 +1,9 @@
-"""Second-pass outputs of columns that are written past the caches, by way of buffers.
+"""Outputs of a column reduction's epilogue pass, which are written past the caches by way of buffers.
 
-A unit computes its rows of an output in a buffer, whose elements also hold what earlier passes cache, and writes a few
-rows at a time. What does not fill the last cache line of a row is moved in front of what comes next in memory: the next
-row, where a unit has all columns, or else the same row, until the same item comes to the next strip.
+A unit computes its rows of an output in a buffer, which also holds the values cached by earlier passes, and writes a
+few rows at a time. Elements that do not fill the last cache line of a row are moved in front of the elements that
+follow in memory: those of the next row, if a unit has all columns, otherwise those of the same row in the next strip,
+if it is the same item's.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ class OutputBuffers:
         return f"{self._names[output]}[{c_of(row * buffer_pitch(self._body.schedule.order, output) + column + line)}]"
 
     def redirect(self, row: Index, column: Index) -> None:
-        """From now on the outputs are stored to the buffers, at that row and column."""
+        """Redirects stores of the outputs to the buffers, at that row and column."""
         for o in self._names:
             self._body.elements.gather(o, self.place(o, row, column))
 
     def restore(self) -> None:
-        """From now on the outputs are stored to memory again."""
+        """Redirects stores of the outputs back to memory."""
         for o in self._names:
             self._body.elements.gather(o, None)
 
     def write(self, store: Store, row: Index, starts: str, ends: str) -> None:
-        """Writes a row of a buffer to memory; `starts` and `ends`, C conditions, say whether this item writes nothing
-        directly before it, and nothing directly after it."""
+        """Writes a row of a buffer to memory; `starts` and `ends`, C conditions, say whether this item does not write
+        the elements directly before it, and directly after it."""
         output, schedule = store.instruction, self._body.schedule
         pitch, name = buffer_pitch(schedule.order, output), self._names[output]
         next_row = row if schedule.order.has_strips else row + 1

@@ -15,9 +15,9 @@ from .accumulators import Accumulators, combine_into, types
 from .kernel_body import KernelBody
 from .schedule import Schedule
 
-_ALIGNMENT = 64  # bytes of where the partial results of a reduce begin in the workspace
+_ALIGNMENT = 64  # of the partial results of a reduce in the workspace, in bytes
 
-# A scope of a loop over the totals of a unit: one for a row, or one for each column of a strip.
+# The scope of a loop over the totals of a unit: one for a row, or one for each column of a strip.
 Totals = Callable[[], AbstractContextManager[Index]]
 
 
@@ -27,11 +27,11 @@ def workspace_bytes(schedule: Schedule) -> int:
 
 
 def declare_partials(body: KernelBody, reduces: Sequence[Instruction]) -> dict[Instruction, tuple[str, ...]]:
-    """Declares pointers to the partial results of this unit, one after the other, for each result of the reduces."""
+    """Declares a pointer to the partial results of this unit, which are contiguous, for each result of the reduces."""
     order, (places, _) = body.schedule.order, _places(body.schedule)
     body.global_only = True
-    # RX_ARRIVE orders all reads and writes where it is clang's; volatile ones could not become vectors.
-    memory = "__global" if body.schedule.target.clang else "volatile __global"
+    # With clang, RX_ARRIVE orders all reads and writes; volatile ones could not be vectorized.
+    memory = "__global" if body.schedule.target.capabilities.clang_builtins else "volatile __global"
     partials: dict[Instruction, tuple[str, ...]] = {}
     for r in reduces:
         names = []
@@ -51,9 +51,10 @@ def combine_partials(
     each_total: Totals,
     in_workspace: bool,
 ) -> list[Accumulators]:
-    """The totals of this item go to the workspace; the last item of the unit takes those of all, in order, and goes on.
+    """Stores the totals of this item in the workspace; the last item of the unit combines those of all, in order, and
+    continues.
 
-    With `in_workspace` they are there already. Gives the accumulators that then have the result.
+    With `in_workspace` they are there already. Returns the accumulators with the result.
     """
     block, order = body.block, body.schedule.order
     if not in_workspace:
@@ -79,7 +80,7 @@ def combine_partials(
 
 @contextmanager
 def sequential_partials(body: KernelBody) -> Iterator[str]:
-    """A loop over the partial results of a unit that one item computes one after the other; gives the C name of the
+    """A loop over the partial results of a unit, which one item computes one after the other; gives the C name of the
     number."""
     name = body.fresh("partial")
     with body.block.scope(f"for (int {name} = 0; {name} < {body.schedule.order.partials}; ++{name})"):
@@ -87,7 +88,7 @@ def sequential_partials(body: KernelBody) -> Iterator[str]:
 
 
 def add_partial(body: KernelBody, number: str, total: Accumulators, partial: Accumulators, each_total: Totals) -> None:
-    """The partial result with that number is combined into the total; the first one becomes it."""
+    """Combines the partial result with that number into the total; the first one becomes the total."""
     with body.block.scope(f"if ({number} == 0)"), each_total() as index:
         for name, own in zip(total.at(index), partial.at(index), strict=True):
             body.block.line(f"{name} = {own};")
@@ -96,8 +97,8 @@ def add_partial(body: KernelBody, number: str, total: Accumulators, partial: Acc
 
 
 def _places(schedule: Schedule) -> tuple[dict[tuple[Instruction, int], int], int]:
-    """Where the partial results of each accumulator lie in the workspace, after a counter for each unit; and its
-    size."""
+    """The offset of each accumulator's partial results in the workspace, after a counter for each unit; and the
+    workspace's size."""
     order = schedule.order
     places, end = {}, 4 * order.units
     for step in schedule.passes:

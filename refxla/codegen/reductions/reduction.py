@@ -68,7 +68,7 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
         n = s.inner_units
         rows, columns = variable("row", 0, s.units // n - 1), variable("column", 0, n - 1)
         block.line(f"const int first = {body.first_unit}, last = {body.last_unit};")
-        # Of type long, or clang asks of each row whether its indices overflow.
+        # Of type long, or clang would check each row for overflow of its indices.
         with block.scope(f"for (long row = first / {n}; row * {n} < last; ++row)"):
             block.line(f"const long begin = first > row * {n} ? first - row * {n} : 0;")
             block.line(f"const long end = last - row * {n} < {n} ? last - row * {n} : {n};")

@@ -1,6 +1,6 @@
-"""Row reductions: the elements of a result follow each other in memory.
+"""Row reductions: the elements of a result are contiguous in memory.
 
-A unit of work is a row. Its lanes are accumulated side by side, and combined when the row has ended:
+A unit of work is a row. Its lanes are accumulated together, and combined at the end of the row:
 
     for each reduced group outside of the innermost one
         for each chunk of as many elements as there are lanes
@@ -75,7 +75,7 @@ class RowReduction(UnitEmitter):
     # Passes over a row.
 
     def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
-        """A pass over the row, or over this item's part of it, after which the last item goes on alone."""
+        """A pass over the row, or over this item's part of it, after which the last item continues alone."""
         split = self.schedule.partials > 1
         partials = declare_partials(self.body, step.reduces) if split else {}
         totals = [self.declare_lanes(r) for r in step.reduces]
@@ -106,7 +106,7 @@ class RowReduction(UnitEmitter):
         return declare(self.body, reduce, self.order.lanes, fill)
 
     def combine_all_lanes(self, step: ReductionPass, totals: Sequence[Accumulators]) -> None:
-        """The totals of all lanes go to the first ones."""
+        """Combines the totals of all lanes into the first ones."""
         for t in totals:
             combine_lanes(self.body, t, step.vector)
 
@@ -122,7 +122,7 @@ class RowReduction(UnitEmitter):
     def accumulate_contiguous(
         self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index
     ) -> None:
-        """A contiguous piece of the row, in chunks of as many elements as there are lanes, and what remains."""
+        """A contiguous piece of the row, in chunks of as many elements as there are lanes, and the remainder."""
         s, inner, lanes = self.schedule, self.schedule.inner, self.order.lanes
         if s.rows_unrolled:
             for k in range(s.inner_size):
@@ -182,7 +182,7 @@ class RowReduction(UnitEmitter):
         span: Range,
         position: Callable[[Index], Position],
     ) -> None:
-        """Chunks of the row, or what remains, that need these functions: see `pieces`."""
+        """Chunks of the row, or the remainder, that need these functions: see `pieces`."""
         lanes, first = self.order.lanes, self.schedule.unfilled
         count = min(lanes, span[1] - span[0] + 1)
         with self.pieces(step, functions, bounds, span, position) as piece:
@@ -196,8 +196,8 @@ class RowReduction(UnitEmitter):
                 self.accumulate_element(step, totals, position(k), c_of(lane), is_first=first)
 
     def _chunk_ranges(self, step: ReductionPass, at: Position, chunks: int) -> list[Range]:
-        """The first and the last chunk of ranges inside which a pad or concatenate is decided, so that clang can make
-        vectors of the lanes; those in which it is not are ranges, too."""
+        """The bounds of ranges of chunks in which the tests of pads and concatenates are decided, so that clang can
+        vectorize the lanes; chunks in which they are not are ranges, too."""
         s = self.schedule
         lane = variable("lane", 0, self.order.lanes - 1)
 
@@ -215,7 +215,7 @@ class RowReduction(UnitEmitter):
                 for n in groups[:-1]:
                     position[n] = scopes.enter_context(self.body.loop(n))
                 if self.schedule.rows_unrolled:
-                    for k in range(self.schedule.inner_size):  # so that what is cached is no array
+                    for k in range(self.schedule.inner_size):  # so that cached values are not an array
                         with self.block.scope():
                             self.store_epilogue_element({**position, inner: constant(k)})
                     return

@@ -9,9 +9,9 @@ operand once for each level of reduces that depend on each other, and once more 
     epilogue pass   outputs as large as the operand that need results (softmax, layer norm)
 
 Expensive values that a later pass needs again are cached. Where a sum is split into partial results, each work item
-leaves its own in the workspace and counts itself; the last one combines them in order and goes on alone, so that a sum
-of any size is one launch. Where the operand is read again, one item computes all partial results of a unit instead, one
-after the other, in the same order of additions.
+stores its own in the workspace and increments a counter; the last one combines them in order and continues alone, so
+that a sum of any size is one launch. Where the operand is read again, one item computes all partial results of a unit
+instead, one after the other, in the same order of additions.
 
 `row_reduction.py` and `column_reduction.py` write the kernel that a schedule describes.
 """
@@ -39,23 +39,23 @@ from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
 
-ITEMS_PER_CORE = 4  # among which neighbouring strips are shared out
+ITEMS_PER_CORE = 4  # over which neighbouring strips are distributed
 INTERLEAVED_ELEMENTS = 2048  # elements of the pieces of interleaved rows, one piece of each row
-UNROLL = 4  # elements that one accumulator takes in one iteration, where they are cheap
-UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
+UNROLL = 4  # elements that an accumulator adds in one iteration, if they are cheap
+UNROLL_FROM = 1 << 20  # elements of the operand, from which on that is worth its compile time
 CHEAP_MEMBERS = 16  # members of a fusion whose loops are unrolled, at most
 CACHED_ROW = 4096  # elements of a row that is cached in a private array, at most
 BUFFERS = (
     13 / 8
 )  # of a core's own caches: the bytes of the output buffers of columns: those of a panel, and a line before each row
-SHORT_ROW = 256  # columns, up to which the rows that follow are prefetched
+SHORT_ROW = 256  # columns, up to which the next rows are prefetched
 SHORT_ROW_DISTANCE = 4096  # elements between what is read and those rows
 INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which the next piece is prefetched
 UNROLLED_ROW = 8  # elements of a row, below which the loop over them is unrolled
-UNROLLED_ROW_DEAR = 16  # the same for rows whose lanes take long to combine, of large operands and with
+UNROLLED_ROW_DEAR = 16  # the same for rows whose lanes take long to combine, in large operands and with
 UNROLLED_ROW_MEMBERS = 256  # elements times members of the fusion, at most
-MIN_INNER_UNITS = 8  # elements of an innermost dimension whose index is worth a loop of its own
-STRIP_ROWS_AHEAD = 16  # rows of a strip, far from each other, that are prefetched
+MIN_INNER_UNITS = 8  # elements of an innermost dimension, from which on its index is worth a loop of its own
+STRIP_ROWS_AHEAD = 16  # rows of a strip, distant in memory, that are prefetched
 
 # The index in each group of the reduction order, by the group's number.
 Position = dict[int, Index]
@@ -64,19 +64,19 @@ Position = dict[int, Index]
 @dataclass(frozen=True)
 class Vector:
     """How clang is asked to vectorize a loop over all accumulators of a reduce: `width` elements in a vector, `count`
-    vectors at once. All of them together leave no loop, and the accumulators stay in registers."""
+    vectors at once. Together these are all accumulators, so that no loop is left and they stay in registers."""
 
     width: int
     count: int
 
 
 UNSPECIFIED = Vector(0, 0)  # clang chooses
-VECTORS = 4  # of lanes, whose functions are computed alternately
+VECTORS = 4  # of lanes, whose functions are interleaved
 
 
 @dataclass(frozen=True)
 class Prefetch:
-    """Brings into a cache what lies `distance` elements after the element at hand of an input or output."""
+    """Prefetches what is `distance` elements after the current element of an input or output."""
 
     instruction: Instruction
     distance: int
@@ -85,8 +85,8 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class CachedOperand:
-    """A member whose elements pass `computed_in` computes and later passes read again: from a private array as long as
-    a row, or from the memory of an `output` that the epilogue pass overwrites."""
+    """A member whose elements are computed in pass `computed_in` and read again in later passes: from a private array
+    as long as a row, or from the memory of an `output` that the epilogue pass overwrites."""
 
     instruction: Instruction
     computed_in: int
@@ -97,8 +97,8 @@ class CachedOperand:
 class ReductionPass:
     """A pass over the operand that accumulates the reduces of one level.
 
-    `outputs`, as large as the operand, are stored meanwhile. `masked_tail` says that elements which do not fill all
-    lanes are computed as if they did, under a mask.
+    It also stores `outputs`, which are as large as the operand. With `masked_tail`, elements that do not fill all lanes
+    are computed as a whole chunk, under a mask.
     """
 
     number: int
@@ -122,18 +122,19 @@ class Schedule:
     sequential_partials: bool  # one work item computes all partial results of a unit
 
     # Rows and columns in vectors.
-    unroll: int  # elements that an accumulator takes in one iteration
-    # The accumulators of a strip are padded to a multiple of this, and elements beyond the strip are masked; 1: not so.
+    unroll: int  # elements that an accumulator adds in one iteration
+    # The accumulators of a strip are padded to a multiple of this, and elements beyond the strip are masked; 1: no
+    # padding.
     vector_columns: int
-    interleaved_rows: int  # rows that a unit accumulates alternately
+    interleaved_rows: int  # rows that a unit interleaves
     unfilled: bool  # the first chunk of lanes of a row becomes the accumulators, which are not filled before
-    rows_unrolled: bool  # the loop over a row's elements is, so that clang makes vectors of several rows
+    rows_unrolled: bool  # the loop over a row's elements is unrolled, so that clang vectorizes over rows
     non_temporal: bool  # the epilogue pass writes its outputs past the caches
     wide_vectors: bool  # the kernel is compiled for the widest vectors
 
     # Loops over units.
     units_per_item: int
-    inner_units: int  # units go by two loops, the inner one over so many of them; 1: by one loop
+    inner_units: int  # units are in two loops, the inner one over so many of them; 1: in one loop
     column_row: int  # the same of the columns of a strip
 
     @property
@@ -196,17 +197,17 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
     into partial results and their operand is read again, but no panel of it fits into a cache.
     """
     flow = dataflow(fusion)
-    heroes = [r for level in flow.reduces for r in level]  # computed, too, where outputs have no elements
+    heroes = [r for level in flow.reduces for r in level]  # computed even if outputs have no elements
     inputs = tuple(inputs_of(fusion, [*heroes, *fusion.outputs]))
     order = _order(flow, target)
     types = [_types(reduces) for reduces in flow.reduces]
     cached = _cached_operands(flow, order, target)
     non_temporal = _bypasses_caches(flow, order, target)
     if order.is_row and any(c.output is not None for c in cached):
-        non_temporal = False  # the cached values would be read from what was written past the caches
+        non_temporal = False  # cached values would be read from memory that was written past the caches
     # Processors with 64-byte vectors mask reads and writes of any type, those with 32-byte vectors only reads of words.
     has_floats = any(scalar.register_type(t).startswith(("float", "double")) for ts in types for t in ts)
-    has_masks = target.kind == "cpu" and target.clang
+    has_masks = target.capabilities.loop_vectorization
     masks_all = has_masks and target.widest == 64
     reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
     masks_reads = has_masks and has_floats and reads_words and target.vector_bytes == 32
@@ -255,7 +256,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
 
 
 def buffer_pitch(order: ReductionOrder, output: Instruction) -> int:
-    """Elements from one row to the next in the buffer of a epilogue output of columns: whole lines, and one line
+    """The elements from one row to the next in the buffer of an epilogue output of columns: whole lines, and one line
     before them."""
     line = LINE // non_temporal_stores.size_of(output)
     return -(-order.strip // line) * line + line
@@ -289,11 +290,11 @@ def _is_unrolled(flow: Dataflow) -> bool:
 
 
 def _begins_with_one_iteration(flow: Dataflow, order: ReductionOrder, unroll: int, interleaved_rows: int) -> bool:
-    """Whether the loop over the chunks of lanes of a row, of which an iteration takes `unroll`, begins with one
-    iteration that is not repeated.
+    """Whether the first iteration is peeled off the loop over a row's chunks of lanes, of which an iteration takes
+    `unroll`.
 
-    (Where clang sees the constants that accumulators were filled with, it takes the first lane out of the loop over
-    them, and makes no vector of the rest.)"""
+    (If clang sees the constants with which accumulators were filled, it peels the first lane off the loop over them,
+    and does not vectorize the rest.)"""
     alone = order.is_row and order.partials == 1 and order.reduces_one_group and interleaved_rows == 1
     if not alone or order.lanes == 1 or order.groups[-1].size // order.lanes // unroll != 1:
         return False
@@ -304,8 +305,9 @@ def _begins_with_one_iteration(flow: Dataflow, order: ReductionOrder, unroll: in
 def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_chunk: bool) -> bool:
     """Whether the loop over the elements of a row is unrolled, so that a vector has an element of each of several rows.
 
-    It is gathered, which takes longer than to load neighbours, but no lanes are combined inside of a vector. To add
-    these is quick; and of loops that write rows again, clang makes vectors of some alone."""
+    A vector is then gathered, which takes longer than a contiguous load, but no lanes within a vector have to be
+    combined. Sums of lanes are fast, so they do not need this, and clang vectorizes only some of the loops that write
+    rows again."""
     if not order.is_row or order.partials > 1:
         return False
     size = order.groups[-1].size
@@ -313,8 +315,7 @@ def _unrolls_rows(flow: Dataflow, order: ReductionOrder, target: Target, single_
         return size < UNROLLED_ROW
     adds = [commutative_opcode(r.attributes["to_apply"]) == "add" for level in flow.reduces for r in level]
     return (
-        target.kind == "cpu"
-        and target.clang
+        target.capabilities.loop_vectorization
         and single_chunk
         and size < UNROLLED_ROW_DEAR
         and flow.size >= work_items.ELEMENTS * ITEMS_PER_CORE
@@ -331,22 +332,22 @@ def _units_per_item(
     units = _units(order, interleaved_rows)
     if not order.is_row and non_temporal and (strips := -(-order.groups[-1].size // order.strip)) > 1:
         return min(strips, -(-units // (ITEMS_PER_CORE * target.compute_units)))
-    if target.kind == "gpu" or split:
+    if target.capabilities.coalescing or split:
         return 1
     unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
-    dear = element_ns(flow.fusion, flow.size, target.costs) / work_items.CHEAP_NS if target.kind == "cpu" else 1.0
+    dear = element_ns(flow.fusion, flow.size, target.costs) / work_items.CHEAP_NS
     if dear > 1.0:
         items = -(-units // max(1, int(work_items.ELEMENTS / dear) // unit_elements))
         cores = target.compute_units
-        return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)  # as many for each core
-    if flow.size <= work_items.ELEMENTS and target.kind == "cpu":
+        return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)  # equally many for each core
+    if flow.size <= work_items.ELEMENTS:
         return max(1, units)
     return max(1, min(work_items.ELEMENTS // unit_elements, units))
 
 
 def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
-    """The size of the innermost dimension that is kept, where rows are unrolled and where indices would be divided
-    for each row if all were numbered in one loop; else 1."""
+    """The size of the innermost kept dimension, if rows are unrolled and a single loop over all rows would take index
+    divisions for each; otherwise 1."""
     sizes = flow.kept_sizes
     if len(order.groups) != 2 or len(sizes) < 2 or sizes[-1] < MIN_INNER_UNITS:
         return 1
@@ -357,7 +358,7 @@ def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
 
 
 def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
-    """Divisions of indices that the elements of a unit and its results take."""
+    """The index divisions that the elements of a unit and its results take."""
     pattern = AccessPattern(flow.fusion)
     indices = delinearize(unit, flow.kept_sizes)
     for reduce in (r for level in flow.reduces for r in level):
@@ -376,8 +377,8 @@ def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
 
 
 def _column_row(flow: Dataflow, order: ReductionOrder) -> int:
-    """The size of the innermost dimension, where columns count several and indices of the operands would be divided
-    for each column; else 1."""
+    """The size of the innermost dimension, if columns span several and a single loop would take index divisions for
+    each column; otherwise 1."""
     columns, inner = order.groups[-1].size, flow.dimensions[-1] if flow.dimensions else 1
     if order.is_row or inner < MIN_INNER_UNITS or inner == columns:
         return 1
@@ -401,9 +402,9 @@ def _column_row(flow: Dataflow, order: ReductionOrder) -> int:
 
 
 def _interleaved_rows(flow: Dataflow, order: ReductionOrder, target: Target) -> int:
-    """More than 1 where the next piece of a row lies far away in memory, and a piece of the next row lies beside it."""
+    """More than 1 if the next piece of a row is distant in memory, and the next row's piece is adjacent."""
     distant = order.is_row and not order.reduces_one_group and len(order.groups) >= 3
-    if not distant or order.partials > 1 or flow.reads_operand_again or target.kind == "gpu":
+    if not distant or order.partials > 1 or flow.reads_operand_again or target.capabilities.coalescing:
         return 1
     rows = order.groups[-2].size
     return max(1, min(rows, INTERLEAVED_ELEMENTS // max(1, order.groups[-1].size), order.units // MIN_UNITS))
@@ -425,8 +426,9 @@ def _widest(types: Sequence[str]) -> int:
 def _vector_columns(
     order: ReductionOrder, target: Target, types: Sequence[Sequence[str]], reduces: Sequence[Instruction]
 ) -> int:
-    """The columns of a vector where those of a whole strip stay in registers; else 1. A strip of few columns is one
-    vector, no wider than it has to be, if one instruction accumulates it: what takes several, clang masks in memory."""
+    """The columns of a vector, if those of a whole strip stay in registers; otherwise 1. A strip of few columns is one
+    vector, no wider than necessary, if a single instruction accumulates it: if several do, clang masks them in
+    memory."""
     if order.is_row:
         return 1
     width = target.widest // _widest([t for ts in types for t in ts])
@@ -440,7 +442,7 @@ def _vector_columns(
 
 
 def _fills_vectors(order: ReductionOrder, vector_columns: int) -> bool:
-    """Whether the vectors of each strip have all of their columns, so that nothing is masked."""
+    """Whether the vectors of each strip have all of their columns, so that no masks are needed."""
     columns = order.groups[-1].size
     return order.strip % vector_columns == 0 and columns % order.strip == 0
 
@@ -448,12 +450,12 @@ def _fills_vectors(order: ReductionOrder, vector_columns: int) -> bool:
 def _vector(
     flow: Dataflow, order: ReductionOrder, target: Target, reduces: Sequence[Instruction], vector_columns: int
 ) -> Vector:
-    """Of all accumulators; of some, where operands take more than a few operations, which wait for each other as
-    functions do; unspecified where they take many, or the vectors more than half the registers."""
+    """The vectors of all accumulators; of some, if operands take more than a few dependent operations, as functions do;
+    unspecified if they take many, or if the vectors would take more than half the registers."""
     types = _types(reduces)
     register = target.widest if target.features else target.vector_bytes
     width = min(register // _widest(types), order.lanes) if order.is_row else vector_columns
-    if not target.clang or width < 2:
+    if not target.capabilities.loop_pragmas or width < 2:
         return UNSPECIFIED
     count = _accumulators(order, vector_columns) // width
     operands = [o for r in reduces for o in r.operands]
@@ -466,8 +468,8 @@ def _vector(
 
 
 def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> tuple[CachedOperand, ...]:
-    """The expensive elementwise values that more than one pass reads, as far as there is a place for them."""
-    if target.kind == "gpu":
+    """The expensive elementwise values that more than one pass reads, as far as there is space for them."""
+    if not target.capabilities.cached_arrays:
         return ()
     again = values_read_again(flow)
     if order.is_row and order.reduces_one_group and order.reduced_size <= CACHED_ROW:
@@ -486,8 +488,8 @@ def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> t
 
 
 def values_read_again(flow: Dataflow, also_inputs: bool = False) -> dict[Instruction, int]:
-    """The expensive values on the operand's space, and the inputs if asked for, that several passes read, with the pass
-    that computes them."""
+    """The expensive values on the operand's index space, and the inputs if requested, that several passes read, with
+    the pass that computes them."""
     roots = [[o for r in reduces for o in inputs_and_initial_values(r)[0]] for reduces in flow.reduces]
     roots[0] += flow.elementwise_outputs
     members = set(flow.fusion.instructions)
@@ -513,10 +515,10 @@ def values_read_again(flow: Dataflow, also_inputs: bool = False) -> dict[Instruc
 
 
 def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> bool:
-    """Whether the epilogue pass writes its outputs past the caches (loops/non_temporal_stores.py): a row in pieces, a
-    strip of columns by way of a buffer."""
+    """Whether the epilogue pass writes its outputs past the caches (loops/non_temporal_stores.py): rows in pieces,
+    strips of columns by way of a buffer."""
     outputs = flow.epilogue_outputs
-    if target.kind != "cpu" or not target.clang or not 0 < len(outputs) <= non_temporal_stores.MOST_RESULTS:
+    if not target.capabilities.non_temporal_stores or not 0 < len(outputs) <= non_temporal_stores.MOST_RESULTS:
         return False
     if not order.reduces_one_group or any(o.shape.dimensions != flow.dimensions for o in outputs):
         return False
@@ -524,7 +526,7 @@ def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> b
         return False
     sizes = [non_temporal_stores.size_of(o) for o in outputs]
     if not order.has_strips and not any(flow.is_expensive(o) for o in outputs):
-        return False  # there is no arithmetic to hide that these writes wait for memory
+        return False  # there is no arithmetic to hide the latency of these writes
     if order.is_row:
         return order.groups[-1].size * min(sizes) >= non_temporal_stores.LEAST_RUN
     if any(LINE % n or order.strip * n < LINE or order.has_strips and order.strip * n % LINE for n in sizes):
@@ -541,14 +543,14 @@ def _prefetches(
     interleaved_rows: int,
     non_temporal: bool,
 ) -> dict[int, tuple[Prefetch, ...]]:
-    """What each pass brings into a cache before it is used.
+    """The prefetches of each pass.
 
-    The epilogue pass over a row, which lies in a cache, prefetches from memory meanwhile: the next row of what is read,
-    and this row of what is then written; over a panel of columns, the next panel. Where rows are interleaved, the next
-    piece of each is prefetched. Where a strip has whole, short rows, or some columns of long ones, so are rows further
-    down: processors do not see far enough by themselves.
+    The epilogue pass over a row, which is in a cache, prefetches from memory meanwhile: the next row of its inputs, and
+    this row of its outputs; over a panel of columns, it prefetches the next panel. Where rows are interleaved, the next
+    piece of each is prefetched. Where a strip has whole, short rows, or some columns of long ones, rows further down
+    are prefetched: hardware prefetchers do not reach that far.
     """
-    if target.kind != "cpu" or not target.clang or flow.size < UNROLL_FROM:
+    if not target.capabilities.prefetch or flow.size < UNROLL_FROM:
         return {}
     inputs = [i for i in reads if i.shape.dimensions == flow.dimensions]
 

@@ -1,4 +1,4 @@
-"""Prefetching: what a pass will need is brought into a cache."""
+"""Software prefetch: brings what a pass will need into a cache."""
 
 from __future__ import annotations
 

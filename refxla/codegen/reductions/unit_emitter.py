@@ -18,7 +18,7 @@ from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .schedule import CachedOperand, Position, ReductionPass
 
-CUT_FROM = 1024  # elements of the operand from which on units are written apart for each operand of a concatenate
+CUT_FROM = 1024  # elements of the operand, from which on units are written separately for each operand of a concatenate
 
 
 def clipped(first: str, end: str, part: Range) -> tuple[str, str]:
@@ -37,7 +37,7 @@ class UnitEmitter(ABC):
         self.body, self.schedule = body, body.schedule
         self.elements, self.block = body.elements, body.block
         self.dataflow, self.order = body.schedule.dataflow, body.schedule.order
-        self._is_thin = False  # what is being written is for few indices of a loop
+        self._is_thin = False  # the code being written is for few indices of a loop
 
     @abstractmethod
     def declare_arrays(self) -> None:
@@ -66,17 +66,18 @@ class UnitEmitter(ABC):
         mask: str = "",
         is_first: bool = False,
     ) -> None:
-        """One element of the operand enters the accumulators `index`, and whatever else the pass computes of it.
+        """Combines one element of the operand into the accumulators `index`, and computes whatever else the pass needs
+        of it.
 
-        With a `mask`, a C condition, there is no such element where that is false, and the accumulators stay. Where the
-        element `is_first`, the accumulators have no value yet.
+        With a `mask`, a C condition, the element does not exist where that is false, and the accumulators stay
+        unchanged. If the element `is_first`, the accumulators have no value yet.
         """
         e, block = self.elements, self.block
         indices = self.schedule.operand_indices(at)
         with block.scope():
             places = [t.at(index) for t in totals]
             results = places
-            if mask:  # clang makes a masked load of what stands under the condition, and plain stores of the rest
+            if mask:  # clang turns the conditional statements into a masked load, and the rest into plain stores
                 results = [
                     [e.assign(name, p, block, changes=True) for name, p in zip(types(t.reduce), own, strict=True)]
                     for t, own in zip(totals, places, strict=True)
@@ -99,13 +100,13 @@ class UnitEmitter(ABC):
     # Ranges of units.
 
     def kept_at(self, unit: Index) -> Position:
-        """The position of a unit in the groups that are not reduced, as far as its number says it."""
+        """The position of a unit in the groups that are not reduced, as far as its number determines it."""
         return {}
 
     def unit_ranges(self) -> Sequence[Range]:
-        """Ranges of units, in order, for each of which the code of a unit is written: in one, all read the same operand
-        of a concatenate. Of two clang would make one vector, with loads under masks; and one from an address that is
-        not mapped takes a hundred times as long, whatever its mask."""
+        """Ranges of units, in order; the code of a unit is written for each range, in which all units read the same
+        operand of a concatenate. Otherwise clang would vectorize over both operands, with masked loads; and a masked
+        load from an unmapped address takes a hundred times as long, whatever its mask."""
         s, whole = self.schedule, (0, self.schedule.units - 1)
         if s.units * s.inner_size < CUT_FROM:
             return [whole]
@@ -118,7 +119,8 @@ class UnitEmitter(ABC):
         return self.cut(whole, tests)
 
     def cut(self, whole: Range, tests: Callable[[Sequence[Range]], Sequence[Test]]) -> list[Range]:
-        """The ranges of one loop in which pads and concatenates are decided (loops/index_set_splitting.py)."""
+        """The ranges of a loop in which the tests of pads and concatenates are decided
+        (loops/index_set_splitting.py)."""
         if self._is_thin or len(self.dataflow.fusion.instructions) > MAX_MEMBERS:
             return [whole]
         found = index_set_splitting.cut([whole], tests)
@@ -126,7 +128,7 @@ class UnitEmitter(ABC):
 
     @contextmanager
     def within(self, part: Range, size: int) -> Iterator[None]:
-        """The scope of what is written for a part of a loop over `size` indices: in a thin one, no loop is cut."""
+        """The scope of the code for a part of a loop over `size` indices: within a thin part, no loop is split."""
         before, self._is_thin = self._is_thin, self._is_thin or (part[1] - part[0] + 1) * SHARE < size
         yield
         self._is_thin = before
@@ -136,8 +138,8 @@ class UnitEmitter(ABC):
     def fast_path_functions(
         self, step: ReductionPass, position: Callable[[Index], Position], span: Range, least: int = fast_path_math.FROM
     ) -> list[Instruction]:
-        """The functions that are cheap where all operands are moderate (fast_path_math.py), which the elements at
-        `position(k)` need, for k in `span`; none where that is not worth it, as it is for fewer than `least`."""
+        """The functions with a fast path (fast_path_math.py) that the elements at `position(k)` need, for k in `span`;
+        none if that does not pay, as for fewer elements than `least`."""
         low, high = span
         if high - low + 1 < least or not any(map(fast_path_math.applies, self.dataflow.fusion.instructions)):
             return []
@@ -154,8 +156,8 @@ class UnitEmitter(ABC):
         span: Range,
         position: Callable[[Index], Position],
     ) -> Iterator[fast_path_math.LoopPiece]:
-        """The loop over the elements at `position(k)`, which need these `fast_path_functions`, in pieces: the scope of
-        one. k goes from the first to the last of `bounds`, (C type, first, last), which lie in `span`."""
+        """The scope of a piece in the loop over the elements at `position(k)`, which need these `fast_path_functions`.
+        k runs from the first to the last of `bounds`, (C type, first, last), which are within `span`."""
 
         def index(name: str) -> Index:
             return variable(name, *span)
@@ -165,7 +167,7 @@ class UnitEmitter(ABC):
             pattern = self.operand_pattern(step, position(k), fast_path_math.applies)
             return [self.elements.adopt(c, pattern, self.block) for c in fast_path_math.pieces(pattern.calls, k)]
 
-        hint = "#pragma clang loop unroll(disable)" if self.schedule.target.clang else ""
+        hint = "#pragma clang loop unroll(disable)" if self.schedule.target.capabilities.loop_pragmas else ""
         with (
             self.block.scope(),
             fast_path_math.pieces_of(self.elements, self.block, bounds, index, functions, calls, hint) as piece,
@@ -175,7 +177,7 @@ class UnitEmitter(ABC):
     def operand_pattern(
         self, step: ReductionPass, at: Position, notes: Callable[[Instruction], bool] = lambda i: False
     ) -> AccessPattern:
-        """What a pass reads and stores of the element of the operand at a position; `notes` as of an AccessPattern."""
+        """What a pass reads and stores for the operand's element at a position; `notes` as in AccessPattern."""
         pattern, indices = AccessPattern(self.dataflow.fusion, notes), self.schedule.operand_indices(at)
         for reduce in (r for level in self.dataflow.reduces[: step.number] for r in level):
             pattern.bind(reduce, self.schedule.result_indices(at))
@@ -190,7 +192,7 @@ class UnitEmitter(ABC):
         return pattern
 
     def store_epilogue_element(self, at: Position) -> None:
-        """One element of each output on the operand's space that depends on results."""
+        """Stores one element of each output on the operand's index space that depends on results."""
         self._bind_passes(len(self.schedule.passes), at)
         self._store_whole(self.dataflow.epilogue_outputs, self.schedule.operand_indices(at))
 
@@ -200,7 +202,7 @@ class UnitEmitter(ABC):
         return [Store(o, position, "") for o in self.dataflow.epilogue_outputs]
 
     def store_results(self, at: Position) -> None:
-        """The outputs with one element for each result of a reduce."""
+        """Stores the outputs with one element for each result of a reduce."""
         indices, sizes = self.schedule.result_indices(at), self.dataflow.kept_sizes
         for o in self.dataflow.results:
             same = o.shape.dimensions == sizes
@@ -208,12 +210,12 @@ class UnitEmitter(ABC):
             self.elements.store(o, own, self.block)
 
     def bind(self, reduce: Instruction, at: Position, values: Sequence[str]) -> None:
-        """From now on these are the results of a reduce."""
+        """Binds the results of a reduce."""
         result = tuple(values) if reduce.shape.is_tuple else values[0]
         self.elements.bind(reduce, self.schedule.result_indices(at), result)
 
     def finish(self, step: ReductionPass, totals: Sequence[Accumulators], at: Position) -> None:
-        """Binds the results of a pass, and evaluates what is broadcast along the operand and needs them."""
+        """Binds the results of a pass, and evaluates values that depend on them and are broadcast along the operand."""
         initial = [initial_values(self.body, t.reduce) for t in totals]
         for t, own in zip(totals, initial, strict=True):
             values = finished(self.body, t.reduce, own, t.at("0"))
@@ -225,8 +227,8 @@ class UnitEmitter(ABC):
         self.evaluate_broadcasts(step.number + 1, at)
 
     def evaluate_broadcasts(self, level: int, at: Position) -> None:
-        """Evaluates what is broadcast to the operand's space and depends on the indices in `at` alone, outside of the
-        loops over the others; of members that `level` reduces come before."""
+        """Evaluates values that are broadcast to the operand's index space and depend only on the indices in `at`,
+        outside of the loops over the others; only members after `level` reduces."""
         if not self.dataflow.size:
             return  # there are no elements that could read it
         available = set().union(*(x.variables for x in at.values()))
@@ -249,7 +251,7 @@ class UnitEmitter(ABC):
         return f"{self.body.pointers[output]}[{c_of(position)}]"
 
     def _bind_passes(self, number: int, at: Position) -> None:
-        """Binds what the passes before that number leave to the element at a position: what they have cached of it, and
+        """Binds what earlier passes than that number provide for the element at a position: its cached values, and
         their results."""
         for c in self.schedule.cached:
             if c.computed_in < number:
@@ -261,7 +263,7 @@ class UnitEmitter(ABC):
         for o in outputs:
             same = o.shape.dimensions == sizes
             places[o] = indices if same else delinearize(linearize(indices, sizes), o.shape.dimensions)
-        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        # All values before the first store: an output may be in the memory of an input that is read at the same index.
         for o, own in places.items():
             self.elements.value(o, own, self.block)
         for o, own in places.items():
@@ -270,7 +272,7 @@ class UnitEmitter(ABC):
     # Loops.
 
     def partial_range(self, group: int, count: int, partial: Index) -> tuple[str, str]:
-        """Of `count` iterations over a group, those of a partial result: the first and the end, as C."""
+        """The bounds of a partial result's iterations, out of `count` over a group, as C."""
         order = self.order
         if order.partials == 1 or group != order.split_group:
             return "0", str(count)
@@ -293,7 +295,7 @@ class UnitEmitter(ABC):
         if len(steps) == 2 and unsplit and count % unroll == 0:
             steps = [unroll]
         tuples = any(r.shape.is_tuple for step in self.schedule.passes for r in step.reduces)
-        self.block.line(f"{'long' if tuples else 'int'} {name} = {low};")  # or clang widens what is compared
+        self.block.line(f"{'long' if tuples else 'int'} {name} = {low};")  # else clang widens the comparison
         for step in steps:
             last = f"{name} + {step - 1}" if step > 1 else name
             with self.block.scope(f"for (; {last} < {high}; {name} += {step})"):

@@ -1,1 +1,1 @@
-"""What looks at a window around each element."""
+"""Operations on a window around each element."""

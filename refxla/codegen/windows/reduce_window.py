@@ -1,15 +1,15 @@
 """The kernel of kind "reduce-window": pooling and cumulative sums, with their producers and consumers.
 
-Pooling: a unit of work is a strip of lanes (see window_lanes.py) with an accumulator each; a loop goes over the
-elements of the window in row-major order, and combines each into the lanes in one vectorised loop.
+Pooling: a unit of work is a strip of lanes (see window_lanes.py) with an accumulator each; a loop over the elements of
+the window, in row-major order, combines each into the lanes in one vectorized loop.
 
     acc[u] = init
     for each element of the window that lies inside:  for u:  acc[u] = to_apply(acc[u], operand[...])
     for u:  store what is computed from acc[u]
 
-A cumulative window (index_maps.cumulative) ends at the same place for all placings: its accumulators go on from one
-placing to the next, so that n results take n steps: each result is init combined with the elements up to its own, one
-after the other. A long sum begins anew with each segment (contraction_order.py), beside the sum of those before it.
+A cumulative window (index_maps.cumulative) ends at the same place for all placings: its accumulators carry over from
+one placing to the next, so that n results take n steps: each result is init combined with all elements up to its own,
+in order. A long sum restarts with each segment (contraction_order.py), with the sum of earlier segments beside it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from ..loops import elementwise, non_temporal_stores
 from ..sums import SegmentedSum, empty_sum
 from .window_lanes import STRIP_LANES, Lanes, OpenWindow
 
-CHUNK = 32768  # elements that an item combines, about
-ROWS = 8  # cumulative rows that go side by side
-BLOCK = 64  # elements of each that are transposed at a time: all lie in the innermost cache
+CHUNK = 32768  # elements that an item combines, approximately
+ROWS = 8  # cumulative rows that are computed together
+BLOCK = 64  # elements of each that are transposed at a time: all fit in the innermost cache
 WIDEST, NARROWEST = 4096, 64  # lanes of a strip
-ITEMS = 2  # for each core of strips; 1 of those past the caches, where memory counts and long runs are best
-STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
+ITEMS = 2  # of strips for each core; 1 for those past the caches, which are memory-bound, so that long runs are best
+STEPS_AHEAD = 1  # of a strip past the caches, by which prefetches are ahead
 RUNNING = {"add", "multiply"}
 # accumulator type -> the type of prelude/cumulative_sum.cl that has its bits, and a cast to pointers to it
 RUNNING_TYPES = {
@@ -53,7 +53,7 @@ RUNNING_TYPES = {
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
+    """The kernel of a reduce-window. The outputs are elementwise in it, or reshapes of values that are."""
     hero = hero_of(fusion)
     window = hero.attributes.get("window", ())
     if not window or min(result_dimensions(hero)) == 0:
@@ -69,7 +69,7 @@ def result_dimensions(hero: Instruction) -> tuple[int, ...]:
 
 
 class WindowKernel:
-    """What both kinds share: arguments, accumulators, and how results are stored."""
+    """The common part of both kinds: arguments, accumulators, and stores of results."""
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
         self.fusion, self.target, self.hero = fusion, target, hero_of(fusion)
@@ -118,7 +118,7 @@ class WindowKernel:
             self.e.store(output, own, self.block)
 
     def _own(self, placing: Sequence[Index]) -> Iterator[tuple[Instruction, Sequence[Index]]]:
-        """The outputs, each with its own indices at a placing."""
+        """The outputs, each with its indices at a placing."""
         for output in self.fusion.outputs:
             own = placing
             if output.shape.dimensions != self.counts:
@@ -173,7 +173,7 @@ class _Pooling(WindowKernel):
 
 
 class Cumulative(WindowKernel):
-    """The lanes are a strip of what lies inside of the dimension or, where that is 1, a few of the rows."""
+    """The lanes are a strip of the elements inside the dimension or, if there is only one, a few rows."""
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
@@ -194,16 +194,17 @@ class Cumulative(WindowKernel):
         return Kernel(self.fusion.name, self.block.text(), self.arguments, items)
 
     def sums(self, starts: list[str], width: int) -> LaneSums:
-        """The accumulators of so many lanes, which are declared here."""
+        """Declares the accumulators of so many lanes."""
         return LaneSums(self, starts, width)
 
     def placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
-        """Where the n-th result of a lane lies."""
+        """The indices of the n-th result of a lane."""
         n = self.length - 1 - n if self.descending else n
         return [*delinearize(outer, self.before), n, *delinearize(lane, self.after)]
 
     def _strips(self, lanes: int, others: int) -> int:
-        """The statements of an item that takes a strip of lanes from each place to the next; returns the items."""
+        """The statements of an item that carries a strip of lanes from each position to the next. Returns the number of
+        items."""
         block, inside = self.block, prod(self.after) > 1
         width = min(ROWS, lanes)
         if inside:
@@ -244,8 +245,8 @@ class Cumulative(WindowKernel):
         return items
 
     def _strip(self, lanes: int, others: int, items: int) -> int:
-        """How many lanes lie beside each other: as many as leave all cores so many items."""
-        widest = WIDEST // 2 if self.segment else WIDEST  # of two accumulators
+        """The lanes of a strip: as many as leave so many items for all cores."""
+        widest = WIDEST // 2 if self.segment else WIDEST  # with two accumulators
         least, cores = -(-lanes // widest), self.target.compute_units
         strips = max(least, min(-(-lanes // STRIP_LANES), -(-items * cores // others)))
         if strips * others < cores:
@@ -253,7 +254,7 @@ class Cumulative(WindowKernel):
         return min(lanes, -(-lanes // strips // 16) * 16)
 
     def _fetch(self, placing: list[Index], lane: str, count: int) -> None:
-        """Has so many lanes of a later step read ahead, which lie far from those of this one."""
+        """Prefetches so many lanes of a later step, which are distant from those of this one."""
         pattern = AccessPattern(self.fusion)
         for operand in self.operands:
             pattern.value(operand, placing)
@@ -265,20 +266,21 @@ class Cumulative(WindowKernel):
                 self.block.line(f"rx_prefetch((ulong)({place}), {LINE}, {count * size // LINE});")
 
     def _stores(self, placing: list[Index]) -> list[Store]:
-        """What is stored at a placing."""
+        """The stores at a placing."""
         pattern = AccessPattern(self.fusion)
         for output, own in self._own(placing):
             pattern.store(output, own, "")
         return pattern.stores
 
     def _streams(self, placing: list[Index], along: str, run: int) -> bool:
-        """Whether results are written past the caches by a loop of a variable over so many placings."""
+        """Whether results are written past the caches by a loop over so many placings with that variable."""
         return non_temporal_stores.applies(self.target, self._stores(placing), prod(self.counts), along, run)
 
     def _goes_by_blocks(self) -> bool:
-        """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
+        """Whether these are sums or products of enough long rows, whose accumulators fill whole registers."""
         is_running = commutative_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
-        return is_running and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
+        is_large = prod(self.before) >= ROWS and self.length >= BLOCK
+        return is_running and is_large and self.target.capabilities.vector_shuffles
 
     def _blocks(self, lanes: int) -> int:
         """The statements of an item that takes a few rows block by block, transposed in vector registers, so that a
@@ -309,7 +311,7 @@ class Cumulative(WindowKernel):
                 output = f"{array} + {room - BLOCK}"
             else:
                 block.line(f"{c_type} {result}[{ROWS * BLOCK}];")
-            # Of lines past the caches a last block, which may be empty, writes what is left.
+            # If lines are written past the caches, a last block, which may be empty, writes the rest.
             with block.scope(f"for (int n = 0; {'' if lines else f'n < {self.length}'}; n += {BLOCK})"):
                 block.line(f"const int count = {self.length} - n < {BLOCK} ? {self.length} - n : {BLOCK};")
                 sums.begin("n")
@@ -342,7 +344,7 @@ class Cumulative(WindowKernel):
         return items
 
     def _is_direct(self, here: list[Index]) -> bool:
-        """Whether the rows lie in memory as the sums take them."""
+        """Whether the rows in memory can be used by the sums directly."""
         (operand,) = self.operands
         same = RUNNING_TYPES.get(type_name(operand)) == RUNNING_TYPES[self.types[0]]
         return same and not self.descending and self.e.address(operand, here) is not None
@@ -357,8 +359,8 @@ class Cumulative(WindowKernel):
                 yield f"{BLOCK} * u + k"
 
     def _lines(self, placing: list[Index]) -> dict[Instruction, tuple[str, int, str]]:
-        """Where the results of a block go that are written past the caches: an array, its elements for a row, and an
-        array for what is left of each row's last line."""
+        """Where the results of a block are collected if they are written past the caches: an array, its elements for a
+        row, and an array for the rest of each row's last line."""
         if self.descending or not self._streams(placing, "n", self.length):
             return {}
         lines = {}
@@ -373,8 +375,8 @@ class Cumulative(WindowKernel):
 
 
 class LaneSums:
-    """What some lanes have accumulated on the way along a cumulative window, each in an array with an element for a
-    lane: of a sum in segments the chains, and the totals `before` the open segment."""
+    """The accumulated values of some lanes along a cumulative window, in arrays with an element for each lane: for a
+    sum in segments, the chains and the totals `before` the current segment."""
 
     def __init__(self, window: Cumulative, starts: list[str], width: int) -> None:
         self.window, self.width = window, width
@@ -398,13 +400,13 @@ class LaneSums:
             self._close()
 
     def begin(self, n: str) -> None:
-        """What begins a segment where step n is the first of one, between two steps."""
+        """Emits the start of a segment between two steps, if step n is the first of one."""
         if self.window.segment:
             with self.window.block.scope(f"if ({n} && {n} % {self.window.segment} == 0)"):
                 self._close()
 
     def chains(self, u: str) -> list[str]:
-        """Where the elements of lane u are combined."""
+        """The lvalues into which the elements of lane u are combined."""
         return [f"{a}[{u}]" for a in self.arrays]
 
     def results(self, u: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The kernel of kind "select-and-scatter": the gradient of max pooling.
 
 A unit of work owns a strip of lanes (see window_lanes.py) for all placings of the window in the other dimensions, so
-that no other item writes the same elements. It fills its part of the result with init_value, then walks the placings
+that no other item writes the same elements. It fills its part of the result with init_value, then visits the placings
 in row-major order:
 
     for each element k of the window that lies inside:
@@ -9,8 +9,8 @@ in row-major order:
     for each element k of the window that lies inside:
         for u:  if place[u] == k: result[...] = scatter(result[...], source[...])
 
-Where the window slides along the lanes, the second pass goes along them from the window's last element to its first:
-an element of the result is then met by its placings in their order, and by one at a time.
+If the window slides along the lanes, the second pass runs along them from the window's last element to its first: each
+element of the result is then updated by its placings in order, one at a time.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argume
 from ..loops import elementwise
 from .window_lanes import Lanes, OpenWindow, is_left_alone
 
-LITTLE = 16384  # elements that are not worth a second item
+LITTLE = 16384  # elements, up to which one item is enough
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a select-and-scatter: its source and init_value may be computed in it."""
+    """The kernel of a select-and-scatter: its source and init_value may be fused into it."""
     hero = hero_of(fusion)
     if fusion.outputs != (hero,) or not hero.attributes.get("window", ()):
         return elementwise.emit(fusion, target)
@@ -64,7 +64,7 @@ class _SelectAndScatter:
         self.e, self.block = ElementalIrEmitter(fusion, target, pointers), Block()
         self.arguments = [*map(input_argument, inputs), output_argument(self.hero)]
         self.result = pointers[self.hero]
-        # Sums of halves stay in f32 until all are there.
+        # Sums of halves stay in f32 until they are complete.
         self.has_wide_sums = self.type != type_name(self.hero)
         if self.has_wide_sums:
             size = 4 * prod(self.sizes)
@@ -93,7 +93,7 @@ class _SelectAndScatter:
         return Kernel(self.fusion.name, block.text(), tuple(self.arguments), items)
 
     def _own(self, at: dict[int, Index], scopes: ExitStack) -> list[Index]:
-        """Opens loops over the unit's elements of the result; gives their indices."""
+        """Opens loops over the unit's elements of the result. Returns their indices."""
         indices = dict(at)
         for d in self.loop_dimensions:
             indices[d], scope = self.e.loop(self.sizes[d], self.block, "x")

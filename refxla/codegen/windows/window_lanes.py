@@ -1,10 +1,10 @@
-"""How a sliding window is walked on a CPU: placings one by one, save those that run side by side as lanes.
+"""How a sliding window is traversed on a CPU: one placing at a time, except those that are lanes of vectors.
 
-The lanes are the innermost dimensions in which there is more than one placing: all that the window leaves alone
-(the channels of NHWC: each element of the window is then a stretch of memory), or one that it slides along (the width
-of NCHW), or where the channels are few, both: by steps of one, the width and three colours are one stretch of memory,
-too. The other dimensions the window leaves alone, with strips of the lanes, count the units of work. `Lanes` has
-the sizes, `OpenWindow` the loops over a window's elements.
+The lanes are the innermost dimensions in which there is more than one placing: all dimensions outside of the window
+(the channels of NHWC: each element of the window is then a run of memory), or one along which it slides (the width of
+NCHW), or, if the channels are few, both: with a stride of one, the width and three colours are one run of memory, too.
+The other dimensions outside of the window, and strips of the lanes, are the units of work. `Lanes` has the sizes,
+`OpenWindow` the loops over a window's elements.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
-STRIP_LANES = 512  # lanes that have accumulators at a time
-FEW_LANES = 16  # that fill no vector
+STRIP_LANES = 512  # lanes with accumulators at a time
+FEW_LANES = 16  # too few to fill a vector
 
 
 def is_left_alone(w: WindowDimension) -> bool:
-    """Whether the window does nothing in this dimension: each element is a placing of its own."""
+    """Whether the dimension is outside of the window: each element is a placing of its own."""
     return w.size == w.stride == w.base_dilation == w.window_dilation == 1 and w.padding_low == w.padding_high == 0
 
 
 def goes_by_single_steps(w: WindowDimension) -> bool:
-    """Whether placings that follow each other begin at elements that do."""
+    """Whether consecutive placings begin at consecutive elements."""
     return w.stride == w.base_dilation == 1
 
 
@@ -38,7 +38,7 @@ class Lanes:
     """The lanes of a window on an array of `sizes` with `counts` placings.
 
     `dims` are the dimensions that are lanes, `slides` that one of them along which the window slides, or None; `inner`
-    is how many lanes there are at each place of it: one, unless `joins` says that the window may slide along several.
+    is the number of lanes at each position of it: one, unless `joins` says that the window may slide along several.
     `length` counts the lanes, `strip` those in a unit of work. Lanes need base_dilation 1 where the window slides:
     `supported` says so.
     """
@@ -69,7 +69,7 @@ class Lanes:
         self.strips = -(-self.length // self.strip)
 
     def open_strip(self, block: Block, strip: Index) -> None:
-        """Declares where a strip begins and how many lanes it has."""
+        """Declares the start of a strip and its number of lanes."""
         begin = strip * self.strip
         self.begin: Index = begin
         self.width = str(self.strip)
@@ -87,7 +87,7 @@ class Lanes:
         """Opens the loop over the lanes of the strip, or over those within `bounds`: (C name, index of the lane)."""
         low, high = bounds or ("0", self.width)
         u = e.names.fresh("u")
-        if e.target.clang:  # a short loop that is unrolled before it is vectorised stays scalar
+        if e.target.capabilities.loop_pragmas:  # a short loop that is unrolled before it is vectorized stays scalar
             block.line("#pragma clang loop unroll(disable)")
         scopes.enter_context(block.scope(f"for (int {u} = {low}; {u} < {high}; ++{u})"))
         lane = self.begin + variable(u, 0, self.strip - 1)
@@ -106,10 +106,10 @@ class Lanes:
 class OpenWindow:
     """The loops over the elements of a window in the outer dimensions and, if it slides there, along the lanes.
 
-    Enters them in `scopes`: elements that miss the array are left out by `continue`. Then `number` is the row-major
+    Enters them in `scopes`: elements outside of the array are skipped by `continue`. Then `number` is the row-major
     number of the window's element, `bounds` are the lanes for which it lies inside (None: all of the strip), and
-    `position(lane)` gives the indices of the array's elements. `descending` walks along the lanes from the window's
-    last element to its first.
+    `position(lane)` gives the indices of the array's elements. With `descending`, the loop along the lanes runs from
+    the window's last element to its first.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class OpenWindow:
         head = f"for (int {name} = 0; {name} < {w.size}; ++{name})"
         if descending:
             head = f"for (int {name} = {w.size - 1}; {name} >= 0; --{name})"
-        scopes.enter_context(self.block.scope(head))  # of one element, too: `continue` must have its loop
+        scopes.enter_context(self.block.scope(head))  # also over one element: `continue` needs a loop
         k = variable(name, 0, w.size - 1)
         self.number = self.number * w.size + k
         return k

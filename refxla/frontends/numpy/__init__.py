@@ -27,7 +27,7 @@ from ..._core.array import Array
 from ..._core.calls import Shortcut
 from ...compiler.driver import Compiled, Reference
 from ...compiler.options import Options
-from ...ir.trees import ArrayLeaf, CallingConvention, Computed, Fixed, LeafResult, Tree
+from ...ir.calling_convention import ArrayLeaf, CallingConvention, Computed, Fixed, LeafResult, Tree
 from ..randomness import Guard, refused
 from ..saved_trees import argument_trees, tree_of
 from ..shared_memory import check_written

@@ -20,7 +20,7 @@ from refxla_spec.module import Computation, Instruction, PaddingDimension, Slice
 from refxla_spec.types import PRED, S64, Shape
 
 from ...ir.builder import Build, reducer
-from ...ir.trees import index_from_start
+from ...ir.calling_convention import index_from_start
 from .array import Traced
 from .dispatch import Symbol, adopted, all_known, implements, symbols, values_of
 from .number import Number, applied

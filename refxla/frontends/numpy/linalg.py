@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy
-from refxla_spec.custom_calls.options import of_letters
+from refxla_spec.custom_calls.backend_config import of_letters
 from refxla_spec.errors import EvaluationError
 from refxla_spec.types import BY_DTYPE, Shape
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from refxla_spec.errors import UnsupportedError
 
-from ...ir.trees import NUMBER_FUNCTIONS, Computed, Fixed
+from ...ir.calling_convention import NUMBER_FUNCTIONS, Computed, Fixed
 from .dispatch import Symbol
 from .tracing import Leaves, Tracing
 
@@ -26,7 +26,7 @@ class Number(Symbol):
     def __init__(
         self, build: Tracing, evaluate: Callable[[Leaves], Any], origins: frozenset[int], name: str, expression: Any
     ) -> None:
-        """`expression` says the same as `evaluate`, as data (ir/trees.py)."""
+        """`expression` says the same as `evaluate`, as data (ir/calling_convention.py)."""
         self.build, self.evaluate, self.origins, self.name = build, evaluate, origins, name
         self.expression = expression
         self.kind = type(evaluate(build.leaves))

@@ -24,7 +24,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED, Shape
 
 from ...ir.builder import Build, reducer
-from ...ir.trees import NumberArray
+from ...ir.calling_convention import NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]

@@ -18,7 +18,7 @@ from .graph import read
 from .lowering import ByValue, LoweredFunction
 from .partition import CompiledSegment, Part, Partition, refused_nodes
 from .report import ClusteringWarning, Operation, Report
-from .support import can_be_compiled, writes_at_a_computed_place
+from .xla_support import can_be_compiled, writes_at_a_computed_place
 
 
 class ClusteredFunction(TensorFlowFunction):

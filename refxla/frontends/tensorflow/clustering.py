@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .graph import Node
-from .support import tensor_lists
+from .xla_support import tensor_lists
 
 READ = "ReadVariableOp"
 # What costs nothing, and is no reason to compile a cluster.

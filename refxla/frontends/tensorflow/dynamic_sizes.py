@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .graph import FunctionGraph, Node, Value, called_by, function_of, read
-from .support import definitions
+from .xla_support import definitions
 
 # What gives tensors whose sizes depend on data.
 _SOURCES = {

@@ -11,7 +11,7 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError, plural
 
 from ...compiler.options import Options
-from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
+from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction, tracing
 from . import tape

@@ -24,7 +24,7 @@ from ..randomness import refused
 from .arguments import read_variable
 from .dynamic_sizes import refused_for_size
 from .graph import Node, nodes_named, read
-from .support import definitions, grows, refusals
+from .xla_support import definitions, grows, refusals
 
 
 class NotLowered(UnsupportedError):

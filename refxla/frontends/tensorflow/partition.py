@@ -22,7 +22,7 @@ from .clustering import READ, Levels, cluster
 from .function import TensorFlowFunction
 from .graph import FunctionGraph, Node, Value, called_by, nodes_named
 from .lowering import NotLowered
-from .support import refusals
+from .xla_support import refusals
 
 MINIMUM = 4  # operations that a cluster has at least, as in TensorFlow's own
 

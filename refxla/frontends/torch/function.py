@@ -20,7 +20,7 @@ from torch.export.graph_signature import TensorArgument
 from torch.utils import _pytree as pytree
 
 from ...compiler.options import Options
-from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
+from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
 from .decompositions import decompositions

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import factorial
 from typing import Any
 
-from refxla_spec.custom_calls.options import of_letters
+from refxla_spec.custom_calls.backend_config import of_letters
 from refxla_spec.types import S32, Shape
 
 from .lowering import I, Lowering, NotLowered, lowers, overload_of, real_of, reducer

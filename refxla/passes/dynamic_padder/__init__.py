@@ -1,8 +1,8 @@
-"""Makes bounded dynamic shapes static: an array has the size of its bound, and an `s32[]` holds its actual size.
+"""Makes bounded dynamic shapes static: an array is padded to its bound, and an `s32[]` holds its actual size.
 
     f32[<=4,3] parameter(0)     becomes   f32[4,3] parameter(0) and s32[] parameter(n), the size of its first dimension
-    a dynamic result            becomes   the array at its bounds; its sizes follow after all results
-    while, conditional          carry the sizes that change among their values
+    a dynamic result            becomes   the padded array; its sizes follow after all results
+    while, conditional          carry the sizes that change as values
     get-dimension-size          is that s32[]
 
 Elements beyond the actual size have arbitrary values, and each operation has a rule that keeps them from mattering:
@@ -10,7 +10,7 @@ elementwise operations ignore them, a reduction masks them with the neutral elem
 overwrites them, and a sort puts them last (movement_ops.py, reducing_ops.py). An operation without a rule raises
 UnsupportedError.
 
-Sizes are propagated through the program whatever its stated shapes say: the marks (<=) matter only for the parameters
+Sizes are propagated through the program regardless of its declared shapes: the marks (<=) matter only on the parameters
 of the entry. A result whose size can vary must be marked, so that the caller knows.
 """
 
@@ -29,7 +29,7 @@ from .dimension_sizes import Rule, Size, Sized, Value, met, number, unsupported
 
 RULES: dict[str, Rule] = {**movement_ops.RULES, **reducing_ops.RULES}
 ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
-MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # whose sizes are known only at run time
+MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # their results have sizes known only at run time
 ASKERS = frozenset({"get-dimension-size"})
 MARKERS = frozenset("LayoutConstraint MoveToDevice MoveToHost Sharding annotate_device_placement".split())
 
@@ -43,7 +43,8 @@ def is_dynamic(module: Module) -> bool:
 
 
 def run(module: Module) -> int:
-    """Make the module static. Returns 1 if it was dynamic, else 0. Raises UnsupportedError for what has no rule.
+    """Makes the module static. Returns 1 if it was dynamic, otherwise 0. Raises UnsupportedError for an operation
+    without a rule.
 
     `sizes_of` says which parameters and results the entry has then.
     """
@@ -51,7 +52,7 @@ def run(module: Module) -> int:
         return 0
     tuple_simplifier.run(module)
     entry = module.entry
-    stated = leaves(entry.root.shape)  # while no parameter has lost its marks: the root may be one
+    stated = leaves(entry.root.shape)  # before parameters lose their marks: the root may be one
     parameters: dict[Instruction, Value] = {}
     extra: list[Instruction] = []
     for p in entry.parameters:
@@ -155,12 +156,12 @@ def _places(*each: list[Sized]) -> Places:
 
 
 def _carried(b: Build, values: list[Sized], places: Places) -> Instruction:
-    """A flat tuple of the arrays and, after them, the sizes in these places."""
+    """A flat tuple of the arrays, followed by the sizes at these places."""
     return b.make("tuple", *(v.array for v in values), *(number(b, values[n], d) for n, d in places))
 
 
 def _opened(b: Build, source: Instruction, shapes: list[Shape], places: Places) -> list[Sized]:
-    """What `_carried` has put into a flat tuple."""
+    """The values that `_carried` has put into a flat tuple."""
     arrays = [b.make("get-tuple-element", source, index=n) for n in range(len(shapes))]
     sizes: list[list[Size]] = [[None] * s.rank for s in shapes]
     for k, (n, d) in enumerate(places):
@@ -169,7 +170,7 @@ def _opened(b: Build, source: Instruction, shapes: list[Shape], places: Places) 
 
 
 def _entered(called: Computation, shapes: list[Shape], places: Places) -> tuple[Computation, Value, Build]:
-    """A copy of a computation that takes one flat tuple with these sizes behind, made static; and its result."""
+    """A static copy of a computation that takes one flat tuple with these sizes at its end; and its result."""
     copy = clone_computation(called, lambda c: c)
     (old,) = copy.parameters
     b = Build(f"{called.name}.{old.name}")
@@ -181,7 +182,7 @@ def _entered(called: Computation, shapes: list[Shape], places: Places) -> tuple[
 
 
 def _left(b: Build, computation: Computation, result: Value, places: Places) -> None:
-    """Give a computation its root: a flat tuple with the sizes after it."""
+    """Sets a computation's root: a flat tuple with the sizes at its end."""
     computation.root = _carried(b, _elements(result), places)
     sort(computation, computation.instructions)
 
@@ -189,7 +190,7 @@ def _left(b: Build, computation: Computation, result: Value, places: Places) -> 
 def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
     shapes = [v.array.shape for v in init]
     places = _places(init)
-    while True:  # what the body makes dynamic is dynamic in the next iteration
+    while True:  # an element that the body makes dynamic is dynamic in the next iteration
         body, result, inner = _entered(i.body, shapes, places)
         more = _places(_elements(result))
         if set(more) <= set(places):
@@ -221,6 +222,6 @@ def _conditional(b: Build, i: Instruction, index: Sized, operands: list[list[Siz
 
 
 def sizes_of(shapes: list[Shape]) -> list[tuple[int, int]]:
-    """Of array shapes the dynamic dimensions, as (number of the shape, dimension), in the order that their sizes have
-    after the parameters, or the results, of a module that `run` has made static."""
+    """The dynamic dimensions of array shapes, as (number of the shape, dimension), in the order in which their sizes
+    follow the parameters, or the results, of a module that `run` has made static."""
     return [(n, d) for n, s in enumerate(shapes) for d, mark in enumerate(s.marks) if mark]

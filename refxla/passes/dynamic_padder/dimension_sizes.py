@@ -1,4 +1,4 @@
-"""Padded arrays with their actual sizes: the vocabulary in which the rules for dynamic shapes are written."""
+"""Padded arrays with their actual sizes, and the operations on them that the rules for dynamic shapes use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Size = Instruction | None  # an s32[], or None: the size is the bound
 
 @dataclass(frozen=True)
 class Sized:
-    """A static array and, for each dimension, its size at run time; what lies beyond the sizes is arbitrary."""
+    """A static array and, for each dimension, its size at run time; elements beyond the sizes are arbitrary."""
 
     array: Instruction
     sizes: tuple[Size, ...]
 
     @staticmethod
     def whole(array: Instruction) -> Sized:
-        """An array that has the sizes of its shape."""
+        """An array without padding."""
         return Sized(array, (None,) * array.shape.rank)
 
     @property
@@ -35,7 +35,7 @@ class Sized:
 
 
 Value = Sized | list[Sized]  # of an array, or of a flat tuple
-Rule = Callable[..., Value]  # of an operation: (builder, instruction, an operand after the other)
+Rule = Callable[..., Value]  # of an operation: (builder, instruction, *operands)
 
 
 def unsupported(i: Instruction, what: str) -> UnsupportedError:
@@ -48,7 +48,7 @@ def unsupported(i: Instruction, what: str) -> UnsupportedError:
 
 
 def least(b: Build, *sizes: Size) -> Size:
-    """The smallest of sizes that meet, each at most one bound."""
+    """The smallest of sizes of dimensions that must be equal, all with the same bound."""
     candidates = list(dict.fromkeys(s for s in sizes if s is not None))
     if not candidates:
         return None
@@ -59,7 +59,7 @@ def least(b: Build, *sizes: Size) -> Size:
 
 
 def met(b: Build, values: Iterable[Sized]) -> tuple[Size, ...]:
-    """The sizes of arrays of one rank that meet; scalars among them do not count."""
+    """The sizes of arrays of one rank that are combined elementwise; scalars are ignored."""
     return tuple(least(b, *each) for each in zip(*(v.sizes for v in values if v.sizes), strict=True))
 
 
@@ -70,7 +70,7 @@ def number(b: Build, v: Sized, d: int) -> Instruction:
 
 
 def live(b: Build, dimensions: tuple[int, ...], sizes: tuple[Size, ...]) -> Instruction | None:
-    """Which elements of an array of these dimensions lie within the sizes, as pred; None where all do."""
+    """A mask (pred) of the elements of an array of these dimensions that lie within the sizes; None where all do."""
     result = None
     for d, size in enumerate(sizes):
         if size is not None:
@@ -81,7 +81,7 @@ def live(b: Build, dimensions: tuple[int, ...], sizes: tuple[Size, ...]) -> Inst
 
 
 def masked(b: Build, v: Sized, fill: Instruction, dimensions: Iterable[int] | None = None) -> Instruction:
-    """The array with a scalar in the place of what lies beyond its sizes, in these dimensions (all)."""
+    """The array with its elements beyond the sizes in these dimensions (all) replaced by a scalar."""
     chosen = range(len(v.sizes)) if dimensions is None else set(dimensions)
     sizes = tuple(s if d in chosen else None for d, s in enumerate(v.sizes))
     inside = live(b, v.array.shape.dimensions, sizes)
@@ -108,26 +108,26 @@ def padded(b: Build, x: Instruction, low: dict[int, int], high: dict[int, int]) 
 
 
 def placings(b: Build, size: Size, w: WindowDimension) -> Size:
-    """How often a window dimension fits into `size` elements."""
+    """How many positions a window dimension has in `size` elements."""
     if size is None or w == WindowDimension(1):
         return size
     base = size
     if w.base_dilation > 1:
         spread = b.add(b.multiply(b.subtract(size, 1), w.base_dilation), 1)
         base = b.select(b.compare(size, 0, direction="GT"), spread, b.scalar(0, S32))
-    # How far the window can move; below 0 where it does not fit once.
+    # How far the window can move; negative where it does not fit.
     extent = (w.size - 1) * w.window_dilation + 1
     room = b.add(base, w.padding_low + w.padding_high - extent)
     count = b.add(b.divide(room, w.stride), 1) if w.stride > 1 else b.add(room, 1)
     return b.select(b.compare(room, 0, direction="LT"), b.scalar(0, S32), count)
 
 
-# What changes no bit of what it is combined with, by the reducer's operation.
+# The neutral element of each reducer's operation, which changes no bit of the other operand.
 _NEUTRAL = {"add": -0.0, "multiply": 1, "xor": 0}
 
 
 def neutral(b: Build, i: Instruction, reducer: Computation, x: Instruction, init: Instruction) -> Instruction:
-    """A scalar of x's type that a reducer leaves out of account, its initial value where no better is known."""
+    """A scalar of x's type that is neutral for a reducer; the initial value where no better one is known."""
     opcode, element_type = binary_opcode(reducer), x.shape.element_type
     if opcode in _NEUTRAL:
         value: Any = _NEUTRAL[opcode]

@@ -1,4 +1,4 @@
-"""The rules of operations that move elements: they close the gaps that padding leaves between elements."""
+"""The rules of data movement: they close the gaps that padding leaves between elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def transpose(b: Build, i: Instruction, x: Sized) -> Sized:
 
 
 def reverse(b: Build, i: Instruction, x: Sized) -> Sized:
-    """What lies beyond the size comes first then, and is moved out of the way."""
+    """The elements beyond the size come first after a reverse, and are shifted out."""
     result = b.make("reverse", x.array, dimensions=i.dimensions)
     for d in i.dimensions:
         if x.sizes[d] is not None:
@@ -47,7 +47,7 @@ def slice_(b: Build, i: Instruction, x: Sized) -> Sized:
 
 
 def pad(b: Build, i: Instruction, x: Sized, value: Sized) -> Sized:
-    """What lies beyond the size becomes padding, of which there may be more than the size then counts."""
+    """The elements beyond the size become padding, of which there may be more than the new size counts."""
     result = b.make("pad", masked(b, x, value.array), value.array, padding=i.padding)
     sizes: list[Size] = []
     for p, size in zip(i.padding, x.sizes, strict=True):
@@ -59,7 +59,7 @@ def pad(b: Build, i: Instruction, x: Sized, value: Sized) -> Sized:
 
 
 def concatenate(b: Build, i: Instruction, *xs: Sized) -> Sized:
-    """Each operand is written where the one before it ends, over what lies beyond that one's size."""
+    """Each operand is written where the previous one ends, over the elements beyond the size of that one."""
     (along,) = i.dimensions
     sizes = list(met(b, xs))
     if all(x.sizes[along] is None for x in xs):
@@ -79,7 +79,7 @@ def get_dimension_size(b: Build, i: Instruction, x: Sized) -> Sized:
 
 
 def set_dimension_size(b: Build, i: Instruction, x: Sized, size: Sized) -> Sized:
-    """Zeros lie beyond the old size, for the array may grow."""
+    """Elements beyond the old size become zeros, since the array may grow."""
     (d,) = i.dimensions
     bound = x.array.shape.dimensions[d]
     constant = size.array.literal if size.array.opcode == "constant" else None
@@ -119,7 +119,7 @@ def dynamic_reshape(b: Build, i: Instruction, x: Sized, *lengths: Sized) -> Size
 
 
 def _gathered(b: Build, x: Sized, shape: Shape, sizes: tuple[Size, ...]) -> Instruction:
-    """The elements of x within its sizes, one after the other, in the dimensions of `shape` within `sizes`."""
+    """The elements of x within its sizes, in order, as the elements of `shape` within `sizes`."""
     dims, count = shape.dimensions, x.array.shape.size
     if not count:
         return b.reshape(x.array, dims)
@@ -130,7 +130,7 @@ def _gathered(b: Build, x: Sized, shape: Shape, sizes: tuple[Size, ...]) -> Inst
         flat = b.add(flat, b.multiply(b.iota(S32, dims, d), b.spread(stride, index, ())))
         size = b.scalar(dims[d], S32) if result.sizes[d] is None else result.sizes[d]
         stride = b.multiply(stride, size)
-    place, step = b.full(0, index), 1  # where the element of that number lies in x
+    place, step = b.full(0, index), 1  # the position of the element with that number in x
     for d in reversed(range(x.array.shape.rank)):
         size = b.spread(b.maximum(number(b, x, d), 1), index, ())
         place = b.add(place, b.multiply(b.remainder(flat, size), step))
@@ -164,7 +164,8 @@ def dynamic_slice(b: Build, i: Instruction, x: Sized, *starts: Sized) -> Sized:
 def _of_one_type(
     b: Build, indices: list[Instruction], bounds: tuple[int, ...], extents: tuple[int, ...]
 ) -> list[Instruction]:
-    """Start indices, some of which have become s32[], all so; clamped for the others, whose type may hold more."""
+    """Start indices, some of which have become s32[], all as s32[]; the others are clamped, as their type may hold
+    more."""
     if len({s.shape.element_type for s in indices}) < 2:
         return indices
     limits = (b.scalar(n - k, S32) for n, k in zip(bounds, extents, strict=True))
@@ -174,7 +175,7 @@ def _of_one_type(
 
 
 def _at_most(b: Build, start: Instruction, limit: Instruction) -> Instruction:
-    """A start index of any integer type, s32[] and at most a limit (and then at least 0)."""
+    """A start index of any integer type as s32[], clamped to 0..limit."""
     if start.shape.element_type.kind == "unsigned" or start.shape.element_type.bits > 32:
         highest = (1 << 31) - 1
         if start.shape.element_type.bits >= 32:
@@ -186,7 +187,7 @@ def _at_most(b: Build, start: Instruction, limit: Instruction) -> Instruction:
 
 
 def dynamic_update_slice(b: Build, i: Instruction, x: Sized, update: Sized, *starts: Sized) -> Sized:
-    """Of an update of dynamic size only what is within it is written: the rest is what stood there."""
+    """Only the elements within the update's sizes are written; the rest keep their old values."""
     bounds, extents = x.array.shape.dimensions, update.array.shape.dimensions
     indices = [s.array for s in starts]
     if indices and indices[0].shape.rank:

@@ -11,7 +11,7 @@ from refxla_spec.types import F32, S32, Shape
 
 from ...ir.builder import Build
 from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
-from .select_and_scatter import select_and_scatter
+from .select_and_scatter_padding import select_and_scatter
 
 
 def elementwise(b: Build, i: Instruction, *xs: Sized) -> Sized:
@@ -72,7 +72,7 @@ def dot(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
 
 
 def _without_the_rest(b: Build, x: Sized, dimensions: Iterable[int]) -> Instruction:
-    """A factor of sums of products with zeros beyond its sizes; of a type that has no zero, f8e8m0fnu, as f32, which
+    """A factor of sums of products with zeros beyond its sizes. f8e8m0fnu has no zero and is converted to f32, which
     has all its numbers."""
     dimensions = tuple(dimensions)
     element_type = x.array.shape.element_type
@@ -83,7 +83,7 @@ def _without_the_rest(b: Build, x: Sized, dimensions: Iterable[int]) -> Instruct
 
 
 def _paired(b: Build, x: Sized, y: Sized, pairs: Iterable[tuple[int, int]]) -> tuple[Sized, Sized]:
-    """Both with the smaller of their sizes in the dimensions that go together."""
+    """Both operands with the smaller of their sizes in corresponding dimensions."""
     left, right = list(x.sizes), list(y.sizes)
     for d, e in pairs:
         left[d] = right[e] = least(b, left[d], right[e])
@@ -110,7 +110,7 @@ def convolution(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
 
 
 def sort(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
-    """What lies beyond the size goes last: whether it does is a first key, before what the comparator compares."""
+    """Elements beyond the size are sorted to the end: whether an element is one of them is the first key."""
     (along,) = i.dimensions
     sizes, shape = met(b, xs), xs[0].array.shape
     arrays, comparator = [x.array for x in xs], i.to_apply
@@ -126,7 +126,7 @@ def sort(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
 
 
 def _dead_last(b: Build, comparator: Computation) -> Computation:
-    """The comparator with two more operands, compared first."""
+    """The comparator with two more operands, which are compared first."""
     count = len(comparator.parameters)
     keys = [Instruction(f"dead.{n}", "parameter", Shape(S32), [], {"number": count + n}) for n in range(2)]
     before, same = b.compare(*keys, direction="LT"), b.compare(*keys, direction="EQ")
@@ -155,7 +155,7 @@ def gather(b: Build, i: Instruction, x: Sized, start: Sized) -> Sized:
 
 
 def _as_s32(b: Build, i: Instruction, indices: Instruction) -> Instruction:
-    """Indices of any integer type as s32, too large ones as the largest, too small ones as the smallest."""
+    """Indices of any integer type as s32, saturated."""
     element_type = indices.shape.element_type
     if element_type.bits > 32 or (element_type.bits == 32 and element_type.kind == "unsigned"):
         indices = b.minimum(indices, (1 << 31) - 1)
@@ -165,7 +165,7 @@ def _as_s32(b: Build, i: Instruction, indices: Instruction) -> Instruction:
 
 
 def _along(b: Build, like: Instruction, dim: int, values: list[Instruction | None], other: int) -> Instruction:
-    """s32 numbers of the dimensions of `like`: values[n] where its index along `dim` is n, `other` for None."""
+    """An s32 array with the dimensions of `like`: values[n] where the index along `dim` is n, `other` for None."""
     shape = like.shape.with_element_type(S32).static()
     instruction = b.full(other, shape)
     for n, value in enumerate(values):
@@ -177,7 +177,7 @@ def _along(b: Build, like: Instruction, dim: int, values: list[Instruction | Non
 
 
 def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
-    """An update that is not there, or not within the size of the operand, gets an index that lies outside."""
+    """An update beyond the updates' sizes, or not within the operand's sizes, gets an index out of bounds."""
     n = len(values) // 2
     xs, indices, updates = values[:n], values[n], values[n + 1 :]
     if i.input_batching_dims:
@@ -217,7 +217,7 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
 
 
 def batch(fixed: int) -> Rule:
-    """The rule of an operation on the last `fixed` dimensions, for each index in those before."""
+    """The rule of a batched operation: on the last `fixed` dimensions, for each index in the dimensions before."""
 
     def rule(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
         last = len(i.fft_length) if i.opcode == "fft" else fixed

@@ -1,7 +1,7 @@
 """Expands operations that have no emitter into operations that have one.
 
 There is one file for each family. Each has EXPANSIONS, {opcode: f(instruction) -> Instruction}, where f returns the
-replacement; for an operation with several outputs that is a `tuple`. Every expansion uses the algorithm that the
+replacement, which is a `tuple` for an operation with several outputs. Every expansion uses the algorithm that the
 specification states, or an order that it allows, so the accuracy contract holds.
 """
 
@@ -43,8 +43,9 @@ for family in (
 
 
 def run(module: Module, expansions: Expansions = EXPANSIONS, library_calls: bool = False) -> int:
-    """Expand everywhere; with `library_calls`, as for CPUs: all but what a library computes (ir/library_calls.py), of
-    the smallest matrices outside of loops alone, and by sorts that select. Returns how many instructions were expanded.
+    """Expands all such operations. With `library_calls`, as for CPUs, those that a library computes
+    (ir/library_calls.py) stay, the smallest matrices only outside of loops, and sorts that select are used. Returns the
+    number of instructions expanded.
     """
     if library_calls:
         expansions = {**expansions, **topk_expander.FOR_SELECTION}
@@ -57,13 +58,13 @@ def run(module: Module, expansions: Expansions = EXPANSIONS, library_calls: bool
 
 
 def _in_loops(module: Module) -> set[Computation]:
-    """The computations that loops run, directly or not."""
+    """The computations that loops run, directly or indirectly."""
     loops = [i for i in module.instructions() if i.opcode == "while"]
     return {c for i in loops for part in i.called for c in called_first(part)}
 
 
 def _expand(computation: Computation, expansions: Expansions, library_calls: bool, looped: bool) -> int | None:
-    """How many instructions were expanded; None where all stays as it is. `looped`: a loop runs the computation."""
+    """The number of instructions expanded; None where nothing changes. `looped`: a loop runs the computation."""
     replaced: dict[Instruction, Instruction] = {}
     count = 0
     for i in computation.instructions:

@@ -19,7 +19,7 @@ from ...ir.builder import Build
 
 
 class _Normalization:
-    """What the three share: the operand and the features in the type that is computed in."""
+    """What the three operations share: the operand and the features, in the type of the computation."""
 
     def __init__(self, i: Instruction) -> None:
         self.b = Build(i.name)
@@ -28,7 +28,7 @@ class _Normalization:
         self.x = self.b.convert(i.operands[0], self.wide)
         self.features = [self.b.convert(o, self.wide) for o in i.operands[1:]]
         self.others = tuple(d for d in range(self.result.rank) if d != self.feature)
-        self.n = prod(self.result.dimensions[d] for d in self.others)  # of none at all the mean is NaN
+        self.n = prod(self.result.dimensions[d] for d in self.others)  # the mean of no elements is NaN
         self.epsilon = i.epsilon
 
     def along(self, per_feature: Instruction) -> Instruction:
@@ -60,7 +60,7 @@ def training(i: Instruction) -> Instruction:
     shift = b.divide(s.sum(d), s.n)
     mean = b.add(first, shift)
     squares = b.divide(s.sum(b.multiply(d, d)), s.n)
-    # Where squares of finite numbers are too large, the variance is infinite, and no difference of infinities.
+    # If squares of finite numbers overflow, the variance is infinite, not a difference of infinities.
     overflows = b.and_(b.is_finite(shift), b.not_(b.is_finite(squares)))
     squared_shift = b.make("select", overflows, b.full(0, shift.shape), b.multiply(shift, shift))
     variance = b.maximum(b.subtract(squares, squared_shift), 0)

@@ -33,15 +33,16 @@ def _expand(i: Instruction) -> Instruction:
 
 
 def wrong_pivots(b: Build, factor: Instruction) -> Instruction:
-    """pred[.., n] of factors [.., n, n]: where the diagonal is not positive, so that a is not positive definite."""
+    """pred[.., n] of factors [.., n, n]: where an element of the diagonal is not positive, so that a is not positive
+    definite."""
     d = diagonal(b, factor)
     d = b.real(d) if d.shape.element_type.is_complex else d
     return b.not_(b.compare(d, 0, direction="GT"))
 
 
 def factor_of(i: Instruction) -> Instruction:
-    """The factor in the type that is computed in, column by column. After a pivot that is not positive stands whatever
-    the arithmetic gives."""
+    """The factor in the type of the computation, column by column. After a pivot that is not positive, elements are
+    whatever the arithmetic gives."""
     b, result = Build(i.name), i.shape
     a = b.convert(i.operands[0], working_type(result))
     if not i.lower:

@@ -1,17 +1,17 @@
 """Long cumulative sums in blocks: a reduce-window whose results are the prefixes of a dimension.
 
-One after the other, n results take n dependent steps: one core, or one item of a GPU, one element at a time, and a sum
-whose rounding errors add up over all of them. Here the dimension is cut into blocks:
+Computed serially, n results take n dependent steps on one core, and the rounding errors of a sum grow with n. Here the
+dimension is cut into blocks:
 
-    local[j, k]  = x[j, 0] + ... + x[j, k]                         the prefixes of each block, blocks beside each other
+    local[j, k]  = x[j, 0] + ... + x[j, k]                         the prefixes of each block, all blocks in parallel
     before[j]    = init + local[0, last] + ... + local[j-1, last]  the same problem, with one element for each block
     result[j, k] = before[j] + local[j, k]
 
-The initial value enters once; the prefixes of blocks start from the operation's identity, or, of an operation for which
-none is known, from the initial values, if these may enter several times (which init_value_isolation.py sees to). The
+The initial value enters once; the prefixes of blocks start from the operation's identity, or, for an operation without
+a known one, from the initial values, if these may enter several times (init_value_isolation.py ensures that). The
 specification says that the operation is associative, so it may be regrouped, and the size of a block follows from the
-shape alone, so results have the same bits on every device. Sums of narrow floating-point types are f32 throughout
-and rounded once. Products of floating-point numbers take a scan of their own (scaled_product.py).
+shape alone, so results have the same bits on every device. Sums of narrow floating-point types are f32 throughout and
+rounded once. Products of floating-point numbers have a scan of their own (scaled_product.py).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _by_operation(i: Instruction, opcode: str, dimension: int, backward: bool) -
 
 
 def identity(opcode: str, kind: ElementType) -> float | int | None:
-    """What the operation combines with any element to that element, all its bits; None where that is not known."""
+    """The neutral element of the operation, which changes no bit of any other; None where it is not known."""
     floating, whole = kind.is_float, kind.is_integer
     if opcode in ("and", "or", "xor") and (whole or kind.name == "pred"):
         return {"and": int(np.invert(np.zeros((), kind.dtype))), "or": 0, "xor": 0}[opcode]

@@ -27,7 +27,7 @@ def _marker(i: Instruction) -> Instruction:
 
 
 def _whole(i: Instruction) -> Instruction:
-    """On one device, the only tile of a value is the value."""
+    """On one device, a value has a single tile: itself."""
     stated = i.shape.elements if i.shape.is_tuple else (i.shape,)
     for x, shape in zip(i.operands, stated, strict=True):
         if not x.shape.compatible(shape):
@@ -49,7 +49,7 @@ def _top_k(i: Instruction) -> Instruction:
 
 
 def _approximate_top_k(i: Instruction) -> Instruction:
-    """The first elements in the comparator's order, none missed: a sort, and what stands in front."""
+    """The exact first elements in the comparator's order: a sort, and a slice of its beginning."""
     b = Build(i.name)
     arrays = i.operands[: len(i.operands) // 2]
     axis = int(options(i, reduction_dim=arrays[0].shape.rank - 1)["reduction_dim"])
@@ -76,7 +76,7 @@ TARGETS = {
 
 
 def _similar(target: str) -> str:
-    """The targets that have a name like this one, for a message."""
+    """The targets with a similar name, for an error message."""
     short = {name.lower().rpartition(".")[2]: name for name in TARGETS}
     names = get_close_matches(target.lower().rpartition(".")[2], short, 3)
     return f", {', '.join(short[name] for name in names)} among them" if names else ""

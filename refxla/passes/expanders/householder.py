@@ -85,7 +85,7 @@ def _reflector(b: Build, column: Instruction, k: Instruction) -> tuple[Instructi
     norm = b.sqrt(b.add(_squared(b, alpha), rest))
     one = b.full(1, norm.shape)
     signed = b.make("select", b.compare(real, 0, direction="LT"), norm, b.negate(norm))
-    beta = b.make("select", reflect, signed, one)  # where nothing is reflected: any number but zero
+    beta = b.make("select", reflect, signed, one)  # where nothing is reflected: any nonzero number
     wide_beta = _typed(b, beta, alpha)
     tau = b.make("select", reflect, b.divide(b.subtract(wide_beta, alpha), wide_beta), b.full(0, alpha.shape))
     divisor = b.make("select", reflect, b.subtract(alpha, wide_beta), b.full(1, alpha.shape))
@@ -95,7 +95,7 @@ def _reflector(b: Build, column: Instruction, k: Instruction) -> tuple[Instructi
 
 
 def _below(b: Build, column: Instruction, k: Instruction) -> Instruction:
-    """The vector of a reflector: what stands below row k of column[.., m, 1], a one in that row, zeros above."""
+    """The vector of a reflector: the elements of column[.., m, 1] below row k, a one in that row, zeros above."""
     row = b.iota(S32, column.shape.dimensions, column.shape.rank - 2)
     at = b.spread(k, row.shape, ())
     head = b.make("select", b.compare(row, at, direction="EQ"), b.full(1, column.shape), b.full(0, column.shape))

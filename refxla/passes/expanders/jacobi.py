@@ -45,7 +45,7 @@ def eigh(b: Build, a: Instruction, lower: bool) -> tuple[Instruction, Instructio
         x, rotated = _eigen_sweeps(b, b.multiply(b.add(x, _adjoint(b, x)), b.full(0.5, x.shape)), LAST)
         v = _orthonormal(b, _times(b, v, rotated))
     values = _real(b, diagonal(b, x))
-    # Rayleigh's quotient, from what A v is off the value times v: a sum of small terms.
+    # Rayleigh's quotient, from the difference between A v and the value times v: a sum of small terms.
     rest = b.subtract(b.product(a, v), b.multiply(v, _columns(b, values, v)))
     values = b.add(values, _real(b, _column_products(b, v, rest)))
     values, v = cut(b, values, 1, n), cut(b, cut(b, v, 1, n), 2, n)
@@ -73,7 +73,7 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
     norms = _real(b, _column_products(b, a, a))
     order = _order(b, b.sqrt(norms), "GT")
     a, v = b.product(a, _typed(b, order, a)), b.product(v, _typed(b, order, v))
-    # The columns of a are orthogonal: of their QR, R is the singular values but for their signs, whatever vanishes.
+    # The columns of a are orthogonal: R of their QR has the singular values up to their signs, even if some vanish.
     packed, tau = _parts(
         householder.qr(_call(b, "Qr", a, Shape.tuple_of(a.shape, a.shape.with_dimensions((*batch, n)))))
     )
@@ -95,7 +95,7 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
 
 
 def _eigen_sweeps(b: Build, a: Instruction, units: float) -> list[Instruction]:
-    """(a in a basis in which no more than `units` of eps are off the diagonal, that basis)."""
+    """(a in a basis in which at most `units` of eps are left off the diagonal, that basis)."""
     rounds = a.shape.dimensions[-1] - 1
 
     def sweep(_: Instruction, a: Instruction, v: Instruction) -> list[Instruction]:
@@ -147,14 +147,15 @@ def _any_off(b: Build, sizes: Instruction, most: Instruction) -> Instruction:
 
 
 def _orthonormal(b: Build, v: Instruction) -> Instruction:
-    """A matrix whose columns are orthonormal but for rounding, made so but for its square: v + v (1 - v* v) / 2."""
+    """A matrix whose columns are orthonormal up to rounding errors, orthogonalized to second order in these:
+    v + v (1 - v* v) / 2."""
     gram = b.product(_adjoint(b, v), v)
     rest = b.subtract(identity(b, gram.shape), gram)
     return b.add(v, b.multiply(b.product(v, rest), b.full(0.5, v.shape)))
 
 
 def _times(b: Build, v: Instruction, rotated: Instruction) -> Instruction:
-    """v times a matrix that is nearly the identity, rounded once as far as it is that."""
+    """v times a matrix close to the identity, whose identity part is not rounded."""
     return b.add(v, b.product(v, b.subtract(rotated, identity(b, rotated.shape))))
 
 
@@ -195,7 +196,7 @@ def _singular_round(b: Build, a: Instruction, v: Instruction) -> list[Instructio
 
 
 def _column_products(b: Build, x: Instruction, y: Instruction) -> Instruction:
-    """[.., n]: of each column of x, conjugated, and the same one of y, the sum of products."""
+    """[.., n]: the inner product of each column of x, conjugated, and the same column of y."""
     return b.sum(b.multiply(b.conjugate(x), y), (x.shape.rank - 2,))
 
 
@@ -309,7 +310,7 @@ def _sorted(b: Build, values: Instruction, v: Instruction, direction: str) -> tu
 
 
 def _order(b: Build, values: Instruction, direction: str) -> Instruction:
-    """The permutation matrices, of the values' type, which put columns in the order of values[.., n]."""
+    """The permutation matrices, in the values' type, that sort columns by values[.., n]."""
     *batch, n = values.shape.dimensions
     index = b.iota(S32, values.shape.dimensions, len(batch))
     parameters = []
@@ -326,7 +327,7 @@ def _order(b: Build, values: Instruction, direction: str) -> Instruction:
 
 
 def _typed(b: Build, real: Instruction, like: Instruction) -> Instruction:
-    """Real numbers in the type of `like`; those that have it already as they are."""
+    """Real numbers, converted to the type of `like` if needed."""
     if like.shape.element_type.is_complex and not real.shape.element_type.is_complex:
         return b.complex(real, b.full(0, real.shape))
     return real

@@ -1,4 +1,4 @@
-"""The LAPACK custom calls that JAX makes for a CPU, each in terms of an existing expansion.
+"""The LAPACK custom calls that JAX emits for CPUs, each in terms of an existing expansion.
 
 Where the specification defines the status (info) by the result, it is computed. Where it says that a result did not
 converge, info is 1 for results that are not finite.
@@ -119,7 +119,7 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction]
         rows = b.iota(S32, size.shape.dimensions, rank)
         below = b.compare(rows, b.spread(k, rows.shape, ()), direction="GE")
         best = _argmax(b, b.make("select", below, size, b.full(-1, size.shape)))  # s32[..]
-        # rows k and best change places: row r is taken from `source`
+        # swap rows k and best: row r is taken from `source`
         at, to = b.spread(k, rows.shape, ()), b.spread(best, rows.shape, tuple(range(rank)))
         is_k, is_best = b.compare(rows, at, direction="EQ"), b.compare(rows, to, direction="EQ")
         x = _exchanged(b, x, k, is_k, is_best)
@@ -168,7 +168,7 @@ def _exchanged(b: Build, x: Instruction, k: Instruction, is_k: Instruction, is_b
 
 
 def _one_of(shape: Shape) -> Computation:
-    """The reducer of elements all of which are zero but one: that one, with its sign."""
+    """The reducer that gives the only nonzero element, with its sign."""
     t = shape.element_type
     x, y = (Instruction(n, "parameter", Shape(t), [], {"number": k}) for k, n in enumerate("xy"))
     zero = make("constant", name="zero", shape=Shape(t), literal=np.zeros((), t.dtype))

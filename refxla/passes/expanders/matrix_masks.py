@@ -7,12 +7,12 @@ from refxla_spec.types import ELEMENT_TYPES, S32, ElementType, Shape
 
 from ...ir.builder import Build
 
-ONE_BLOCK = 48  # up to this many rows are done one by one
+ONE_BLOCK = 48  # up to this many rows are computed one by one
 BLOCK = 32  # of more, so many between two matrix products
 
 
 def working_type(shape: Shape) -> ElementType:
-    """The type that is computed in: f32 for the narrower ones, else the array's own."""
+    """The type of the computation: f32 for narrower types, otherwise the array's own."""
     element_type = shape.element_type
     return ELEMENT_TYPES["f32"] if element_type.is_float and element_type.bits < 32 else element_type
 

@@ -1,9 +1,9 @@
 """ragged-dot in terms of dot.
 
-By blocks, where there is much to compute: a loop over blocks of rows, each of which lies in one group. A block has the
-same size everywhere; of the last one of a group, the rows that the group does not hold are left out by a mask. No more
-is computed than the groups' own products, and part of a block for each group. Else, and where the groups are others for
-each batch, by masks: the products of all rows with each group, of which one is chosen.
+Where there is much to compute, by blocks: a loop over blocks of rows, each of which belongs to one group. All blocks
+have the same size; in a group's last block, rows beyond the group are masked. This computes the groups' own products
+and at most one more block for each group. Otherwise, and where groups differ between batches, by masks: the products of
+all rows with each group, of which one is selected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from refxla_spec.types import ELEMENT_TYPES, F32, S32, Shape
 from ...ir.builder import Build, adder
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 8, 64  # rows
-MUCH = 1 << 16  # products of numbers in a block
+MUCH = 1 << 16  # multiplications in a block
 S64 = ELEMENT_TYPES["s64"]
 _DIMS = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
 
@@ -42,7 +42,7 @@ def _dot(b: Build, lhs: Instruction, rhs: Instruction, shape: Shape, dims: dict[
 
 
 def _block_size(i: Instruction) -> int:
-    """Rows of a block: about those of a group, if all are alike."""
+    """The rows of a block: about those of a group if all groups have the same size."""
     rows, groups = i.operands[0].shape.dimensions[i.lhs_ragged_dims[0]], i.operands[2].shape.size
     size = SMALLEST_BLOCK
     while size < LARGEST_BLOCK and 2 * size * groups <= rows:
@@ -55,7 +55,7 @@ def _is_by_blocks(i: Instruction) -> bool:
     if i.lhs_batch_dims or sizes.rank > 1:
         return False
     rows, size, groups = lhs.dimensions[i.lhs_ragged_dims[0]], _block_size(i), sizes.size
-    if 2 * (rows + groups * size) > rows * groups:  # of the products of all rows with all groups, not half are saved
+    if 2 * (rows + groups * size) > rows * groups:  # less than half of the products by masks would be saved
         return False
     if ragged_dot.ragged_kind(i) == "contracting":
         results = i.shape.size // groups
@@ -66,7 +66,7 @@ def _is_by_blocks(i: Instruction) -> bool:
 
 
 def _by_blocks(b: Build, i: Instruction) -> Instruction:
-    """The loop, over the result: a block of it is overwritten, or one group's sum is added to."""
+    """A loop over blocks that updates the result: it overwrites a block, or adds to the sum of a group."""
     lhs, rhs, sizes = i.operands
     (d,) = i.lhs_ragged_dims
     rows, groups, size = lhs.shape.dimensions[d], sizes.shape.size, _block_size(i)
@@ -74,7 +74,8 @@ def _by_blocks(b: Build, i: Instruction) -> Instruction:
     counts = b.divide(b.add(b.subtract(ends, starts), size - 1), size)
     firsts, lasts = (b.convert(e, S32) for e in _edges(b, counts))
     starts, ends = b.convert(starts, S32), b.convert(ends, S32)
-    # no more blocks than if all groups but one began one; the group of each is that after those that end before it
+    # at most as many blocks as if all groups but one began a new one; a block belongs to the first group that ends
+    # after it
     number = rows // size + groups
     index, last = b.iota(S32, (number, groups), 0), b.spread(lasts, Shape(S32, (number, groups)), (1,))
     before = b.convert(b.compare(last, index, direction="LE"), S32)
@@ -170,7 +171,8 @@ def _one(b: Build, x: Instruction, dimension: int, index: Instruction) -> Instru
 
 
 def _rows_by_masks(b: Build, i: Instruction) -> Instruction:
-    """The dot of lhs with each group's part of rhs, the groups as one more batch dimension; of these one is chosen."""
+    """The dot of lhs with each group's part of rhs, the groups as one more batch dimension; one of these is
+    selected."""
     lhs, rhs, sizes = i.operands
     groups, dims = sizes.shape.dimensions[-1], {name: getattr(i, name) for name in _DIMS}
     starts, ends = _edges(b, sizes)
@@ -186,7 +188,7 @@ def _rows_by_masks(b: Build, i: Instruction) -> Instruction:
     free = [d for d in range(lhs.shape.rank) if d not in dims["lhs_batch_dims"] + dims["lhs_contracting_dims"]]
     places = {d: 1 + n for n, d in enumerate((*dims["lhs_batch_dims"], *free))}
     inside = _inside(b, i, products.shape, starts, ends, places)
-    # Of each element's terms all but one are -0, which changes no bit of the one.
+    # All terms of an element but one are -0, which changes no bit of that one.
     element_type = i.shape.element_type
     nothing = b.full(-0.0 if not element_type.is_integer else 0, products.shape)
     terms = b.make("select", inside, products, nothing)
@@ -196,7 +198,7 @@ def _rows_by_masks(b: Build, i: Instruction) -> Instruction:
 
 
 def _sums_by_masks(b: Build, i: Instruction) -> Instruction:
-    """The contracted dimension in groups: what a group does not hold is zero, on both sides."""
+    """The contracting dimension in groups: elements outside of a group are zero, on both sides."""
     lhs, rhs, sizes = i.operands
     groups, dims = sizes.shape.dimensions[-1], {name: getattr(i, name) for name in _DIMS}
     starts, ends = _edges(b, sizes)
@@ -219,7 +221,7 @@ def _behind(rank: int) -> tuple[int, ...]:
 
 
 def _edges(b: Build, sizes: Instruction) -> tuple[Instruction, Instruction]:
-    """The first index of each group, and the one after its last, as s64 of the dimensions of `sizes`."""
+    """The bounds of each group, its first index and the one after its last, as s64 with the dimensions of `sizes`."""
     counts = b.maximum(b.convert(sizes, S64), 0)
     *before, groups = counts.shape.dimensions
     wide = Shape(S64, (*before, groups, groups))

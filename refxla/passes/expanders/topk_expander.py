@@ -1,23 +1,23 @@
-"""topk by selection: rows are cut into blocks, and of most blocks only the largest element is looked at.
+"""topk by selection: rows are cut into blocks, and only the largest element of most blocks is examined.
 
     best[j]     = the largest element of block j
     chosen      = the blocks with the k largest best[j], ascending             (a topk of a shorter row)
     candidates  = the elements of the chosen blocks                            (k blocks)
     result      = the first k of a stable sort of the candidates
 
-An element of any other block has k elements before it: the best of each chosen block, which is larger, or as large and
-further left. Candidates stay in the order of the row, so of equal ones the leftmost comes first. Where k blocks are not
-much less than the row, the row is sorted.
+At least k elements precede any element of another block: the best of each chosen block is larger, or equal and further
+left. Candidates stay in the order of the row, so among equal ones the leftmost comes first. Where k blocks are not much
+smaller than the row, the row is sorted.
 
-All of it works on signed integers whose order is that of the elements, for floats IEEE 754's total order. The first few
-of a row are found one after the other, each the largest of those that come after the one before it: with its index
-after it, an element is a number of 64 bits that occurs once.
+All steps work on signed integers in the order of the elements, for floats IEEE 754's total order. The first few of a
+row are found one by one, each as the largest element below the previous one: an element with its index appended is a
+64-bit number that occurs once.
 
     packed[i] = key[i] * 2^32 + (2^31 - 1 - index[i])
     first[n]  = max of packed[i] < first[n - 1]
 
-On CPUs a few elements are the first of a sort, whose kernel then selects them in one go over the row
-(codegen/sort.py); of few long rows, those of each piece, and then those of these.
+On CPUs, a few elements are the first of a sort, whose kernel selects them in one pass over the row (codegen/sort.py). A
+few long rows are cut into pieces: the first of each piece are selected, and then the first of those.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 from ..._core.shapes import make
 from ...ir.builder import Build, reducer
 
-LEAST = 4  # times as many elements as are looked at after the first pass: from here on blocks pay
-ROUNDS = 8  # as many of a row are found one after the other; more are sorted
-FEW = 64  # elements that a sort selects, and a quarter of the row at most
-ROWS = 16  # from which on all cores have some: fewer rows are cut into pieces
+LEAST = 4  # blocks pay if a row has so many times the elements that are examined after the first pass
+ROUNDS = 8  # so many of a row are found one by one; more are sorted
+FEW = 64  # elements that a sort selects, at most, and at most a quarter of the row
+ROWS = 16  # enough for all cores: fewer rows are cut into pieces
 PIECES, PIECE = 16, 4096  # of a row at most, and elements of one at least
-_ORDERED = {"f16": "s16", "bf16": "s16", "f32": "s32", "f64": "s64"}  # floats whose bits are in order but for the sign
+_ORDERED = {"f16": "s16", "bf16": "s16", "f32": "s32", "f64": "s64"}  # floats: bits are ordered, except for the sign
 
 
 def _expand(i: Instruction) -> Instruction:
@@ -75,7 +75,7 @@ def expand_for_selection(i: Instruction) -> Instruction:
 
 
 def _of_pieces(b: Build, x: Instruction, index: Instruction, pieces: int, i: Instruction) -> list[Instruction]:
-    """The first of each piece of a row, and their indices: what is first in the row is among them. Equal ones stay in
+    """The first of each piece of a row, and their indices: the first of the row are among them. Equal elements stay in
     the order of the row."""
     *rows, length = x.shape.dimensions
     size, zeros = length // pieces, (0,) * len(rows)
@@ -94,7 +94,7 @@ def _like(x: Instruction, name: str) -> Shape:
 
 
 def _exchanged(b: Build, bits: Instruction) -> Instruction:
-    """From the bits of floats to integers in their order, and back."""
+    """Converts the bits of floats to integers in the same order, and back."""
     kind = bits.shape.element_type
     sign = b.shift_right_arithmetic(bits, kind.bits - 1)
     exchanged: Instruction = b.xor(bits, b.and_(sign, int(np.iinfo(kind.dtype).max)))
@@ -102,8 +102,8 @@ def _exchanged(b: Build, bits: Instruction) -> Instruction:
 
 
 def _block(length: int, k: int) -> int | None:
-    """How many elements a block has: about as many blocks as candidates, and a divisor of the length if one is near;
-    None where the row is better sorted. Follows from the shape alone."""
+    """How many elements a block has: about as many blocks as candidates, with a size that divides the length if there
+    is one nearby; None where sorting the row is better. Depends on the shape alone."""
     size = isqrt(length // max(k, 1))
     near = [n for n in range(max(2, size // 2), 2 * size + 1) if length % n == 0]
     size = min(near, key=lambda n: (n % 8 != 0, abs(n - size))) if near else size
@@ -120,7 +120,7 @@ def _top(b: Build, keys: Instruction, k: int) -> tuple[Instruction, Instruction]
         return _first(b, keys, b.iota("s32", (rows, length), 1), k)
     kind = keys.shape.element_type
     blocks, least = -(-length // size), int(np.iinfo(kind.dtype).min)
-    if blocks * size > length:  # what is added comes last of all
+    if blocks * size > length:  # padding comes last
         behind = (PaddingDimension(0, 0), PaddingDimension(0, blocks * size - length))
         keys = b.make("pad", keys, b.scalar(least, kind), padding=behind)
     best = b.reduce(b.reshape(keys, (rows, blocks, size)), least, (2,), reducer("maximum", kind))
@@ -145,8 +145,8 @@ def _top(b: Build, keys: Instruction, k: int) -> tuple[Instruction, Instruction]
 
 
 def _first(b: Build, keys: Instruction, index: Instruction, k: int) -> tuple[Instruction, Instruction]:
-    """The k largest of each row of keys[rows, n] in descending order, and what stands in the same places of `index`,
-    which ascends where keys are equal: two [rows, k]."""
+    """The k largest of each row of keys[rows, n] in descending order, and the corresponding elements of `index`, which
+    ascends where keys are equal: two [rows, k]."""
     rows, _ = keys.shape.dimensions
     kind = keys.shape.element_type
     if k > ROUNDS or kind.bits > 32:
@@ -178,8 +178,8 @@ def _sorted(b: Build, values: Instruction, index: Instruction, k: int, largest: 
 
 
 def _comparator(shapes: list[Shape], largest: bool) -> Computation:
-    """By the first of the arrays of a sort, floats in total order, so that NaNs have a place: greatest first where the
-    largest are wanted."""
+    """The comparator by the first array of a sort, with floats in total order, so that NaNs are ordered; greatest first
+    where the largest are wanted."""
     types = [s.element_type for s in shapes for _ in range(2)]
     parameters = [Instruction(f"p{n}", "parameter", Shape(t), [], {"number": n}) for n, t in enumerate(types)]
     kind: dict[str, Any] = {"order": "TOTAL"} if types[0].is_float else {}

@@ -69,7 +69,7 @@ def _lower(b: Build, a: Instruction, x: Instruction, unit: bool) -> Instruction:
 
 
 def _rows(b: Build, strict: Instruction, right: Instruction, divisors: list[Instruction]) -> Instruction:
-    """Row after row. `divisors` holds the diagonal as a column, or nothing where it counts as ones."""
+    """Solves row by row. `divisors` has the diagonal as a column, or is empty where its elements count as ones."""
     rows = right.shape.rank - 2
 
     def iteration(

@@ -134,7 +134,7 @@ def applies(device: Device) -> bool:
         and machine.machine() in _PROCESSORS
         and program_files.is_pocl_3(device)
         and device.runner.name.startswith("basic")
-        and device.target.kind == "cpu"
+        and not device.target.capabilities.work_groups
         and device.access == "host"
     )
 

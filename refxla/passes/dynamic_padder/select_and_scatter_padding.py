@@ -1,10 +1,10 @@
-"""The rule of select-and-scatter: what lies beyond the operand's size is never selected; beyond the source's, nothing
-is added.
+"""The rule of select-and-scatter: elements beyond the operand's size are never selected, those beyond the source's are
+not added.
 
-Of integers, what lies beyond the size is the number that loses every comparison: a window meets it after what lies
-within, since its first element lies within if any does. Of floating-point numbers no number loses to a NaN, for which
-each comparison is false and the next element is taken. So they are selected by their bits, as unsigned integers, among
-which one pattern, a NaN that no number has after all NaNs were made one, says that nothing is there:
+Integers beyond the size are replaced by the number that loses every comparison: a window visits them after the elements
+within, since its first element lies within if any does. No floating-point number loses to a NaN, for which each
+comparison is false, so that the next element is taken. So floating-point numbers are selected by their bits, as
+unsigned integers. All NaNs are made one pattern, and another NaN pattern says that there is no element:
 
     keep(a, b)  =  b is nothing or (a is something and select(number of a, number of b))
 """
@@ -42,7 +42,7 @@ def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: 
     return Sized(b.make("select-and-scatter", operand, added, init.array, **attributes), x.sizes)
 
 
-_NOTHING = -1  # all bits are ones: the sign, a NaN's exponent, and more of its mantissa than the one NaN has
+_NOTHING = -1  # all bits are ones: the sign, a NaN's exponent, and a mantissa other than that of the one NaN
 
 
 def _bits(b: Build, x: Instruction) -> Instruction:

@@ -1,0 +1,68 @@
+"""What kernels may use of a kind of device: the questions that code generation asks, and each kind's answers.
+
+An emitter asks for a capability, never for the kind of a device or the name of its compiler. A new kind of device is
+another value of Capabilities here, and a row in codegen/emitter_registry.py where it needs emitters of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The capabilities of a kind of device. Its sizes and rates are in Target."""
+
+    emitters: str  # the row of codegen/emitter_registry.py that is searched first
+
+    # The compiler.
+    clang_builtins: bool = (
+        False  # clang's built-in functions, compiled to instructions, not calls; its atomics among them
+    )
+    loop_pragmas: bool = False  # #pragma clang loop
+    function_calls: bool = False  # a function can be called instead of inlined, and have target attributes
+    rounding_option: bool = False  # f32 division and square root are correctly rounded only with a build option
+
+    # A work item.
+    loop_vectorization: bool = False  # its loops are compiled to vector instructions, with masks where that is needed
+    explicit_vectors: bool = False  # OpenCL's vector types are held in vector registers
+    vector_shuffles: bool = False  # a block of an array can be transposed in vector registers
+    cached_arrays: bool = False  # its private arrays stay in a cache
+    prefetch: bool = False  # it can prefetch a cache line
+    non_temporal_stores: bool = False  # it can store whole cache lines past the caches
+
+    # A launch.
+    coalescing: bool = False  # work items run in lockstep: neighbours should access neighbouring elements
+    work_groups: bool = False  # work items share local memory and wait for each other at barriers
+    kernel_switch: bool = False  # several kernels are cases of a switch in one: that compiles faster and costs nothing
+    launch_merging: bool = False  # a kernel may make the calls of several launches
+
+
+# A CPU whose OpenCL compiler is known to take OpenCL C, and no more.
+OPENCL_CPU = Capabilities(emitters="cpu", explicit_vectors=True, cached_arrays=True, kernel_switch=True)
+
+# A CPU whose OpenCL compiler is clang, as PoCL's is.
+CLANG_CPU = replace(
+    OPENCL_CPU,
+    clang_builtins=True,
+    loop_pragmas=True,
+    function_calls=True,
+    loop_vectorization=True,
+    vector_shuffles=True,
+    prefetch=True,
+    non_temporal_stores=True,
+    launch_merging=True,
+)
+
+GPU = Capabilities(emitters="gpu", rounding_option=True, coalescing=True, work_groups=True, launch_merging=True)
+
+# A GPU whose OpenCL compiler is clang.
+CLANG_GPU = replace(GPU, clang_builtins=True, loop_pragmas=True)
+
+
+def capabilities_of(kind: str, clang: bool) -> Capabilities:
+    """The capabilities of a device of OpenCL, from its kind ("gpu"; all others run what is written for a CPU) and
+    whether its compiler has clang's built-in functions."""
+    if kind == "gpu":
+        return CLANG_GPU if clang else GPU
+    return CLANG_CPU if clang else OPENCL_CPU

@@ -1,0 +1,163 @@
+"""Steps as phases of persistent kernels: consecutive launches, the iterations of a loop, the tiles of a tiled
+fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ..ir import merged_body as m
+from ..ir import plan as p
+from .launch_units import LaunchUnit
+from .merged_kernel import MOST_ARGUMENTS, MergedLaunch, Section, SubBuffers, all_or_none
+from .merged_launches import MergedLaunches
+from .persistent_kernel import (
+    PERSISTENT_US,
+    PersistentKernel,
+    Phase,
+    arguments_of,
+    phase_us,
+    shares_work,
+    sync_bytes,
+)
+from .serial_control_flow import iterations_per_launch
+
+
+class PersistentLaunches:
+    """Makes the launches of persistent kernels. `workspace` makes memory that is zeroed once, of so many bytes; None:
+    there are to be no persistent kernels."""
+
+    def __init__(self, launches: MergedLaunches, workspace: Callable[[int], int] | None) -> None:
+        self.launches, self.workspace = launches, workspace
+        self.cores, self.costs = launches.cores, launches.costs
+        self.sync: int | None = None
+
+    def steps(self, units: Sequence[LaunchUnit]) -> tuple[p.Step, ...]:
+        """The steps of the units, in as few launches as persistent kernels allow."""
+        steps: list[p.Step] = []
+        pending: list[LaunchUnit] = []
+        phases: list[Phase] = []
+
+        def close() -> None:
+            if len(pending) > 1 and shares_work(phases):
+                steps.append(self._launch(phases, 1))
+            else:
+                steps.extend(self.launches.step_of(unit) for unit in pending)
+            pending.clear()
+            phases.clear()
+
+        for unit in units:
+            phase = self._phase(unit.step) if unit.step is not None else unit.sections
+            if isinstance(unit.step, p.Launch) and self.launches.stands_alone(self.launches.kernels[unit.step.kernel]):
+                phase = None
+            if phase is None:
+                close()
+                steps.append(self.launches.step_of(unit))
+                continue
+            if not self._fits([*phases, phase]):
+                close()
+            pending.append(unit)
+            phases.append(phase)
+        close()
+        return tuple(steps)
+
+    def counted_loop(self, step: p.Repeat, counted: SubBuffers) -> tuple[p.Step, ...]:
+        """A loop whose iterations several cores share, as phases of a persistent kernel where that can be."""
+        phases, trip_count = self.phases(step.body), step.trip_count
+        if not phases:
+            return (step,)
+        count = max(
+            1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores, self.costs.barrier_us) for x in phases)))
+        )
+        if count == trip_count:
+            return (self._launch(phases, trip_count, counted),)
+        if step.counter is not None or count == 1:
+            return (step,)
+        repeat = p.Repeat(trip_count // count, (self._launch(phases, count),))
+        rest = trip_count % count
+        return (repeat, self._launch(phases, rest)) if rest else (repeat,)
+
+    def while_loop(self, step: p.Loop) -> p.Step:
+        """A loop whose iterations several cores share, as phases of a persistent kernel where that can be."""
+        both = self.phases((*step.condition, *step.body)) if step.condition and step.body else None
+        n = len(step.condition)
+        return step if both is None else self._while_loop(both[:n], step.predicate, both[n:])
+
+    def _while_loop(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
+        """A while loop as a persistent kernel, each launch of which runs many iterations."""
+        persistent = self._new_kernel()
+        us = sum(phase_us(x, self.cores, self.costs.barrier_us) for x in (*test, *body))
+        for phase in test:
+            persistent.phase(phase)
+        persistent.exit_unless(predicate)
+        for phase in body:
+            persistent.phase(phase)
+        launch = self._enter(persistent, [*test, *body], iterations_per_launch(us), 1)
+        return p.Loop((launch,), predicate, ())
+
+    def tiled(
+        self, axes: Sequence[m.Axis], sub_buffers: SubBuffers, once: Sequence[p.Step], each: Sequence[p.Step]
+    ) -> p.Launch:
+        """The launch of a persistent kernel that runs steps, which are launches and copies, tile by tile: see
+        PersistentKernel.tiles. This needs a `workspace`."""
+        persistent = self._new_kernel(sub_buffers)
+        call_of = self.launches.call_of
+        first, rest = ([part for s in steps if (part := call_of(s, alone=True))] for steps in (once, each))
+        assert len(first) == len(once) and len(rest) == len(each)
+        persistent.tiles(axes, first, rest)
+        name, trip_count = self.launches.next_name, prod(a.count for a in axes)
+        whole = persistent.kernel(name, 1, 1)
+        names = tuple(x.kernel.name for x in (*first, *rest))
+        saved = (len(rest) - 1) * self.costs.launch_us
+        self.launches.merged.append(MergedLaunch(name, (names,), trip_count, whole.kernel.us, saved, tiled=True))
+        self.launches.kernels.append(whole.kernel)
+        return p.Launch(len(self.launches.kernels) - 1, whole.buffers)
+
+    def _phase(self, step: p.Step) -> Phase | None:
+        """A step as a phase of a persistent kernel; None if it cannot."""
+        part = self.launches.call_of(step, alone=True)
+        return None if part is None else [Section([part])]
+
+    def phases(self, steps: Sequence[p.Step]) -> list[Phase] | None:
+        """Steps as phases of one persistent kernel; None if that is impossible, or if one core is enough."""
+        phases = all_or_none(map(self._phase, steps)) if self.workspace is not None else None
+        return None if phases is None or not shares_work(phases) or not self._fits(phases) else phases
+
+    def _fits(self, phases: list[Phase]) -> bool:
+        """Whether a persistent kernel of these phases takes few enough arguments and little enough time."""
+        us = sum(phase_us(x, self.cores, self.costs.barrier_us) for x in phases)
+        return len(arguments_of(phases)) + 1 <= MOST_ARGUMENTS and us <= PERSISTENT_US
+
+    def _launch(self, phases: Sequence[Phase], trip_count: int, counted: SubBuffers | None = None) -> p.Launch:
+        """The launch of a persistent kernel that runs its phases `trip_count` times."""
+        persistent = self._new_kernel(counted)
+        for phase in phases:
+            persistent.phase(phase)
+        return self._enter(persistent, phases, trip_count, trip_count)
+
+    def _new_kernel(self, sub_buffers: SubBuffers | None = None) -> PersistentKernel:
+        if self.sync is None:
+            assert self.workspace is not None  # or there are no persistent kernels
+            self.sync = self.workspace(sync_bytes(self.cores))
+        return PersistentKernel(self.sync, self.cores, self.costs.barrier_us, sub_buffers)
+
+    def _enter(self, persistent: PersistentKernel, phases: Sequence[Phase], trip_count: int, counted: int) -> p.Launch:
+        """Adds a persistent kernel, with `counted` iterations in its estimates. Returns its launch."""
+        name = self.launches.next_name
+        whole = persistent.kernel(name, trip_count, counted)
+        names = []
+        for n, sections in enumerate(phases):
+            parts = sum(len(section.parts) for section in sections)
+            own = tuple(tuple(x.kernel.name for x in section.parts) for section in sections)
+            names.append(own[0][0] if parts == 1 else p.phase_name(name, n))
+            if parts > 1:
+                us = sum(section.us for section in sections)
+                self.launches.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.costs.launch_us))
+        saved = (counted * len(phases) - 1) * self.costs.launch_us
+        merged = MergedLaunch(name, (tuple(names),), counted, whole.kernel.us, saved, persistent=True)
+        self.launches.merged.append(merged)
+        self.launches.kernels.append(whole.kernel)
+        number = len(self.launches.kernels) - 1
+        if trip_count == 1:
+            self.launches.sections[number] = [section for sections in phases for section in sections]
+        return p.Launch(number, whole.buffers)
