@@ -16,9 +16,7 @@ class Capabilities:
     emitters: str  # the row of codegen/emitter_registry.py that is searched first
 
     # The compiler.
-    clang_builtins: bool = (
-        False  # clang's built-in functions, compiled to instructions, not calls; its atomics among them
-    )
+    clang_builtins: bool = False  # clang's built-in functions, atomics among them, compiled to instructions, not calls
     loop_pragmas: bool = False  # #pragma clang loop
     function_calls: bool = False  # a function can be called instead of inlined, and have target attributes
     rounding_option: bool = False  # f32 division and square root are correctly rounded only with a build option
