@@ -92,7 +92,7 @@ def test_equal_kernels_are_compiled_once_for_a_gpu_and_traced_once_for_as_many_i
     traces = {}
     names = ["gpu:nvidia-sm90", "gpu:amd-gfx90a"]
     for model in map(MODELS.get, names * 2):
-        plan = plan_module(module, replace(model.target, clang=True), (LAUNCH_MERGING,))[1].plan
+        plan = plan_module(module, replace(model.target, capabilities=CLANG_GPU), (LAUNCH_MERGING,))[1].plan
         gpu_static.row(SimpleNamespace(name="elements"), plan, plan.kernels[0], model, traces)
     gpu_static.machine_code.cache_clear()
     assert compiled == names and traced == [32, 64]

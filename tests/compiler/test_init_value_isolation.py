@@ -124,20 +124,33 @@ ARGMAX = """argmax { a = f32[] parameter(0)
 """
 
 
-@pytest.mark.parametrize(
-    "start", ["f32[] constant(-inf)", "f32[] constant(3)", "f32[] constant(nan)", "f32[] parameter(1)"]
-)
-def test_an_argmax_stays_as_it_is(start):
-    """It gives one of what it is given, and so its initial values may enter as often as they like."""
-    text = f"""HloModule m
+def argmax_from(start: str) -> str:
+    return f"""HloModule m
       {ARGMAX}
       ENTRY e {{ x = f32[40,99] parameter(0)
                 n = s32[40,99] iota(), iota_dimension=1
                 z = s32[] constant(0)
                 s = {start}
                 ROOT r = (f32[40], s32[40]) reduce(x, n, s, z), dimensions={{1}}, to_apply=argmax }}"""
-    (reduce,) = (i for i in optimize(parse(text)).instructions() if i.opcode == "reduce")
+
+
+@pytest.mark.parametrize("start", ["f32[] constant(-inf)", "f32[] constant(3)"])
+def test_an_argmax_stays_as_it_is(start):
+    """It gives one of what it is given, and so its initial values may enter as often as they like."""
+    (reduce,) = (i for i in optimize(parse(argmax_from(start))).instructions() if i.opcode == "reduce")
     assert len(reduce.operands) == 4
+
+
+@pytest.mark.parametrize("start", ["f32[] constant(nan)", "f32[] parameter(1)"])
+def test_an_argmax_whose_start_may_be_nan_takes_the_first_of_several(start):
+    """It comes before every NaN among the elements, and has the index 0."""
+    module = parse(argmax_from(start))
+    x = np.random.default_rng(0).standard_normal((40, 99)).astype(np.float32)
+    x[3:20, 7] = x[5:9, 50] = np.nan
+    for first in (np.nan, 0.5) if "parameter" in start else (np.nan,):
+        given = [x, np.float32(first)][: len(module.entry.parameters)]
+        for a, b in zip(refxla.compile(module)(*given), run(module, given), strict=True):
+            assert np.array_equal(a, b, equal_nan=a.dtype == np.float32)
 
 
 @pytest.mark.parametrize(("line", "start"), [("add(a, b)", "0"), ("multiply(a, b)", "3"), ("maximum(a, b)", "7")])
