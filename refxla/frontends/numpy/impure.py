@@ -39,7 +39,7 @@ FUNCTIONS: dict[Any, tuple[str, ...]] = {
 }  # fmt: skip
 # Modules that read files for Python itself: the lines of a message, an import.
 _PYTHONS = ("linecache", "tokenize", "inspect", "traceback", "warnings", "importlib", "zipimport")
-# Calls within these have no NumPy function as their cause: a NumPy function that makes them is rejected.
+# Calls that these make are not reported: a NumPy function that uses them is rejected anyway.
 _FRAMEWORKS = ("jax", "tensorflow", "torch")
 _OWN = ("refxla", "refxla_spec")  # they read their own files on first use
 _NOT_THE_USERS = frozenset((*_PYTHONS, *_FRAMEWORKS, *_OWN))
