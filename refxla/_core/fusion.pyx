@@ -3,6 +3,9 @@
 The nodes of a graph are visited from the results back, so that all users of a node are in groups when the node is
 visited. The node then either
 
+    joins every group that uses it (its value then never reaches memory; in several groups, it is recomputed), if their
+    emitters can compute it and the cost model finds that cheaper than storing the value once,
+    or joins the first of these groups that can have it as one more output,
     or starts a group of its own.
 
 A group is a loop until a hero (a reduce, a dot, ...) joins it; then the users of the hero are the epilogue of its
