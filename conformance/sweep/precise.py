@@ -104,7 +104,7 @@ def _sample(function: Function) -> np.ndarray:
         return np.arange(function.operands, dtype=np.uint32)
     step = function.operands // SAMPLE
     spread = np.arange(SAMPLE, dtype=np.uint64) * step + np.arange(SAMPLE, dtype=np.uint64) % step
-    if function.arity == 2:  # all pairs of special values: a stride over 2^16 pairs misses them
+    if function.arity == 2:  # all pairs of special values, some 2^16, which a stride misses
         edges = _edges(function)
         spread[: edges.size**2] = (edges[:, None] << np.uint64(function.operand.bits) | edges).ravel()
     else:

@@ -61,7 +61,7 @@ cdef enum:
     READ_ONLY = 1  # flags
     COPIED = 2
 
-_FAMILIES = {  # for each of HLO's types, its type code and the bits of an element
+_FAMILIES = {  # for each type code, HLO's types by the bits of an element
     0: {8: "s8", 16: "s16", 32: "s32", 64: "s64"},
     1: {8: "u8", 16: "u16", 32: "u32", 64: "u64"},
     2: {16: "f16", 32: "f32", 64: "f64"},

@@ -468,8 +468,8 @@ cdef void cancel_all() noexcept nogil:
 
 
 def finish() -> None:
-    """Called when Python ends: finishes the running call, drops those that have not begun, and defers nothing any
-    more."""
+    """Called when Python ends: waits for the running call, which is cancelled if it takes long, drops those that have
+    not begun, and defers nothing any more."""
     global _ending
     cdef Call* call
     cdef int64_t cancel_at = rx_now() + PATIENCE_NS

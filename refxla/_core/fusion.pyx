@@ -50,7 +50,7 @@ REASONS = {
 # The size of a kernel.
 cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
-cdef long long MOST_CASES = 7  # by which one loop of a reduction computes the elements of a concatenate
+cdef long long MOST_CASES = 7  # from which the loop of a reduction does not compute the elements of a concatenate
 cdef long long MANY_CASES = 32  # from which several kernels do not repeat them
 cdef long long MANY_ELEMENTS = 1 << 12  # from which they are not computed one by one
 cdef long long MOST_COPIED = 16  # statements that are repeated rather than storing a small value

@@ -111,7 +111,7 @@ def _points(f: ProgramBuilder, r: Random) -> Grown:
 
 
 def _rows(f: ProgramBuilder, r: Random) -> Grown:
-    """Solves a system of equations whose matrix is close to the identity."""
+    """Linear algebra of a system of equations whose matrix is close to the identity."""
     _open(f)
     n = r.randrange(20, 70)
     drawn = np.array([[r.uniform(-0.3, 0.3) / n + (a == b) for b in range(n)] for a in range(n)], np.float32)

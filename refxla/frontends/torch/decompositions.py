@@ -149,7 +149,7 @@ def _pdist_backward(gradient: Any, x: Any, p: float, distances: Any) -> Any:
 
 
 def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """The rank, from the number of singular values, or eigenvalues, above a bound."""
+    """The pseudo-inverse, from the singular values, or eigenvalues, above a bound."""
     if not x.numel():
         return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
     if hermitian:
