@@ -24,7 +24,7 @@ def _overflowed(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.n
 
 
 def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """All elements, if they are the operand's, or their positions, in the order of their bits without the sign."""
+    """All elements, if they are the operand's, or their positions, in the order of their bits as unsigned numbers."""
     i, (x, *_) = site(case, leaf), operands(case, leaf)
     codes = np.ascontiguousarray(x).view(np.uint8).astype(np.int16)
     if i.opcode == "topk":

@@ -151,7 +151,7 @@ LIMITS = np.array([1, np.pi / 4, np.pi / 2, np.pi])
 
 
 def with_parts_lost(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where each part is NaN, infinite or zero, or equal to the expected one within 16 ULPs of the modulus; or, for
+    """Where each part is NaN, infinite or zero, or as large as the expected one within 16 ULPs of the modulus; or, for
     NaN, a limit of the function (1, or an angle)."""
     size = ulp(np.where(np.isfinite(np.abs(expected)), np.abs(expected), 0).astype(expected.real.dtype))
     mask = np.ones(actual.shape, bool)

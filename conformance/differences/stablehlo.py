@@ -142,8 +142,8 @@ def _cut(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.
 
 
 def _misplaced(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of an IRFFT of odd length n for which the conjugate of number k, of which the last one has none, is at n
-    - 1 - k and not at n - k, and at n - 1 there is an arbitrary, unwritten value: they are right at all other
+    """Elements of an IRFFT of odd length n for which the conjugate of number k, of which the last one has none, is at
+    n - 1 - k and not at n - k, and at n - 1 there is an arbitrary, unwritten value: they are right at all other
     frequencies, within 64 units of the largest number."""
     i = site(case, leaf)
     if i.opcode != "fft" or i.fft_type != "IRFFT" or i.fft_length[-1] % 2 == 0 or not operands(case, leaf):

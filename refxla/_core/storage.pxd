@@ -23,8 +23,8 @@ cdef struct Completion:
     Callback* callbacks
 
 
-# Memory of the host's pool (`order` is needed to give it back), or of an owner that is notified of its release (`order`
-# -1); memory of a device with its own; or both, which then hold the same values.
+# Memory of the host's pool (`order` is needed to give it back), or of an owner that is notified of its release
+# (`order` -1); memory of a device with its own; or both, which then hold the same values.
 cdef struct Storage:
     int64_t references
     int64_t queued  # how many of them belong to unfinished calls
