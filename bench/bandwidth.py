@@ -1,9 +1,9 @@
 """`python -m bench.bandwidth [NAME...]`: what memory-bound programs reach of the bandwidth of a plain copy.
 
-Each program is measured in turns with two copies that move as many bytes, so that all find the machine and its caches
-alike: refxla's own (an elementwise negation), and C's memcpy, in as many threads as the device has cores, a piece each.
-The best calls of each count. The bytes of a program are its arguments and its results, once: below 100 % it moves more
-than it must, computes, or waits. Sizes are odd, some dimensions are 1.
+Each program is measured in turns with two copies that move as many bytes, so that all of them find the machine and its
+caches in the same state: refxla's own (an elementwise negation), and C's memcpy, with one thread and one piece per core
+of the device. The best calls of each count. The bytes of a program are its arguments and its results, once: below 100 %
+it moves more than necessary, computes, or waits. Sizes are odd, some dimensions are 1.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ PROGRAMS: dict[str, tuple[Callable, Callable[[], list[np.ndarray]]]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A program: bytes moved in its best seconds, the seconds of both copies of as many bytes in all, and what part of
-    each copy's bandwidth the program reaches."""
+    """A program: bytes moved in its best time, the seconds of both copies of as many bytes, and the fraction of each
+    copy's bandwidth that the program reaches."""
 
     name: str
     kernels: int
@@ -122,7 +122,7 @@ class Row:
 
 
 class Memcpy:
-    """memcpy of half of so many bytes to the other half, a piece in each thread; ctypes lets go of Python's lock."""
+    """memcpy of half of so many bytes to the other half, a piece in each thread; ctypes releases the GIL."""
 
     def __init__(self, moved: int, threads: int) -> None:
         self.source, self.target = (np.ones(max(threads, moved // 2), np.uint8) for _ in range(2))
@@ -142,7 +142,8 @@ class Memcpy:
 
 
 def measure(name: str, seconds: float, turns: int = 5) -> Row:
-    """A program of PROGRAMS in turns with copies of as many bytes, for so many seconds and at least `turns` turns."""
+    """Measures a program of PROGRAMS in turns with copies of as many bytes, for so many seconds and at least `turns`
+    turns."""
     function, make = PROGRAMS[name]
     arguments = make()
     program = refxla.compile(jax.jit(function), *arguments)

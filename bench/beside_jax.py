@@ -1,5 +1,6 @@
-"""Many small programs of JAX, each compiled by refxla and by JAX and called in turns: what `bench.programs`,
-`bench.cliffs` and `bench.chains` share. A figures file is written after each program, and taken up again."""
+"""Many small programs of JAX, each compiled by refxla and by JAX and called in turns: the shared part of
+`bench.programs`, `bench.cliffs` and `bench.chains`. The file of figures is written after each program, and can be
+continued."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .peers import Processes, speeds
 from .report import BESIDE, OURS, console_of_tables, write
 
 Measure = Callable[[list[Entry]], None]
-Figures = dict[str, Any]  # as `write` keeps them: {"kind", "machine", "entries": {name: {"group", "cells"}}, ...}
+Figures = dict[str, Any]  # as `write` stores them: {"kind", "machine", "entries": {name: {"group", "cells"}}, ...}
 
 
 def run_command(
@@ -32,10 +33,9 @@ def run_command(
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
     then: Callable[[Figures, argparse.Namespace, Measure], None] = lambda figures, options, measure: None,
 ) -> None:
-    """The command `python -m bench.KIND`: measures the programs of the table that it is asked for, and shows the
-    figures; `seconds` and `turns` are its defaults. `table` and `then`, which may have more measured in view of the
-    figures, get the options that `add_options` has added to those of all such commands. Ends the process with 2 for a
-    wrong call."""
+    """The command `python -m bench.KIND`: measures the selected programs of the table, and shows the figures; `seconds`
+    and `turns` are its defaults. `table` and `then`, which may measure more depending on the figures, get the options
+    that `add_options` has added to those of all such commands. Ends the process with 2 for wrong arguments."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{kind}", description=description.split("\n")[0])
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kinds, or texts that names hold")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of each compiler")
@@ -72,8 +72,8 @@ def run_command(
 def measure(
     figures: Figures, programs: list[Entry], places: dict[str, int], options: argparse.Namespace, console: Any
 ) -> None:
-    """Measure programs and add them to the figures, in the order of their places, before those that have none. The
-    options' file is written after each."""
+    """Measures programs and adds them to the figures, ordered by place, before those without one. The options' file is
+    written after each."""
     processes = Processes([OURS, BESIDE], options.threads, options.limit)
     processes.versions = figures["versions"]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as caches, console.status("") as status:

@@ -1,9 +1,9 @@
 """Texts without their names: two that differ only by a one-to-one renaming have the same canonical form.
 
-`opencl(text)` is for OpenCL C: comments and white space are gone, and every name that the text itself declares is
-replaced by the place of its first occurrence, among all names of the file or, for what a function declares, of that
-function. Keywords, types, built-in functions and whatever else the text does not declare stay themselves. `plan(text)`
-is for the plan of a program, where every word is a name and numbers stay.
+`opencl(text)` is for OpenCL C: comments and white space are removed, and every name that the text itself declares is
+replaced by the number of its first occurrence, among all names of the file or, if a function declares it, of that
+function. Keywords, types, built-in functions and anything else that the text does not declare are kept. `plan(text)` is
+for the plan of a program, in which every word is a name and numbers are kept.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _QUALIFIERS = frozenset(
 _KEYWORDS = frozenset(
     "break case continue default do else for goto if return sizeof switch while defined __attribute__".split()
 )
-_KEY_TOKENS = 12  # of a change that tell its kind, at most
-_DIRECTIVE_END = "\n"  # a token of its own, since the end of a line ends a directive
+_KEY_TOKENS = 12  # of a change that identify its kind, at most
+_DIRECTIVE_END = "\n"  # a separate token, since the end of a line ends a directive
 
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of text, what it is (the name of a group of the patterns above), the line on which it stands, from 1, and
-    how many characters of the line come before it."""
+    """A piece of text, its kind (the name of a group of the patterns above), its line, counted from 1, and its
+    column."""
 
     text: str
     kind: str
@@ -53,14 +53,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Canonical:
-    """The tokens of a text as they stand there, and their canonical forms, one for each."""
+    """The tokens of a text unchanged, and their canonical forms, one for each."""
 
     tokens: tuple[Token, ...]
     forms: tuple[str, ...]
 
     def first_difference(self, other: Canonical) -> tuple[Token, Token] | None:
-        """The tokens by which this and the other first differ; None if they do not. Where one of them ends before
-        the other, that is its last."""
+        """The first tokens in which this and the other differ; None if they do not. If one of them ends before the
+        other, its token is the last one."""
         forms = enumerate(zip_longest(self.forms, other.forms))
         n = next((n for n, (mine, theirs) in forms if mine != theirs), None)
         if n is None:
@@ -71,15 +71,14 @@ class Canonical:
 
 @dataclass(frozen=True)
 class Change:
-    """Neighbouring lines of a text that stand otherwise in another one: their tokens there and here (some lines, or
-    none)."""
+    """Consecutive lines that differ in two texts: their tokens in each (some lines, or none)."""
 
     before: tuple[Token, ...]
     after: tuple[Token, ...]
 
     @property
     def key(self) -> tuple[str, str]:
-        """What changes of one kind have in common: the words that differ, names and numbers apart."""
+        """What changes of one kind have in common: the words that differ, ignoring names and numbers."""
         old, new = ([_general(t) for t in side] for side in (self.before, self.after))
         while old and new and old[0] == new[0]:
             old, new = old[1:], new[1:]
@@ -89,9 +88,8 @@ class Change:
 
 
 def changes(before: Canonical, after: Canonical) -> list[Change]:
-    """All changes from one OpenCL C to another, which are not equal in their canonical forms. Directives, functions and
-    declarations are compared each by itself, and their lines apart from names, so that one that is new does not make
-    those after it different."""
+    """All changes between two OpenCL C programs whose canonical forms differ. Directives, functions and declarations
+    are compared separately, and their lines ignoring names, so that a new one does not make those after it differ."""
     sides = [
         [Canonical(c.tokens[i:j], _renumbered(c.forms[i:j])) for i, j in _chunks(c.tokens)] for c in (before, after)
     ]
@@ -105,7 +103,7 @@ def changes(before: Canonical, after: Canonical) -> list[Change]:
 
 
 def _changed_lines(old: Canonical, new: Canonical) -> list[Change]:
-    """The changes of two parts that are not equal: lines, or a name that stands for another one in one of them."""
+    """The changes of two parts that differ: lines, or a name that is replaced in one of them."""
     lines = [_lines(part) for part in (old, new)]
     result = []
     for mine, theirs in _differing(*([forms for forms, _ in side] for side in lines)):
@@ -119,7 +117,7 @@ def _changed_lines(old: Canonical, new: Canonical) -> list[Change]:
 
 
 def _differing(before: list[tuple[str, ...]], after: list[tuple[str, ...]]) -> Iterator[tuple[range, range]]:
-    """The ranges of two lists that are not equal, side by side."""
+    """The ranges in which two lists differ, in pairs."""
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, i, j, k, n in matcher.get_opcodes():
         if tag != "equal":
@@ -127,13 +125,13 @@ def _differing(before: list[tuple[str, ...]], after: list[tuple[str, ...]]) -> I
 
 
 def _renumbered(forms: tuple[str, ...], scopes: tuple[str, ...] = ("global ",)) -> tuple[str, ...]:
-    """The forms of a part of a text, its names of these scopes counted from its beginning."""
+    """The forms of a part of a text, with its names of these scopes numbered from its beginning."""
     names: dict[str, str] = {}
     return tuple(names.setdefault(f, f"{scopes[0]}{len(names)}") if f.startswith(scopes) else f for f in forms)
 
 
 def _lines(part: Canonical) -> list[tuple[tuple[str, ...], tuple[Token, ...]]]:
-    """The lines of a part, each with its forms, whose names are counted from the line's beginning, and its tokens."""
+    """The lines of a part, each with its forms, whose names are numbered from the line's beginning, and its tokens."""
     lines: dict[int, list[int]] = {}
     for n, token in enumerate(part.tokens):
         lines.setdefault(token.line, []).append(n)
@@ -144,7 +142,8 @@ def _lines(part: Canonical) -> list[tuple[tuple[str, ...], tuple[Token, ...]]]:
 
 
 def _general(token: Token) -> str:
-    """A token as in all changes of one kind: the number at the end of a name, and any number, may be another one."""
+    """A token in a form shared by all changes of one kind: without the number at the end of a name, and without
+    numbers."""
     if token.kind == "number":
         return "0"
     return re.sub(r"\d+$", "0", token.text) if token.kind == "name" else token.text
@@ -182,8 +181,8 @@ def plan(text: str) -> Canonical:
 
 
 def kernels(canonical: Canonical) -> int:
-    """How many kernels a program of OpenCL C dispatches: the cases of its __kernel functions, of which one without
-    any, as those for GPUs are, is one kernel."""
+    """How many kernels a program of OpenCL C dispatches: the cases of its __kernel functions; one without cases, as for
+    GPUs, is one kernel."""
     parts = (canonical.tokens[begin:end] for begin, end in _chunks(canonical.tokens))
     return sum(max(1, sum(t.text == "case" for t in part)) for part in parts if part[0].text == "__kernel")
 
@@ -207,7 +206,7 @@ def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
 
 
 def _chunks(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
-    """Where each directive, function or declaration of the file begins and ends."""
+    """The beginning and end of each directive, function or declaration of the file."""
     begin = depth = 0
     for n, token in enumerate(tokens):
         if token.text in "([{":
@@ -225,7 +224,7 @@ def _chunks(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _declared(tokens: tuple[Token, ...], outer: set[str]) -> set[str]:
-    """The names that a chunk declares within itself. Those that it declares for the file are added to `outer`."""
+    """The names that a chunk declares locally. Those that it declares for the file are added to `outer`."""
     if tokens[0].text == "#define" and len(tokens) > 1:
         outer.add(tokens[1].text)
         parameters = len(tokens) > 2 and tokens[2].text == "("
@@ -235,7 +234,7 @@ def _declared(tokens: tuple[Token, ...], outer: set[str]) -> set[str]:
         return set()
     own: set[str] = set()
     depth = 0
-    declaring: int | None = None  # the depth of a statement that begins with a type: what follows a comma is declared
+    declaring: int | None = None  # the depth of a statement that begins with a type: names after a comma are declared
     for n, token in enumerate(tokens):
         before = tokens[n - 1] if n else None
         if token.text in "([{":
@@ -250,8 +249,8 @@ def _declared(tokens: tuple[Token, ...], outer: set[str]) -> set[str]:
 
 
 def _is_declarator(tokens: tuple[Token, ...], n: int, declaring: bool) -> bool:
-    """Whether the name at `n` is declared there: it stands behind a type or another name, or, in a declaration, behind
-    a comma. (Behind `*` only if that stands behind a type, since it may be a product.)"""
+    """Whether the name at `n` is declared there: it follows a type or another name, or, in a declaration, a comma. (It
+    may follow `*` only if that follows a type, since it may be a product.)"""
     k = n - 1
     while k >= 0 and (tokens[k].text == "*" or tokens[k].text in _QUALIFIERS):
         k -= 1

@@ -10,8 +10,8 @@ _FASTER, _SLOWER, _BEST = "#2b6cb0", "#c05621", "#718096"
 
 
 def svg(ratios: dict[str, float], best: dict[str, float], title: str, subtitle: str = "") -> str:
-    """Bars of `ratios` (entry -> JAX's time over refxla's) on a logarithmic axis, the largest on top; `best` has
-    the same over the fastest other framework, drawn as a mark on the bar. Raises ValueError without any ratio."""
+    """Bars of `ratios` (entry -> JAX's time over refxla's) on a logarithmic axis, the largest on top; `best` has the
+    same ratio for the fastest other framework, drawn as a mark on the bar. Raises ValueError if there are no ratios."""
     if not ratios:
         raise ValueError("there is no ratio to draw: refxla and jax must both have run")
     rows = sorted(ratios.items(), key=lambda item: -item[1])

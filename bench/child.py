@@ -1,4 +1,4 @@
-"""One framework in a process of its own: thread pools of different libraries stay apart, and a crash costs one cell.
+"""One framework in a separate process: thread pools of different libraries stay apart, and a crash costs one cell.
 
 with Child("torch", threads=2) as child:
     about = child.prepare("GEMM 256", folder)     # compiled, warm, and compared
@@ -28,8 +28,8 @@ from .frameworks import CACHES, KEEP_ALL, limit_threads, load
 from .models import ENTRIES, Entry
 from .parameter_trees import leaves
 
-WARM = 2  # calls after the first, before anything is measured
-LIMIT_S = 900.0  # an answer that takes longer is none, unless another limit is given
+WARM = 2  # calls after the first one, before measuring
+LIMIT_S = 900.0  # an answer that takes longer is discarded, unless another limit is given
 
 
 class Absent(Exception):
@@ -37,11 +37,11 @@ class Absent(Exception):
 
 
 def entry(name: str) -> Entry:
-    """The entry of exactly this name, of the suite, of the list of programs or of the sweeps, or else the chain of this
+    """The entry of exactly this name, from the suite, the list of programs or the sweeps, otherwise the chain of this
     text."""
     match = next((e for e in ENTRIES if e.name == name), None)
     if match is None:
-        from .cliffs import POINTS  # these import JAX, which the children of other frameworks do without
+        from .cliffs import POINTS  # these import JAX, which the children of other frameworks avoid
         from .programs import PROGRAMS
 
         match = next((e for e in (*PROGRAMS, *POINTS) if e.name == name), None)
@@ -53,7 +53,7 @@ def entry(name: str) -> Entry:
 
 
 class Prepared:
-    """An entry on a framework: compiled by its first call, whose seconds are `first`."""
+    """An entry on a framework: compiled by its first call, which takes `first` seconds."""
 
     def __init__(self, framework: str, name: str, small: bool = False) -> None:
         self.entry = entry(name)
@@ -68,19 +68,19 @@ class Prepared:
         self.first = time.perf_counter() - begin
 
     def __call__(self) -> Any:
-        """One call, to its results."""
+        """One call, until its results are ready."""
         results = self.function(*self.arguments)
         self.framework.wait(results)
         return results
 
     def flat(self) -> list[np.ndarray]:
-        """The results of the first call, those of types that NumPy's files do not know as f32."""
+        """The results of the first call, with types that NumPy's files do not support as f32."""
         arrays = [np.asarray(leaf) for leaf in leaves(self.framework.numpy(self.results))]
         return [a if a.dtype.type.__module__ == "numpy" else a.astype(np.float32) for a in arrays]
 
     def measure(self, seconds: float) -> tuple[list[float], float]:
-        """Seconds of each of as many calls as fit, one at least; and the processor's seconds of all of them, which
-        say more than a clock on a machine that others use too."""
+        """Seconds of each of as many calls as fit, at least one; and the processor time of all of them, which is more
+        reliable than a clock on a shared machine."""
         samples = []
         processor = time.process_time()
         end = time.perf_counter() + seconds
@@ -119,8 +119,8 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def _serve(connection: Connection, framework: str) -> None:
-    """The child's life: answers (True, result) or (False, why not) to each (method, arguments)."""
-    if not os.environ.get("REFXLA_BENCH_TRACEBACK"):  # frameworks have much to say while they start
+    """The child's main loop: answers (True, result) or (False, reason) to each (method, arguments)."""
+    if not os.environ.get("REFXLA_BENCH_TRACEBACK"):  # frameworks print a lot while they start
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     prepared: Prepared | None = None
     while True:
@@ -133,7 +133,7 @@ def _serve(connection: Connection, framework: str) -> None:
                 answer: Any = versions(load(framework).packages)
             elif what == "prepare":
                 name, folder, small = arguments
-                prepared = None  # its memory first
+                prepared = None  # frees its memory first
                 prepared = Prepared(framework, name, small)
                 answer = {"first": prepared.first, "distance": _compare(prepared.flat(), folder, name)}
                 for _ in range(WARM):
@@ -155,7 +155,7 @@ def _serve(connection: Connection, framework: str) -> None:
 
 
 def _compare(actual: list[np.ndarray], folder: str, name: str) -> float:
-    """How far the results lie from those of the framework that came first, which are kept in the folder."""
+    """The difference of the results from those of the first framework, which are kept in the folder."""
     file = Path(folder) / (name.replace("/", " ") + ".npz")
     if not file.exists():
         np.savez(file, **{str(n): a for n, a in enumerate(actual)})
@@ -172,7 +172,7 @@ def _peak() -> int:
 
 
 def _once() -> None:
-    """What a process of `alone` does: FRAMEWORK, ENTRY, SMALL are its arguments."""
+    """The main function of a process of `alone`: FRAMEWORK, ENTRY, SMALL are its arguments."""
     framework, name, small = sys.argv[1:4]
     record: dict[str, Any] = {"versions": versions(load(framework).packages), "loaded": _peak()}
     prepared = Prepared(framework, name, small == "small")
@@ -184,7 +184,7 @@ def _once() -> None:
 
 @functools.cache
 def _compile_sources() -> None:
-    """Python's bytecode of refxla, as pip leaves it of what it installs: a checkout may have none."""
+    """Compiles refxla's Python bytecode, as pip does for installed packages: a checkout may have none."""
     for package in ("refxla", "refxla_spec"):  # not imported here: a child measures its own framework's memory
         compileall.compile_dir(Path(find_spec(package).origin).parent, quiet=2)
 
@@ -198,7 +198,8 @@ def alone(
     limit: float = LIMIT_S,
 ) -> Any:
     """An entry in a process that does nothing else: {"first": seconds to the first result, "loaded", "peak": resident
-    memory in bytes before it and at most, "versions"}. `caches`: a folder for all that is kept on disk; None: as usual.
+    memory in bytes before it and at most, "versions"}. `caches`: a folder for everything that is kept on disk; None: as
+    usual.
 
     Raises Absent.
     """
@@ -206,8 +207,8 @@ def alone(
         limit_threads(threads)
     _compile_sources()
     environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches) | KEEP_ALL)}
-    environment.pop("POCL_CACHE_DIR", None)  # or kernels come from there
-    environment["REFXLA_CALIBRATION"] = "off"  # or the device is measured while the next framework has its turn
+    environment.pop("POCL_CACHE_DIR", None)  # otherwise kernels come from there
+    environment["REFXLA_CALIBRATION"] = "off"  # otherwise the device is measured during the next framework's turn
     root = str(Path(__file__).parents[1])
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
     command = [sys.executable, "-c", code, framework, name, "small" if small else "full"]
@@ -223,7 +224,7 @@ def alone(
 
 
 class Child:
-    """A framework's process. Each method raises Absent with the reason when the child cannot answer."""
+    """A framework's process. Each method raises Absent with the reason if the child cannot answer."""
 
     def __init__(self, framework: str, threads: int, limit: float = LIMIT_S) -> None:
         limit_threads(threads)  # of this process too: a child reads it before it runs a line of ours
@@ -240,7 +241,7 @@ class Child:
             raise
 
     def ask(self, what: str, *arguments: Any) -> Any:
-        """The child's answer; after `limit` seconds the child is ended."""
+        """The child's answer; after `limit` seconds, the child is ended."""
         try:
             self.connection.send((what, arguments))
             if not self.connection.poll(self.limit):

@@ -1,4 +1,4 @@
-"""How a file of figures begins, and how one that is there is taken up."""
+"""The header of a file of figures, and how an existing file is continued."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from .machine import command, describe
 
-ALIKE = ("kind", "what", "threads", "small")  # what figures of one file have in common
+ALIKE = ("kind", "what", "threads", "small")  # must be equal for all figures of one file
 
 
 def begun(
     module: str, kind: str, what: str, options: argparse.Namespace, arguments: Sequence[str] | None
 ) -> dict[str, Any]:
     """Figures without entries, {"kind", "command", "what", "machine", "threads", "small", "entries", "versions"}; with
-    --keep they have the entries, versions and commits that the file has.
+    --keep, they have the entries, versions and commits of the file.
 
-    Raises ValueError where the file has figures that these cannot be put beside.
+    Raises ValueError if the file has figures that cannot be combined with these.
     """
     figures: dict[str, Any] = {
         "kind": kind,

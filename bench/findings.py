@@ -1,5 +1,6 @@
-"""What the figures of `bench.cliffs` say: where refxla is behind JAX, and where it suddenly loses beside a neighbouring
-point. A point's name is its sweep's, a colon and its place; neighbours follow each other in the figures."""
+"""The findings in the figures of `bench.cliffs`: where refxla is slower than JAX, and where it is suddenly slower than
+at a neighbouring point. A point's name is that of its sweep, a colon and its place; neighbours are consecutive in the
+figures."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from typing import Any
 from .report import beside_jax
 
 BEHIND = 0.8  # JAX's seconds over refxla's, below which a point is a finding
-FALL = 2.5  # how many times a ratio may be below that of a point beside it
-FAST = 2.0  # a ratio from which on a fall is a cliff of JAX's beside it, not one of refxla's
+FALL = 2.5  # the factor by which a ratio may be below that of a neighbouring point
+FAST = 2.0  # the ratio from which a fall is a cliff of JAX's next to it, not one of refxla's
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`what` is "behind", "falls" or both; `neighbour` is the neighbour's place and ratio where it falls."""
+    """`what` is "behind", "falls" or both; `neighbour` is the neighbour's place and ratio if it falls."""
 
     name: str
     sweep: str
@@ -27,7 +28,7 @@ class Finding:
 
 
 def findings(figures: dict[str, Any]) -> list[Finding]:
-    """Of all sweeps, the lowest ratio first; points that were not measured are passed over."""
+    """Those of all sweeps, the lowest ratio first; points that were not measured are skipped."""
     run = beside_jax(figures)
     result = []
     for sweep, names in groupby(run, key=lambda name: name.rpartition(": ")[0]):

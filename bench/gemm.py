@@ -5,8 +5,8 @@
     python -m bench.gemm --type f64
 
 A case is a shape, and which side is stored transposed; one with an epilogue adds a bias and takes the maximum with 0,
-which NumPy does in place behind the product. Inputs are random, results go to memory that is there already, and the
-median of all samples counts. Before each turn is a pause, as NumPy's threads wait busily for a while after a product.
+which NumPy does in place after the product. Inputs are random, results go to existing memory, and the median of all
+samples counts. Each turn begins with a pause, since NumPy's threads spin for a while after a product.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import refxla
 
 from .machine import command, describe, in_turns
 
-PAUSE_S = 0.2  # NumPy's threads wait busily for half of that
+PAUSE_S = 0.2  # NumPy's threads spin for half of that
 DTYPES = {"f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A product of [batch, m, k] and [batch, k, n], no batch where that is 0; `lhs` and `rhs` say how each side is
-    stored: "n" as it is, "t" transposed."""
+    """A product of [batch, m, k] and [batch, k, n], without a batch if that is 0; `lhs` and `rhs` say how each side is
+    stored: "n" unchanged, "t" transposed."""
 
     name: str
     m: int
@@ -116,7 +116,7 @@ class Row:
 
 
 def measure(case: Case, name: str, seconds: float, turns: int) -> Row:
-    """Both in turns, for about `seconds`; their results are compared first."""
+    """Measures both in turns, for about `seconds`; their results are compared first."""
     random = np.random.default_rng(0)
     dtype = DTYPES[name]
     arguments = [(random.random(shape) - 0.5).astype(dtype) for shape in case.shapes()]

@@ -6,10 +6,10 @@
     python -m bench.gpu --json FILE                the raw figures, after those that FILE has
     python -m bench.gpu --page                     docs/gpu.md anew, from docs/benchmarks/gpu-h200.json
 
-Arrays lie on the device. For each entry: the seconds of the first call; the device's own time of each kernel, the least
-of several calls; a call with its results waited for, the least of many. JAX runs the same function in its full f32
-(`jax_default_matmul_precision` "highest": on NVIDIA's GPUs it multiplies in TF32 otherwise), and again as it does by
-default. Results are compared: what differs by more than the entry allows is told, and not timed.
+Arrays are on the device. For each entry: the seconds of the first call; the device's own time of each kernel, the
+minimum of several calls; a call including the wait for its results, the minimum of many. JAX runs the same function in
+its full f32 (`jax_default_matmul_precision` "highest": otherwise, it multiplies in TF32 on NVIDIA's GPUs), and again
+with its defaults. Results are compared: those that differ by more than the entry allows are reported, and not timed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SECONDS = 0.25  # of calls, at least
 
 
 def tiled(*shape: int, seed: int = 0) -> np.ndarray:
-    """Random values of a large shape: a million of them, again and again."""
+    """Random values of a large shape: a million of them, repeated."""
     count = int(np.prod(shape))
     some = np.random.default_rng(seed).normal(size=min(count, _M)).astype(np.float32)
     return np.resize(some, shape)
@@ -79,8 +79,8 @@ LARGE = [
 
 @dataclass(frozen=True)
 class KernelTime:
-    """A kernel of an entry: what the device took for all its launches in a call, in seconds; the bytes that its fusion
-    moves and the operations that it computes, where it is the fusion's last."""
+    """A kernel of an entry: the device's time for all its launches in a call, in seconds; the bytes that its fusion
+    moves and the operations that it computes, if it is the fusion's last kernel."""
 
     name: str
     kind: str
@@ -90,14 +90,15 @@ class KernelTime:
     operations: int
 
     def reached(self, model: GpuModel) -> float:
-        """What it reaches of the GPU's limit of memory or arithmetic, whichever holds."""
+        """The fraction that it reaches of the GPU's limit of memory or arithmetic, whichever applies."""
         moved, computed = self.bytes / (model.gigabytes * 1e9), self.operations / (model.tflops * 1e12)
         return max(moved, computed if self.kind in ("dot", "convolution") else 0.0) / self.seconds
 
 
 @dataclass
 class Result:
-    """An entry on the GPU; `peers` has for each the seconds of a call and of the first, or what kept it from that."""
+    """An entry on the GPU; `peers` has for each the seconds of a call and of the first one, or the reason why there are
+    none."""
 
     entry: str
     first: float = 0.0
@@ -113,7 +114,7 @@ class Result:
 
 
 def least(call: Callable[[], object]) -> float:
-    """The least seconds of a call, of as many as SECONDS allow, and five at least."""
+    """The minimum of the seconds of a call, over as many as fit in SECONDS, at least five."""
     best, end = float("inf"), time.perf_counter() + SECONDS
     calls = 0
     while calls < 5 or time.perf_counter() < end:
@@ -162,7 +163,7 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
 
 
 def compare(peer: str, function: Callable, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
-    """What JAX does on its GPU, in full f32 ("jax") or as it does by default ("jax-tf32")."""
+    """JAX's figures on its GPU, in full f32 ("jax") or with its defaults ("jax-tf32")."""
     import jax
 
     try:
@@ -181,7 +182,7 @@ def compare(peer: str, function: Callable, arguments: Any, mine: list[Any], boun
             if peer == "jax" and far > bound:
                 return {**answer, "absent": f"differs by {far:.1e}"}
             return {**answer, "call": least(lambda: jax.block_until_ready(jitted(*placed)))}
-        except Exception as problem:  # whatever keeps a peer from it is told
+        except Exception as problem:  # whatever fails for a peer is reported
             return {"absent": f"{type(problem).__name__}: {problem}"[:200]}
 
 
@@ -213,13 +214,13 @@ def line(result: Result, peers: dict[str, dict[str, Any]], model: GpuModel | Non
 
 
 def load_runs(file: Path) -> list[dict[str, Any]]:
-    """The runs of a file, the earliest first; none where there is no file."""
+    """The runs of a file, the earliest first; none if there is no file."""
     runs: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["runs"] if file.exists() else []
     return runs
 
 
 def table(runs: Sequence[dict[str, Any]]) -> list[str]:
-    """The lines of the table: of each entry the latest run that has it, and the latest that has peers."""
+    """The lines of the table: for each entry the latest run that has it, and the latest that has peers."""
     latest: dict[str, Result] = {}
     peers: dict[str, dict[str, Any]] = {}
     for run in runs:
@@ -257,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from .frameworks import load
 
-    load("jax")  # which asks for JAX's CPU alone
+    load("jax")  # this only requests JAX's CPU
     jax.config.update("jax_platforms", None if options.peers else "cpu")
     device = refxla.runtime.devices.find(options.device)
     results: list[Result] = []

@@ -1,11 +1,11 @@
 """What real GPU compilers make of a kernel, on a machine without a GPU: registers, spills, the loop that matters.
 
-NVIDIA: clang writes PTX, ptxas (CUDA) makes machine code of it, nvdisasm shows that. AMD: clang does it all. Each is a
-package of PyPI's, and needs no driver: ziglang, whose program is a clang, too, with the code generators of all targets,
-nvidia-cuda-nvcc-cu12, nvidia-cuda-nvdisasm. `tox -e gpu` installs them. Where there is no ziglang, a clang-16 to
-clang-20 on the path will do.
+NVIDIA: clang generates PTX, ptxas (CUDA) compiles it to machine code, nvdisasm disassembles that. AMD: clang does
+everything. All come from PyPI, and need no driver: ziglang, whose program is also a clang, with the code generators of
+all targets, nvidia-cuda-nvcc-cu12, nvidia-cuda-nvdisasm. `tox -e gpu` installs them. Without ziglang, a clang-16 to
+clang-20 on the path is used.
 
-The work-item functions of OpenCL are those of each target, by a file that is included first; everything else in
+The work-item functions of OpenCL are implemented for each target in a file that is included first; everything else in
 generated code is plain C.
 """
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from refxla.device.gpu_models import GpuModel
 
-# Newer ones make two functions of a kernel, of which one calls the other, and what is counted would be one of them.
+# Newer ones compile a kernel to two functions, one of which calls the other, and only one of them would be counted.
 _CLANGS = tuple(f"clang-{n}" for n in range(20, 15, -1))
 OPENCL = ("-x", "cl", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header")
 _COMMON = (*OPENCL, "-w", "-O3", "-S")
@@ -49,14 +49,14 @@ _AMD_HEADER = """
 
 
 class Refused(Exception):
-    """A compiler does not take a kernel; its message."""
+    """A compiler rejects a kernel; its message."""
 
 
 @dataclass(frozen=True)
 class MachineCode:
-    """What a compiler made of a kernel: `registers` of 32 bits of an item, `spilled` bytes that did not fit into them,
-    `scratch` bytes of private memory in all, `local` bytes of a work-group. `loop` counts the instructions of the
-    loop that multiplies most, or else has most of them, by name; {} where there is none."""
+    """The compiler's result for a kernel: `registers` of 32 bits per item, `spilled` bytes that did not fit into them,
+    total `scratch` bytes of private memory, `local` bytes per work-group. `loop` counts the instructions, by name, of
+    the loop with the most multiply-adds, otherwise of the longest loop; {} if there is none."""
 
     registers: int
     spilled: int
@@ -66,7 +66,7 @@ class MachineCode:
 
     @property
     def multiply_adds(self) -> float:
-        """The part of the loop's instructions that are fused multiply-adds of f32, packed ones included."""
+        """The fraction of the loop's instructions that are fused multiply-adds of f32, including packed ones."""
         total = sum(self.loop.values())
         return sum(n for name, n in self.loop.items() if _is_multiply_add(name)) / total if total else 0.0
 
@@ -77,23 +77,23 @@ def _is_multiply_add(name: str) -> bool:
 
 @cache
 def find(names: tuple[str, ...]) -> str | None:
-    """The first of these programs that is on the path, or in a package of NVIDIA's."""
+    """The first of these programs that is on the path, or in one of NVIDIA's packages."""
     places = [shutil.which(name) for name in names]
     places += [str(p) for name in names for folder in _package("nvidia") for p in sorted(folder.glob(f"*/bin/{name}"))]
     return next((p for p in places if p), None)
 
 
 def _package(name: str) -> list[Path]:
-    """The folders of an installed package; [] where there is none."""
+    """The folders of an installed package; [] if there is none."""
     spec = importlib.util.find_spec(name)
     return [] if spec is None else list(map(Path, spec.submodule_search_locations or ()))
 
 
 @cache
 def _find_clang() -> tuple[str, ...] | None:
-    """The words that a command of clang's begins with; None where there is none."""
+    """The first words of a clang command; None if there is none."""
     for zig, pocl in zip(_package("ziglang"), _package("pocl_binary_distribution"), strict=False):
-        # ziglang leaves OpenCL's headers out; those of PoCL, which refxla is installed with, are clang's.
+        # ziglang does not include OpenCL's headers; those of PoCL, with which refxla is installed, are clang's.
         return str(zig / "zig"), "clang", "-isystem", str(pocl / ".libs/share/pocl/include")
     program = find(_CLANGS)
     return None if program is None else (program,)
@@ -117,7 +117,7 @@ def missing(vendor: str) -> str:
 
 
 def clang() -> tuple[str, ...]:
-    """The words that a command of clang's begins with. Raises Refused where there is none."""
+    """The first words of a clang command. Raises Refused if there is none."""
     program = _find_clang()
     if program is None:
         raise Refused(missing("amd"))
@@ -125,13 +125,13 @@ def clang() -> tuple[str, ...]:
 
 
 def compiled(source: str, model: GpuModel) -> MachineCode:
-    """A program of one __kernel as machine code of a GPU. Raises Refused with the compiler's message."""
+    """Compiles a program of one __kernel to machine code of a GPU. Raises Refused with the compiler's message."""
     with tempfile.TemporaryDirectory(prefix="gpu-static-") as folder:
         return (_nvidia if model.name.startswith("gpu:nvidia") else _amd)(source, model.architecture, Path(folder))
 
 
 def run(command: Sequence[str]) -> str:
-    """What a program prints. Raises Refused with that where it fails."""
+    """The output of a program. Raises Refused with it if the program fails."""
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         raise Refused(f"{Path(command[0]).name}: {(process.stderr or process.stdout).strip()[-1500:]}")
@@ -172,7 +172,7 @@ def _amd(source: str, architecture: str, folder: Path) -> MachineCode:
     return MachineCode(registers, 4 * spilled, scratch, local, loop)
 
 
-# An instruction of either disassembly: its name, and the rest.
+# An instruction in either disassembly: its name, and the rest.
 _SASS = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)([^;]*);")
 _GCN = re.compile(r"\t([a-z]+_\w+)(.*)")
 
@@ -186,7 +186,7 @@ def _numbers(pattern: str, text: str) -> tuple[int, ...]:
 
 def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> dict[str, int]:
     """The instructions of a loop, counted by name, from a label to a branch back to it: of the smallest of those with
-    most multiply-adds; where there are none, of the innermost loop that has most instructions."""
+    the most multiply-adds; if there are none, of the innermost loop with the most instructions."""
     labels: dict[str, int] = {}
     names: list[str] = []
     backward: list[tuple[int, int]] = []
@@ -206,8 +206,8 @@ def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> d
 
 
 def occupancy(code: MachineCode, model: GpuModel, group: int) -> float:
-    """The part of the items that a compute unit can hold that this kernel's registers, local memory and work-groups
-    leave it. (Registers are given out by eights.)"""
+    """The fraction of a compute unit's maximum number of items that this kernel's registers, local memory and
+    work-groups allow. (Registers are allocated in units of eight.)"""
     registers = -(-max(code.registers, 1) // 8) * 8
     groups = min(
         model.registers // (registers * group),

@@ -5,17 +5,17 @@
     python -m bench.gpu_static --device gpu:nvidia-sm90 --json FILE --keep    some anew, the other figures of FILE stay
     python -m bench.gpu_static --page                 docs/gpu.md anew, from docs/benchmarks/gpu-static.json
 
-Each kernel is compiled for each GPU (gpu_compilers.py): registers, spilled bytes, local memory, the occupancy that
-these leave, the instructions of the loop that matters. Its addresses are traced (gpu_transactions.py): sectors of 32
-bytes for each that is needed, and how often the bytes of its arguments are asked for. From these the time of a kernel
-is estimated, and what it reaches of the GPU's limit:
+Each kernel is compiled for each GPU (gpu_compilers.py): registers, spilled bytes, local memory, the resulting
+occupancy, the instructions of the main loop. Its addresses are traced (gpu_transactions.py): the ratio of accessed to
+needed sectors of 32 bytes, and how often the bytes of its arguments are requested. From these, the time of a kernel is
+estimated, and the fraction that it reaches of the GPU's limit:
 
     memory       bytes of its arguments * excess sectors / bandwidth
     arithmetic   operations / (peak * multiply-adds in the loop * the part of all rounds of work-groups that is filled)
     estimate     the larger one, over the time of the same bytes and operations at the limits alone
 
-The model knows no latencies, no caches and no launches: it says what a kernel cannot exceed. What a fusion does counts
-for its largest kernel. Loops count one iteration.
+The model has no latencies, caches and launches: it gives an upper bound. The work of a fusion counts for its largest
+kernel. Loops count as one iteration.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ Traces = dict[tuple[str, int], Transactions]  # of a kernel's text, by so many i
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel of an entry on a GPU; `refused` is the message of a compiler that does not take it. `bytes` are those of
-    its arguments, `operations` those of its fusion if it is the fusion's last kernel. `count` kernels of the entry have
+    """A kernel of an entry on a GPU; `refused` is the message of a compiler that rejects it. `bytes` are those of its
+    arguments, `operations` those of its fusion if it is the fusion's last kernel. `count` kernels of the entry have
     these figures."""
 
     entry: str
@@ -74,13 +74,13 @@ class Row:
 
     @property
     def asked(self) -> float:
-        """How often the items ask for the bytes of the arguments, as far as their accesses were traced."""
+        """How often the items request the bytes of the arguments, as far as their accesses were traced."""
         if self.transactions is None or not self.transactions.items:
             return 0.0
         return self.transactions.bytes / self.transactions.items * self.group * self.groups / max(self.bytes, 1)
 
     def estimate(self, model: GpuModel) -> tuple[str, float]:
-        """("memory" or "arithmetic", what the kernel reaches of that limit)."""
+        """("memory" or "arithmetic", the fraction that the kernel reaches of that limit)."""
         excess = self.transactions.excess if self.transactions else 1.0
         moved = self.bytes / (model.gigabytes * 1e9)
         computed = self.operations / (model.tflops * 1e12)
@@ -95,18 +95,18 @@ class Row:
 
 
 def rows(entry: Entry, model: GpuModel, traces: Traces) -> list[Row]:
-    """The kernels of an entry at the sizes that are measured. `traces`: the transactions traced so far."""
+    """The kernels of an entry at the measured sizes. `traces`: the transactions traced so far."""
     from .kernel_text import traced as hlo
 
     target = replace(
         model.target, capabilities=CLANG_GPU
     )  # the compilers here are clang, whose builtins need no library
-    plan = plan_module(parse(hlo(entry, entry.sizes)), target, (LAUNCH_MERGING,))[1].plan  # each kernel by itself
+    plan = plan_module(parse(hlo(entry, entry.sizes)), target, (LAUNCH_MERGING,))[1].plan  # each kernel separately
     return joined([row(entry, plan, kernel, model, traces) for kernel in plan.kernels if kernel.items])
 
 
 def joined(results: Sequence[Row]) -> list[Row]:
-    """The rows of an entry on a GPU, those that differ in the kernel's name alone as one."""
+    """The rows of an entry on a GPU; those that differ only in the kernel's name are merged."""
     first: dict[str, Row] = {}
     for row in results:
         key = repr(replace(row, kernel="", count=1))
@@ -141,7 +141,7 @@ def row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, traces: Trace
 
 @cache
 def machine_code(source: str, model: GpuModel) -> MachineCode:
-    """What `compiled` gives, once for the many kernels of layers that are alike."""
+    """The result of `compiled`, computed once for the kernels of equal layers."""
     return compiled(source, model)
 
 
@@ -192,7 +192,7 @@ def load(file: Path) -> list[Row]:
 
 
 def save(file: Path, results: Sequence[Row]) -> None:
-    """Write the rows, in the order of the suite, with the commit that they are of."""
+    """Writes the rows, in the order of the suite, with their commit."""
     git = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     names = [e.name for e in ENTRIES]
     ordered = sorted(joined(results), key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))

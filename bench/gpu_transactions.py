@@ -1,9 +1,9 @@
-"""How many pieces of memory the accesses of a sub-group touch: a kernel's addresses, traced on the CPU.
+"""How many sectors of memory the accesses of a sub-group touch: a kernel's addresses, traced on the CPU.
 
 clang compiles the kernel for the CPU and calls a function at each load and store (-fsanitize-coverage=trace-loads,
-trace-stores). The items of one sub-group run one after the other, barriers left out: addresses do not depend on values,
-apart from those of gathers, whose indices are all 0 here. The n-th access of each item is one access of the sub-group;
-it moves whole sectors of 32 bytes. (Where items take different branches, their accesses are matched by number.)
+trace-stores). The items of one sub-group run one after the other, without barriers: addresses do not depend on values,
+except those of gathers, whose indices are all 0 here. The n-th access of each item is one access of the sub-group; it
+moves whole sectors of 32 bytes. (If items take different branches, their accesses are matched by number.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from .gpu_compilers import OPENCL, clang, run
 
-MOST = 2048  # accesses of an item that are looked at
+MOST = 2048  # accesses of an item that are examined
 _HEADER = """
 extern unsigned long rx_group, rx_item;
 #define get_local_id(d) ((size_t)rx_item)
@@ -51,8 +51,8 @@ BOTH(1) BOTH(2) BOTH(4) BOTH(8) BOTH(16)
 
 @dataclass(frozen=True)
 class Transactions:
-    """Of the accesses of a sub-group of `items` that were traced: the `sectors` they touch, the fewest that would hold
-    the same bytes, and the `bytes` that the items ask for."""
+    """For the traced accesses of a sub-group of `items`: the `sectors` they touch, the minimum number that would hold
+    the same bytes, and the `bytes` that the items request."""
 
     items: int
     accesses: int
@@ -67,15 +67,15 @@ class Transactions:
 
 
 def traced(source: str, function: str, sizes: list[int], group: int, items: int, sector: int = 32) -> Transactions:
-    """The transactions of `items` neighbours of work-group number `group` of a program's __kernel, whose arrays have so
-    many bytes. Raises Refused with the compiler's message."""
+    """The transactions of `items` adjacent items of work-group number `group` of a program's __kernel, whose arrays
+    have so many bytes. Raises Refused with the compiler's message."""
     with tempfile.TemporaryDirectory(prefix="gpu-trace-") as folder:
         built = _built(source, Path(folder))
         arrays = [np.zeros(max(size, 64) + 64, np.uint8) for size in sizes]
         places = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
         traces = []
         for item in range(items):
-            # Loaded anew for each item, so that local memory is zero, and has nothing of another item's.
+            # Loaded again for each item, so that local memory is zero, and contains nothing of another item's.
             library = ctypes.CDLL(built)
             for place, size in zip(places, sizes, strict=True):
                 library.rx_array(ctypes.c_size_t(place), ctypes.c_size_t(max(size, 64)))
@@ -104,7 +104,7 @@ def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
 
 
 def _built(source: str, folder: Path) -> str:
-    """The shared library of a program that notes its accesses."""
+    """The shared library of a program that records its accesses."""
     (folder / "device.h").write_text(_HEADER)
     (folder / "kernel.cl").write_text(source)
     (folder / "runtime.c").write_text(_RUNTIME)

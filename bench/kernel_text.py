@@ -5,12 +5,13 @@
     python -m bench.kernel_text collect FOLDER --commit COMMIT  what a commit writes, kept in a folder
     python -m bench.kernel_text compare FOLDER                  this working tree beside what is kept there
 
-The corpus: the examples, the suite's models (as measured and small), and conformance cases taken evenly. The programs
-are made once, as text, by this checkout; each version gets them in a process of its own packages, by the one interface
-that stays whatever is renamed inside: `refxla show --plan` and `--opencl`. No kernel is built or run. Both sides have
-the same device, and figures of its speed as they are before it is measured. `--device gpu` is a GPU that is simulated.
+The corpus: the examples, the suite's models (as measured and small), and conformance cases at equal distances. The
+programs are generated once, as text, by this checkout; each version gets them in a process with its own packages,
+through the one interface that survives internal renaming: `refxla show --plan` and `--opencl`. No kernel is built or
+run. Both sides have the same device, with the default rates used before it is measured. `--device gpu` is a simulated
+GPU.
 
-What differs is shown twice: all changes of OpenCL C by their kinds, with how many programs have each, and the first
+Differences are shown twice: all changes of OpenCL C by their kinds, with how many programs have each, and the first
 difference of each program.
 
 Texts are compared without their names (bench/canonical.py): equal up to a one-to-one renaming is equal. Exit status: 0,
@@ -50,20 +51,20 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 CHILD = Path(__file__).with_name("kernel_text_child.py")
 POSING = Path(__file__).with_name("kernel_text_gpu.py")
-GPU = "gpu"  # the device that stands for one
-PACKAGES = {"refxla": "refxla", "refxla_spec": "spec"}  # of a checkout, and the folder that each is
+GPU = "gpu"  # the device that simulates one
+PACKAGES = {"refxla": "refxla", "refxla_spec": "spec"}  # of a checkout, and the folder of each
 CASES = 2000
 GROUPS = ("examples", "models", "conformance")
 FILE = "texts.jsonl.gz"
 LIMIT_S = 600.0  # for one program
-_END_S = 5.0  # for a process to end that has closed its output
-_SAY_S = 5.0  # between two lines about the progress
-_EXCERPT = 3  # lines of a difference before the first that differs
+_END_S = 5.0  # for a process to end after it has closed its output
+_SAY_S = 5.0  # between two lines of progress
+_EXCERPT = 3  # lines before the first difference
 _WIDTH = 160  # characters of them
 
 
 class Impossible(Exception):
-    """What was asked cannot be done; says why."""
+    """A request cannot be fulfilled; says why."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Text:
-    """What a version made of a program: its plan and its kernels, or, where `refused` is not empty, the message."""
+    """The output of a version for a program: its plan and its kernels, or, if `refused` is not empty, the message."""
 
     plan: str = ""
     opencl: str = ""
@@ -86,7 +87,7 @@ class Text:
 
 @dataclass
 class TextCollection:
-    """What a version made of programs. `device` says all of the machine that kernels depend on."""
+    """The output of a version for programs. `device` has everything about the machine on which kernels depend."""
 
     version: str
     device: dict[str, Any]
@@ -94,7 +95,7 @@ class TextCollection:
     texts: dict[str, Text] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write it; a file that was there is replaced."""
+        """Writes it; an existing file is replaced."""
         folder.mkdir(parents=True, exist_ok=True)
         with gzip.open(folder / FILE, "wt", encoding="utf-8") as file:
             file.write(json.dumps({"version": self.version, "device": self.device}) + "\n")
@@ -103,7 +104,7 @@ class TextCollection:
 
     @staticmethod
     def load(folder: Path) -> TextCollection:
-        """What `save` wrote."""
+        """Reads what `save` wrote."""
         with gzip.open(folder / FILE, "rt", encoding="utf-8") as file:
             collection = TextCollection(**json.loads(file.readline()))
             for line in file:
@@ -118,12 +119,12 @@ class TextCollection:
 
 
 def corpus() -> dict[str, Callable[[], str]]:
-    """The names of all programs, "group/name", each with what makes its text; the same at each call."""
+    """The names of all programs, "group/name", each with a function that returns its text; the same at each call."""
     return {name: make for programs in (_examples, _models, _cases) for name, make in programs()}
 
 
 def sample(names: Sequence[str], count: int) -> list[str]:
-    """About so many of them: of each group evenly, the same at each call. What small groups lack, larger ones give."""
+    """About so many of them, evenly from each group, the same at each call. Larger groups make up for small ones."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(group(name), []).append(name)
@@ -140,7 +141,7 @@ def evenly(items: Sequence[Any], count: int) -> list[Any]:
 
 
 def group(name: str) -> str:
-    """Of GROUPS, the one of a program."""
+    """The group of GROUPS to which a program belongs."""
     return name.split("/")[0]
 
 
@@ -158,7 +159,7 @@ def _models() -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def traced(entry: Entry, sizes: dict[str, int]) -> str:
-    """A model as HLO. Raises Impossible where JAX is not installed."""
+    """A model as HLO. Raises Impossible if JAX is not installed."""
     from .frameworks import load
 
     try:
@@ -182,7 +183,7 @@ def _cases() -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def collect(checkout: Path, version: str, programs: Sequence[Program], device: str, jobs: int) -> TextCollection:
-    """What the checkout, whose core is built, makes of the programs for a device. Raises Impossible."""
+    """The output of the checkout, whose core is built, for the programs on a device. Raises Impossible."""
     collection = TextCollection(version, describe(device), {p.name: p for p in programs})
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
         packages = Path(folder) / "packages"
@@ -198,7 +199,7 @@ def collect(checkout: Path, version: str, programs: Sequence[Program], device: s
             (Path(folder) / "sitecustomize.py").symlink_to(POSING)
         else:
             environment["REFXLA_DEVICE"] = device
-        first = _Child(packages, environment)  # which finds out about the device, for all
+        first = _Child(packages, environment)  # which probes the device for all of them
         tried = first.ask(Program("first", "HloModule m\nENTRY e { ROOT p = f32[8] parameter(0) }\n"))
         if tried.refused:
             first.close()
@@ -210,9 +211,10 @@ def collect(checkout: Path, version: str, programs: Sequence[Program], device: s
 
 
 def _share_out(children: Sequence[_Child], programs: Sequence[Program], collection: TextCollection, what: str) -> None:
-    """Ask the children about all programs, each child one after another, and end them."""
+    """Runs all programs on the children, several at a time, and ends them."""
     tasks: queue.SimpleQueue[Program] = queue.SimpleQueue()
-    for program in sorted(programs, key=lambda p: -len(p.hlo)):  # the longest first: the end is reached together
+    # the longest first, so that all children finish together
+    for program in sorted(programs, key=lambda p: -len(p.hlo)):
         tasks.put(program)
     stop = threading.Event()
 
@@ -242,7 +244,7 @@ def _share_out(children: Sequence[_Child], programs: Sequence[Program], collecti
 
 
 class _Child:
-    """A process of kernel_text_child.py, which is started again when it ends or takes too long."""
+    """A process of kernel_text_child.py, which is restarted when it ends or takes too long."""
 
     def __init__(self, packages: Path, environment: dict[str, str]) -> None:
         self._packages, self._environment = packages, environment
@@ -250,7 +252,7 @@ class _Child:
         self._complaints = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
     def ask(self, program: Program) -> Text:
-        """What is made of the program."""
+        """The output for the program."""
         if self._process is None:
             self._process = self._started()
         process = self._process
@@ -275,7 +277,7 @@ class _Child:
 
     def _started(self) -> subprocess.Popen[str]:
         self._complaints.truncate(0)
-        code = f"import runpy; runpy.run_path({str(CHILD)!r})"  # as a script its folder would be searched for modules
+        code = f"import runpy; runpy.run_path({str(CHILD)!r})"  # as a script, its folder would be searched for modules
         return subprocess.Popen(
             [sys.executable, "-c", code],
             cwd=self._packages,
@@ -287,7 +289,7 @@ class _Child:
         )
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """Ends the process, if there is one."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -297,7 +299,7 @@ class _Child:
 
 
 def describe(device: str) -> dict[str, Any]:
-    """What kernels depend on beside the program and the version."""
+    """What kernels depend on besides the program and the version."""
     from importlib.metadata import version
 
     vectors = [f for f in machine.flags() if f.startswith(("avx", "sse", "fma"))]
@@ -311,7 +313,7 @@ def describe(device: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
-    """A commit's files in a temporary folder, its core built. Raises Impossible."""
+    """A commit's files in a temporary folder, with its core built. Raises Impossible."""
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
         place = Path(folder) / "checkout"
         with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit)), mode="r") as archive:
@@ -321,7 +323,7 @@ def checked_out(commit: str) -> Iterator[Path]:
 
 
 def _build(place: Path, commit: str) -> None:
-    """Build the core there, or copy this checkout's where its sources are the same."""
+    """Builds the core there, or copies this checkout's if its sources are the same."""
     sources = _core_sources(ROOT)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     newest = max(f.stat().st_mtime for f in sources.values())
@@ -341,7 +343,7 @@ def _build(place: Path, commit: str) -> None:
 
 
 def _core_sources(root: Path) -> dict[Path, Path]:
-    """What the core is built of: its files by their paths in a checkout."""
+    """The sources of the core: its files by their paths in a checkout."""
     files = [f for f in (root / "refxla").rglob("*") if f.suffix in (".pyx", ".pxd")]
     return {f.relative_to(root): f for f in sorted(files)}
 
@@ -358,7 +360,7 @@ def _git(*arguments: str) -> bytes:
 
 @dataclass(frozen=True)
 class Difference:
-    """What became of a program: `kind` is "identical", "renamed" (identical up to names), "refused" (by both),
+    """The result for a program: `kind` is "identical", "renamed" (identical up to names), "refused" (by both),
     "different", "refused now" or "compiled now"; `detail` shows it."""
 
     program: str
@@ -371,7 +373,7 @@ class Difference:
 
 
 def compared(name: str, before: Text, after: Text) -> Difference:
-    """How what two versions made of a program differs."""
+    """How the outputs of two versions for a program differ."""
     if before.refused and after.refused:
         words = "" if before.refused == after.refused else f"- {before.refused}\n+ {after.refused}"
         return Difference(name, "refused", words)
@@ -392,7 +394,7 @@ def compared(name: str, before: Text, after: Text) -> Difference:
 
 
 def _excerpt(text: str, token: canonical.Token, sign: str) -> str:
-    """The token's line and those before it; of long lines what lies around the token, or the beginning."""
+    """The token's line and those before it; for long lines the surroundings of the token, or the beginning."""
     lines = text.splitlines()[: token.line][-_EXCERPT - 1 :]
     cut = max(0, token.column - _WIDTH // 2)
     lines[-1:] = [("... " if cut else "") + line[cut : cut + _WIDTH] for line in lines[-1:]]
@@ -404,7 +406,7 @@ def _excerpt(text: str, token: canonical.Token, sign: str) -> str:
 
 @dataclass
 class KindOfChange:
-    """Changes of OpenCL C that have their words in common: how many there are in each program, and one of them."""
+    """Changes of OpenCL C with the same words: how many there are in each program, and one of them."""
 
     example: str
     programs: Counter[str] = field(default_factory=Counter)
@@ -431,14 +433,14 @@ def kinds_of_changes(before: TextCollection, after: TextCollection, names: Seque
 
 
 def _line(text: str, tokens: Sequence[canonical.Token], sign: str) -> str:
-    """The line on which the first of the tokens stands."""
+    """The line of the first of the tokens."""
     line = tokens[0].line
     return f"{sign} {line:5} {text.splitlines()[line - 1].strip()[:_WIDTH]}"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much a version wrote: kernels, tokens and characters of OpenCL C."""
+    """The amount of a version's output: kernels, tokens and characters of OpenCL C."""
 
     kernels: int = 0
     tokens: int = 0
@@ -452,9 +454,9 @@ class Size:
 
 
 def exceptions(file: Path) -> dict[str, str]:
-    """The patterns of names of a file of exceptions, each with its reason. Raises Impossible.
+    """The name patterns in a file of exceptions, each with its reason. Raises Impossible.
 
-    A line is "pattern: reason"; empty lines, and those that begin with #, say nothing.
+    A line is "pattern: reason"; empty lines, and those that begin with #, are ignored.
     """
     reasons = {}
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
@@ -467,7 +469,7 @@ def exceptions(file: Path) -> dict[str, str]:
 
 
 def report(before: TextCollection, after: TextCollection, accepted: dict[str, str], shown: int) -> int:
-    """Print how two collections of the same programs differ; the exit status."""
+    """Prints how two collections of the same programs differ; the exit status."""
     comparisons = [compared(n, before.texts[n], after.texts[n]) for n in before.programs]
     bad = [d for d in comparisons if not d.is_equal]
     reasons = {d.program: next((r for p, r in accepted.items() if fnmatchcase(d.program, p)), "") for d in bad}
@@ -521,7 +523,7 @@ def _programs(options: argparse.Namespace) -> list[Program]:
 
 
 def _collected(version: str | None, programs: Sequence[Program], options: argparse.Namespace) -> TextCollection:
-    """Of a commit, or of the working tree for None."""
+    """For a commit, or for the working tree if None."""
     if version is None:
         return collect(ROOT, "the working tree", programs, options.device, options.jobs)
     name = _git("rev-parse", "--short", f"{version}^{{commit}}").decode().strip()

@@ -1,9 +1,8 @@
-"""What one version of refxla writes for programs: a child process of bench/kernel_text.py.
+"""Runs one version of refxla on programs: a child process of bench/kernel_text.py.
 
-It runs with that version's packages, which lie in the current directory, whichever version that is. So it uses nothing
-of it but the command `refxla show`, and imports nothing of this checkout. Each line of standard input is a program,
-{"hlo", "options"}; the line of standard output that answers it is {"plan", "opencl"}, or {"refused": message}. Nothing
-is built or run.
+It runs with that version's packages, which are in the current directory, for any version. So it uses only the command
+`refxla show`, and imports nothing from this checkout. Each line of standard input is a program, {"hlo", "options"}; its
+answer on standard output is {"plan", "opencl"}, or {"refused": message}. Nothing is built or run.
 """
 
 import contextlib
@@ -30,8 +29,8 @@ def shown(file: str, form: str, options: list[str]) -> tuple[int, str, str]:
 
 
 def check_packages(folder: str) -> None:
-    """End this process if the packages that are imported are not those of the folder: a checkout whose core is not
-    built lets another refxla, which is installed, stand in its place."""
+    """Ends this process if the imported packages are not those of the folder: a checkout whose core is not built is
+    replaced by an installed refxla."""
     for name in os.listdir(folder):
         location = os.path.dirname(importlib.import_module(name).__file__)
         if not os.path.samefile(location, os.path.join(folder, name)):
@@ -39,12 +38,12 @@ def check_packages(folder: str) -> None:
 
 
 def main() -> None:
-    """Answer until there is no more."""
+    """Answers until there are no more requests."""
     check_packages(os.getcwd())
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # library output must not become an answer
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
-        os.chdir(folder)  # so that messages name the file alike everywhere
+        os.chdir(folder)  # so that messages name the file in the same way everywhere
         for line in sys.stdin:
             request = json.loads(line)
             with open("program.hlo", "w", encoding="utf-8") as file:

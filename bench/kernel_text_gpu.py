@@ -1,9 +1,9 @@
-"""A GPU on a machine that has none, so that what is written for one can be compared there.
+"""Simulates a GPU on a machine without one, so that code for GPUs can be compared there.
 
-Python runs this file at its start where it lies on the path as sitecustomize.py (bench/kernel_text.py puts it there).
-PoCL's `basic` device then says in every process that it is the GPU of another platform, and its compiler knows nothing
-of clang's built-in functions, as those of GPUs do not. refxla finds out the rest by trying, and writes kernels as it
-does for GPUs.
+Python runs this file at startup if it is on the path as sitecustomize.py (bench/kernel_text.py puts it there). PoCL's
+`basic` device then claims in every process to be the GPU of another platform, and its compiler claims not to have
+clang's built-in functions, as those of GPUs do not. refxla finds out the rest by trying, and generates kernels as for
+GPUs.
 """
 
 import importlib.abc

@@ -1,4 +1,4 @@
-"""The machine that figures were measured on, and the clock."""
+"""The machine on which figures were measured, and the clock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PACKAGES = ("numpy", "jax", "pyopencl", "pocl-binary-distribution")
 
 
 def describe() -> dict[str, object]:
-    """The processor with its vectors and cores, how busy it is (load averages of 1, 5 and 15 minutes), versions of
-    packages, refxla's commit ("" if it is not a checkout) and the date."""
+    """The processor with its vectors and cores, its load (averages over 1, 5 and 15 minutes), versions of packages,
+    refxla's commit ("" outside a checkout) and the date."""
     versions = {}
     for name in PACKAGES:
         try:
@@ -44,7 +44,7 @@ def command(module: str, arguments: Sequence[str] | None) -> str:
 
 
 def processor() -> str:
-    """What the processor calls itself; where that has no number, as on some virtual machines, with its family."""
+    """The processor's own name; if that has no number, as on some virtual machines, with its family."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     about = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -55,14 +55,14 @@ def processor() -> str:
 
 
 def vectors() -> str:
-    """The widest vector registers of an x86 processor by their usual name; "" of another."""
+    """The widest vector registers of an x86 processor by their usual name; "" for another."""
     features = flags()
     kinds = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
     return next((name for flag, name in kinds.items() if flag in features), "")
 
 
 def flags() -> set[str]:
-    """The names of what an x86 processor can do, as Linux gives them; none elsewhere."""
+    """The feature names of an x86 processor, as Linux reports them; none elsewhere."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     return set(next((line for line in lines if line.startswith("flags")), "").split())
@@ -71,10 +71,10 @@ def flags() -> set[str]:
 def in_turns(
     calls: dict[str, Callable[[], object]], seconds: float = 2.0, turns: int = 5, pause: float = 0.0
 ) -> dict[str, list[float]]:
-    """Seconds each call takes: for each, samples of many turns, in which all are measured one after the other.
+    """Seconds of each call: for each, samples of many turns, in which all are measured one after the other.
 
-    What disturbs the machine for a while disturbs them all. Each turn gives a call its share of `seconds`: it is run
-    once to warm up, then several times (at least once), each time one sample. Before it lie `pause` seconds.
+    Temporary disturbances affect all of them. Each turn gives a call its share of `seconds`: it is run once to warm up,
+    then several times (at least once), each time one sample. A pause of `pause` seconds comes before it.
     """
     samples: dict[str, list[float]] = {name: [] for name in calls}
     share = seconds / (turns * max(1, len(calls)))

@@ -5,11 +5,11 @@
     python -m bench.many_cores CNN --cores 96 -v     with the kernels that lose most
     python -m bench.many_cores --json FILE           the raw figures
 
-Each entry is planned for a processor of so many cores, of AVX-512. By the cost model's times the items of a launch, or
-of a phase of a persistent kernel, are taken one after the other by whichever core is free; the makespan is the time
-until the last is done. The loss is that over equal shares, less one, summed over all launches. What no plan can mend
-does not count as one: that a launch takes GRAIN_US, below which sharing costs more than it saves, and the launches and
-barriers themselves. Nor does the model know of memory, whose bandwidth many cores share.
+Each entry is planned for an AVX-512 processor with so many cores. With the cost model's times, each free core takes the
+next item of a launch, or of a phase of a persistent kernel; the makespan is the time until the last one is done. The
+loss is its excess over equal shares, summed over all launches. Losses that no plan can avoid do not count: that a
+launch takes GRAIN_US, below which sharing costs more than it saves, and the launches and barriers themselves. The model
+does not include memory, whose bandwidth many cores share.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from refxla.ir import merged_body as m
 from refxla.ir.plan import Branch, Kernel, Launch, LibraryCall, Loop, Plan, Repeat, Step
 
 CORES = (2, 8, 32, 96)
-GRAIN_US = 20.0  # what emitters give an item to do at least, where there is so much
-_BY_ONE = 4096  # items that are shared out one by one
+GRAIN_US = 20.0  # the minimum work that emitters give an item, if there is enough
+_BY_ONE = 4096  # items that are distributed one by one
 _SHOWN = 5  # kernels of an entry
 
 
@@ -44,42 +44,42 @@ def described(cores: int) -> Target:
 
 @dataclass(frozen=True)
 class Work:
-    """Items that may run at the same time: (how many, microseconds of each) of each kind, in the order in which they
-    are taken; all of it `times` times, one after the other."""
+    """Items that may run at the same time: (count, microseconds of each) for each kind, in the order in which they are
+    taken; everything `times` times in sequence."""
 
     kernel: str
     items: tuple[tuple[int, float], ...]
     times: int = 1
 
     def makespan(self, cores: int) -> float:
-        """The microseconds until all items are done, all times."""
+        """The microseconds until all items are done, over all repetitions."""
         free = [0.0] * cores
         for count, us in self.items:
-            rounds = max(0, (count - _BY_ONE) // cores)  # in which each core takes one
+            rounds = max(0, (count - _BY_ONE) // cores)  # in each of which every core takes one
             free = [t + rounds * us for t in free]
             for _ in range(count - rounds * cores):
                 heapq.heapreplace(free, free[0] + us)
         return self.times * max(free)
 
     def equal_shares(self, cores: int) -> float:
-        """The microseconds if all cores were done at once, no sooner than after GRAIN_US unless that is all."""
+        """The microseconds if all cores finished together, but at least GRAIN_US unless that is all."""
         us = sum(count * us for count, us in self.items)
         return self.times * max(us / cores, min(us, GRAIN_US))
 
     def lost(self, cores: int) -> float:
-        """By how many microseconds the makespan is longer than equal shares."""
+        """The excess of the makespan over equal shares, in microseconds."""
         return max(0.0, self.makespan(cores) - self.equal_shares(cores))
 
 
 def loss(works: Sequence[Work], cores: int) -> float:
-    """What is lost of the time that equal shares take: 0.15 is 15 %."""
+    """The loss relative to the time of equal shares: 0.15 is 15 %."""
     whole = sum(w.equal_shares(cores) for w in works)
     return sum(w.lost(cores) for w in works) / whole if whole else 0.0
 
 
 def work_of(plan: Plan) -> Iterator[Work]:
-    """All work of a call of the plan, in order. Of a loop of unknown trip count an iteration counts, of a conditional
-    the first branch. A kernel of which there is no estimate is left out."""
+    """All work of a call of the plan, in order. A loop of unknown trip count counts as one iteration, a conditional as
+    its first branch. A kernel without an estimate is left out."""
     return _work(plan.steps, plan, 1)
 
 
@@ -129,7 +129,7 @@ def _of_sections(sections: Sequence[m.SectionBody], kernel: Kernel, times: int) 
 
 
 def planned(text: str, cores: int) -> list[Work]:
-    """The work of a program, HLO text, that is planned for so many cores."""
+    """The work of a program, HLO text, planned for so many cores."""
     return list(work_of(plan_module(parse(text), described(cores))[1].plan))
 
 

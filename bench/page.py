@@ -1,10 +1,10 @@
 """`python -m bench.page`: writes docs/benchmarks.md and its chart from the figures below docs/benchmarks/.
 
-A folder there is a machine; its files are what the measuring commands wrote with --json, each with a name that begins
-with its kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds),
-cliffs.json (sweeps), peers.json (the suite beside more frameworks), compile.json, memory.json, gemm.json,
-bandwidth.json. `reported.json` has figures of which the raw data was not kept. `many-cores.json` is of no machine.
-Nothing on the page is written by hand but the text of `page.txt`, which has no figures; a test holds the page to this.
+A folder there is a machine; its files were written by the measuring commands with --json, and their names begin with
+their kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds), cliffs.json
+(sweeps), peers.json (the suite on more frameworks), compile.json, memory.json, gemm.json, bandwidth.json.
+`reported.json` has figures whose raw data was not kept. `many-cores.json` belongs to no machine. Only the text of
+`page.txt`, which has no figures, is written by hand; a test checks the page.
 
     python -m bench.page                write the page and the chart
     python -m bench.page --check        exit with 1 if they are not what the figures make
@@ -45,7 +45,7 @@ SUMMARY = ("geometric mean", "without the three best", "median", "lowest")
 
 OTHERS = {"without the three best": "without the three best", "median": "in the median", "lowest": "at the lowest"}
 
-Figures = dict[str, Any]  # what a measuring command wrote
+Figures = dict[str, Any]  # written by a measuring command
 
 
 class Machine:
@@ -68,7 +68,7 @@ class Machine:
 
 @cache
 def machines() -> list[Machine]:
-    """The newest first; of one day, those whose commit is known."""
+    """The newest first; on the same day, those whose commit is known."""
     result = [Machine(folder) for folder in sorted(FIGURES.iterdir()) if folder.is_dir()]
     return sorted(result, key=lambda machine: (machine.date, bool(machine.about.get("commit"))), reverse=True)
 
@@ -88,7 +88,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def source(figures: Figures) -> str:
-    """Where figures come from, as a sentence."""
+    """The origin of figures, as a sentence."""
     about = figures["machine"]
     commit = f"commit {about['commit']}" if about.get("commit") else "a commit that was not recorded"
     date = f", {about['date']}" if about.get("date") else ""
@@ -99,13 +99,13 @@ def source(figures: Figures) -> str:
 
 
 def least_turns(figures: Figures) -> int:
-    """How many turns each program was measured in, at least; 0 where the figures do not say it."""
+    """The minimum number of turns in which each program was measured; 0 if the figures do not say."""
     cells = [cell for row in figures.get("entries", {}).values() for cell in row["cells"].values()]
     return min((len(cell["turns"]) for cell in cells if cell.get("turns")), default=0)
 
 
 def speed(runs: Sequence[Figures]) -> Iterator[str]:
-    """The suite beside JAX, of all runs."""
+    """The suite compared with JAX, in all runs."""
     yield "### The suite beside JAX"
     yield ""
     for figures in runs:
@@ -130,7 +130,7 @@ def speed(runs: Sequence[Figures]) -> Iterator[str]:
 
 
 def programs(files: Sequence[Figures]) -> Iterator[str]:
-    """The list of JAX programs beside JAX, the lowest ratio first, and what was not measured."""
+    """The list of JAX programs compared with JAX, the lowest ratio first, and what was not measured."""
     for figures, head in sections("JAX programs of many kinds", files):
         run = beside_jax(figures)
         compiled = compile_ratios(figures)
@@ -154,7 +154,7 @@ def programs(files: Sequence[Figures]) -> Iterator[str]:
 
 
 def cliffs(files: Sequence[Figures]) -> Iterator[str]:
-    """Where the sweeps found refxla behind JAX, or suddenly losing."""
+    """Where the sweeps found refxla slower than JAX, or suddenly slower."""
     for figures in files:
         total, cases = summary(list(beside_jax(figures).values())), findings(figures)
         yield from ("### Sweeps of operations", "", source(figures), "")
@@ -173,7 +173,7 @@ def cliffs(files: Sequence[Figures]) -> Iterator[str]:
 
 
 def peers(files: Sequence[Figures]) -> Iterator[str]:
-    """Parts of the suite beside other frameworks."""
+    """Parts of the suite compared with other frameworks."""
     yield "### Beside other frameworks"
     yield ""
     for figures in files:
@@ -182,7 +182,7 @@ def peers(files: Sequence[Figures]) -> Iterator[str]:
 
 
 def sections(title: str, files: Sequence[Figures]) -> Iterator[tuple[Figures, tuple[str, ...]]]:
-    """Each file of a kind with the head of its section; where there are several, they are numbered."""
+    """Each file of a kind with the heading of its section; several ones are numbered."""
     for n, figures in enumerate(files, 1):
         yield figures, (f"### {title}" + (f", run {n}" if len(files) > 1 else ""), "", source(figures), "")
 
@@ -224,7 +224,7 @@ def of_type(files: Sequence[Figures], kind: str) -> list[Figures]:
 
 
 def products(files: Sequence[Figures]) -> Iterator[str]:
-    """Matrix products beside OpenBLAS."""
+    """Matrix products compared with OpenBLAS."""
     kinds = dict.fromkeys(figures["type"] for figures in files)
     each = (f for kind in kinds for f in sections(f"Matrix products of {kind} beside OpenBLAS", of_type(files, kind)))
     for figures, head in each:
@@ -237,7 +237,7 @@ def products(files: Sequence[Figures]) -> Iterator[str]:
 
 
 def bandwidth(files: Sequence[Figures]) -> Iterator[str]:
-    """Memory-bound programs beside copies."""
+    """Memory-bound programs compared with copies."""
     for figures, head in sections("Memory-bound programs beside a copy", files):
         yield from head
         rows = []
@@ -261,7 +261,7 @@ SECTIONS = {
 
 
 def many_cores() -> Iterator[str]:
-    """What the plans for many cores lose."""
+    """The losses of the plans for many cores."""
     losses = json.loads((FIGURES / "many-cores.json").read_text())
     cores = list(next(iter(losses.values())))
     rows = [(name, *(f"{loss[n]:.0%}" for n in cores)) for name, loss in losses.items()]
@@ -269,7 +269,7 @@ def many_cores() -> Iterator[str]:
 
 
 def reported() -> Iterator[str]:
-    """What was measured on machines of which the raw data was not kept."""
+    """Measurements on machines whose raw data was not kept."""
     yield from table(
         ("what", "figure", "machine"),
         [(row["what"], row["figure"], row["machine"]) for row in json.loads((FIGURES / "reported.json").read_text())],
@@ -277,18 +277,19 @@ def reported() -> Iterator[str]:
 
 
 def headline(machine: Machine) -> str:
-    """The sentence that README.md has too: of the run with the lowest geometric mean."""
+    """The sentence that is also in README.md: for the run with the lowest geometric mean."""
     total = min((totals(figures)[JAX] for figures in machine.kinds["speed"]), key=lambda t: t["geometric mean"])
     return f"{total['geometric mean']:.2f} times as fast as JAX on the geometric mean ({others(total)})"
 
 
 def others(total: dict[str, float]) -> str:
-    """What is said of a summary beside its geometric mean."""
+    """The rest of a summary after its geometric mean."""
     return ", ".join(f"{total[name]:.2f} {where}" for name, where in OTHERS.items())
 
 
 def headline_of_programs(machine: Machine) -> str:
-    """The sentence that README.md has too: of the last run of the list of JAX programs, and of their first calls."""
+    """The sentence that is also in README.md: for the last run of the list of JAX programs, and for their first
+    calls."""
     figures = machine.kinds["programs"][-1]
     run = summary(list(beside_jax(figures).values()))
     compiled = summary(list(compile_ratios(figures).values()))

@@ -7,9 +7,9 @@
     python -m bench.peers --compile               seconds to the first result: with empty caches, and from refxla's
     python -m bench.peers --memory                peak resident memory, each in a process of its own
 
-Each framework runs in a process of its own with the same number of threads. Its first results are compared with
-refxla's; a framework that computes something else is not measured. A ratio above 1 says that refxla is faster.
-Ctrl-C ends the measuring, and shows and writes what is done.
+Each framework runs in a separate process with the same number of threads. Its first results are compared with refxla's;
+a framework with other results is not measured. A ratio above 1 means that refxla is faster. Ctrl-C ends the measuring,
+and shows and writes the results so far.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .machine import describe, summary
 from .models import Entry, chosen
 from .report import console_of_tables, show, write
 
-LONG_S = 20.0  # what takes longer for one call is measured once in a turn, and in fewer turns
+LONG_S = 20.0  # a slower call is measured once in a turn, and in fewer turns
 
 Cell = dict[str, Any]  # {"median", "best", ...} or {"absent": why}
 
 
 class Processes:
-    """The children, one for each framework, begun when they are needed and again after they ended."""
+    """The children, one for each framework, started on demand and again after they ended."""
 
     def __init__(self, names: list[str], threads: int, limit: float) -> None:
         self.names, self.threads, self.limit = names, threads, limit
@@ -44,7 +44,7 @@ class Processes:
         self.versions: dict[str, str] = {}
 
     def child(self, name: str) -> Child:
-        """Raises Absent when the framework does not load."""
+        """Raises Absent if the framework does not load."""
         if name in self.absent:
             raise Absent(self.absent[name])
         if name not in self.children or not self.children[name].alive:
@@ -64,7 +64,7 @@ class Processes:
 def speeds(
     processes: Processes, entry: Entry, folder: Path, seconds: float, turns: int, small: bool
 ) -> Iterator[tuple[str, Any]]:
-    """(what is done now, None), again and again; at last ("", framework -> Cell)."""
+    """Yields (present activity, None) repeatedly; finally ("", framework -> Cell)."""
     cells: dict[str, Cell] = {}
     ready: dict[str, Child] = {}
     for name in processes.names:
@@ -104,8 +104,8 @@ def speeds(
 
 
 def compile_times(processes: Processes, entry: Entry, turns: int, small: bool) -> Iterator[tuple[str, Any]]:
-    """The same for the seconds to the first result: of all turns, each with empty caches, the "median" and the "best",
-    and "cached" the median of those from the caches just filled."""
+    """The same for the seconds to the first result: over all turns, each with empty caches, the "median" and the
+    "best", and "cached" the median with the caches just filled."""
     cells: dict[str, Cell] = {}
     samples: dict[str, dict[str, list[float]]] = {name: {"cold": [], "cached": []} for name in processes.names}
     for turn in range(turns):
@@ -128,7 +128,7 @@ def compile_times(processes: Processes, entry: Entry, turns: int, small: bool) -
 
 
 def memories(processes: Processes, entry: Entry, small: bool) -> Iterator[tuple[str, Any]]:
-    """The same for the peak of resident memory in bytes; "loaded": what it was before the entry."""
+    """The same for the peak of resident memory in bytes; "loaded": the value before the entry."""
     cells: dict[str, Cell] = {}
     for name in processes.names:
         yield f"{name}: memory", None

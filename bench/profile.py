@@ -1,8 +1,8 @@
 """`python -m bench.profile PROGRAM`: how long each kernel of a program takes, and what it moves and computes.
 
-PROGRAM is a file of HLO, or the name of an entry of the suite (bench/models). This is what `refxla profile` prints
-(refxla/compiler/kernel_profile.py), of entries too, with the machine and its load; and with `--kernel NAME` the OpenCL
-C of one kernel.
+PROGRAM is an HLO file, or the name of an entry of the suite (bench/models). It prints the same as `refxla profile`
+(refxla/compiler/kernel_profile.py), also for entries, with the machine and its load; and with `--kernel NAME` the
+OpenCL C of one kernel.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def figures(profile: Profile) -> dict[str, object]:
 
 
 def _compiled(name: str, device: str | None) -> tuple[Compiled, list[object]]:
-    """A file, or an entry of the suite of exactly this name, with arguments for it."""
+    """A file, or the entry of the suite of exactly this name, with its arguments."""
     if not any(entry.name == name for entry in ENTRIES):
         program = refxla.compile(name, device=device)
         return program, list(random_arguments(program.hlo, 0))

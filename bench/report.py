@@ -1,4 +1,4 @@
-"""What bench.peers found: as a table, as JSON, as a picture.
+"""The results of bench.peers: as a table, as JSON, as a chart.
 
 python -m bench.report FILE.json             the table again
 python -m bench.report FILE.json --markdown  the same for a page
@@ -19,7 +19,7 @@ from typing import Any
 from .chart import svg
 
 OURS, BESIDE = "refxla", "jax"
-BEST_LEFT_OUT = 3  # ratios: a mean that they carry says little of the others
+BEST_LEFT_OUT = 3  # ratios: a mean dominated by them says little about the others
 WIDE = 200  # characters: a table of all frameworks
 
 
@@ -51,7 +51,7 @@ def beside_jax(figures: dict[str, Any], statistic: str = "median") -> dict[str, 
 
 
 def title_beside_jax(figures: dict[str, Any]) -> str:
-    """What stands above a table of such ratios."""
+    """The heading of a table of such ratios."""
     machine = figures["machine"]["processor"]
     return f"{machine}, {figures['threads']} threads; ratios are JAX's seconds over refxla's"
 
@@ -66,19 +66,20 @@ def line_of(what: str, values: Sequence[float]) -> str:
 
 
 def best(row: dict[str, float]) -> float | None:
-    """The least ratio of all that is not refxla in another setting."""
+    """The lowest ratio of all frameworks other than refxla in another setting."""
     return min((value for peer, value in row.items() if not peer.startswith(OURS)), default=None)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """nan of no values."""
+    """nan if there are no values."""
     logarithms = [math.log(v) for v in values]
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """What says how a set of ratios lies: its geometric mean, which a few large ones can carry, the same without the
-    BEST_LEFT_OUT largest, the median, the least, how many there are, and how many lie below 1. nan of no values."""
+    """The distribution of a set of ratios: its geometric mean, which a few large ones can dominate, the same without
+    the BEST_LEFT_OUT largest, the median, the minimum, the count, and how many are below 1. nan if there are no
+    values."""
     ordered = sorted(values)
     return {
         "geometric mean": geometric_mean(ordered),
@@ -91,7 +92,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 def compile_ratios(figures: dict[str, Any]) -> dict[str, float]:
-    """program -> JAX's seconds to the first result over refxla's, where both have one."""
+    """program -> JAX's seconds to the first result over refxla's, if both have one."""
     by_program = {}
     for name, row in figures["entries"].items():
         first = [row["cells"].get(peer, {}).get("first") for peer in (BESIDE, OURS)]
@@ -111,7 +112,7 @@ def left_out(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def lowest_of_runs(runs: Sequence[dict[str, Any]], statistic: str = "median") -> dict[str, dict[str, float]]:
-    """entry -> {framework: the least of its ratios in all runs that have one}."""
+    """entry -> {framework: its lowest ratio in all runs that have one}."""
     by_entry: dict[str, dict[str, float]] = {}
     for figures in runs:
         for name, row in ratios(figures, statistic).items():
@@ -139,7 +140,7 @@ def write(figures: dict[str, Any], path: Path) -> None:
 
 
 def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str = "median") -> None:
-    """A table: figures, then ratios beside JAX and beside the best of all others; below it who is absent, and why."""
+    """A table: figures, then ratios to JAX and to the best of all others; below it what is absent, and why."""
     from rich.table import Table
 
     machine = figures["machine"]
@@ -180,7 +181,7 @@ def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str
 
 
 def console_of_tables() -> Any:
-    """A console as wide as the terminal or COLUMNS; wide enough for every framework where the output is a file."""
+    """A console as wide as the terminal or COLUMNS; wide enough for every framework if the output is a file."""
     from rich.console import Console
 
     console = Console()
@@ -194,7 +195,7 @@ def _ratio(value: float | None) -> str:
 
 
 def picture(figures: dict[str, Any], statistic: str = "median") -> str:
-    """A bar chart of the ratios beside JAX, as SVG."""
+    """A bar chart of the ratios to JAX, as SVG."""
     by_entry = ratios(figures, statistic)
     beside = {name: row[BESIDE] for name, row in by_entry.items() if BESIDE in row}
     others = {name: best(row) for name, row in by_entry.items() if len(row) > 1 and name in beside}
@@ -207,7 +208,7 @@ def picture(figures: dict[str, Any], statistic: str = "median") -> str:
 
 
 def markdown(figures: dict[str, Any], names: list[str], statistic: str = "median") -> str:
-    """The table of `show` for a page, without those that are absent."""
+    """The table of `show` for a page, without absent ones."""
     unit = megabytes if figures["what"] == "bytes" else duration
     lines = ["| | " + " | ".join(names) + f" | / {BESIDE} | / best |", "|---" + "|--:" * (len(names) + 2) + "|"]
     by_entry = ratios(figures, statistic)

@@ -1,6 +1,6 @@
-"""Whether an implementation of HLO does what the specification says; docs/conformance.md is the manual.
+"""Tests whether an implementation of HLO does what the specification says; docs/conformance.md is the manual.
 
-The cases are collected from the specification by itself, and from the generators in `cases/`. What is asked is a
+The cases are collected from the specification automatically, and from the generators in `cases/`. What is tested is a
 target (see targets/): the compiler, the specification's interpreter, XLA:CPU, StableHLO's interpreter, or any other
 implementation behind a small adapter class.
 """

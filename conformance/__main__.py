@@ -26,7 +26,7 @@ from .check import Verdict
 from .console import rule, standard_output
 from .report import Results, difference, html, junit, terminal
 
-# Commands of their own: each is a package with command.py, which has add_arguments(parser) and main(options) -> int.
+# Subcommands: each is a package with command.py, which has add_arguments(parser) and main(options) -> int.
 COMMANDS = {
     "sweep": "elementary functions on every operand that there is",
     "fuzz": "random programs",
@@ -49,8 +49,8 @@ further commands (each has its own --help):
 {chr(10).join(f"  refxla-conformance {name:9} {meaning}" for name, meaning in COMMANDS.items())}
 """
 HINT = "--reproducers DIR writes a script for each fail; --name {name}, for one case, prints its script"
-SHOWN_FAILS = 10  # fails that are told on the terminal
-KEPT_EVERY = 60.0  # seconds between two times that a report is written while the run goes on
+SHOWN_FAILS = 10  # fails that are shown on the terminal
+KEPT_EVERY = 60.0  # seconds between two times that a report is written during the run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -146,7 +146,7 @@ def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> in
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """A run that is ended from outside leaves its reports, as one that is interrupted."""
+    """A run that is ended from outside writes its reports, like one that is interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -175,8 +175,8 @@ def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case
 
 
 def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | None, console: Console) -> None:
-    """A script for each fail in the folder. Without a folder a run of one case prints the script; of another run a line
-    says how to have one."""
+    """Writes a script for each fail to the folder. Without a folder, a run of one case prints the script; for another
+    run, a line says how to get one."""
     if failures and not folder and len(cases) > 1:
         console.print(HINT.format(name=failures[0].case), markup=False, soft_wrap=True)
         return
@@ -191,7 +191,7 @@ def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | N
             script = reproducer.script(case, verdict)
         except InputError:
             raise
-        except Error as error:  # the reference itself fails on the case, which is what the verdict says, too
+        except Error as error:  # the reference itself fails on the case, and the verdict says so, too
             console.print(f"no script for {case.name}: {error}", markup=False)
             continue
         rule(console, f"a script that shows {case.name} (--reproducers DIR writes it)")

@@ -1,4 +1,4 @@
-"""What command lines take: each has the values that it may have, and another one is refused with a line."""
+"""Types of command line arguments: each has its valid values, and rejects others in one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """The argparse type of integers of at least that much."""
+    """The argparse type of integers of at least a minimum."""
 
     def number(text: str) -> int:
         try:
@@ -44,7 +44,7 @@ def power_of_two(text: str) -> int:
 
 
 def output_file(text: str) -> Path:
-    """The argparse type of a file to write, of which as much is looked at as can be before the work whose end it is."""
+    """The argparse type of a file to write; as much as possible is checked before the work whose result it is."""
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a folder; name a file in it")
@@ -56,7 +56,7 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """The argparse type of a folder to write files into; it is made when the first is written."""
+    """The argparse type of a folder to write files to; it is created when the first one is written."""
     path = Path(text)
     if path.exists() and not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a file, and should be a folder")

@@ -1,4 +1,4 @@
-"""Loops that may have no end: the reference with a bound on the iterations of a loop."""
+"""Loops that may not end: the reference with a bound on the iterations of a loop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from refxla_spec.types import Value
 
 
 class EndlessLoop(EvaluationError):
-    """A loop has made as many iterations as it may."""
+    """A loop has reached the bound on its iterations."""
 
 
 @contextmanager
 def bounded_loops(iterations: int) -> Iterator[None]:
-    """For a while no loop of the reference makes more iterations: EndlessLoop is raised instead."""
+    """A context in which loops of the reference that exceed a number of iterations raise EndlessLoop."""
     registry = operations()
     with patch.dict(registry, {"while": replace(registry["while"], evaluate=bounded_while(iterations))}):
         yield

@@ -1,9 +1,9 @@
-"""One case put to one target, and what came of it held to the accuracy contract.
+"""Runs one case on one target, and checks the results against the accuracy contract.
 
-The contract decides each element of a result by its bits, or by the bound that `refxla_spec.bounds` derives for it
-from the program: ULPs of each operation, n additions of a sum, and how errors are carried on. There is no tolerance
-besides. Elements that the contract leaves undecided are compared, bit for bit, only where the case itself says what
-comes out; otherwise they are counted, and a case of which they are the larger part is no pass: it is undecided.
+The contract decides each element of a result by its bits, or by the bound that `refxla_spec.bounds` derives for it from
+the program: ULPs of each operation, n additions of a sum, and the propagation of errors. There is no other tolerance.
+Elements that the contract leaves undecided are compared, bit for bit, only if the case itself states the results;
+otherwise they are counted, and a case in which they are the majority is not a pass: it is undecided.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ FLUSHED = "subnormals are flushed to zero"
 
 
 class Outcome(Enum):
-    """What came of a case. Only a pass is a pass."""
+    """The outcome of a case. Only a pass is a pass."""
 
     PASS = "pass"
     FAIL = "fail"
-    UNSUPPORTED = "unsupported"  # the target says that it does not take this program
+    UNSUPPORTED = "unsupported"  # the target says that it does not support this program
     UNDECIDED = "undecided"  # nothing is wrong, but the contract decides less than half of the elements
-    EXCUSED = "excused"  # wrong, in a way that is known of this target and written down in differences/
+    EXCUSED = "excused"  # wrong, in a known way of this target that is documented in differences/
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one case on one target; for all but a pass the reason.
+    """The outcome of one case on one target; for all but a pass with the reason.
 
-    `got`, `expected` and `inputs` are literals as text, long ones cut, of a fail or an excused case. `differences` are
-    the names of the known differences that excuse the case. `undecided` counts the elements of which the contract says
-    nothing. `bits` is a digest of the results (`refxla_spec.compare.digest`), "" where there are none.
+    `got`, `expected` and `inputs` are literals as text, long ones truncated, for a fail or an excused case.
+    `differences` are the names of the known differences that excuse the case. `undecided` counts the elements that the
+    contract does not decide. `bits` is a digest of the results (`refxla_spec.compare.digest`), "" if there are none.
     """
 
     case: str
@@ -73,10 +73,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a value case asks for: of each leaf the value, and of each element how far a result may lie from it (f64).
+    """The expectation of a value case: the value of each leaf, and for each element the maximum distance of a result
+    (f64).
 
-    A bound of 0 asks for the same bits, one of inf for nothing. Of decompositions it is asked besides that their
-    factors have the properties of such (`refxla_spec.properties`), which decide about all their elements together.
+    A bound of 0 requires the same bits, one of inf nothing. Decompositions must in addition have the properties of
+    their factors (`refxla_spec.properties`), which decide about all their elements together.
     """
 
     values: tuple[Array, ...]
@@ -85,13 +86,14 @@ class Expectation:
 
     @property
     def undecided(self) -> int:
-        """How many elements any value would pass for: those whose bound is no smaller than their type's numbers."""
+        """The number of elements for which any value would pass: those whose bound is at least their type's largest
+        number."""
         together = {k for d in self.decompositions for k in d.decides}
         pairs = enumerate(zip(self.values, self.bounds, strict=True))
         return sum(int(np.count_nonzero(~(b < _largest(v)))) for k, (v, b) in pairs if k not in together)
 
     def wrong(self, actual: Sequence[Array]) -> list[Array]:
-        """For each leaf which elements break the contract. The results have the types and dimensions of the values."""
+        """For each leaf, which elements break the contract. The results have the types and dimensions of the values."""
         with np.errstate(all="ignore"):
             wrong = [
                 ~same_bits(g, v) & ~(np.maximum(distance(g, v), TINY) <= b)
@@ -104,20 +106,21 @@ class Expectation:
         return wrong
 
     def explains(self, actual: Sequence[Array], other: Expectation) -> list[Array]:
-        """For each leaf which elements are right by this expectation, where it is decided and not the other one."""
+        """For each leaf, which elements are right by this expectation, if it decides them and the other one does
+        not."""
         pairs = zip(self.wrong(actual), self.values, self.bounds, other.values, strict=True)
         return [~w & np.isfinite(b) & ~same_bits(v, o) for w, v, b, o in pairs]
 
 
 def _largest(value: Array) -> float:
-    """The largest finite number of an array's type; inf for types whose elements are right or wrong."""
+    """The largest finite number of an array's type; inf for types whose elements are either right or wrong."""
     element_type = component_type(type_of(value))
     return float(ml_dtypes.finfo(element_type.dtype).max) if element_type.is_float else np.inf
 
 
 @lru_cache(maxsize=8)
 def expectation(case: Case) -> Expectation:
-    """What is to come of a value case, by the reference and the contract; raises what the reference raises."""
+    """The expectation of a value case, from the reference and the contract; raises what the reference raises."""
     own = None if case.expected is None else arrays(case.expected)
     if case.devices > 1 or case.infeed is not None:  # these cases are exact
         values = own if own is not None else asked(Reference(), case)
@@ -137,14 +140,14 @@ def wanted_of(case: Case, target: Target) -> Expectation:
 
 
 def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
-    """Puts the case to the target. UnsupportedError is an outcome; CompilerError and all others are a fail, as is
+    """Runs the case on the target. UnsupportedError is an outcome; CompilerError and all others are a fail, as is
     whatever the contract forbids, unless a known difference of this target explains it."""
     relevant = [d for d in differences if d.touches(case, target.name)]
     return _refusal(case, target, relevant) if case.is_negative else _value(case, target, relevant)
 
 
 def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more) -> Verdict:
-    """A Verdict with what it says of the case filled in."""
+    """A Verdict with the data of the case filled in."""
     try:
         element_type = case.element_type
     except Exception:  # a program that cannot be parsed has none
@@ -180,7 +183,7 @@ def _value(case: Case, target: Target, differences: Sequence[Difference]) -> Ver
     try:
         _accepted(case, target)
         actual: list[Array] | Exception = asked(target, case)
-    except Exception as error:  # whatever an implementation does, the other cases are still to be checked
+    except Exception as error:  # whatever an implementation does, the other cases must still be checked
         actual = error
     return _judged(case, target, differences, expected, actual)
 
@@ -192,7 +195,7 @@ def _judged(
     expected: Expectation,
     actual: list[Array] | Exception,
 ) -> Verdict:
-    """The verdict on what a target gave or raised."""
+    """The verdict on a target's results or exception."""
     if isinstance(actual, Exception) and is_refusal(actual):
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(actual))
     if isinstance(actual, Exception):
@@ -219,9 +222,9 @@ def _judged(
 
 
 def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Difference] = DIFFERENCES) -> list[Verdict]:
-    """As `check` of each case, with those that may go together put to the target in one go (`Target.run_many`).
+    """Like `check` of each case, with those that can be combined run on the target at once (`Target.run_many`).
 
-    What fails in company is checked alone. If it is right alone, the company is what breaks it: that is a fail, too.
+    A case that fails in a batch is checked alone. If it is right alone, the batch breaks it: that is a fail, too.
     """
     together = [
         c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None and not c.before
@@ -270,7 +273,7 @@ CHANGES_RESULTS = "a call changes the results of a call before it"
 
 
 def asked(target: Target, case: Case) -> list[Array]:
-    """What the target gives for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
+    """The target's results for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
     inputs = copied(case.inputs)
     if case.infeed is not None:
         with contained(target, "run_fed"):
@@ -293,14 +296,14 @@ def asked(target: Target, case: Case) -> list[Array]:
 
 
 def copied(value: Any) -> Value:
-    """A value in memory of its own; lists become tuples."""
+    """A value in separate memory; lists become tuples."""
     if isinstance(value, (tuple, list)):
         return tuple(copied(v) for v in value)
     return None if value is None else np.array(value)
 
 
 def _accepted(case: Case, target: Target) -> None:
-    """A verifier that refuses everything would pass all negative cases: it has to let the examples pass."""
+    """A verifier that rejects everything would pass all negative cases: it has to accept the examples."""
     if case.kind != "example":
         return
     try:
@@ -311,7 +314,7 @@ def _accepted(case: Case, target: Target) -> None:
 
 
 def died(case: Case, target: str, reason: str, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
-    """The verdict of a case that took the target's process with it, or its time."""
+    """The verdict of a case that ended the target's process, or exceeded its time."""
     relevant = [d for d in differences if d.touches(case, target) and d.excuses(reason)]
     outcome = Outcome.EXCUSED if relevant else Outcome.FAIL
     return verdict(case, target, outcome, reason, differences=tuple(d.name for d in relevant), **_texts(case, (), ()))
@@ -328,7 +331,7 @@ def _raised(error: Exception) -> str:
 
 
 def _fail(case: Case, target: Target, differences: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
-    """A fail of a whole case, where there is no result to compare."""
+    """A fail of a whole case without a result to compare."""
     names = tuple(d.name for d in differences if d.excuses(reason))
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
     return verdict(case, target.name, outcome, reason, differences=names, **_texts(case, expected, got))
@@ -347,7 +350,7 @@ def _excuses(
     actual: list[Array],
     wrong: list[Array],
 ) -> tuple[str, ...]:
-    """The names of the differences that together explain every wrong element; () if some are left."""
+    """The names of the differences that together explain every wrong element; () if some are unexplained."""
     rest, names = [w.copy() for w in wrong], []
     pairs = list(zip(actual, expected.values, strict=True))
     candidates = [(d.name, [_explained(d, case, n, g, v) for n, (g, v) in enumerate(pairs)]) for d in differences]
@@ -369,7 +372,7 @@ def _explained(difference: Difference, case: Case, leaf: int, actual: Array, exp
 
 @lru_cache(maxsize=8)
 def flushed(case: Case) -> Expectation:
-    """What comes of the case when subnormal inputs are taken for zeros, and subnormal results given as zeros."""
+    """The results of the case with subnormal inputs and results flushed to zero."""
     value, bound = run_with_bounds(case.module, tuple(flush(x) for x in case.inputs))
     return Expectation(tuple(flush(v) for v in arrays(value)), tuple(arrays(bound)))
 
@@ -395,8 +398,8 @@ def _subnormal(value: Array) -> Array:
 def describe(
     expected: Expectation, actual: Sequence[Array], wrong: Sequence[Array], arguments: Sequence[Value] = ()
 ) -> str:
-    """The first element that is wrong: where, what it is, what it should be, and how far it may lie from that; of a
-    decomposition, what does not hold. Where the arguments have the result's dimensions, with their elements there."""
+    """The first wrong element: its position, its value, the expected value, and the allowed distance; for a
+    decomposition, the violated property. If the arguments have the result's dimensions, with their elements there."""
     for d in expected.decompositions:
         if told := d.broken(actual)[1]:
             return f"{d.instruction.custom_call_target}: {told}"
@@ -418,7 +421,7 @@ def describe(
     return ""
 
 
-MOST_OPERANDS = 3  # that are shown
+MOST_OPERANDS = 3  # operands shown
 
 
 def _number(value) -> str:
@@ -426,5 +429,5 @@ def _number(value) -> str:
 
 
 def shown(value: Value) -> str:
-    """A value as HLO writes literals, cut after 40 elements."""
+    """A value as an HLO literal, truncated after 40 elements."""
     return "token" if value is None else format_literal(value, elide=40)

@@ -2,8 +2,8 @@
 
     python -m refxla_conformance.faults [example.hlo ...]      the table of docs/checking.md
 
-A fault changes what a program computes (one instruction of it, chosen as the fault says) or the results alone. Each is
-put to the verdicts of refxla_spec.verdicts.
+A fault changes what a program computes (one instruction of it, chosen as the fault says) or only the results. Each is
+checked by the verdicts of refxla_spec.verdicts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from refxla.cli.failures import guarded
 
 Array = np.ndarray
 Results = list[Array]
-Fault = Callable[[Module, Sequence[Value], Results], Results | None]  # None where a program has no place for it
+Fault = Callable[[Module, Sequence[Value], Results], Results | None]  # None if a program has no place for it
 
 FAULTS: dict[str, Fault] = {}
 
@@ -45,7 +45,7 @@ def _fault(name: str) -> Callable[[Fault], Fault]:
 
 
 def flat(value: Value) -> Results:
-    """The arrays of a value, tuples opened."""
+    """The arrays of a value, with tuples flattened."""
     if isinstance(value, tuple):
         return [leaf for part in value for leaf in flat(part)]
     return [] if value is None else [np.asarray(value)]
@@ -55,7 +55,7 @@ def flat(value: Value) -> Results:
 
 
 def _largest(results: Results) -> int:
-    """The number of the largest result of floating-point numbers."""
+    """The number of the largest floating-point result."""
     return max(range(len(results)), key=lambda n: (type_of(results[n]).is_float, results[n].size))
 
 
@@ -90,7 +90,7 @@ def one_little_off(module: Module, args: Sequence[Value], results: Results) -> R
 
 
 def _at_the_median(a: Array, change: Callable[[Any], Any]) -> Array:
-    """With the element changed whose size is the median."""
+    """With the element of median size changed."""
     at = np.argsort(np.abs(a).reshape(-1))[a.size // 2]
     a.reshape(-1)[at] = change(a.reshape(-1)[at])
     return a
@@ -142,7 +142,7 @@ def truncated(module: Module, args: Sequence[Value], results: Results) -> Result
 
 
 class Faulty(Interpreter):
-    """An interpreter that computes the instructions that `predicate` picks otherwise."""
+    """An interpreter that computes the instructions selected by `predicate` differently."""
 
     def __init__(self, predicate: Callable[[Instruction], bool], change: Callable[..., Value]) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class Faulty(Interpreter):
         self.changed = False
 
     def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
-        """The value of one instruction, or what the fault makes of it."""
+        """The value of one instruction, or the faulty one."""
         if not self._predicate(instruction):
             return super().evaluate(instruction, operands)
         self.changed = True
@@ -243,7 +243,7 @@ def planted(judge: Judge, module: Module, args: Sequence[Value], fault: Fault) -
 
 
 def finding(report: Report | None) -> str:
-    """In a word how a fault fares."""
+    """The outcome of a fault in a word."""
     if report is None:
         return ""
     if not report.broken:
@@ -252,7 +252,7 @@ def finding(report: Report | None) -> str:
 
 
 def example(path: Path) -> tuple[Module, list[Array]]:
-    """A committed example and the arguments beside it."""
+    """A committed example and its arguments."""
     inputs = path.with_name("inputs.py")
     for file in (path, inputs):
         if not file.is_file():

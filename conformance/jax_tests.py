@@ -1,9 +1,9 @@
 """JAX's own tests, run on refxla: `python -m refxla_conformance.jax_tests CHECKOUT [FILE ...]`.
 
-CHECKOUT is a checkout of JAX's repository at the version that is installed; nothing of it is kept. Tests run in child
-processes, some at a time, with JAX_PLATFORMS=refxla. A child that dies or takes too long costs the one test that it was
-at: the next child goes on after it. The table says for each file how many tests passed, failed, were skipped by JAX,
-and crashed or hung; those that fail on JAX's own CPU, too, are counted beside it.
+CHECKOUT is a checkout of JAX's repository at the installed version; nothing of it is kept. Tests run in child
+processes, several at a time, with JAX_PLATFORMS=refxla. A child that dies or takes too long costs only its current
+test: the next child continues after it. The table says for each file how many tests passed, failed, were skipped by
+JAX, and crashed or hung; those that also fail on JAX's own CPU are counted separately.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ RECORDER = Path(__file__).with_name("pytest_recorder.py")
 class Runner:
     """Runs tests of a checkout on a platform.
 
-    `limit` is how many seconds a child may say nothing; `devices` how many devices refxla makes, and `cases` how many
-    cases JAX generates for each of its parametrized tests. `posing` is the platform that the tests are told they run
-    on: many say for which platforms of JAX's own they are, and are skipped elsewhere.
+    `limit` is how many seconds a child may be silent; `devices` how many devices refxla has, and `cases` how many cases
+    JAX generates for each of its parametrized tests. `posing` is the platform on which the tests are told they run:
+    many name the JAX platforms that they are for, and are skipped elsewhere.
     """
 
     def __init__(self, checkout: Path, platform: str, limit: float, devices: int, cases: int, posing: str = "") -> None:
@@ -86,7 +86,7 @@ class Runner:
             waiting = [name for name in waiting if name not in outcomes]
 
     def _child(self, names: Sequence[str]) -> dict[str, str]:
-        """The outcomes of tests that a child came to."""
+        """The outcomes of tests that a child reached."""
         with tempfile.TemporaryDirectory() as directory:
             listed, record = Path(directory, "names.json"), Path(directory, "record.jsonl")
             listed.write_text(json.dumps(names))
@@ -101,7 +101,7 @@ class Runner:
         return {name: ("hung" if hung else "crashed") if o == "begun" else o for name, o in outcomes.items()}
 
     def _ends(self, child: subprocess.Popen, record: Path) -> bool:
-        """Wait for a child; one that says nothing for too long is ended."""
+        """Waits for a child; one that is silent for too long is ended."""
         size = -1
         while True:
             try:
@@ -124,20 +124,20 @@ class Runner:
         return [sys.executable, "-X", "faulthandler", "-m", "pytest", *options, *arguments]
 
     def _where(self, directory: str) -> dict:
-        """In the checkout, with the recorder alone of this package, from a directory."""
+        """In the checkout, with only the recorder of this package, from a directory."""
         shutil.copy(RECORDER, directory)
         path = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
         return {"cwd": self.checkout, "env": {**self.environment, "PYTHONPATH": path}}
 
 
 def _events(record: Path) -> list[tuple[str, str]]:
-    """What a child wrote; the last line may be a part of one, if it died."""
+    """The output of a child; the last line may be incomplete, if it died."""
     lines = record.read_text().split("\n")[:-1] if record.exists() else []
     return [tuple(json.loads(line)) for line in lines]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; gives 1 if a test crashed or hung, or a file could not be run, 2 for a wrong argument."""
+    """The command; returns 1 if a test crashed or hung, or a file could not be run, 2 for a wrong argument."""
     return guarded(lambda: _command(arguments), "refxla-conformance")
 
 

@@ -1,4 +1,4 @@
-"""The machine that a run of the suite or a sweep took place on, as reports and tables record it."""
+"""The machine on which a run of the suite or a sweep took place, as recorded in reports and tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's own name, where the system tells it."""
+    """The processor's own name, if the system reports it."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,7 +1,7 @@
-"""A plugin of pytest's, with which `jax_tests` runs its children: which tests to run, and how each of them ends.
+"""A pytest plugin, with which `jax_tests` runs its children: which tests to run, and how each of them ends.
 
-Names go through files of JSON, since JAX's tests have names with brackets, spaces and line breaks, which pytest's
-arguments and output do not keep apart. It imports nothing of refxla, so that children on JAX's CPU have none of it.
+Names are passed in JSON files, since JAX's tests have names with brackets, spaces and line breaks, which pytest's
+arguments and output do not separate. It imports nothing of refxla, so that children on JAX's CPU do not load it.
 """
 
 import json

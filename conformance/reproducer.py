@@ -1,7 +1,7 @@
-"""A fail as one file: a Python script that puts the case to the target again, and shows what is wrong.
+"""A fail as one file: a Python script that runs the case on the target again, and shows the error.
 
-The script holds the program, the inputs and what is expected, bit for bit, and for each element how far the result may
-lie from it: neither the suite's cases nor the reference are asked again.
+The script contains the program, the inputs and the expected results, bit for bit, and the maximum error of each
+element: it needs neither the suite's cases nor the reference.
 """
 
 from __future__ import annotations
@@ -112,14 +112,14 @@ def script(case: Case, verdict: Verdict, file: str = "reproducer.py") -> str:
 
 
 def _call(case: Case) -> str:
-    """The expression of what the target gives."""
+    """The expression of the target's results."""
     if case.infeed is not None:
         return _FED.format(infeed=_list(case.infeed))
     return _AGAIN.format(before=", ".join(f"[{_list(a)}]" for a in case.before)) if case.before else _CALL
 
 
 def write(case: Case, verdict: Verdict, folder: Path) -> Path:
-    """The script as a file in the folder, named after the case and the target."""
+    """Writes the script to a file in the folder, named after the case and the target."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{case.name} {verdict.target}").strip("_") + ".py"
     path = folder / name
     write_whole(path, script(case, verdict, name).encode())
@@ -127,7 +127,7 @@ def write(case: Case, verdict: Verdict, folder: Path) -> Path:
 
 
 def array(element_type: str, dimensions: tuple[int, ...], data: str) -> np.ndarray:
-    """An array from its elements' bytes in hexadecimal; of one element it is filled with that one."""
+    """An array from its elements' bytes in hexadecimal; a single element fills it."""
     dtype = ELEMENT_TYPES[element_type].dtype
     elements = np.frombuffer(bytes.fromhex(data), dtype)
     size = int(np.prod(dimensions, dtype=np.int64))
@@ -136,7 +136,7 @@ def array(element_type: str, dimensions: tuple[int, ...], data: str) -> np.ndarr
 
 def asked_for(arguments: Sequence[str], name: str) -> Target:
     """In a script: the target that its first argument names, or the one of that name. Ends the process with status 2,
-    and a line on stderr, where there is none that can be asked."""
+    and a line on stderr, if it is not available."""
     try:
         target = make_target(arguments[1] if len(arguments) > 1 else name)
         target.versions()

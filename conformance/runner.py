@@ -1,4 +1,4 @@
-"""Many cases put to several targets, in worker processes that a case may crash or hang."""
+"""Runs many cases on several targets, in worker processes that a case may crash or hang."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .check import Outcome, Verdict, died
 from .targets.child import Child, ChildDied, ChildError, ChildTimedOut
 
 LIMIT = 300.0  # seconds that one case may take on one target; most take 0.1 s, and far more on a machine that is busy
-BATCH = 16  # cases that a worker is given at a time
+BATCH = 16  # cases that a worker gets at a time
 WORKER = "refxla_conformance.worker"
 
 
 @dataclass
 class Crash:
-    """How a worker ended on several cases, and what comes of each of these by itself: if none ends a worker then, it is
-    the company that does."""
+    """How a worker ended on several cases, and the verdict of each of these by itself: if none ends a worker then, the
+    combination does."""
 
     reason: str
     cases: list[Case]
@@ -31,8 +31,8 @@ class Crash:
     again: bool = False  # whether one of them has ended a worker by itself
 
     def settled(self) -> list[Verdict]:
-        """The verdicts, once all are there; until then none. The last of the cases fails for a crash that none of them
-        brings about by itself."""
+        """The verdicts, once all are there; until then none. The last case fails for a crash that no single case
+        causes."""
         if len(self.verdicts) < len(self.cases):
             return []
         if not self.again:
@@ -48,7 +48,7 @@ class Crash:
 
 @dataclass
 class Task:
-    """Cases that are put to a target in one go; of a case that is put to it once more by itself the crash before."""
+    """Cases that run on a target at once; for a case that is repeated by itself, the earlier crash."""
 
     cases: list[Case]
     target: str
@@ -61,11 +61,10 @@ def run(
     """The verdict of each case on each target, as they come.
 
     `jobs` is the number of worker processes: as many as the machine has cores, if None; 0 runs everything in this
-    process, case by case, where a crash ends it and nothing ends what hangs. A worker takes some cases at a time, and
-    puts them to each of the targets. Cases that end their worker, or take more than `limit` seconds, are put to the
-    target again one by one; the one that does so alone fails on that target, and the worker is replaced. If none ends
-    its worker alone, the last one fails. (That none takes longer than `limit` alone says that the limit was too short
-    for all of them.)
+    process, case by case, where a crash ends it and nothing ends a hang. A worker takes several cases at a time, and
+    runs them on each of the targets. Cases that end their worker, or take more than `limit` seconds, run on the target
+    again one by one; the one that does so alone fails on that target, and the worker is replaced. If none ends its
+    worker alone, the last one fails. (If none exceeds `limit` alone, the limit was only too short for all of them.)
     """
     if jobs == 0:
         for case in cases:
@@ -117,7 +116,7 @@ def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[s
 
 
 def _settled(task: Task, verdicts: list[Verdict], died: bool = False) -> list[Verdict]:
-    """What can be said after a task: its verdicts, but where they may still be found to be of a crash in company."""
+    """The verdicts after a task, except those that may still turn out to be a crash of the combination."""
     if task.crash is None:
         return verdicts
     task.crash.again |= died
@@ -126,8 +125,8 @@ def _settled(task: Task, verdicts: list[Verdict], died: bool = False) -> list[Ve
 
 
 def versions(targets: Sequence[str]) -> dict[str, dict[str, str]]:
-    """For each target the versions that it reports. Raises InputError for a name that is no target, and for a target
-    that cannot be made or says no versions: without a device, say."""
+    """For each target the versions that it reports. Raises InputError for an unknown target, and for one that cannot be
+    created or reports no versions, for example without a device."""
     child, by_target = Child(WORKER), {}
     try:
         for target in targets:

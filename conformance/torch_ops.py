@@ -3,8 +3,8 @@
     python -m refxla_conformance.torch_ops [--core] [--gradients] [--samples N] [--device NAME]
         [--dtype float32] [NAME ...]
 
-For each operation: how many samples ran compiled whole and agree, how many had a part that ran in PyTorch, how many
-could not be traced, and each that disagrees or failed. `--core` takes the operations that PyTorch tags as core ATen;
+For each operation: how many samples ran fully compiled and agree, how many had a part that ran in PyTorch, how many
+could not be traced, and each that disagrees or failed. `--core` selects the operations that PyTorch tags as core ATen;
 `--device reference` runs the lowered programs by the specification's interpreter, which compiles nothing. `--gradients`
 runs each operation together with its gradients by its floating-point tensors, for random gradients of its results.
 """
@@ -80,8 +80,8 @@ def coverage() -> Counter:
 
 
 def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
-    """A function of tensors and of the gradients of its results, which gives the results and its own gradients by those
-    of the tensors that can have any; and its arguments, random gradients after the tensors."""
+    """A function of tensors and of the gradients of its results, which returns the results and the gradients by the
+    tensors that can have any; and its arguments, with random gradients after the tensors."""
     moving = [n for n, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
 
     def results(*chosen):
@@ -107,7 +107,7 @@ def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
 
 
 def outcomes(info, dtype, samples: int, options: Options, gradients: bool = False) -> Iterator[tuple[str, str]]:
-    """(outcome, what went wrong) of each sample of an operation; with `gradients`, of these, too."""
+    """(outcome, error) of each sample of an operation; with `gradients`, of these, too."""
     for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
         if number == samples:
             return
@@ -129,14 +129,14 @@ def outcomes(info, dtype, samples: int, options: Options, gradients: bool = Fals
                 *(t.clone() for t in tensors)
             )
             graph.graph.eliminate_dead_code()
-        except Exception as problem:  # whatever PyTorch raises: a shape that depends on data, mostly
+        except Exception as problem:  # whatever PyTorch raises: mostly a shape that depends on data
             yield "not traced", f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"
             continue
         clear()
         torch.manual_seed(42)
         try:
             expected = of_tensors(*(t.clone() for t in tensors))
-        except RuntimeError:  # of memory beyond the tensor's own elements
+        except RuntimeError:  # for memory beyond the tensor's own elements
             continue
         try:
             with warnings.catch_warnings():
@@ -154,7 +154,7 @@ def outcomes(info, dtype, samples: int, options: Options, gradients: bool = Fals
 
 
 def main() -> int:
-    """The command; gives 1 if an operation failed."""
+    """The command; returns 1 if an operation failed."""
     return guarded(_command, "refxla-conformance")
 
 

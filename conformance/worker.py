@@ -1,4 +1,4 @@
-"""The process that puts cases to targets; the runner starts as many as it is told to (see runner.py)."""
+"""The process that runs cases on targets; the runner starts as many as requested (see runner.py)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _last: dict[str, Case] = {}
 
 
 def ask(cases: Sequence[Case], name: str) -> list[Verdict]:
-    """The verdicts of cases on the target of that name. The same cases put to several targets are parsed only once."""
+    """The verdicts of cases on the target of that name. The same cases on several targets are parsed only once."""
     global _last
     if [case.name for case in cases] != list(_last):
         _last = {case.name: case for case in cases}
     target, cases = _target(name), list(_last.values())
-    restart_clock()  # what a target needs to be made is no part of a case
+    restart_clock()  # the time to create a target does not count for a case
     start = time.perf_counter()
     if len(cases) > 1:
         try:
             verdicts = check_many(cases, target)
-        except Exception:  # the suite's own: the reference could not be asked, say; one by one it is clear for which
+        except Exception:  # an error of the suite: for example, the reference failed; one by one, the case is found
             verdicts = [_alone(case, target) for case in cases]
     else:
         verdicts = [_alone(case, target) for case in cases]
@@ -52,7 +52,7 @@ def _target(name: str) -> Target:
 
 
 def versions(name: str) -> dict[str, str]:
-    """The versions that a target reports. Raises InputError for a target that there is not."""
+    """The versions that a target reports. Raises InputError for an unknown target."""
     found = _target(name).versions()
     if not isinstance(found, dict):
         raise InputError(

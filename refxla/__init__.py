@@ -7,10 +7,10 @@ from importlib.util import find_spec as _find_spec
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if _find_spec("refxla._core.shapes") is None:  # a checkout in which somebody stands after `pip install .`
+if _find_spec("refxla._core.shapes") is None:  # a checkout that is the current directory after `pip install .`
     from .checkout import use_installed as _use_installed
 
-    _use_installed(_Path(__path__[0]))  # from here on `refxla` is the installed one
+    _use_installed(_Path(__path__[0]))  # from here on, `refxla` is the installed one
 
 from refxla_spec.errors import (
     CompilerError,
@@ -38,8 +38,7 @@ if _TYPE_CHECKING:
 
 __version__ = RELEASE
 
-# The compiler is loaded when it is first asked for: JAX imports this package to find its plugin, whether it needs it or
-# not.
+# The compiler is loaded on first use: JAX imports this package to find its plugin, whether it needs it or not.
 _ORIGINS = {
     "Array": "._core.array",
     "compile": ".api",
@@ -65,7 +64,7 @@ _MODULES = ("array_api", "random")
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return _import_module(f".{name}", __name__)
-    if name == "tensorflow":  # a module that is imported when it is asked for
+    if name == "tensorflow":  # a module that is imported on first use
         return _import_module(".tensorflow", __name__)
     if name not in _ORIGINS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m refxla`, which is the command `refxla`."""
+"""`python -m refxla`, the same as the command `refxla`."""
 
 import sys
 

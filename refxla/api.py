@@ -1,5 +1,5 @@
-"""`refxla.compile`: a program in any form, or a function of a framework, to something that is called with arrays; and
-`refxla.device_put`: arrays that stay on a device between calls."""
+"""`refxla.compile`: compiles a program in any form, or a function of a framework, to an object that is called with
+arrays; and `refxla.device_put`: arrays that stay on a device between calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ R = TypeVar("R", covariant=True)
 
 
 class CompiledProgram(Protocol):
-    """What a compiled function has of the executable that was made last, for type checkers: see Compiled."""
+    """The attributes of a compiled function that come from its latest executable, for type checkers: see Compiled."""
 
     @property
     def hlo(self) -> Module: ...
@@ -65,8 +65,8 @@ class CompiledMethod(CompiledProgram, Protocol[P, R]):
 
 
 class CompiledFunction(CompiledProgram, Protocol[P, R]):
-    """What `compile` makes of a function, for type checkers: it is called as the function is, and has what an
-    executable has (`hlo`, `plan`, `explain`, ...) once it was compiled."""
+    """The result of `compile` for a function, for type checkers: it is called like the function, and has the attributes
+    of an executable (`hlo`, `plan`, `explain`, ...) once it has been compiled."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
@@ -98,18 +98,18 @@ class JaxLowered(Protocol):
 def load(
     path: str | Path, *, device: str | Device | None = None, machine_code: bool = True
 ) -> Compiled | SavedFunction:
-    """Open an executable that `save` or `refxla build` wrote to a file: a Compiled, or a function that is called as the
-    one that was saved, without its framework. Nothing of the program's source and no cache is needed.
+    """Opens an executable that `save` or `refxla build` wrote to a file: a Compiled, or a function that is called like
+    the saved one, without its framework. Neither the program's source nor a cache is needed.
 
-    Where the device, its driver and the processor are those that the file was made with, its kernels run as they are,
-    and nothing is compiled. Elsewhere the program in the file is compiled; `device_reason` says why. `device` is a
-    device or its name; None takes what REFXLA_DEVICE says, or the device that the file was made for, or the default.
+    If the device, its driver and the processor are those that the file was made with, its kernels run unchanged, and
+    nothing is compiled. Otherwise the program in the file is compiled; `device_reason` says why. `device` is a device
+    or its name; None means REFXLA_DEVICE, or the device that the file was made for, or the default.
 
-    The file's machine code is run, so a file must come from somebody you trust; `machine_code=False` compiles the
-    program in it instead, and takes nothing else from it but how it is called.
+    The file's machine code is executed, so a file must come from somebody you trust; `machine_code=False` compiles the
+    program in it instead, and uses nothing else from it except how it is called.
 
-    Raises InputError for a file that is no executable, is damaged, or was written by another version; DeviceError where
-    there is no device.
+    Raises InputError for a file that is not an executable, is damaged, or was written by another version; DeviceError
+    if there is no device.
     """
     saved = executable_file.read(path)
     name = device.name if isinstance(device, Device) else device
@@ -205,36 +205,35 @@ def compile(
     linear_algebra: str | None = None,
     **keywords: object,
 ) -> object:
-    """Compile a program for an OpenCL device.
+    """Compiles a program for an OpenCL device.
 
     `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is
     StableHLO, which jaxlib converts: text, bytecode, a portable artifact, or the path of a file with one of them. The
-    result is a Compiled; it is called with the flattened arrays of the parameters and gives the array, or the tuple of
-    arrays, of the result.
+    result is a Compiled; it is called with the flattened arrays of the parameters and returns the array, or the tuple
+    of arrays, of the result.
 
     Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`), a model of PyTorch (for
-    inference), or a function of NumPy (any other callable), compiled at its first call, or for example `arguments` and
-    `keywords` (`refxla.compile(f, x, y=y)`; one that has the name of an option is given afterwards:
-    `refxla.compile(f).compile(x, device=d)`); or what JAX made of a function for certain arguments, a
-    jax.stages.Traced, Lowered or Compiled or a jax.export.Exported, compiled at once. The result takes and gives what
+    inference), or a function of NumPy (any other callable). It is compiled at its first call, or for example
+    `arguments` and `keywords` (`refxla.compile(f, x, y=y)`; a keyword with the name of an option is passed afterwards:
+    `refxla.compile(f).compile(x, device=d)`). Or `source` is what JAX made of a function for certain arguments, a
+    jax.stages.Traced, Lowered or Compiled or a jax.export.Exported, compiled at once. The result takes and returns what
     the function does; in a class it is a method, and a classmethod or staticmethod stays one. Arguments of a function
-    of NumPy or plain JAX that are named in `static_argnums` (by their places) or `static_argnames` are part of the
-    program by their values.
+    of NumPy or plain JAX that are named in `static_argnums` (by position) or `static_argnames` are part of the program
+    by their values.
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
-    None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
-    passes/pipeline.py, "fusion" among them), to find a fault. `tune` measures, on the device, how each matrix product
-    and convolution is best cut into blocks, which takes some ten seconds for each that was not measured before; what is
-    found is kept on disk. The results are the same bits with it and without. `winograd` lets convolutions with windows
-    of 3 x 3 be computed in tiles where that is quicker: the same bits on every device, but not those of the
-    convolution, whose bound on the error is another then (docs/library.md). `linear_algebra` says who computes
-    decompositions and triangular systems on a CPU: "library" is LAPACK, as SciPy has it, whose bits may differ from one
-    machine to another; "expanded" are kernels like all others, slower, with the same bits on every device. None takes
-    what REFXLA_LINEAR_ALGEBRA says, or the library. Devices with memory of their own always have the kernels. The
-    reference takes no notice of the three.
+    None means REFXLA_DEVICE, or the fastest device. `without` names passes to leave out (OPTIONAL in
+    passes/pipeline.py, "fusion" among them), to locate a bug. `tune` measures on the device how each matrix product and
+    convolution is best cut into blocks, which takes some ten seconds for each that was not measured before; the result
+    is kept on disk. The program's results are the same bits with it and without. `winograd` lets convolutions with
+    windows of 3 x 3 be computed in tiles where that is faster: the same bits on every device, but not those of the
+    convolution, and with another error bound (docs/library.md). `linear_algebra` says who computes decompositions and
+    triangular systems on a CPU: "library" is LAPACK, from SciPy, whose bits may differ between machines; "expanded" are
+    kernels like all others, slower, with the same bits on every device. None means REFXLA_LINEAR_ALGEBRA, or the
+    library. Devices with their own memory always use the kernels. The reference ignores these three.
 
-    `lenient` ignores unknown attributes, and fields of protos, that have their default value, with a warning.
-    `elided` ("zeros" or "random") says what takes the place of constants that a dump shortens to `{...}`.
+    `lenient` ignores unknown attributes, and fields of protos, that have their default value, with a warning. `elided`
+    ("zeros" or "random") says what replaces constants that a dump shortens to `{...}`.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """
@@ -263,10 +262,10 @@ def compile(
 
 def device_put(x: object, device: str | Device | None = None) -> array.Array:
     """An Array of the values of `x`, which stays on a device: `x` is a NumPy array, a number, or anything with
-    `__array__`. `device` is as in `compile`. The values are copied, except those of an Array that is there already.
+    `__array__`. `device` is as in `compile`. The values are copied, except for an Array that is already there.
 
-    Raises InputError for element types that HLO does not have, and for an Array that was deleted; DeviceError where
-    there is no such device.
+    Raises InputError for element types that HLO does not have, and for an Array that was deleted; DeviceError if there
+    is no such device.
     """
     name = device.name if isinstance(device, Device) else device
     if isinstance(x, array.Array) and (name is None or choose(name)[0] == x.device):
@@ -275,7 +274,7 @@ def device_put(x: object, device: str | Device | None = None) -> array.Array:
 
 
 def _operations() -> ModuleType:
-    """What computes with Arrays, loaded at the first operation."""
+    """The modules that compute with Arrays, loaded at the first operation."""
     from .frontends.numpy import array_api
 
     return array_api

@@ -1,4 +1,4 @@
-"""The Array API standard for refxla.Array (frontends/numpy/array_api says what it is)."""
+"""The Array API standard for refxla.Array (described in frontends/numpy/array_api)."""
 
 from . import api  # noqa: F401 - operators of Arrays are there when it is loaded
 from .frontends.numpy.array_api import *  # noqa: F403

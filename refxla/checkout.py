@@ -15,13 +15,13 @@ from pathlib import Path
 
 
 class CheckoutWarning(UserWarning):
-    """The refxla that is installed is not the one whose sources lie in the current directory."""
+    """The installed refxla differs from the sources in the current directory."""
 
 
 def use_installed(here: Path) -> None:
-    """Let the installed refxla stand in the place of the one in the folder `here`, whose core is not compiled.
+    """Replaces the refxla in the folder `here`, whose core is not compiled, by the installed one.
 
-    Warns where the sources of the two differ. Raises ImportError when no other one is installed.
+    Warns if their sources differ. Raises ImportError if no other one is installed.
     """
     spec = _installed(here)
     if spec is None or spec.origin is None or spec.loader is None:
@@ -40,7 +40,7 @@ def use_installed(here: Path) -> None:
     for name in [n for n in sys.modules if n.startswith("refxla.")]:
         del sys.modules[name]
     module = importlib.util.module_from_spec(spec)
-    sys.modules["refxla"] = module  # which is what the import statement then gives
+    sys.modules["refxla"] = module  # the import statement then returns it
     spec.loader.exec_module(module)
 
 
@@ -58,8 +58,8 @@ def _installed(here: Path) -> ModuleSpec | None:
 
 
 def _first_difference(here: Path, other: Path) -> Path | None:
-    """The first Python file of a package that is another one in the other place. (What is in no package is a tool of
-    the checkout's, which is not installed.)"""
+    """The first Python file of a package that differs in the other place. (Files outside packages are tools of the
+    checkout, which are not installed.)"""
     for path in sorted(here.rglob("*.py")):
         twin = other / path.relative_to(here)
         if not path.with_name("__init__.py").exists():

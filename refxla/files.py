@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from refxla_spec.errors import InputError
 
 
 def make_folder(name: str | Path) -> None:
-    """A folder for files that an option names; it may be there. Raises InputError."""
+    """A folder for files that an option names; it may exist. Raises InputError."""
     try:
         Path(name).mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -21,7 +21,7 @@ def make_folder(name: str | Path) -> None:
 
 
 def write_whole(name: str | Path, data: bytes) -> None:
-    """Write a file: all of it, or, when that fails, nothing. Raises InputError."""
+    """Writes a file atomically. Raises InputError."""
     try:
         path = Path(os.path.realpath(name))
         if path.is_dir():

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-LONG_S = 1.0  # nobody wants to read of what is done sooner
+LONG_S = 1.0  # faster work is not worth a line
 
 _here = threading.local()
 
 
 class _Line:
-    """A spinner and a text, shown from a moment on by a thread of its own."""
+    """A spinner and a text, shown after a delay by a separate thread."""
 
     def __init__(self, what: str, after: float) -> None:
         self.what, self.stage = what, ""
@@ -30,7 +30,7 @@ class _Line:
         self.timer.start()
 
     def text(self) -> Any:
-        from rich.text import Text  # of a str rich takes what stands in brackets for markup
+        from rich.text import Text  # rich parses brackets in a str as markup
 
         return Text(f"{self.what}: {self.stage}" if self.stage else self.what)
 
@@ -58,9 +58,9 @@ class _Line:
 
 @contextlib.contextmanager
 def show_progress(what: str, after: float = LONG_S) -> Iterator[None]:
-    """Show what is being waited for, when it takes longer than `after` seconds.
+    """Shows what is being waited for, if it takes longer than `after` seconds.
 
-    Within another wait of the same thread, or where standard error is no terminal, nothing more is shown.
+    Within another wait of the same thread, or if standard error is not a terminal, nothing more is shown.
     """
     if getattr(_here, "line", None) is not None or sys.stderr is None or not sys.stderr.isatty():
         yield
@@ -74,7 +74,7 @@ def show_progress(what: str, after: float = LONG_S) -> Iterator[None]:
 
 
 def stage(what: str) -> None:
-    """Say how far the work has come that this thread's wait is for; costs nothing where nobody waits."""
+    """Reports the progress of the work that this thread waits for; costs nothing if there is no wait."""
     line = getattr(_here, "line", None)
     if line is not None:
         line.say(what)

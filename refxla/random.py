@@ -1,4 +1,4 @@
-"""Random numbers from an explicit key (frontends/numpy/random.py says how they are made)."""
+"""Random numbers from an explicit key (described in frontends/numpy/random.py)."""
 
 from .frontends.numpy.random import *  # noqa: F403
 from .frontends.numpy.random import __all__ as __all__

@@ -1,7 +1,7 @@
-"""What users of TensorFlow and Keras call, beside `refxla.compile`.
+"""Functions for users of TensorFlow and Keras, in addition to `refxla.compile`.
 
-`accelerate(model)` lets a Keras model's fit, evaluate and predict run compiled. `cluster(function)` compiles what can
-be compiled of a function, and `report` says what of either was. `xla_compile` is TensorFlow's `xla.compile`.
+`accelerate(model)` makes a Keras model's fit, evaluate and predict run compiled. `cluster(function)` compiles as much
+of a function as possible, and `report` says what was compiled of either. `xla_compile` is TensorFlow's `xla.compile`.
 
 The keyword options of all are those of `refxla.compile`: device, without, tune, winograd, linear_algebra.
 """
@@ -32,28 +32,28 @@ __all__ = [
 
 
 def accelerate(model: Model, **options: object) -> Model:
-    """Let a Keras model on TensorFlow train, evaluate and predict compiled; gives the model itself.
+    """Makes a Keras model on TensorFlow train, evaluate and predict compiled; returns the model itself.
 
-    From then on `fit`, `evaluate`, `predict`, and the same on single batches, compile the step that they repeat, with
+    From then on, `fit`, `evaluate`, `predict`, and the same on single batches, compile the step that they repeat, with
     its gradients, optimizer and metrics, for each shape of a batch. It makes no difference whether this is called
-    before `compile` or after it, and another `compile` needs no other call. What of a step cannot be compiled stays in
-    TensorFlow: `report(model)`. A model that is compiled with `run_eagerly=True` runs eagerly.
+    before or after `compile`, and it need not be called again after another `compile`. Parts of a step that cannot be
+    compiled stay in TensorFlow: `report(model)`. A model that is compiled with `run_eagerly=True` runs eagerly.
 
-    Raises InputError for what is no Keras model, for a model on another backend or under a tf.distribute strategy, and
-    for a class with a `make_train_function` (or the like) of its own.
+    Raises InputError for anything but a Keras model, for a model on another backend or under a tf.distribute strategy,
+    and for a class with its own `make_train_function` (or the like).
     """
     keras.accelerate(model, _options(options))
     return model
 
 
 def cluster(function: Callable[..., object], *arguments: Tree, **options: object) -> ClusteredFunction:
-    """Compile what can be compiled of a function of TensorFlow, and let TensorFlow run the rest.
+    """Compiles as much of a TensorFlow function as possible, and lets TensorFlow run the rest.
 
-    `function` and `arguments` are as in `refxla.compile`. A graph that can be compiled is one program. Of another one
-    the operations that can (with XLA's kernels, and to the same effect) form clusters, as few and as large as possible
-    without one waiting for another that waits for it; one of fewer than four operations stays in TensorFlow. Effects
-    keep their order, and assertions raise. A ClusteringWarning says that something stays in TensorFlow,
-    `report(compiled)` what, and why.
+    `function` and `arguments` are as in `refxla.compile`. A graph that can be compiled is one program. In another one,
+    the operations that can be compiled (with XLA's kernels, and to the same effect) form clusters, as few and as large
+    as possible without cyclic dependencies; a cluster of fewer than four operations stays in TensorFlow. Effects keep
+    their order, and assertions raise. A ClusteringWarning says that something stays in TensorFlow; `report(compiled)`
+    says what, and why.
 
     Raises InputError for Keras on another backend.
     """
@@ -64,13 +64,13 @@ def cluster(function: Callable[..., object], *arguments: Tree, **options: object
 
 
 def report(compiled: object) -> Report | Reports:
-    """What of a function from `cluster` is compiled, what TensorFlow runs, and why; it prints as tables.
+    """What is compiled of a function from `cluster`, what TensorFlow runs, and why; it prints as tables.
 
-    Of a model from `accelerate` it is a report of each step that has run, by its name ("train_step", "test_step",
+    For a model from `accelerate`, it is a report for each step that has run, by its name ("train_step", "test_step",
     "predict_step").
 
-    It is about the shapes of the last call. Raises InputError for anything else, and for a function that was not called
-    or compiled yet.
+    It describes the shapes of the last call. Raises InputError for anything else, and for a function that has not been
+    called or compiled yet.
     """
     if isinstance(compiled, ClusteredFunction):
         if compiled.executable is None:
@@ -80,13 +80,14 @@ def report(compiled: object) -> Report | Reports:
 
 
 def xla_compile(computation: Callable[..., Tree], inputs: Sequence[Tree] | None = None, **options: object) -> Tree:
-    """Run `computation(*inputs)` compiled, as TensorFlow's `xla.compile` did.
+    """Runs `computation(*inputs)` compiled, as TensorFlow's `xla.compile` did.
 
-    `inputs` are tensors, arrays, numbers, or nested lists and dicts of them. Gives a list of the results, which is
-    empty for a computation that gives None; nested results (a dict, lists in a list) are nested in the same way. A
+    `inputs` are tensors, arrays, numbers, or nested lists and dicts of them. Returns a list of the results, which is
+    empty if the computation returns None; nested results (a dict, lists in a list) are nested in the same way. A
     computation that was compiled before, for inputs of the same types and shapes, is not compiled again.
 
-    Raises InputError for what is no function or no list, UnsupportedError for what has no compiled form.
+    Raises InputError if `computation` is not a function or `inputs` not a list, UnsupportedError for anything without a
+    compiled form.
     """
     return calls.xla_compile(computation, inputs, _options(options))
 

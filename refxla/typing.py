@@ -1,6 +1,6 @@
-"""What values are called in the annotations of what users call.
+"""Names of types in the annotations of the public API.
 
-Most have types. Two have not, since no type says what they are: `Tree` and `Result` are Any by a name.
+Most are types. Two are not, since no type can express them: `Tree` and `Result` are names for Any.
 """
 
 from __future__ import annotations

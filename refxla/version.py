@@ -1,4 +1,4 @@
-"""Which refxla this is: the release and, in a checkout, the commit. Published figures carry both."""
+"""The version of refxla: the release and, in a checkout, the commit. Published figures carry both."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ RELEASE = "0.1.0"
 
 
 def commit() -> str:
-    """The commit of the git checkout that this package lies in, with "-dirty" after it where tracked files differ.
+    """The commit of the git checkout of this package, with "-dirty" after it if tracked files differ.
 
-    "" for an installed package, which belongs to no checkout, and where git is missing.
+    "" for an installed package, which is in no checkout, and if git is missing.
     """
     root = Path(__file__).parents[1]
     if not (root / ".git").exists():

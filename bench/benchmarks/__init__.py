@@ -1,5 +1,5 @@
-"""asv's suites. asv imports this folder as a package of its own; the rest of bench is found from the root, after what
-is installed, so that the refxla that asv has built is the one that is measured."""
+"""asv's suites. asv imports this folder as a separate package; the rest of bench is found from the root, after the
+installed packages, so that the refxla that asv has built is measured."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From a function to its first result, and the peak of memory on the way, in a process of its own."""
+"""From a function to its first result, and the peak memory on the way, in a separate process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODELS = [e.name for e in ENTRIES if e.group == "models"]
 
 
 class Compile:
-    """Seconds. XLA:CPU keeps nothing between processes unless it is told to, as it is here."""
+    """Seconds. XLA:CPU keeps nothing between processes unless told to, as here."""
 
     params = [PEERS, MODELS, [COLD, CACHED]]
     param_names = ["peer", "entry", "cache"]

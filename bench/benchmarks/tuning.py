@@ -1,4 +1,4 @@
-"""What `tune=True` gains: matrix products by the rules, and with the blocks that it finds."""
+"""The gain of `tune=True`: matrix products with the rules' blocking, and with the best one measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENTRY main {{
 
 
 class Tuning:
-    """One call; its first setup searches (some ten seconds for each shape), later ones find the result on disk."""
+    """One call; its first setup searches (some ten seconds per shape), later ones find the result on disk."""
 
     params = [["rules", "tuned"], [(128, 128, 128), (32, 784, 128), (512, 512, 512)]]
     param_names = ["blocks", "m, k, n"]

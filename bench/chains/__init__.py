@@ -1,5 +1,5 @@
-"""Chains: programs of a few random steps, one after the other, as text. `python -m bench.chains` measures them beside
-JAX, to find what nobody thought of. Importing this imports JAX."""
+"""Chains: programs of a few random steps in sequence, as text. `python -m bench.chains` compares them with JAX, to find
+slow cases that nobody thought of. Importing this imports JAX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..models import Entry
 from .steps import STEPS, Operand
 
 LARGEST = 2_000_000  # elements of an array in a chain
-_TYPES = ("f32",) * 8 + ("f64",) * 2  # narrow ones are rounded at each step, or not, as a compiler likes
+_TYPES = ("f32",) * 8 + ("f64",) * 2  # narrow ones may or may not be rounded at each step
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 10, 12, 16, 20, 31, 32, 50, 64, 100, 127, 128, 200, 256, 300, 500, 768, 1000, 1024)
 _LONG = (4096, 5000, 10_007, 20_000, 65_536, 100_000, 300_000)
 _HEAD = re.compile(r"(\w+)\[([\d,]*)\]")
@@ -28,7 +28,7 @@ _STEP = re.compile(r"(\w+)(?:\(([-\d,]*)\))?")
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps, by name and numbers, applied to an array. Its text, as str gives it, is "f32[64,1000] sin mean(1)"."""
+    """Steps, by name and numbers, applied to an array. Its text, from str, is "f32[64,1000] sin mean(1)"."""
 
     type: str
     shape: tuple[int, ...]
@@ -39,11 +39,11 @@ class Chain:
         return " ".join([f"{self.type}[{','.join(map(str, self.shape))}]", *words])
 
     def without(self, number: int) -> Chain:
-        """The same without one of its steps."""
+        """The same chain without one of its steps."""
         return Chain(self.type, self.shape, self.steps[:number] + self.steps[number + 1 :])
 
     def operands(self) -> list[Operand]:
-        """What its function is called with: the array first. Raises ValueError where a step does not apply."""
+        """The arguments of its function: the array first. Raises ValueError if a step does not apply."""
         operands, x = [Operand(self.shape)], jax.ShapeDtypeStruct(self.shape, jnp.float32)
         for name, numbers in self.steps:
             step, more = STEPS[name], []
@@ -79,7 +79,7 @@ class Chain:
 
 
 def parsed(text: str) -> Chain:
-    """The chain that a text says. Raises ValueError for one that says none."""
+    """The chain of a text. Raises ValueError for a text that is not a chain."""
     head, *words = text.split()
     start = _HEAD.fullmatch(head)
     if start is None or start[1] not in TYPES:
@@ -106,7 +106,7 @@ def drawn(seed: int) -> Chain:
     length = random.randint(3, 8)
     while len(chain.steps) < length:
         shape = _shape_after(chain)
-        # What leaps comes first, where the two compilers' arguments are the same.
+        # Discontinuous steps come first, where the arguments of the two compilers are equal.
         name = random.choice([name for name in STEPS if not (STEPS[name].leaps and chain.steps)])
         try:
             numbers = tuple(STEPS[name].draw(random, shape))
@@ -133,7 +133,7 @@ def _drawn_shape(random: Random) -> tuple[int, ...]:
 
 
 def entry_of(chain: Chain) -> Entry:
-    """A chain as what is measured, under its text."""
+    """A chain as an entry to measure, named by its text."""
 
     def of_any_framework(_: Any, *arguments: Any) -> Any:
         return chain(*arguments)

@@ -23,7 +23,7 @@ from . import Chain, drawn, entry_of, parsed
 
 
 def show(figures: Figures, console: Any) -> None:
-    """Those behind, the lowest ratio first, then the totals, and what was not measured and why."""
+    """Those that are slower, the lowest ratio first, then the totals, and what was not measured and why."""
     from rich.table import Table
 
     run = beside_jax(figures)
@@ -41,8 +41,8 @@ def show(figures: Figures, console: Any) -> None:
 
 
 def _shrink(figures: Figures, options: argparse.Namespace, measure: Measure) -> None:
-    """Measure each chain that is behind without one of its steps; of those that still are, the slowest, and so on,
-    if that is asked for."""
+    """If requested, measures each slow chain without one of its steps; of those that are still slow, the slowest, and
+    so on."""
     for name, ratio in beside_jax(figures).items() if options.shrink else ():
         chain = parsed(name)
         while ratio < BEHIND and (within := _without_one(chain)):
@@ -58,7 +58,7 @@ def _without_one(chain: Chain) -> list[Entry]:
         try:
             less = parsed(str(chain.without(number)))
         except ValueError:
-            continue  # the steps behind it need it
+            continue  # later steps need it
         found[str(less)] = entry_of(less)
     return list(found.values()) if len(chain.steps) > 1 else []
 

@@ -1,5 +1,5 @@
-"""What a chain is made of: steps, each a function of one array in JAX with whole numbers that say how (along which
-axis, by how much, ...). A step that needs a second array, an operand, says of which shape and kind."""
+"""The steps of chains: each is a function of one array in JAX with integers as parameters (the axis, the amount, ...).
+A step that needs a second array, an operand, gives its shape and kind."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class Step:
-    """`draw(random, shape)` gives numbers for an array of that shape; it raises ValueError where the step has none."""
+    """`draw(random, shape)` returns parameters for an array of that shape; it raises ValueError if the step has
+    none."""
 
     apply: Callable[..., Any]  # (array, *numbers), or (array, operand, *numbers)
     draw: Draw
     operand: Callable[..., Operand] | None  # of (shape, *numbers)
-    leaps: bool  # where its argument changes by a rounding
+    leaps: bool  # whether it is discontinuous, so that rounding changes its result
 
 
 STEPS: dict[str, Step] = {}
@@ -40,7 +41,7 @@ STEPS: dict[str, Step] = {}
 def step(
     draw: Draw, operand: Callable[..., Operand] | None = None, leaps: bool = False
 ) -> Callable[[Callable], Callable]:
-    """Adds a function to the table, under its name, and gives it back."""
+    """Adds a function to the table, under its name, and returns it."""
 
     def add(function: Callable) -> Callable:
         STEPS[function.__name__] = Step(function, draw, operand, leaps)
@@ -50,17 +51,17 @@ def step(
 
 
 def no_number(random: Random, shape: Shape) -> Sequence[int]:
-    """For a step that takes none."""
+    """For a step without parameters."""
     return ()
 
 
 def axis(random: Random, shape: Shape) -> Sequence[int]:
-    """An axis, of more than one element where there is one."""
+    """An axis, with more than one element if there is one."""
     return (random.choice([n for n, size in enumerate(shape) if size > 1] or range(len(shape))),)
 
 
 def axis_of_several(random: Random, shape: Shape) -> Sequence[int]:
-    """An axis that can be reduced or given up: there is another one."""
+    """An axis that can be reduced or removed: there is another one."""
     if len(shape) < 2:
         raise ValueError("only one axis")
     return axis(random, shape)
@@ -154,7 +155,7 @@ def bias(x, y, axis):
 
 @step(axis_and(2, 3))
 def every(x, axis, by):
-    """Every second or third is kept, the others are zero."""
+    """Every second or third element is kept, the others are zero."""
     return jnp.where(lax.broadcasted_iota(jnp.int32, x.shape, axis) % by == 0, x, 0)
 
 
@@ -179,7 +180,7 @@ def transpose(x, *order):
 
 @step(axis_of_several)
 def merge(x, axis):
-    """An axis and the next one become one."""
+    """Merges an axis with the next one."""
     axis = min(axis, x.ndim - 2)
     return x.reshape(x.shape[:axis] + (-1,) + x.shape[axis + 2 :])
 
@@ -223,7 +224,7 @@ def pad(x, axis, by):
 
 @step(axis_and(1, 3))
 def wrap(x, axis, by):
-    """Padded by its own other end."""
+    """Padded by the elements at its other end."""
     return jnp.pad(x, [(by, by) if n == axis else (0, 0) for n in range(x.ndim)], mode="wrap")
 
 
@@ -259,7 +260,7 @@ def take_along(x, indices, axis):
 
 @step(axis, lambda shape, axis: Operand((), shape[axis]))
 def row(x, index, axis):
-    """One row, at an index that only the call knows, less than the others."""
+    """One row, at an index that only the call knows, subtracted from the others."""
     return x - lax.dynamic_slice_in_dim(x, index, 1, axis)
 
 
@@ -370,14 +371,14 @@ def dot(x, y, axis, width):
 
 @step(axis_of_several)
 def gram(x, axis):
-    """The products of all rows of a matrix with each other, for each of the matrices."""
+    """The products of all pairs of rows of a matrix, for each of the matrices."""
     axis = min(axis, x.ndim - 2)
     return jnp.einsum("...ik,...jk->...ij", jnp.moveaxis(x, axis, -2), jnp.moveaxis(x, axis, -2)) / x.shape[-1]
 
 
 @step(no_number, lambda shape: Operand(shape[:-1]))
 def inner(x, y):
-    """The last axis weighted by what a second array has for the others."""
+    """The last axis weighted by a second array, for each index of the others."""
     return jnp.einsum("...k,...->k", x, y) / y.size**0.5 if y.ndim else x * y
 
 

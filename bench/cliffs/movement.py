@@ -1,4 +1,4 @@
-"""What only moves elements: transposes, slices, joins, gathers and scatters."""
+"""Operations that only move elements: transposes, slices, joins, gathers and scatters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions of rows, columns and everything, what is made of them, and cumulative ones."""
+"""Reductions of rows, columns and everything, functions based on them, and cumulative ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of sweeps: a function of arrays in JAX, and the points at which it is measured, along one axis each."""
+"""The table of sweeps: functions of arrays in JAX, with the points at which each is measured, along one axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..models import Entry
 
 Function = Callable[..., Any]
 
-#: HLO's names of types -> NumPy's, and how far two compilers' results may lie apart relative to the largest of them.
+#: HLO's names of types -> NumPy's, and the allowed difference of two compilers' results relative to the largest of
+#: them.
 TYPES: dict[str, tuple[np.dtype, float]] = {
     "pred": (np.dtype(np.bool_), 0.0),
     "s8": (np.dtype(np.int8), 0.0),
@@ -39,7 +40,8 @@ PLANES = ((1, 1_000_000), (7, 142_857), (64, 16_384), (1000, 1000), (16_384, 64)
 
 @dataclass(frozen=True)
 class Point:
-    """One place on an axis: the arguments there, and what is constant for the compiler, by the function's names."""
+    """One point of an axis: its arguments, and the values that are constant for the compiler, by the function's
+    names."""
 
     label: str
     arguments: Callable[[], list[Any]]
@@ -49,7 +51,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Axis:
-    """Points in an order in which neighbours are alike."""
+    """Points in an order in which neighbours are similar."""
 
     name: str
     points: tuple[Point, ...]
@@ -100,7 +102,7 @@ def by_shapes_of_all(shapes: Sequence[Sequence[Sequence[int]]], type_: str = "f3
 
 
 def by_number(argument: str, numbers: Sequence[int], shape: Sequence[int] = (1000, 1000), name: str = "") -> Axis:
-    """An array of one shape, and a number that is constant for the compiler, which the function knows as `argument`."""
+    """An array of one shape, and a number that is constant for the compiler, passed to the function as `argument`."""
     points = (Point(str(n), lambda: [array(shape)], "f32", ((argument, n),)) for n in numbers)
     return Axis(name or argument, tuple(points))
 
@@ -115,8 +117,8 @@ def _several(shape: Sequence[int], type_: str, arrays: int) -> list[np.ndarray]:
 
 
 def sweep(kind: str, *axes: Axis, result: str = "") -> Callable[[Function], Function]:
-    """Adds a function to the table along each of the axes, under its own name with spaces, and gives it back. `result`
-    is the type of its results, if that is another one than its arguments'."""
+    """Adds a function to the table along each of the axes, under its own name with spaces, and returns it. `result` is
+    the type of its results, if that differs from its arguments'."""
 
     def add(function: Function) -> Function:
         name = function.__name__.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The frameworks that the suite runs on, each loaded only when it is asked for."""
+"""The frameworks on which the suite runs, each loaded on first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Framework
 
 
 class Source(NamedTuple):
-    """Where a framework's class is, and what pip installs for it; whether it keeps what it compiled on disk."""
+    """Where a framework's class is, and what pip installs for it; whether it caches compiled programs on disk."""
 
     module: str
     maker: str
@@ -32,10 +32,10 @@ FRAMEWORKS = {
     "tinygrad": Source("tinygrad", "Tinygrad", "tinygrad"),
 }
 
-# Where they keep it, when these variables name a folder.
+# Where they cache, if these variables name a folder.
 CACHES = ("REFXLA_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
 
-# What JAX keeps there: by default nothing that was compiled in less than a second.
+# What JAX caches: by default nothing that was compiled in less than a second.
 KEEP_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 # How many threads libraries start: they read it when they are loaded.
@@ -49,7 +49,7 @@ THREADS = (
 
 
 def limit_threads(count: int) -> None:
-    """This process, and those it starts, use so many cores; to be called before any framework is loaded."""
+    """Limits this process, and those it starts, to so many cores; call it before any framework is loaded."""
     for name in THREADS:
         os.environ[name] = str(count)
     if hasattr(os, "sched_setaffinity"):

@@ -1,10 +1,10 @@
-"""What a model of the suite is written with: the operations that frameworks share, each framework's own below them.
+"""The vocabulary of the suite's models: the operations that frameworks share; each framework implements them.
 
-A model is a function of a Framework (called `xp`) and arrays; so it is written once, and each framework runs its own
-operations: where one has a faster or more usual way (torch its fused layer-norm, TensorFlow its batch-norm), its class
-overrides the composite here. Arrays have the operators of Python (+ - * / ** @ comparisons, indexing by slices).
-Images are NHWC, filters HWIO under the key "filter"; a framework that wants another layout places them in it.
-What a framework does not have raises NotImplementedError, and its cell of the table stays empty.
+A model is a function of a Framework (called `xp`) and arrays. So it is written once, and each framework runs its own
+operations: if one has a faster or more usual form (torch its fused layer-norm, TensorFlow its batch-norm), its class
+overrides the composite here. Arrays have Python's operators (+ - * / ** @ comparisons, indexing by slices). Images are
+NHWC, filters HWIO under the key "filter"; a framework that uses another layout converts them when it places them.
+Operations that a framework does not have raise NotImplementedError, and its cell of the table stays empty.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ class Framework:
     # How it runs.
 
     def wide_types(self, on: bool) -> None:
-        """Whether types of 64 bits stay what they are, where a framework narrows them by default; to be called before
-        `place`."""
+        """Enables 64-bit types, if a framework narrows them by default; call it before `place`."""
 
     def place(self, tree: Tree) -> Tree:
         """NumPy arrays as the framework's own."""
         raise NotImplementedError
 
     def compile(self, function: Callable, trains: bool) -> Callable:
-        """The function of placed arguments as this framework runs it; `trains`: it takes gradients."""
+        """The function of placed arguments as this framework runs it; `trains`: it computes gradients."""
         return function
 
     def wait(self, results: Tree) -> None:
@@ -47,7 +46,7 @@ class Framework:
         """Results as NumPy arrays, in the layout of `place`'s arguments."""
         return map_tree(np.asarray, tree)
 
-    # What it must have: as in NumPy, but for what is said.
+    # Required operations: as in NumPy, except where stated otherwise.
 
     def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         """(loss(parameters, *arguments), its gradient by the parameters)."""
@@ -133,14 +132,14 @@ class Framework:
     def max_pool(self, x: Array, window: int, stride: int, padding: int = 0) -> Array:
         raise NotImplementedError
 
-    # What can be made of it.
+    # Operations with a default implementation.
 
     def map(self, function: Callable, tree: Tree, *others: Tree) -> Tree:
         """function(leaf, ...) for each leaf: an optimiser's update."""
         return map_tree(function, tree, *others)
 
     def loop(self, count: int, body: Callable, state: Tree) -> Tree:
-        """body(state), `count` times."""
+        """body(state), repeated `count` times."""
         for _ in range(count):
             state = body(state)
         return state
@@ -156,7 +155,7 @@ class Framework:
         return 1.0 / (1.0 + self.exp(-x))
 
     def gelu(self, x: Array) -> Array:
-        """Its approximation by tanh."""
+        """The approximation by tanh."""
         return 0.5 * x * (1.0 + self.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
 
     def softmax(self, x: Array) -> Array:
@@ -180,13 +179,13 @@ class Framework:
         return centred / self.sqrt(variance + 1e-5) * scale + offset
 
     def batch_norm(self, x: Array, scale: Array, offset: Array) -> Array:
-        """By the batch's own statistics, as in training."""
+        """With the batch's own statistics, as in training."""
         axes = tuple(range(len(x.shape) - 1))
         centred = x - self.mean(x, axes)
         return centred / self.sqrt(self.mean(centred * centred, axes) + 1e-5) * scale + offset
 
     def scale_and_shift(self, x: Array, scale: Array, offset: Array, mean: Array, variance: Array) -> Array:
-        """Batch-norm by known statistics, as in inference."""
+        """Batch-norm with known statistics, as in inference."""
         return (x - mean) * (scale / self.sqrt(variance + 1e-5)) + offset
 
     def attention(self, q: Array, k: Array, v: Array, causal: bool = False) -> Array:
@@ -218,7 +217,7 @@ class Framework:
         return self.mean(x, (1, 2))
 
     def double(self, x: Array) -> Array:
-        """[batch, height, width, features] -> twice as high and wide, each pixel four times."""
+        """[batch, height, width, features] -> twice as high and wide, with each pixel four times."""
         batch, height, width, features = x.shape
         x = self.stack([x, x], 2)
         x = self.reshape(x, (batch, 2 * height, width, features))

@@ -100,7 +100,7 @@ class Refxla(Jax):
         devices = [d for d in refxla.devices() if self.device in (None, d.name)]
         if not devices:
             raise ImportError(f"there is no OpenCL device {self.device!r}")
-        _ = devices[0].target  # what a device can do is found out once for an installation, not for a program
+        _ = devices[0].target  # the properties of a device are probed once per installation, not per program
 
     def place(self, tree: Tree) -> Tree:
         return jax.tree.map(np.asarray, tree)
@@ -115,14 +115,14 @@ class Refxla(Jax):
 
 
 class RefxlaUnfused(Refxla):
-    """The same, operation by operation: each is a kernel of its own, and its result lies in memory."""
+    """The same, operation by operation: each is a separate kernel, and its result is in memory."""
 
     name = "refxla-unfused"
     without = ("fusion",)
 
 
 class RefxlaIntel(Refxla):
-    """The same on Intel's OpenCL runtime for CPUs, in the place of PoCL."""
+    """The same on Intel's OpenCL runtime for CPUs instead of PoCL."""
 
     name = "refxla-intel"
     packages = ("pyopencl", "intel-opencl-rt")

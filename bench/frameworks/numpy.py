@@ -1,4 +1,4 @@
-"""NumPy, an operation at a time: for kernels and what needs no gradient."""
+"""NumPy, an operation at a time: for kernels and models without gradients."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ class Numpy(Framework):
 
 
 def _whole(results: Tree) -> Tree:
-    """Views (of a transpose) made arrays, as every other framework returns them."""
+    """Converts views (of a transpose) to arrays, as every other framework returns them."""
     return map_tree(lambda x: np.asarray(x, order="C"), results)

@@ -1,7 +1,7 @@
-"""ONNX Runtime: a model is run once on symbols, which write an ONNX graph; parameters become its constants.
+"""ONNX Runtime: a model is run once on symbols, which record an ONNX graph; parameters become its constants.
 
-Forward passes and kernels only. Images are kept as ONNX has them, features first, as long as only convolutions, pools,
-batch-norms and elementwise operations see them.
+Forward passes and kernels only. Images keep ONNX's layout, features first, as long as only convolutions, pools,
+batch-norms and elementwise operations use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": Ten
 
 
 class Graph:
-    """Nodes, constants and inputs, as they are written."""
+    """Nodes, constants and inputs of the graph under construction."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -45,7 +45,7 @@ class Graph:
         return symbol
 
     def node(self, op: str, operands: list[Any], shape: Any, dtype: Any, **attributes: Any) -> Symbol:
-        """One node of one output; operands are symbols, names, or arrays, which become constants."""
+        """Adds a node with one output; operands are symbols, names, or arrays, which become constants."""
         names = [o if isinstance(o, str) else self._lift(o).name for o in operands]
         symbol = Symbol(self, self.name(), tuple(shape), np.dtype(dtype))
         self.nodes.append(helper.make_node(op, names, [symbol.raw], **attributes))
@@ -56,7 +56,7 @@ class Graph:
 
 
 class Symbol:
-    """A value of the graph. `first`: the same image with its features first; then `raw` is written when it is used."""
+    """A value of the graph. `first`: the same image with its features first; then `raw` is computed on first use."""
 
     def __init__(self, graph: Graph, raw: str, shape: Any, dtype: Any, value: Any = None, first: Any = None) -> None:
         self.graph, self.raw, self.shape, self.dtype = graph, raw, tuple(shape), np.dtype(dtype)
@@ -161,13 +161,13 @@ def _list(n: int) -> np.ndarray:
 
 
 def _image(first: Symbol) -> Symbol:
-    """The value whose features are innermost, of one whose features come first."""
+    """The value with its features innermost, from one with its features first."""
     n, c, h, w = first.shape
     return Symbol(first.graph, "", (n, h, w, c), first.dtype, first=first)
 
 
 class OnnxRuntime(Framework):
-    """A session with every optimisation of the graph on."""
+    """A session with all graph optimisations enabled."""
 
     name = "onnxruntime"
     packages = ("onnxruntime", "onnx")
@@ -298,7 +298,7 @@ class OnnxRuntime(Framework):
         hidden = recurrent.shape[0]
 
         def gates(array: np.ndarray) -> np.ndarray:
-            i, f, g, o = np.split(array, 4, -1)  # ONNX has them as i, o, f, g
+            i, f, g, o = np.split(array, 4, -1)  # ONNX's order is i, o, f, g
             return np.concatenate([i, o, f, g], -1)
 
         w, r, b = (gates(p.value) for p in (weights, recurrent, bias))
@@ -313,7 +313,7 @@ class OnnxRuntime(Framework):
 
 
 class _Session:
-    """The function's graph, written at the first call."""
+    """The function's graph, recorded at the first call."""
 
     def __init__(self, framework: OnnxRuntime, function: Callable) -> None:
         self.framework, self.function, self.session = framework, function, None

@@ -44,7 +44,7 @@ class TensorFlow(Framework):
 
     def wait(self, results: Tree) -> None:
         for leaf in leaves(results):
-            leaf.numpy()  # of a tensor in the host's memory, a view
+            leaf.numpy()  # for a tensor in the host's memory, a view
 
     def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         with tf.GradientTape() as tape:

@@ -35,7 +35,8 @@ class Tinygrad(Framework):
     transpose = staticmethod(Tensor.permute)
 
     def place(self, tree: Tree) -> Tree:
-        return map_tree(lambda a: Tensor(np.asarray(a)).clone().realize(), tree)  # a scalar's memory, too, is its own
+        # a scalar must have its own memory, too
+        return map_tree(lambda a: Tensor(np.asarray(a)).clone().realize(), tree)
 
     def compile(self, function: Callable, trains: bool) -> Callable:
         def call(*arguments: Any) -> Tree:

@@ -15,7 +15,7 @@ from .base import Array, Framework, Tree
 
 
 class Torch(Framework):
-    """Eager. Filters lie as PyTorch wants them for images whose features are innermost (channels last)."""
+    """Eager. Filters have the layout that PyTorch prefers for images whose features are innermost (channels last)."""
 
     name = "torch"
     packages = ("torch",)
@@ -153,7 +153,7 @@ class Torch(Framework):
 
 
 class TorchCompile(Torch):
-    """torch.compile of a forward pass, of a loss (its gradient with it)."""
+    """torch.compile of a forward pass, or of a loss (including its gradient)."""
 
     name = "torch-compile"
 
@@ -176,4 +176,4 @@ class TorchCompile(Torch):
         return super().value_and_grad(self._once("loss", loss), parameters, *arguments)
 
     def lstm(self, *arguments: Array) -> Array:
-        return Framework.lstm(self, *arguments)  # its own operation is none for the compiler
+        return Framework.lstm(self, *arguments)  # its own operation is not one for the compiler

@@ -1,4 +1,4 @@
-"""The suite: one row for each model or kernel, with the sizes that are measured and small ones that are tested."""
+"""The suite: one row for each model or kernel, with the sizes that are measured and small ones for tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import convolutional, dense, kernels, science, sequences
 class Entry:
     """`function(xp, *arguments)`, with `arguments(**sizes)` to measure it and `arguments(**small)` to test it.
 
-    `bound`: how far a framework's results may lie from another's, relative to the largest number of each result.
-    `x64`: JAX's 64-bit types are on.
+    `bound`: the allowed difference of two frameworks' results, relative to the largest number of each result. `x64`:
+    JAX's 64-bit types are enabled.
     """
 
     name: str
@@ -165,9 +165,10 @@ ENTRIES = [
 
 
 def chosen(names: list[str], entries: list[Entry] | None = None) -> list[Entry]:
-    """Entries (None: of the suite) of these groups, or whose names hold one of these texts (of any case); of none, all.
+    """Entries (None: of the suite) of these groups, or whose names contain one of these texts (in any case); all if
+    there are none.
 
-    Raises ValueError for a name that is in none.
+    Raises ValueError for a text that matches nothing.
     """
     entries = ENTRIES if entries is None else entries
     groups = list(dict.fromkeys(e.group for e in entries))

@@ -10,7 +10,8 @@ from .training import adam, adam_state, sgd
 from .values import integers, normal, ones, weights, zeros
 
 CLASSES = 1000
-STAGES = [(3, 64), (4, 128), (6, 256), (3, 512)]  # ResNet-50: blocks, and channels inside them; four times leave them
+# ResNet-50: blocks, and their inner channels; their outputs have four times as many
+STAGES = [(3, 64), (4, 128), (6, 256), (3, 512)]
 MOBILE = [(1, 64), (2, 128), (1, 128), (2, 256), (1, 256), (2, 512), *[(1, 512)] * 5, (2, 1024), (1, 1024)]
 
 
@@ -117,7 +118,7 @@ def resnet_step_arguments(batch: int, side: int = 224) -> list[Any]:
 
 
 def mobilenet(xp: Framework, p: Tree, x: Array) -> Array:
-    """MobileNet's first version: depthwise convolutions and such of 1 x 1 in turn."""
+    """MobileNet's first version: depthwise convolutions alternating with 1 x 1 convolutions."""
 
     def apply(x: Array, layer: Tree, stride: int = 1, groups: int = 1) -> Array:
         filters = layer["filter"]
@@ -139,7 +140,7 @@ def mobilenet_arguments(batch: int, side: int = 224) -> list[Any]:
     return [{"first": _layer(3, 3, 32, 99), "blocks": blocks, "out": out}, normal(batch, side, side, 3)]
 
 
-# A small U-Net: three levels down, and up again with what was there before.
+# A small U-Net: three levels down, and up again with skip connections.
 
 
 def unet(xp: Framework, p: Tree, images: Array) -> Array:

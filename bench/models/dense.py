@@ -62,7 +62,7 @@ def vae_arguments(batch: int, width: int, code: int) -> list[Any]:
     return [adam_state(parameters), images, normal(batch, code, seed=1)]
 
 
-# An MLP-mixer: dense layers over the patches of an image and over their features, in turn.
+# An MLP-mixer: dense layers over the patches of an image and over their features, alternately.
 
 
 def mixer_loss(xp: Framework, p: Tree, patches: Array, labels: Array) -> Array:
@@ -103,7 +103,7 @@ def mixer_arguments(batch: int, patches: int, width: int, blocks: int) -> list[A
     return [parameters, normal(batch, patches, 192), integers(0, 10, batch)]
 
 
-# A recommender as DLRM is: embeddings of categories, their products with each other, dense layers below and above.
+# A recommender like DLRM: embeddings of categories, their pairwise products, dense layers below and above.
 
 
 def dlrm_loss(xp: Framework, p: Tree, numbers: Array, categories: Array, clicked: Array) -> Array:

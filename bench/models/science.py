@@ -29,7 +29,7 @@ def kmeans_arguments(points: int, features: int, clusters: int) -> list[Any]:
 
 
 def nbody(xp: Framework, positions: Array, velocities: Array, masses: Array) -> tuple[Array, Array]:
-    """Leapfrog steps of bodies that attract each other: [n, 3], [n, 3], [n]."""
+    """Leapfrog steps of gravitating bodies: [n, 3], [n, 3], [n]."""
 
     def acceleration(positions: Array) -> Array:
         offsets = positions[None, :, :] - positions[:, None, :]
@@ -51,7 +51,7 @@ def nbody_arguments(bodies: int) -> list[Any]:
 
 
 def heat(xp: Framework, plate: Array) -> Array:
-    """Explicit steps of the heat equation on a plate whose edge is held."""
+    """Explicit steps of the heat equation on a plate with a fixed edge."""
 
     def step(t: Array) -> Array:
         inner = t[1:-1, 1:-1]

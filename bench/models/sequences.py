@@ -78,9 +78,9 @@ def block(xp: Framework, p: Tree, x: Array, heads: int, causal: bool) -> Array:
     return after_attention(xp, p, x, xp.attention(q, k, v, causal))
 
 
-# GPT: predicts the next token, at every place.
+# GPT: predicts the next token at every position.
 
-HEAD = 64  # features of a head of attention
+HEAD = 64  # features of an attention head
 
 
 def gpt_parameters(vocabulary: int, time: int, width: int, blocks: int) -> Tree:
@@ -112,7 +112,7 @@ def gpt_arguments(batch: int, vocabulary: int, time: int, width: int, blocks: in
 
 
 def gpt_decode(xp: Framework, p: Tree, caches: Tree, token: Array, place: Array) -> tuple[Array, Tree]:
-    """One token more: its scores f32[batch, vocabulary], and the keys and values with it."""
+    """One more token: its scores f32[batch, vocabulary], and the extended keys and values."""
     x = xp.take(p["tokens"], token)[:, None, :] + xp.take(p["places"], place[None])[None]
     width = x.shape[2]
     new_caches = []

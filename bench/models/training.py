@@ -23,7 +23,7 @@ def sgd(loss: Callable) -> Callable:
 
 
 def adam(loss: Callable) -> Callable:
-    """A step(xp, state, *batch) -> (loss, state) by Adam; a state is made by `adam_state`."""
+    """A step(xp, state, *batch) -> (loss, state) by Adam; `adam_state` creates a state."""
 
     def step(xp: Framework, state: Tree, *batch: Array) -> tuple[Array, Tree]:
         value, gradients = xp.value_and_grad(lambda p, *b: loss(xp, p, *b), state["parameters"], *batch)

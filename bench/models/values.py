@@ -11,7 +11,7 @@ def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
 
 
 def weights(*shape: int, seed: int = 0, gain: float = 1.0) -> np.ndarray:
-    """Initial weights: normal numbers; their variance is gain over an output's inputs, all axes but the last."""
+    """Initial weights: normal numbers with variance gain over the inputs of an output, all axes but the last."""
     return normal(*shape, seed=seed, scale=(gain / np.prod(shape[:-1])) ** 0.5)
 
 

@@ -1,5 +1,5 @@
-"""Programs of the kinds that people write in JAX: one table, measured beside JAX's own compiler by
-`python -m bench.programs`. Importing this imports JAX."""
+"""Programs of the kinds that people write in JAX: one table, compared with JAX's own compiler by `python -m
+bench.programs`. Importing this imports JAX."""
 
 from . import (  # noqa: F401
     control_flow,

@@ -41,7 +41,7 @@ def collatz_lengths(start):
 
 @program("control flow", lambda side: [np.linspace(-2, 1, side, dtype=np.float32)], side=(256, 8))
 def mandelbrot(line):
-    """Iterations until each point escapes; a point on the edge may differ by its rounding, so their sum."""
+    """Iterations until each point escapes; returns their sum, since rounding may change a point on the edge."""
     x, y = line[None, :], line[:, None] + 0.5
 
     def iterate(state):
@@ -88,7 +88,7 @@ def fixed_point_of_cosine(x, count):
 
 @program("control flow", lambda classes: [*matrix(classes, classes)], classes=(512, 12))
 def beam_search(scores):
-    """The scores of the beams: of two equal ones either may come first."""
+    """The scores of the beams: the order of equal ones is arbitrary."""
     width, size = 8, len(scores)
     table = jax.nn.log_softmax(scores)
 
@@ -144,7 +144,7 @@ def conditional_clipping(x):
 
 @program("control flow", lambda n: [np.int32(n)], n=(9, 5))
 def queens(n):
-    """How many ways there are to put n queens on a board: a stack of masks, and a branch in each iteration."""
+    """The number of ways to place n queens on a board: a stack of masks, and a branch in each iteration."""
     full = (1 << n) - 1
     none = jnp.zeros(16, jnp.int32)
 
@@ -167,7 +167,7 @@ def queens(n):
 
 @program("control flow", lambda side: [uniform(side, side)], side=(50, 5))
 def value_iteration(reward):
-    """The best walk over a board, where steps may slip: until nothing changes."""
+    """The best walk over a board, where steps may slip: until convergence."""
 
     def iterate(state):
         value, _, count = state

@@ -109,7 +109,7 @@ def viterbi(transitions, scores):
 
 @program("filters", vector, n=(65536, 1024))
 def power_spectrum(signal):
-    """Welch's estimate: windows that overlap, their spectra averaged."""
+    """Welch's estimate: overlapping windows with averaged spectra."""
     frame, hop = 256, 128
     starts = jnp.arange(0, signal.size - frame + 1, hop)
     frames = signal[starts[:, None] + jnp.arange(frame)] * jnp.hanning(frame)
@@ -137,7 +137,7 @@ def unscented_filter(observed):
 
 @program("filters", matrix, rows=(200, 5), columns=(2, 2), bound=1e-2)
 def smoothed_states(observed):
-    """Rauch, Tung and Striebel's smoother: a Kalman filter, and a recurrence back from its end."""
+    """Rauch, Tung and Striebel's smoother: a Kalman filter, and a backward recurrence."""
     step, observation, noise, error = _motion()
 
     def forward(state, y):

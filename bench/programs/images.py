@@ -52,7 +52,7 @@ def rotation(pixels):
 
 @program("images", lambda side: [(grid(side)[0] > 0.4)], side=(128, 10))
 def connected_components(inside):
-    """Labels spread until nothing changes."""
+    """Labels are propagated until nothing changes."""
     labels = jnp.where(inside, jnp.arange(inside.size).reshape(inside.shape), -1)
 
     def iterate(state):
@@ -76,7 +76,7 @@ def hue_and_saturation(pixels):
 
 @program("images", lambda boxes: [grid(boxes)[0][:, :4]], boxes=(400, 8))
 def suppressed_boxes(raw):
-    """Boxes that overlap a better one go."""
+    """Non-maximum suppression: removes boxes that overlap a better one."""
     corner, size = raw[:, :2], raw[:, 2:4] * 0.3
     low, high = corner, corner + size
     both = jnp.minimum(high[:, None], high) - jnp.maximum(low[:, None], low)

@@ -45,15 +45,15 @@ def linear_system(n: int) -> Arrays:
 
 
 def regression(rows: int, features: int) -> Arrays:
-    """[f32[rows, features], f32[rows] of 0 and 1]: what a noisy line separates."""
+    """[f32[rows, features], f32[rows] of 0 and 1]: classes separated by a noisy line."""
     x = normal(rows, features)
     y = x @ normal(features, seed=2) + normal(rows, seed=3) > 0
     return [x, y.astype(np.float32)]
 
 
 def graph(nodes: int, degree: int, features: int = 1) -> Arrays:
-    """[f32[nodes, features], s32[edges] sources, s32[edges] targets]: a random directed graph, edges sorted by their
-    targets."""
+    """[f32[nodes, features], s32[edges] sources, s32[edges] targets]: a random directed graph, with edges sorted by
+    target."""
     edges = nodes * degree
     targets = np.sort(integers(0, nodes, edges, seed=5))
     return [normal(nodes, features), integers(0, nodes, edges, seed=4), targets]

@@ -157,7 +157,7 @@ def ray_marching(line):
 
 @program("physics", lambda n: [uniform(n, 2)], n=(2000, 10), bound=1e-2)
 def cell_list_density(x):
-    """Particles counted into cells, and what each finds around it."""
+    """Particles are binned into cells, and each examines its neighbourhood."""
     cells = 32
     place = jnp.clip((x * cells).astype(jnp.int32), 0, cells - 1)
     count = jnp.zeros((cells, cells)).at[place[:, 0], place[:, 1]].add(1.0)
@@ -175,7 +175,7 @@ def cell_list_density(x):
     bound=1e-2,
 )
 def lennard_jones_fluid(x):
-    """Forces are gradients of an energy of all pairs in a periodic box."""
+    """Forces are gradients of a pairwise energy in a periodic box."""
     side, others = round(len(x) ** 0.5), 1 - jnp.eye(len(x))
 
     def energy(x):

@@ -1,4 +1,4 @@
-"""The table of programs: each is a function of arrays in JAX, with the inputs that it is measured and tested on."""
+"""The table of programs: each is a function of arrays in JAX, with the inputs for measuring and testing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Function = Callable[..., Any]
 def program(
     kind: str, inputs: Callable[..., list[Any]], bound: float = 1e-3, x64: bool = False, **sizes: tuple[int, int]
 ) -> Callable[[Function], Function]:
-    """Adds a function of arrays to the table, under its own name with spaces, and gives it back as it is.
+    """Adds a function of arrays to the table, under its own name with spaces, and returns it unchanged.
 
-    `inputs(**sizes)` makes its arguments; each size is (what is measured, what a test takes). `bound`: how far the
-    results of two compilers may lie from each other, relative to the largest number of each result: larger where a
-    program amplifies rounding. `x64`: JAX's 64-bit types are on.
+    `inputs(**sizes)` creates its arguments; each size is (measured, tested). `bound`: the allowed difference of two
+    compilers' results, relative to the largest number of each result: larger for a program that amplifies rounding
+    errors. `x64`: JAX's 64-bit types are enabled.
     """
 
     def add(function: Function) -> Function:

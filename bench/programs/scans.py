@@ -112,7 +112,7 @@ def recurrent_gates(x):
     classes=(30, 5),
 )
 def temporal_classification(scores, labels):
-    """Connectionist temporal classification: how probable labels are, with blanks (0) between them."""
+    """Connectionist temporal classification: the probability of labels, with blanks (0) between them."""
     scores, never = jax.nn.log_softmax(scores), -1e30
     symbols = jnp.pad(labels[..., None], ((0, 0), (0, 0), (1, 0))).reshape(len(labels), -1)
     symbols = jnp.pad(symbols, ((0, 0), (0, 1)))

@@ -179,7 +179,7 @@ def fista_lasso(a, b):
 
 @program("solvers", lambda n: [uniform(n)], n=(1000, 12))
 def implicit_heat(u):
-    """Crank and Nicolson's steps, each a tridiagonal system."""
+    """Crank-Nicolson steps, each a tridiagonal system."""
     r = 0.4
     off = jnp.full_like(u, -r / 2)
     lower, upper, diagonal = off.at[0].set(0), off.at[-1].set(0), jnp.full_like(u, 1 + r)
@@ -238,7 +238,7 @@ def stiff_kinetics(first):
 
 @program("solvers", matrix, rows=(512, 5), columns=(100, 7))
 def simplex_projections(v):
-    """The nearest point whose numbers are not negative and add up to one, of each row."""
+    """The nearest point with nonnegative coordinates that sum to one, for each row."""
     sorted_rows = -jnp.sort(-v, -1)
     excess = jnp.cumsum(sorted_rows, -1) - 1
     number = jnp.arange(1, v.shape[1] + 1)

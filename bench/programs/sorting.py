@@ -87,7 +87,7 @@ def place_of_the_largest_in_rows(x):
 
 @program("sorting", vector, n=(200_000, 40))
 def compaction(x):
-    """What is positive, in front, and where it was."""
+    """Moves positive elements to the front, with their positions."""
     places = jnp.nonzero(x > 0, size=x.size, fill_value=0)[0]
     return x[places], places
 

@@ -65,13 +65,13 @@ def padded_rows_product(columns, values, x):
 
 @program("sparse", lambda n: [uniform(n, n) + 0.01], n=(128, 8))
 def shortest_paths(lengths):
-    """Floyd and Warshall's."""
+    """Floyd-Warshall."""
     return lax.fori_loop(0, len(lengths), lambda k, d: jnp.minimum(d, d[:, k, None] + d[None, k]), lengths)
 
 
 @program("sparse", lambda n: [uniform(n * 6), integers(0, n, n * 6), integers(0, n, n * 6, seed=1)], n=(3000, 9))
 def relaxed_edges(lengths, sources, targets):
-    """Bellman and Ford's, until nothing changes."""
+    """Bellman-Ford, until nothing changes."""
     count = lengths.size // 6
     start = jnp.full(count, 1e9).at[0].set(0.0)
 

@@ -63,7 +63,7 @@ def term_weights(tokens):
 
 @program("text", text, length=(500_000, 60))
 def word_lengths(data):
-    """How many words have each length."""
+    """The number of words of each length."""
     letter = (data >= 97) & (data <= 122)
     place = jnp.arange(data.size)
     start = lax.cummax(jnp.where(letter, -1, place))
@@ -104,7 +104,7 @@ def local_alignment(a, b):
 
 @program("text", text, length=(2000, 20))
 def suffix_ranks(data):
-    """The ranks of all suffixes, by pairs of ranks of twice the length in each step."""
+    """The ranks of all suffixes, by doubling: pairs of ranks in each step."""
     n = len(data)
 
     def double(k, rank):

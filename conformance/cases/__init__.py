@@ -1,15 +1,15 @@
-"""The cases: programs about one operation each, and what is to come of them.
+"""The cases: programs about one operation each, and their expected results.
 
-A case is of one of two sorts. A *value case* is a program, what it is run on, and what comes out: either `expected`,
-written by hand, or, where that is None, what the reference gives, within the bounds of the accuracy contract. A
-*negative case* is a program that breaks a rule, which a verifier must refuse; its `constraint` is the rule's label.
+There are two kinds of cases. A *value case* is a program, its inputs, and its results: either `expected`, written by
+hand, or, if that is None, the reference's results within the bounds of the accuracy contract. A *negative case* is a
+program that breaks a rule, which a verifier must reject; its `constraint` is the rule's label.
 
-Nobody lists the cases. Every module of this package and its subpackages that defines
+There is no list of the cases. Every module of this package and its subpackages that defines
 
     cases(thorough: bool) -> Iterator[Case]
 
-is asked: for the default set, which runs in minutes on two cores, or with `thorough` for all it has (the default set
-among them). Names are unique and the same at every run, and so is everything else about a case: what is random comes
+is called: for the default set, which runs in minutes on two cores, or with `thorough` for all its cases (including the
+default set). Names are unique and the same in every run, and so is everything else about a case: random values come
 from `seeded(name)`.
 """
 
@@ -45,19 +45,19 @@ KINDS = {
 class Case:
     """One program about one operation.
 
-    `name` is unique and begins with the kind and the opcode: "edge/add/f32/0". `hlo` is a module as text, or the lines
-    of its entry computation alone. `inputs` has one value for each parameter; of a program for several devices they are
-    given device after device, all inputs of the first one, then all of the second. `expected` has one array for each
-    leaf of the result, likewise device after device; None: the reference is asked. Programs for several devices, and
-    those with a host, have results that are exact: sums in another order give the same.
+    `name` is unique and begins with the kind and the opcode: "edge/add/f32/0". `hlo` is a module as text, or only the
+    lines of its entry computation. `inputs` has one value for each parameter; for a program for several devices, all
+    inputs of the first device come first, then all of the second. `expected` has one array for each leaf of the result,
+    likewise device by device; None: the reference's. Programs for several devices, and those with a host, have results
+    that are exact: sums in another order give the same.
 
     `before` are the arguments of earlier calls: the program is loaded once, called with these one after another, and
-    then with `inputs`. It is the last call's result that is looked at, and that it changes no result before it.
+    then with `inputs`. The last call's result is checked, and that it changes no earlier result.
 
-    `infeed` is None for most; () or values for a program with infeeds or outfeeds, which get these values in their
-    order; what outfeeds gave follows in `expected` after the result. `constraint` is "" for a value case,
-    and for a negative case the label of the rule that is broken, such as "add_c1" or "S4". `type` is the HLO name of
-    the element type that the case is about; where it is "", see `element_type`.
+    `infeed` is None for most; () or values for a program with infeeds or outfeeds, whose infeeds get these values in
+    order; the values of outfeeds follow in `expected` after the result. `constraint` is "" for a value case, and for a
+    negative case the label of the broken rule, such as "add_c1" or "S4". `type` is the HLO name of the element type
+    that the case is about; if it is "", see `element_type`.
     """
 
     name: str
@@ -73,16 +73,16 @@ class Case:
     before: tuple[tuple[Value, ...], ...] = ()
 
     def __getstate__(self) -> dict:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # what is cached stays here
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # cached values are not pickled
 
     @property
     def is_negative(self) -> bool:
-        """Whether the program is to be refused."""
+        """Whether the program must be rejected."""
         return bool(self.constraint)
 
     @cached_property
     def module(self) -> Module:
-        """The program, parsed. Raises ParseError, or InvalidProgramError for what the text already shows."""
+        """The program, parsed. Raises ParseError, or InvalidProgramError for errors that the text already shows."""
         return text.parse(self.hlo)
 
     @cached_property
@@ -104,7 +104,7 @@ class Case:
 def collect(
     opcodes: Collection[str] = (), kinds: Collection[str] = (), names: Collection[str] = (), thorough: bool = False
 ) -> list[Case]:
-    """The cases of these operations, kinds and names (patterns such as "edge/add/*"), in order; () is no restriction.
+    """The cases of these operations, kinds and names (patterns such as "edge/add/*"), in order; () does not restrict.
 
     Raises InputError for an unknown opcode or kind.
     """
@@ -127,14 +127,14 @@ def collect(
 
 @cache
 def cases_of(generator: Callable[[bool], Iterator[Case]], thorough: bool) -> tuple[Case, ...]:
-    """The cases of a generator, made once a process: they are the same at every call."""
+    """The cases of a generator, created once per process: they are the same at every call."""
     return tuple(generator(thorough))
 
 
 def generators(kinds: Collection[str] = ()) -> Iterator[Callable[[bool], Iterator[Case]]]:
-    """The function `cases` of every module of this package that has one, and may make cases of these kinds.
+    """The function `cases` of every module of this package that has one, and that may have cases of these kinds.
 
-    A module or subpackage that is named after a kind (examples, edges, structured) makes cases of that kind alone.
+    A module or subpackage named after a kind (examples, edges, structured) has only cases of that kind.
     """
     for info in pkgutil.walk_packages(__path__, f"{__name__}."):
         name = info.name.removeprefix(f"{__name__}.").split(".")[0]
@@ -147,5 +147,5 @@ def generators(kinds: Collection[str] = ()) -> Iterator[Callable[[bool], Iterato
 
 
 def seeded(name: str) -> np.random.Generator:
-    """Random numbers that depend on the name alone."""
+    """Random numbers that depend only on the name."""
     return np.random.default_rng(zlib.crc32(name.encode()))

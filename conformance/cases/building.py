@@ -20,13 +20,13 @@ from . import Case, seeded
 
 
 def array_types(*kinds: str) -> list[ElementType]:
-    """The element types that arrays may have, of these kinds or of all, in the specification's order."""
+    """The element types of arrays, of these kinds or all of them, in the specification's order."""
     return [t for t in ELEMENT_TYPES.values() if t.is_array and (not kinds or t.kind in kinds)]
 
 
 def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
-    """The element types with a label each: those that go into one case. The signed f8 types go together, the integers
-    of one bit, and those of two and four; each other type, and with `thorough` every type, has a case of its own."""
+    """The element types with a label each, grouped into cases. The signed f8 types share one, as do the integers of one
+    bit, and those of two and four; each other type, and with `thorough` every type, has a case of its own."""
     by_label: dict[str, list[ElementType]] = {}
     for t in array_types(*kinds):
         label = t.name
@@ -39,7 +39,7 @@ def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
 
 
 def shape(element_type: str | ElementType, dimensions: Sequence[int] = (), layout: Sequence[int] | None = None) -> str:
-    """An array's shape as text, with minor_to_major `layout` where one is given."""
+    """An array's shape as text, with minor_to_major `layout` if given."""
     text = f"{element_type}[{','.join(map(str, dimensions))}]"
     return text if layout is None else text + braces(layout)
 
@@ -50,7 +50,7 @@ def braces(numbers: Sequence[int]) -> str:
 
 
 def edge(opcode: str, variant: str, lines: str, *inputs: np.ndarray, type: str = "") -> Case:
-    """The case "edge/<opcode>/<variant>"; else as `structured`."""
+    """The case "edge/<opcode>/<variant>"; otherwise as `structured`."""
     return _case("edge", opcode, variant, lines, inputs, "", type)
 
 
@@ -59,10 +59,10 @@ def structured(
 ) -> Case:
     """The case "structured/<opcode>/<variant>": a module of the computations `before` and an ENTRY computation.
 
-    The ENTRY computation has one parameter for each input, called p0, p1, ..., and then `lines`, which hold the ROOT.
-    Where a line has `_` for a shape ("ROOT r = _ dot(p0, p1), ..."), it is inferred; `_bf16` is inferred for a result
-    of that element type, of operations that leave it to the instruction. `header` are attributes of the module. Raises
-    Violation where the operation does not allow what the line says.
+    The ENTRY computation has one parameter for each input, called p0, p1, ..., and then `lines`, which include the
+    ROOT. In a line with `_` for a shape ("ROOT r = _ dot(p0, p1), ..."), it is inferred; `_bf16` is inferred for a
+    result of that element type, for operations that leave it to the instruction. `header` are attributes of the module.
+    Raises Violation if the operation does not allow the line.
     """
     return _case("structured", opcode, variant, lines, inputs, before, type, header)
 
@@ -84,7 +84,7 @@ _OPEN = re.compile(r"(?<== )_(\w*)(?= )")
 
 
 def _inferred(hlo: str) -> str:
-    """The module with the shapes that are left open inferred, in order."""
+    """The module with the missing shapes inferred, in order."""
     if not _OPEN.search(hlo):
         return hlo
     names = re.findall(r"(\S+) = _\w* ", hlo)
@@ -119,12 +119,12 @@ def _entry_shape(value: object) -> str:
 
 
 def not_finite(case: Case, labels: Sequence[str] = ("nan", "inf")) -> Iterator[Case]:
-    """The same program on operands that hold what is no finite number: for each operand of a floating-point or complex
-    type a case with NaN and one with infinities among its elements ("<name>_nan_0", "<name>_inf_0", ...), as far as
-    the type has them; `labels` leaves some out. Beside infinities every third element of the other operands is 0: 0
-    times an infinity is NaN.
+    """The same program on operands that are not finite: for each operand of a floating-point or complex type a case
+    with NaN and one with infinities among its elements ("<name>_nan_0", "<name>_inf_0", ...), if the type has them;
+    `labels` restricts these. With infinities, every third element of the other operands is 0: 0 times an infinity is
+    NaN.
 
-    Few elements are changed, so that much of the result stays finite and shows that NaN has not spread too far."""
+    Few elements are changed, so that much of the result stays finite and shows whether NaN has spread too far."""
     for n, x in enumerate(case.inputs):
         if not _is_real_or_complex(x) or not x.size:
             continue
@@ -134,7 +134,7 @@ def not_finite(case: Case, labels: Sequence[str] = ("nan", "inf")) -> Iterator[C
             with np.errstate(all="ignore"):
                 special = np.array(specials).astype(x.dtype)
             if label not in labels or not (np.isnan(special) if label == "nan" else np.isinf(special)).all():
-                continue  # a type without infinities, say
+                continue  # for example a type without infinities
             places = rng.choice(x.size, 1 + min(x.size - 1, x.size // 60), replace=False)
             changed.reshape(-1)[places] = np.resize(special, len(places))
             others = [_every_third_is_zero(v) if label == "inf" else v for v in case.inputs]
@@ -175,7 +175,7 @@ def random_values(
 def small_integers(
     rng: np.random.Generator, element_type: str | ElementType, dimensions: Sequence[int], low: int = -3, high: int = 3
 ) -> np.ndarray:
-    """Whole numbers between low and high as any type that has them; below zero only where the type has a sign."""
+    """Integers between low and high in any type that has them; negative only if the type is signed."""
     t = ELEMENT_TYPES[element_type] if isinstance(element_type, str) else element_type
     if t.kind in ("unsigned", "pred") or t.name == "f8e8m0fnu":
         low = max(low, 0)
@@ -201,7 +201,7 @@ def comparator(name: str, direction: str, element_type: str | ElementType, more:
 
 
 def neutral(opcode: str, element_type: str | ElementType) -> str:
-    """The literal of the value that leaves the other operand of add, multiply, maximum, minimum, and, or as it is."""
+    """The literal of the identity of add, multiply, maximum, minimum, and, or."""
     t = ELEMENT_TYPES[element_type] if isinstance(element_type, str) else element_type
     if t.kind == "pred":
         return "true" if opcode in ("and", "multiply", "minimum") else "false"
@@ -225,7 +225,7 @@ def by_type(
 ) -> Iterator[Case]:
     """A case for each group of element types (see `groups`) of these kinds: "structured/<opcode>/<group><suffix>".
 
-    program(t, n) gives the part of one type, whose inputs are the parameters from pn on; None if it has none.
+    program(t, n) returns the part of one type, whose inputs are the parameters from pn on; None if it has none.
     """
     for label, types in groups(thorough, *kinds):
         inputs: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""Every COUNTEREXAMPLE of every operation of the specification: for each constraint a program that breaks it."""
+"""Every COUNTEREXAMPLE of every operation of the specification: for each constraint, a program that breaks it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import Case
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """The counterexamples, operation by operation; there is no longer set."""
+    """The counterexamples, operation by operation; the thorough set is the same."""
     for operation in operations().values():
         for label, hlo in operation.counterexamples.items():
             yield Case(

@@ -1,9 +1,9 @@
 """Edge values of every elementwise operation and every element type that it takes.
 
-Which operations there are and which types each takes is asked of the specification: an operation that is new there, or
-a type, is here by itself. Of an operation with one operand the operand is the type's table of edge values and some
-random bit patterns; of one with two, all pairs of a table. One case is one operation and one type, with all its
-variants (directions of a comparison, bits of a rounding) as elements of a tuple.
+The operations and the types that each takes are those of the specification: a new operation or type is included
+automatically. For an operation with one operand, the operand is the type's table of edge values and some random bit
+patterns; for one with two, all pairs of a table. One case is one operation and one type, with all its variants
+(directions of a comparison, bits of a rounding) as elements of a tuple.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .values import all_values, edges, random_bits, spread, ties
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Every elementwise operation, in the specification's order; `thorough` has larger tables, and each type alone."""
+    """Every elementwise operation, in the specification's order; `thorough` has larger tables, and a case for each
+    type."""
     for rule in operations().values():
         if rule.opcode in SPECIAL:
             yield from SPECIAL[rule.opcode](thorough)
@@ -35,11 +36,12 @@ def cases(thorough: bool) -> Iterator[Case]:
             yield from _medium(rule)
 
 
-MEDIUM = ((2053,), (3, 2, 5, 1, 7))  # more elements than a block or a work-group has, and five dimensions
+MEDIUM = ((2053,), (3, 2, 5, 1, 7))  # more elements than a block or a work-group, and five dimensions
 
 
 def _medium(rule: Operation) -> Iterator[Case]:
-    """An array of some thousand elements and one of five dimensions, of the first of a few types that is taken."""
+    """An array of some thousand elements and one of five dimensions, of the first of a few types that the operation
+    takes."""
     for t in (ELEMENT_TYPES[name] for name in ("f32", "s32", "pred", "c64")):
         result = result_type(rule, t)
         if result is None:
@@ -54,7 +56,7 @@ def _medium(rule: Operation) -> Iterator[Case]:
 
 
 def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: bool) -> Iterator[Case]:
-    """An operation whose operands have one type and that needs no attribute, on those types that it takes."""
+    """An operation whose operands have one type and that needs no attribute, on the types that it takes."""
     inputs, lines = [], []
     for t in types:
         result = result_type(rule, t)
@@ -74,7 +76,7 @@ def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: b
 
 
 def result_type(rule: Operation, t: ElementType) -> ElementType | None:
-    """The element type of the operation's result on operands of one type; None where it does not take that type."""
+    """The element type of the operation's result on operands of one type; None if it does not take that type."""
     operands = [Instruction(f"p{n}", "parameter", Shape.array(t, (1,))) for n in range(rule.arity)]
     trial = Instruction("r", rule.opcode, Shape.array(t, (1,)), operands)
     try:
@@ -130,7 +132,7 @@ def _convert(thorough: bool) -> Iterator[Case]:
 
 
 def _convert_table(source: ElementType, types: list[ElementType], thorough: bool) -> np.ndarray:
-    """The operand of a conversion to these types: as of any operation, and where a number is halfway between two."""
+    """The operand of a conversion to these types: as for any operation, and numbers halfway between two."""
     table = unary_table("convert", source, thorough)
     if not (source.is_integer or source.is_float) or source.bits < 16:
         return table
@@ -180,7 +182,7 @@ def takes(rule: Operation, result: Shape, *operands: Shape, **attributes: object
 
 
 def _compare(thorough: bool) -> Iterator[Case]:
-    """All directions; of floats in both orders, each in both forms."""
+    """All directions; for floats in both orders, each in both forms."""
     from refxla_spec.ops.compare import DIRECTIONS, ORDERS, TYPES
 
     for label, types in groups(thorough):
@@ -217,7 +219,7 @@ def _clamp(thorough: bool) -> Iterator[Case]:
 
 
 def _select(thorough: bool) -> Iterator[Case]:
-    """pred as an array and as a scalar: a NaN, or a zero's sign, goes by unchanged."""
+    """pred as an array and as a scalar: a NaN, or a zero's sign, passes unchanged."""
     for label, types in groups(thorough):
         inputs, lines = [], []
         for t in types:
@@ -241,7 +243,7 @@ REDUCED = ((8, 23), (5, 10), (8, 7), (5, 2), (4, 3), (3, 4), (2, 1), (1, 0), (8,
 
 
 def _reduce_precision(thorough: bool) -> Iterator[Case]:
-    """Formats wider and narrower than the operand's, down to one bit of exponent and none of mantissa."""
+    """Formats wider and narrower than the operand's, down to one exponent bit and no mantissa bits."""
     formats = [(e, m) for e in range(1, 12) for m in (0, 1, 2, 3, 4, 7, 10, 22, 23, 51, 52)] if thorough else REDUCED
     rule = operation("reduce-precision")
     for t in array_types("float"):
@@ -255,7 +257,7 @@ def _reduce_precision(thorough: bool) -> Iterator[Case]:
 
 
 def _stochastic_convert(thorough: bool) -> Iterator[Case]:
-    """Each float to each signed integer type (others have no meaning), with random bits of the operand's width."""
+    """Each float to each signed integer type (others are undefined), with random bits of the operand's width."""
     rule = operation("stochastic-convert")
     for source in array_types("float"):
         operand = unary_table("stochastic-convert", source, thorough)
@@ -273,7 +275,7 @@ def _stochastic_convert(thorough: bool) -> Iterator[Case]:
 
 
 def _power(thorough: bool) -> Iterator[Case]:
-    """All pairs, and whole exponents of every size, odd and even ones, of bases of both signs."""
+    """All pairs, and integer exponents of every size, odd and even ones, for bases of both signs."""
     rule = operation("power")
     for label, types in groups(thorough):
         yield from _ordinary(rule, label, types, thorough)

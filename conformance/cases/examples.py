@@ -1,4 +1,4 @@
-"""Every EXAMPLE of every operation of the specification, with the results that stand there."""
+"""Every EXAMPLE of every operation of the specification, with its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import Case
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """The examples, operation by operation; there is no longer set."""
+    """The examples, operation by operation; the thorough set is the same."""
     for operation in operations().values():
         for number, example in enumerate(operation.examples):
             yield Case(

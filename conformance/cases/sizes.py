@@ -1,4 +1,4 @@
-"""How large the arrays of the cases are: of each operation the largest array for each number of dimensions."""
+"""The sizes of the arrays in the cases: for each operation, the largest array of each rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 6  # ranks from here on are counted together
 
 
 def largest(cases: Iterable[Case]) -> dict[str, dict[int, int]]:
-    """By operation and rank the elements of the largest result of that operation in cases about it."""
+    """By operation and rank, the number of elements of the operation's largest result in its cases."""
     sizes: dict[str, dict[int, int]] = defaultdict(dict)
     for case in cases:
         if case.is_negative:
@@ -36,7 +36,7 @@ def _count(instruction: Instruction, sizes: dict[int, int]) -> None:
 
 def rows(cases: Iterable[Case], least: int = 1000) -> list[tuple[str, ...]]:
     """A row for each operation that is not elementwise and has arrays of that many elements: its name, then the largest
-    array of one dimension, of two, ..., of MOST and more."""
+    array of rank one, two, ..., of MOST and more."""
     return [
         (opcode, *(f"{sizes[rank]:,}" if sizes.get(rank) else "" for rank in range(1, MOST + 1)))
         for opcode, sizes in largest(cases).items()

@@ -1,6 +1,6 @@
-"""Edge values of every element type, derived from how many bits the type gives to what.
+"""Edge values of every element type, derived from its number of exponent and mantissa bits.
 
-A float's table is made of bit patterns (zeros, the smallest and largest subnormals, the smallest normal numbers, the
+A float's table consists of bit patterns (zeros, the smallest and largest subnormals, the smallest normal numbers, the
 largest ones, infinities, NaN, each with its neighbours and with both signs: whatever a pattern means in a type without
 infinities or signed zeros) and of numbers (1 and its neighbours, halves, where integers end, where exp overflows, ...).
 """
@@ -13,7 +13,7 @@ from refxla_spec.compare import precision
 from refxla_spec.numerics import component_type, make_complex, round_to
 from refxla_spec.types import ElementType
 
-# One half and its odd multiples round to even; the rest are where elementary functions turn, end or lose digits.
+# One half and its odd multiples round to even; at the others, elementary functions turn, end or lose digits.
 NUMBERS = (
     0.5, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 0.25, 0.75, 0.1, 1 / 3, 10.0, 100.0, np.pi / 4, np.pi / 2, np.pi, 2 * np.pi,
     np.e, np.log(2), 1e-3, 1e-5, 1e-9, 9.0, 17.5, 22.0, 88.5, 89.0, 104.0, 127.0, 128.0, 255.0, 256.0, 709.5, 710.0,
@@ -43,7 +43,7 @@ def all_values(element_type: ElementType) -> np.ndarray:
 
 
 def random_bits(rng: np.random.Generator, element_type: ElementType, count: int) -> np.ndarray:
-    """Values of random bits: of a float every exponent is equally likely."""
+    """Values of random bits: for a float, every exponent is equally likely."""
     if element_type.kind == "pred":
         return rng.random(count) < 0.5
     if element_type.is_complex:
@@ -58,7 +58,7 @@ def random_bits(rng: np.random.Generator, element_type: ElementType, count: int)
 
 
 def spread(rng: np.random.Generator, element_type: ElementType) -> np.ndarray:
-    """Numbers of a float of 16 bits or more, of which every stretch that a function treats apart holds some: evenly
+    """Numbers of a float of 16 bits or more, with some in every interval that a function treats separately: evenly
     between -1 and 1, -8 and 8, -100 and 100, and evenly by their exponents between 2^-24 and 2^24."""
     powers = np.exp2(rng.uniform(-24, 24, 96)) * rng.choice((-1, 1), 96)
     stretches = [rng.uniform(-most, most, count) for most, count in ((1, 80), (8, 160), (100, 64))]
@@ -66,8 +66,8 @@ def spread(rng: np.random.Generator, element_type: ElementType) -> np.ndarray:
 
 
 def ties(source: ElementType, target: ElementType) -> np.ndarray:
-    """Numbers of `source`, a float or an integer, that lie halfway between two neighbours of the float `target`, and
-    the next ones above and below them: who rounds twice, the first time to a type in between, gets them wrong."""
+    """Numbers of `source`, a float or an integer, that are halfway between two neighbours of the float `target`, and
+    the next ones above and below them: double rounding, first to a type in between, gets them wrong."""
     digits, _ = precision(target)
     most = (1 << (source.bits - (source.kind == "signed"))) - 1 if source.is_integer else None
     own = precision(source)[0] if source.is_float else source.bits - (source.kind == "signed")
@@ -89,7 +89,7 @@ def ties(source: ElementType, target: ElementType) -> np.ndarray:
 
 
 def _of_patterns(patterns: np.ndarray, element_type: ElementType) -> np.ndarray:
-    """Numbers of which these are the bits."""
+    """The numbers with these bits."""
     if element_type.bits < 8:
         mask = (1 << element_type.bits) - 1
         small = patterns.astype(np.int64) & mask
@@ -107,7 +107,7 @@ def _floats(element_type: ElementType, few: bool) -> np.ndarray:
         return all_values(element_type)
     mantissa = int(ml_dtypes.finfo(element_type.dtype).nmant)
     signed = element_type.name != "f8e8m0fnu"
-    half = 1 << (element_type.bits - signed)  # how many patterns have one sign
+    half = 1 << (element_type.bits - signed)  # the number of patterns with one sign
     quantum = 1 << mantissa  # the pattern of the smallest normal number
     infinity = half - quantum  # of types with infinities; a large number or NaN elsewhere
     near_one = int(to_bits_word(round_to(np.array([1.0]), element_type)))
@@ -129,7 +129,7 @@ def _floats(element_type: ElementType, few: bool) -> np.ndarray:
     numbers = round_to(np.array(FEW_NUMBERS if few else NUMBERS + _ends_of_integers(mantissa)), element_type)
     patterns = [*patterns, *(int(w) for w in to_words(numbers))]
     if signed:
-        patterns += [(p + half) % (2 * half) for p in patterns]  # a NaN may be what -0 is elsewhere
+        patterns += [(p + half) % (2 * half) for p in patterns]  # a NaN may have the pattern of -0 in other types
     return _of_patterns(np.array(list(dict.fromkeys(patterns)), np.uint64), element_type)
 
 

@@ -1,9 +1,9 @@
 """Where an oracle is known to differ from the specification: data, with who is right, and by which sentence.
 
-A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
-is reported as *excused*, under the difference's name; it is not a pass. What holds for XLA stands in `xla.py`,
-`programs.py`, `dynamic.py`, `refused.py` and `newer.py`, what holds for StableHLO's interpreter in `stablehlo.py`, and
-for both in `constants.py`; `difference.py` says what an entry is, `predicates.py` holds what entries are made of.
+A difference explains elements of a result (or a crash) of one target. A case whose wrong elements are all explained is
+reported as *excused*, under the difference's name; it is not a pass. The differences of XLA are in `xla.py`,
+`programs.py`, `dynamic.py`, `refused.py` and `newer.py`, those of StableHLO's interpreter in `stablehlo.py`, and those
+of both in `constants.py`; `difference.py` defines an entry, `predicates.py` the building blocks of entries.
 """
 
 from . import constants, dynamic, newer, programs, refused, stablehlo, xla

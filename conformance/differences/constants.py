@@ -1,4 +1,4 @@
-"""How the text of constants is read by XLA's parser (jaxlib 0.10 to 0.12), by which programs reach both oracles."""
+"""How XLA's parser (jaxlib 0.10 to 0.12), through which programs reach both oracles, reads the text of constants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _constants(case: Case) -> bool:
 
 
 def _with_nan_for_both(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Complex numbers whose real part is NaN, where the imaginary part is NaN, too."""
+    """Complex numbers whose real part is NaN, with an imaginary part that is also NaN."""
     if not type_of(expected).is_complex:
         return np.zeros(actual.shape, bool)
     return np.isnan(expected.real) & np.isnan(actual.real) & np.isnan(actual.imag)

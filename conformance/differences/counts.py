@@ -31,7 +31,7 @@ COUNTS_FILE = Path(__file__).with_name("counts.json")
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """What is kept; see this module's docstring for the fields."""
+    """The data that is kept; see this module's docstring for the fields."""
     return json.loads(COUNTS_FILE.read_text())
 
 

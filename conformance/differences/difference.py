@@ -1,4 +1,4 @@
-"""What one understood difference is."""
+"""The definition of one known difference."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ CONSTANTS = "constants given as arguments"
 
 @dataclass(frozen=True)
 class Difference:
-    """One understood difference.
+    """One known difference.
 
-    `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" where no
-    document decides; `why` the sentence of the document that says so, with its source. `applies` says which cases it
-    can touch. `explains` says which elements of their results, None: none. `fails` says that there need be no result to
-    compare: it explains a refusal, a crash, and a result of another type or of other dimensions, where `says`, a
-    regular expression, is found in what is wrong. `what` is what the target does, against what the reference does.
-    `refusal` says that it is about programs that are to be refused: it touches these alone, and all others touch none
-    of them. `without` is the target's option under which it does not do this, or CONSTANTS where it does not if it does
-    not know them: the difference is one of whole programs, and explains what is right in that way.
+    `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" if no
+    document decides; `why` the sentence of the document that says so, with its source. `applies` selects the cases that
+    it can affect. `explains` selects elements of their results, None: none. `fails` allows that there is no result to
+    compare: it explains a refusal, a crash, and a result of another type or of other dimensions, if `says`, a regular
+    expression, matches the error. `what` is what the target does, and what the reference does. `refusal` says that it
+    is about programs that must be rejected: it affects only these, and all others affect none of them. `without` is the
+    target's option under which it does not do this, or CONSTANTS if it does not do this when the constants become
+    arguments: the difference is one of whole programs, and explains results that are right in that way.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Difference:
     without: str = ""
 
     def touches(self, case: Case, target: str) -> bool:
-        """Whether the difference may explain what comes of the case on the target of that name."""
+        """Whether the difference may explain the result of the case on the target of that name."""
         return self.target == target and self.refusal == case.is_negative and self.applies(case)
 
     def excuses(self, reason: str) -> bool:

@@ -23,7 +23,7 @@ def _dynamic(*opcodes: str) -> Callable[[Case], bool]:
 
 
 def _behind(actual: np.ndarray) -> np.ndarray:
-    """What the target puts after an array: where it shows, memory there has been read."""
+    """What the target puts after an array: if it shows, memory there has been read."""
     return same_bits(actual, filler(Shape.of(actual)))
 
 
@@ -36,7 +36,7 @@ def _grown(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> n
 
 
 def _at_the_bound(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that were read after an array, or not written since they lie after it."""
+    """Elements that were read past the end of an array, or not written since they are past it."""
     (x, *_) = operands(case, leaf)
     kept = case.opcode == "dynamic-update-slice" and x.shape == actual.shape
     return same_bits(actual, x) if kept else _behind(actual)

@@ -1,4 +1,4 @@
-"""How XLA:CPU differs from the specification since jaxlib 0.12, and did not in 0.10."""
+"""How XLA:CPU has differed from the specification since jaxlib 0.12, unlike in 0.10."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F6 = ("f6e2m3fn", "f6e3m2fn")
 
 
 def _overflowed(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Where zero comes of a number beyond the largest of the type, or of NaN."""
+    """Where a number beyond the largest of the type, or NaN, becomes zero."""
     if expected.dtype not in (ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn):
         return np.zeros(actual.shape, bool)
     wide, largest = x.astype(np.float64), float(ml_dtypes.finfo(expected.dtype).max)
@@ -24,7 +24,7 @@ def _overflowed(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.n
 
 
 def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """All elements, where they are the operand's, or their places, in the order of their codes read without a sign."""
+    """All elements, if they are the operand's, or their positions, in the order of their bits as unsigned numbers."""
     i, (x, *_) = site(case, leaf), operands(case, leaf)
     codes = np.ascontiguousarray(x).view(np.uint8).astype(np.int16)
     if i.opcode == "topk":
@@ -38,7 +38,7 @@ def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -
 
 
 def _either_of_zeros(actual: np.ndarray, expected: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where both operands are zero once subnormal numbers are, and the result is one of them, or zero for it."""
+    """Where both operands are zero if subnormal numbers are, and the result is one of them, or zero for it."""
     vanish = (subnormal(a) | (a == 0)) & (subnormal(b) | (b == 0))
     return vanish & (same_bits(actual, a) | same_bits(actual, b) | (actual == 0))
 

@@ -1,4 +1,4 @@
-"""What the entries of the other files are made of: predicates of cases, and of the elements of their results."""
+"""The building blocks of the entries in the other files: predicates of cases, and of the elements of their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of(*opcodes: str) -> Callable[[Case], bool]:
 
 
 def with_types(opcodes: Collection[str], *types: str) -> Callable[[Case], bool]:
-    """Cases of these operations (of any, if none is named) in whose programs one of these element types occurs."""
+    """Cases of these operations (of any, if none is named) whose programs contain one of these element types."""
 
     def applies(case: Case) -> bool:
         return (not opcodes or case.opcode in opcodes) and not types_of(case).isdisjoint(types)
@@ -50,7 +50,7 @@ def types_of(case: Case) -> set[str]:
 
 
 def is_complex(case: Case) -> bool:
-    """Cases in whose programs complex numbers occur."""
+    """Cases whose programs contain complex numbers."""
     return not types_of(case).isdisjoint(("c64", "c128"))
 
 
@@ -58,7 +58,7 @@ def is_complex(case: Case) -> bool:
 
 
 def site(case: Case, leaf: int) -> Instruction:
-    """The instruction that gives a leaf of the entry computation's result: the root, or an operand of its tuple."""
+    """The instruction of a leaf of the entry computation's result: the root, or an operand of its tuple."""
     root = case.module.entry.root
     if root.opcode != "tuple":
         return root
@@ -80,7 +80,7 @@ def known_operands(case: Case, i: Instruction) -> list[np.ndarray]:
 def where(test: Callable[..., np.ndarray]) -> Explains:
     """Elements of an elementwise operation for which test(expected, *operands) holds.
 
-    Operands of other dimensions than the result are left out.
+    Operands whose dimensions differ from the result's are ignored.
     """
 
     def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ def where(test: Callable[..., np.ndarray]) -> Explains:
 
 
 def where_given(test: Callable[..., np.ndarray]) -> Explains:
-    """As `where`, for which test(actual, expected, *operands) holds."""
+    """Like `where`, for which test(actual, expected, *operands) holds."""
 
     def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         return where(lambda *of: test(actual, *of))(case, leaf, actual, expected)
@@ -106,7 +106,7 @@ def parts(x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def in_any_part(test: Callable[[np.ndarray], np.ndarray], *arrays: np.ndarray) -> np.ndarray:
-    """Where the test holds for some part of some of the arrays of floats."""
+    """Where the test holds for some part of some of the float arrays."""
     masks = [test(p) for a in arrays if type_of(a).is_float or type_of(a).is_complex for p in parts(a)]
     return np.logical_or.reduce(masks) if masks else np.zeros(arrays[0].shape, bool)
 
@@ -117,7 +117,7 @@ def subnormal(x: np.ndarray) -> np.ndarray:
 
 
 def tiny(x: np.ndarray) -> np.ndarray:
-    """Where the numbers are subnormal, or the smallest normal one, which a subnormal may have been rounded up to."""
+    """Where the numbers are subnormal, or the smallest normal one, to which a subnormal may have been rounded."""
     return (x != 0) & (np.abs(x) <= ml_dtypes.finfo(x.dtype).smallest_normal)
 
 
@@ -133,8 +133,8 @@ def not_finite(x: np.ndarray) -> np.ndarray:
 
 
 def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
-    """Finite results that lie from the expected ones by no more ULPs (of a complex one: of its modulus) than has been
-    seen of this operation and element type."""
+    """Finite results that differ from the expected ones by at most the ULPs (for complex ones: of the modulus) that
+    have been observed for this operation and element type."""
 
     def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         limit = limits.get((site(case, leaf).opcode, type_of(expected).name))
@@ -151,7 +151,7 @@ LIMITS = np.array([1, np.pi / 4, np.pi / 2, np.pi])
 
 
 def with_parts_lost(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where each part is NaN, infinite or zero, or as large as the expected one but for 16 ULPs of the modulus; or, for
+    """Where each part is NaN, infinite or zero, or as large as the expected one within 16 ULPs of the modulus; or, for
     NaN, a limit of the function (1, or an angle)."""
     size = ulp(np.where(np.isfinite(np.abs(expected)), np.abs(expected), 0).astype(expected.real.dtype))
     mask = np.ones(actual.shape, bool)
@@ -162,15 +162,15 @@ def with_parts_lost(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def evaluated(case: Case, leaf: int, inputs: list[np.ndarray]) -> np.ndarray:
-    """What the instruction that gives a leaf gives for other operands."""
+    """The results of the instruction of a leaf for other operands."""
     i = site(case, leaf)
     with np.errstate(all="ignore"):
         return np.asarray(operation(i.opcode).evaluate(i, *inputs))
 
 
 def with_some_flushed(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elementwise: where the result is, but for 4 ULPs, that for some of the subnormal operands taken for zeros; or NaN
-    where a subnormal number is among them."""
+    """Elementwise: where the result is, within 4 ULPs, that for some of the subnormal operands replaced by zeros; or
+    NaN where a subnormal number is among them."""
     inputs = operands(case, leaf)
     if not (type_of(actual).is_float or type_of(actual).is_complex):
         return np.zeros(actual.shape, bool)
@@ -194,12 +194,11 @@ def flushed(x: np.ndarray) -> np.ndarray:
 
 
 def part_of_rounding_at_each_step(shares: Mapping[str, float]) -> Explains:
-    """Where the result keeps a share of the bounds that there would be if what takes several steps were computed in the
-    type of the result, each step rounded to it: n units of that type for a sum of n terms. The share is the largest
-    that has been seen of each of these operations: what the worst of all roundings could sum up to would let pass
-    zeros, and twice what is right. Two units in the last place may make up more of them, where there are few steps.
-    Where the order decides whether a product underflows, it is off by no more than 8 of the type's smallest normal
-    numbers."""
+    """Where the result is within a share of the bounds that would hold if operations of several steps were computed in
+    the type of the result, with each step rounded to it: n units of that type for a sum of n terms. The share is the
+    largest that has been observed for each of these operations: the worst case of all roundings would let zeros pass,
+    and twice the right value. With few steps, two units in the last place may be a larger share. If the order decides
+    whether a product underflows, the error is at most 8 of the type's smallest normal numbers."""
 
     def explains(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         share = shares.get(site(case, leaf).opcode, shares.get(case.opcode))
@@ -218,14 +217,14 @@ def _within_share(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarra
     with np.errstate(all="ignore"):
         part = np.maximum(share * bound, np.minimum(bound, 2 * ulp(expected)))
         bound = np.where(np.isfinite(bound), part, 8 * least)
-        if type_of(actual).name == "f8e8m0fnu":  # whose unit is the number itself
+        if type_of(actual).name == "f8e8m0fnu":  # its unit is the number itself
             return ulp_distance(actual, expected) <= 1
         finite = np.isfinite(np.abs(expected)) | ~np.isfinite(np.abs(actual))
         return finite & (distance(actual, expected) <= np.maximum(bound, ulp(expected)))
 
 
 def to_the_next(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Numbers of a narrow type, where a function of it is off by one ULP; exact operations are none."""
+    """Numbers of a narrow type, where a function is off by one ULP; not for exact operations."""
     i = site(case, leaf)
     if type_of(expected).name not in NARROW or not i.operands:
         return np.zeros(actual.shape, bool)

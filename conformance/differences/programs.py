@@ -1,6 +1,6 @@
-"""How XLA:CPU differs from the specification in what it makes of several instructions, or of constants.
+"""How XLA:CPU differs from the specification in combinations of several instructions, or in constants.
 
-Found by random programs (fuzz/xla.py), which put every instruction of a program that differs to XLA alone, too.
+Found by random programs (fuzz/xla.py), which also run every instruction of a differing program on XLA alone.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .xla_relations import SUBNORMAL, _contracted, _flushed_at_each_step
 
 XLA = "xla-cpu"
 LACKING = frozenset("acos acosh asin asinh atanh cosh sinh".split())
-SIGNS = "signs of NaNs"  # fuzz/steps.py finds the instructions that see them
+SIGNS = "signs of NaNs"  # fuzz/steps.py finds the instructions that depend on them
 FLOATS = frozenset(t.name for t in ELEMENT_TYPES.values() if t.is_float or t.is_complex)
 
 
 def _never(case: Case) -> bool:
-    """Of cases: these differences are those of whole programs."""
+    """For cases: these differences are those of whole programs."""
     return False
 
 
 def _no_quotient_of_constants(case: Case) -> bool:
-    """Whether constant integers are divided, one by zero or the smallest one by -1."""
+    """Whether constant integers are divided, one by zero or the minimum by -1."""
     if case.opcode not in ("divide", "remainder") or case.inputs:
         return False
     x, y = operands(case, 0)
@@ -57,9 +57,9 @@ def _one_element(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray
 
 
 def _combined_again(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of a reduction of one array that XLA takes apart: what is asked for, with the initial value combined
-    again, not more often than there are parts of 16, and by `reduce` as often for one element as for another. Of floats
-    they are within the bounds of the reduction there, counted from the other value."""
+    """Elements of a reduction of one array that XLA splits: the expected value, with the initial value combined again,
+    at most as often as there are parts of 16, and by `reduce` as often for each element. For floats, they are within
+    the bounds of the reduction there, relative to the other value."""
     i, mask = site(case, leaf), np.zeros(actual.shape, bool)
     inputs = operands(case, leaf)
     if len(inputs) != 2 or len(i.operands) != 2:
@@ -82,7 +82,7 @@ def _combined_again(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
 
 
 def _meets_groups(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """NaNs of a convolution in groups, one of whose operands has infinities or NaNs."""
+    """NaNs of a grouped convolution, one of whose operands has infinities or NaNs."""
     i = site(case, leaf)
     if max(i.feature_group_count, i.batch_group_count) == 1 or not type_of(expected).is_float:
         return np.zeros(actual.shape, bool)
@@ -91,19 +91,19 @@ def _meets_groups(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarra
 
 
 def _saturated(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are the smallest or largest integer of their type."""
+    """Elements that are the minimum or maximum integer of their type."""
     info = ml_dtypes.iinfo(expected.dtype)
     return (actual == info.min) | (actual == info.max)
 
 
 def _lacking(case: Case) -> bool:
-    """Whether a program has a complex function that XLA:CPU says it has not implemented."""
+    """Whether a program has a complex function that XLA:CPU reports as not implemented."""
     instructions = case.module.instructions() if not case.is_negative else ()
     return any(i.opcode in LACKING and i.shape.element_type.is_complex for i in instructions)
 
 
 def _with_narrow_epsilon(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are right where epsilon is rounded to f32."""
+    """Elements that are right if epsilon is rounded to f32."""
 
     def narrow(match: re.Match) -> str:
         return f"epsilon={float(np.float32(match[1]))!r}"
@@ -114,7 +114,7 @@ def _with_narrow_epsilon(case: Case, leaf: int, actual: np.ndarray, expected: np
 
 
 def _simplified(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Zeros of another sign of a sum with a constant, and quotients by one that are products with its reciprocal."""
+    """Zeros of another sign for a sum with a constant, and quotients by one that are products with its reciprocal."""
     i, inputs = site(case, leaf), operands(case, leaf)
     if i.opcode in ("add", "subtract"):
         return (actual == 0) & (expected == 0)
@@ -134,7 +134,8 @@ def _by_itself(case: Case, leaf: int) -> np.ndarray:
 
 
 def _of_vanishing(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of a choice between a parameter and constants, where the parameter is zero or subnormal: it, or zero."""
+    """Elements of a selection between a parameter and constants, where the parameter is zero or subnormal: it, or
+    zero."""
     (x,) = map(np.asarray, case.inputs)
     if site(case, leaf).opcode not in ("maximum", "minimum", "clamp", "select") or actual.dtype != x.dtype:
         return np.zeros(actual.shape, bool)

@@ -1,4 +1,4 @@
-"""Invalid programs that XLA:CPU (jaxlib 0.10 to 0.12) does not refuse: what its parser and verifier leave unchecked."""
+"""Invalid programs that XLA:CPU (jaxlib 0.10 to 0.12) does not reject: what its parser and verifier do not check."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ XLA = "xla-cpu"
 ACCEPTED = "^accepts a program that breaks "
 SAID_OF_A_CRASH = r"process ended with signal SIG(SEGV|ABRT|FPE)"
 
-# Counterexamples, by operation and label, that XLA's own sources refuse, and the program that it is given as StableHLO
-# no longer breaks: a result's stated shape and a window's size are inferred anew on the way, and a ragged-all-to-all
-# becomes a custom call.
+# Counterexamples, by operation and label, that XLA's own sources reject, but that are no longer invalid in the
+# StableHLO that XLA gets: a result's stated shape and a window's size are inferred again on the way, and a
+# ragged-all-to-all becomes a custom call.
 MENDED = frozenset(
     "add-dependency/c2 after-all/c2 convert/c2 convolution/c2 fusion/c3 infeed/c2 map/c2 outfeed/c2 outfeed/c3 "
     "ragged-all-to-all/c6 set-dimension-size/c3".split()
 )
-# Those that end the process that parses or verifies them: a check of its own fails, or it reads memory not there.
+# Those that end the process that parses or verifies them: an internal check fails, or it reads invalid memory.
 ABORTED = frozenset(
     (
         "async-done/c1 async-update/c1 dot/c4 dynamic-reshape/c2 dynamic-reshape/c3 get-tuple-element/c1 "

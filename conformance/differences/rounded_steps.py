@@ -1,8 +1,8 @@
-"""Sums and reductions as StableHLO's interpreter computes them: term after term, each step rounded to the type.
+"""Sums and reductions as StableHLO's interpreter computes them: term by term, each step rounded to the type.
 
-The order is row-major: of a dot over its contracting dimensions as they are listed, of a convolution over the window
-and then the features, of a reduction over the operand, beginning with the initial value. Padding of a convolution is
-zeros, that of a reduce-window the initial value. So each result is one number, and not a range.
+The order is row-major: for a dot over its contracting dimensions as listed, for a convolution over the window and then
+the features, for a reduction over the operand, beginning with the initial value. Padding of a convolution is zeros,
+that of a reduce-window the initial value. So each result is one number, and not a range.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Array = np.ndarray
 Round = Callable[[Array], Array]  # numbers of f64 to those of the type, in f64
 
 IN_ORDER = ("dot", "convolution", "reduce", "reduce-window")
-# The largest part of what rounding each step to a narrow type might sum up to; 0: two units in the last place.
+# The largest observed share of the bound for rounding each step to a narrow type; 0: two units in the last place.
 SHARES = {"scatter": 0.09, "select-and-scatter": 0.0, "triangular-solve": 0.0}
 SMALL = ("f8e8m0fnu", "f6e2m3fn", "f6e3m2fn", "f4e2m1fn")
 
 
 def in_steps(case: Case, leaf: int, actual: Array, expected: Array) -> Array:
-    """Where it is what comes of rounding each step to the type of the result. Of what has no order of steps here,
-    within the share of its bounds that has been seen."""
+    """Where it is the result of rounding each step to the type of the result. For operations without an order of steps
+    here, within the observed share of their bounds."""
     t = type_of(actual)
     if t.is_float and site(case, leaf).opcode in IN_ORDER:
         return steps_in(t, case, leaf, actual)
@@ -44,8 +44,8 @@ def in_steps(case: Case, leaf: int, actual: Array, expected: Array) -> Array:
 
 
 def steps_in(t: ElementType, case: Case, leaf: int, actual: Array) -> Array:
-    """Where the result of an instruction of IN_ORDER is what comes of rounding each step to a type; zeros of either
-    sign are one."""
+    """Where the result of an instruction of IN_ORDER is that of rounding each step to a type; zeros of either sign are
+    equal."""
     i = site(case, leaf)
     if i.shape.is_tuple and i is not case.module.entry.root:
         return np.zeros(actual.shape, bool)
@@ -66,8 +66,8 @@ def _rounded(value: Array, t: ElementType) -> Array:
 
 def step(value: Array, t: ElementType, signed: bool) -> Array:
     """A number as the interpreter rounds it to one of the smallest types, which have no infinities: those become zeros
-    where there are zeros. f8e8m0fnu has neither zeros nor signs, and what lies below it or above becomes its ends; the
-    sign is dropped. With `signed` it sets the highest bit, and what lies above becomes NaN."""
+    if there are zeros. f8e8m0fnu has neither zeros nor signs, and numbers out of its range become its ends; the sign is
+    dropped. With `signed`, it sets the highest bit, and numbers above the range become NaN."""
     if t.name != "f8e8m0fnu":
         return round_to(np.where(np.isinf(value), np.copysign(0.0, value), value), t).astype(np.float64)
     info = ml_dtypes.finfo(t.dtype)

@@ -1,4 +1,4 @@
-"""How StableHLO's own interpreter (of jaxlib 0.10 to 0.12) differs from the specification."""
+"""How StableHLO's own interpreter (in jaxlib 0.10 to 0.12) differs from the specification."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STABLEHLO = "stablehlo"
 ANNEX_G = "C99, annex G, is what special values and cuts of complex functions follow here; StableHLO is silent."
 SMALL_FLOATS = "the numeric contract: what is below f32 is computed in f32 and rounded once."
 COMPOSED = "acos acosh atanh cosh exponential-minus-one log-plus-one logistic power sign sinh".split()
-# The largest error seen of each function beyond the contract, in ULP, on the cases of this suite.
+# The largest observed error of each function beyond the contract, in ULP, on the cases of this suite.
 SEEN: dict[tuple[str, str], float] = {
     ("cbrt", "f64"): 3.0,
     ("erf", "f32"): 24.0,
@@ -62,7 +62,7 @@ FLOATS = frozenset(
 
 
 def _no_quotient(case: Case) -> bool:
-    """Whether some integer is divided by zero, or the smallest one by -1."""
+    """Whether some integer is divided by zero, or the minimum by -1."""
     x, y = (np.asarray(a) for a in case.inputs[:2])
     if not type_of(x).is_integer:
         return False
@@ -72,7 +72,7 @@ def _no_quotient(case: Case) -> bool:
 
 
 def _outside_f8e8m0fnu(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are NaN, or come of a NaN: that is all that is no power of two."""
+    """Elements that are NaN, or the result of a NaN: everything that is not a power of two."""
     inputs = [o for o in operands(case, leaf) if o.shape == expected.shape]
     if case.opcode == "convert" and expected.dtype == bool:
         return inputs[0].astype(np.float64) == 2.0**-127
@@ -99,7 +99,7 @@ def _saturated(x: np.ndarray) -> np.ndarray:
 
 
 def _partly_outside(case: Case) -> np.ndarray:
-    """The elements of the operands of a scatter on which blocks lie that are partly outside."""
+    """The elements of the operands of a scatter that are covered by blocks that are partly outside."""
     i = next(i for i in case.module.entry.instructions if i.opcode == "scatter")
     n = len(i.operands) // 2
     if not i.scatter_dims_to_operand_dims:
@@ -121,8 +121,8 @@ def _partly_outside(case: Case) -> np.ndarray:
 
 
 def _cut(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements on which blocks lie that are partly outside, where they are what those parts give that lie inside: the
-    scatter into an array with room on each side for a block."""
+    """Elements that are covered by blocks that are partly outside, if they are the result for the parts inside: that of
+    the scatter into an array padded by a block on each side."""
     i = site(case, leaf)
     operand, indices, updates = operands(case, leaf)
     room = max(updates.shape, default=1)
@@ -133,7 +133,7 @@ def _cut(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.
     moved = np.clip(vectors.astype(np.int64), -room, limits) + room
     moved = np.moveaxis(moved, -1, i.index_vector_dim).reshape(indices.shape)
     if any(d not in i.scatter_dims_to_operand_dims and x for d, x in enumerate(indexed)):
-        return np.zeros(actual.shape, bool)  # a dimension that no index moves has no room
+        return np.zeros(actual.shape, bool)  # a dimension that no index moves has no padding
     with np.errstate(all="ignore"):
         value = operation("scatter").evaluate(i, wide, moved, updates, run=Interpreter().run)
         value = value[tuple(slice(room * x, room * x + n) for x, n in zip(indexed, operand.shape, strict=True))]
@@ -142,9 +142,9 @@ def _cut(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.
 
 
 def _misplaced(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of an IRFFT of odd length n where the conjugate of number k, of which the last one has none, stands at
-    n - 1 - k and not at n - k, and anything at n - 1, which nobody wrote: they are what is asked for at all other
-    frequencies, but for 64 units of the largest number."""
+    """Elements of an IRFFT of odd length n for which the conjugate of number k, of which the last one has none, is at
+    n - 1 - k and not at n - k, and at n - 1 there is an arbitrary, unwritten value: they are right at all other
+    frequencies, within 64 units of the largest number."""
     i = site(case, leaf)
     if i.opcode != "fft" or i.fft_type != "IRFFT" or i.fft_length[-1] % 2 == 0 or not operands(case, leaf):
         return np.zeros(actual.shape, bool)
@@ -159,7 +159,7 @@ def _misplaced(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) 
     largest = np.maximum(np.abs(actual).max(-1, initial=0), np.abs(x).max(initial=0))
     with np.errstate(all="ignore"):
         apart = np.abs(np.fft.fft(actual.astype(np.float64) - value))
-        apart[..., [1 % n, n - 1]] = 0  # of a real array both are of that place
+        apart[..., [1 % n, n - 1]] = 0  # for a real array, both affect this position
     return np.broadcast_to((apart.max(-1) <= 64 * np.finfo(actual.dtype).eps * largest)[..., None], actual.shape)
 
 
@@ -184,8 +184,8 @@ def _unsigned_starts(case: Case) -> bool:
 
 
 def _as_signed(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are right for indices of which those that are negative as signed numbers are 0, or, of updates,
-    which are dropped then, outside."""
+    """Elements that are right for indices in which negative signed numbers are replaced by 0, or, for updates, which
+    are dropped then, by an index outside."""
     indices = [i for i, p in enumerate(case.module.entry.parameters) if p.shape.element_type.kind == "unsigned"]
     inputs = list(case.inputs)
     for i in indices:
@@ -197,8 +197,7 @@ def _as_signed(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) 
 
 
 def _narrowly(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """What a sum in the operands' type gives: of integers those modulo 2^bits of it, of floats the number that comes of
-    rounding each step to it."""
+    """A sum in the operands' type: for integers modulo 2^bits of it, for floats with each step rounded to it."""
     i = site(case, leaf)
     if i.opcode not in ("dot", "convolution") or not _widens(case):
         return np.zeros(actual.shape, bool)
@@ -213,7 +212,7 @@ def _narrowly(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -
 
 
 def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where it is what a formula of chlo gives with each step rounded to the type; zeros of either sign are one."""
+    """Where it is the result of a chlo formula with each step rounded to the type; zeros of either sign are equal."""
     mask = np.zeros(actual.shape, bool)
     inputs = operands(case, leaf)
     if type_of(actual).name not in SMALL or len(inputs) != 1:
@@ -227,13 +226,13 @@ def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.nd
 
 
 def _formulas(opcode: str, x: np.ndarray, t: ElementType, signed: bool) -> Iterator[np.ndarray]:
-    """The formulas that chlo has for a function, of jaxlib 0.12 and, where it was another, 0.10."""
+    """The formulas that chlo has for a function, in jaxlib 0.12 and, if it differs, 0.10."""
 
     def r(value: np.ndarray) -> np.ndarray:
         return step(np.asarray(value), t, signed)
 
     def angle(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Where signs are kept, the functions take NaN for an infinity."""
+        """If signs are kept, the functions treat NaN as an infinity."""
         return r(np.arctan2(*(np.where(np.isnan(v), np.inf, v) if signed else v for v in (y, x))))
 
     if opcode in ("acos", "asin"):
@@ -318,7 +317,7 @@ def _of_those_sizes(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _equal_by_value(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where two NaNs, or two zeros, are taken for equal, or a NaN compares with nothing, as in the partial order."""
+    """Where two NaNs, or two zeros, compare equal, or a NaN is unordered, as in the partial order."""
     inputs = operands(case, leaf)
     if len(inputs) == 2 and type_of(inputs[0]).is_float:
         x, y = inputs

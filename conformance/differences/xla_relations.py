@@ -1,4 +1,4 @@
-"""How two values are related where XLA:CPU differs: what the entries of xla.py explain elements by."""
+"""Relations between two values where XLA:CPU differs: the building blocks of the entries in xla.py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SUBNORMAL = (
 )
 ANNEX_G = "C99, annex G (and F.9.4.3 for the modulus), is what special values of complex functions follow here; "
 
-# The largest error seen of each function where XLA:CPU goes beyond the contract, in ULP, on the cases of this suite.
+# The largest observed error of each function if XLA:CPU exceeds the contract, in ULP, on the cases of this suite.
 SEEN: dict[tuple[str, str], float] = {
     ("cbrt", "f64"): 3.0,
     ("exponential-minus-one", "f32"): 3.0,
@@ -49,7 +49,7 @@ SEEN: dict[tuple[str, str], float] = {
     ("tanh", "f32"): 4.0,
     ("tanh", "f64"): 5.0,
 }
-# The largest part of what rounding each step to a narrow type might sum up to, on the cases of this suite.
+# The largest observed share of the bound for rounding each step to a narrow type, on the cases of this suite.
 SHARES = {
     "batch-norm-grad": 0.05,
     "batch-norm-inference": 0.15,
@@ -60,9 +60,9 @@ SHARES = {
     "scatter": 0.09,
     "triangular-solve": 0.34,
 }
-# What JAX's wheel says where StableHLO cannot say a program.
+# What JAX's wheel reports if StableHLO cannot represent a program.
 NOT_READ = "Failed to parse using StableHLO"
-# Complex functions whose special values are other ones, and that lose large and small numbers.
+# Complex functions whose special values differ, and that lose large and small numbers.
 OF_NOT_FINITE = "abs cosine exponential exponential-minus-one logistic power sine sqrt".split()
 OF_EXTREMES = (
     "abs cosine exponential exponential-minus-one log log-plus-one logistic power rsqrt sign sine sqrt tan tanh".split()
@@ -70,8 +70,8 @@ OF_EXTREMES = (
 
 
 def _steps(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where a reduction in windows, or one of at most 8 bits, is what its steps give in order; where a dot of at most 8
-    bits is the next number; where other operations keep the shares that have been seen of their bounds."""
+    """Where a reduction in windows, or one of at most 8 bits, is the result of its steps in order; where a dot of at
+    most 8 bits is the next number; where other operations are within the observed shares of their bounds."""
     opcode, t = site(case, leaf).opcode, type_of(actual)
     few_bits = t.is_float and t.bits <= 8
     if opcode == "reduce-window" or (few_bits and opcode == "reduce"):
@@ -90,7 +90,7 @@ def _saturated(x: np.ndarray) -> np.ndarray:
 
 
 def _smallest(actual: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
-    """Where 2^-127, which is subnormal in f32, goes in or comes out, and no number comes out of the type itself."""
+    """Where 2^-127, which is subnormal in f32, is an input or output, and no number results from the type itself."""
     mask = np.zeros(expected.shape, bool)
     for a in (expected, *inputs):
         if type_of(a).name == "f8e8m0fnu":
@@ -99,8 +99,8 @@ def _smallest(actual: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) -> 
 
 
 def _of_no_exponent(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where a function of a subnormal number is at most as large as that of the smallest normal one; of a logarithm,
-    where the real part is -inf and the other an angle; of an angle, where it is pi with the other sign; of a power,
+    """Where a function of a subnormal number is at most as large as that of the smallest normal one; for a logarithm,
+    where the real part is -inf and the other an angle; for an angle, where it is pi with the other sign; for a power,
     where it is that of half the smallest subnormal number."""
     inputs = [o for o in operands(case, leaf) if o.shape == actual.shape]
     some = in_any_part(subnormal, *inputs)
@@ -120,8 +120,8 @@ def _of_no_exponent(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
 
 
 def _tied(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are largest (or smallest) in some window together with another one, subnormal ones taken for zero,
-    or are in a window with a NaN, which compares with none."""
+    """Elements that are the maximum (or minimum) of some window together with another one, with subnormal ones taken as
+    zero, or are in a window with a NaN, which is unordered."""
     i = site(case, leaf)
     operand = operands(case, leaf)[0]
     if type_of(operand).is_float:
@@ -147,7 +147,7 @@ def _tied(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np
 
 
 def _adds_some(case: Case, leaf: int, actual: np.ndarray) -> np.ndarray:
-    """Where the result is the initial value and some of the source's elements whose windows hold it, combined."""
+    """Where the result is the initial value combined with some of the source's elements whose windows contain it."""
     i, t = site(case, leaf), type_of(actual)
     operand, source, init = operands(case, leaf)
     contributions: list[list] = [[] for _ in range(actual.size)]
@@ -181,7 +181,7 @@ def _equal_real_parts(expected: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
 
 def _subnormal_terms(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where subnormal terms are lost: results off by as many times the smallest normal number as there are terms, or,
-    of products, zero or NaN."""
+    for products, zero or NaN."""
     inputs = operands(case, leaf) if case.kind == "step" else [np.asarray(x) for x in case.inputs]
     if type_of(expected).kind not in ("float", "complex") or not inputs:
         return np.zeros(actual.shape, bool)
@@ -194,7 +194,7 @@ def _subnormal_terms(case: Case, leaf: int, actual: np.ndarray, expected: np.nda
 
 
 def _both_nan(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Of each two results of topk, values and places: where both are NaNs, or places of NaNs."""
+    """For each two results of topk, values and positions: where both are NaNs, or positions of NaNs."""
     if actual.dtype.kind not in "iu":
         return np.isnan(actual) & np.isnan(expected)
     nan = np.isnan(operands(case, leaf)[0])
@@ -204,7 +204,7 @@ def _both_nan(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -
 
 
 def _by_way_of_f32(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are what two roundings give."""
+    """Elements that are the result of double rounding."""
     x = next(iter(operands(case, leaf)), None)
     if x is None or type_of(x).name != "f64" or not type_of(expected).is_float:
         return np.zeros(actual.shape, bool)
@@ -212,7 +212,7 @@ def _by_way_of_f32(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarr
 
 
 def _sums_by_way_of_f16(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are what sums in f32 give when they are rounded to f16 first."""
+    """Elements that are the result of sums in f32 that are first rounded to f16."""
     i = site(case, leaf)
     wide = replace(i, shape=replace(i.shape, element_type=F32))
     with np.errstate(all="ignore"):
@@ -221,7 +221,7 @@ def _sums_by_way_of_f16(case: Case, leaf: int, actual: np.ndarray, expected: np.
 
 
 def _integers_by_way_of_f32(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are what two roundings of an integer give."""
+    """Elements that are the result of double rounding of an integer."""
     x = next(iter(operands(case, leaf)), None)
     if x is None or not type_of(x).is_integer or not type_of(expected).is_float or type_of(expected).bits > 16:
         return np.zeros(actual.shape, bool)
@@ -234,7 +234,7 @@ def _nan_for_infinities(case: Case, leaf: int, actual: np.ndarray, expected: np.
 
 
 def _spread_in_the_matrix(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """NaN where the two matrices that belong together hold a NaN or an infinity."""
+    """NaN where the two corresponding matrices contain a NaN or an infinity."""
     if site(case, leaf).opcode != "triangular-solve" or len(operands(case, leaf)) != 2:
         return np.zeros(actual.shape, bool)
     special = [~np.isfinite(x).all(axis=(-2, -1), keepdims=True) for x in operands(case, leaf)]
@@ -259,7 +259,7 @@ def _ones(x: np.ndarray) -> np.ndarray:
 
 
 def _end(x: np.ndarray, sign: int) -> int:
-    """The largest number of an integer type, or the smallest; of another type a number that it does not have."""
+    """The maximum of an integer type, or the minimum; for another type a number that it does not have."""
     if not type_of(x).is_integer:
         return -1
     info = ml_dtypes.iinfo(x.dtype)
@@ -282,8 +282,8 @@ def _by_wider_precision(case: Case, leaf: int, actual: np.ndarray, expected: np.
 
 
 def _without_the_smallest(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where 2^-127 goes in or comes out of f8e8m0fnu, and the result is NaN, or what zero or 2^-150 give in its
-    place, to the next number of the type."""
+    """Where 2^-127 is an input or output of f8e8m0fnu, and the result is NaN, or that for zero or 2^-150 in its place,
+    to the next number of the type."""
     inputs = operands(case, leaf)
     met = _smallest(actual, expected, *(o for o in inputs if o.shape == actual.shape))
     met = met | any(
@@ -306,7 +306,7 @@ def _without_the_smallest(case: Case, leaf: int, actual: np.ndarray, expected: n
 
 
 def _mirrored(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """On the cut of atan2: where the real part is pi or -pi, and the other one of these is asked for."""
+    """On the cut of atan2: where the real part is pi or -pi, and the other one of these is expected."""
     both = (np.abs(expected.real) > 3.14159) & (np.sign(actual.real) == -np.sign(expected.real))
     return both & is_near(np.abs(actual.real) + 1j * actual.imag, np.abs(expected.real) + 1j * expected.imag)
 
@@ -317,20 +317,20 @@ def _one_of(actual: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
 
 
 def _by_real_parts(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where the result of clamp is an operand with the real part that is asked for, or one beside a NaN."""
+    """Where the result of clamp is an operand with the expected real part, or one paired with a NaN."""
     inputs = [np.broadcast_to(o, actual.shape) for o in operands(case, leaf)]
     return _one_of(actual, *inputs) & ((actual.real == expected.real) | np.isnan(actual) | np.isnan(expected))
 
 
 def _is_next_integer(actual: np.ndarray, expected: np.ndarray, x: np.ndarray, *_: np.ndarray) -> np.ndarray:
-    """Where the result is an integer next to the operand; of f4e2m1fn's 6 the largest or smallest integer."""
+    """Where the result is an integer next to the operand; for f4e2m1fn's 6, the maximum or minimum integer."""
     exact = x.astype(np.float64)
     next_to = np.abs(actual.astype(np.float64) - exact) < 1
     return next_to | ((np.abs(exact) == 6) & (type_of(x).name == "f4e2m1fn"))
 
 
 def _of_distribution(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Numbers that rng may draw: of uniform ones those from a up to b, of normal ones all that are finite."""
+    """Numbers that rng may draw: for uniform ones those from a up to b, for normal ones all that are finite."""
     i, numbers = site(case, leaf), actual.astype(np.float64)
     if i.opcode == "add" and i.operands[0].opcode == "rng":  # and a parameter
         i, numbers = i.operands[0], numbers - operands(case, leaf)[0]
@@ -343,15 +343,15 @@ def _of_distribution(case: Case, leaf: int, actual: np.ndarray, expected: np.nda
         fits, mean, deviation = np.isfinite(numbers), first, second
     else:
         fits, mean, deviation = (actual >= first) & (actual < second), (first + second) / 2, (second - first) / 3.4
-    # and they are no constant: their mean is within 6 of its deviations, and so is their spread
+    # and they are not constant: their mean is within 6 standard deviations, and so is their spread
     spread = 6 * deviation / np.sqrt(max(1, actual.size))
     random = abs(numbers.mean() - mean) <= spread and (actual.size < 4 or numbers.std() > 0) if actual.size else True
     return fits & random
 
 
 def _flushed_at_each_step(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements of an elementwise program that are, but for 4 ULPs, what comes where subnormal operands and results of
-    each of its instructions are zeros."""
+    """Elements of an elementwise program that equal, within 4 ULPs, the result of flushing subnormal operands and
+    results of each of its instructions to zero."""
     if not type_of(actual).is_float:
         return np.zeros(actual.shape, bool)
     values: dict[str, np.ndarray] = {}
@@ -390,7 +390,7 @@ COMBINE = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minim
 
 
 def _of_a_variance_in_one_pass(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Variances that are as far off as the mean of the squares may be, and results that are right for one of those."""
+    """Variances whose error is within that of the mean of the squares, and results that are right for one of those."""
     if leaf == 1 or not np.size(case.inputs[0]):
         return np.zeros(actual.shape, bool)
     instruction = case.module.entry.root

@@ -1,10 +1,10 @@
-"""Random programs: compared in every way that a program can be run, and what differs bisected, reduced and saved.
+"""Random programs: compared in every way that a program can be run; divergences are bisected, reduced and saved.
 
     python -m refxla_conformance fuzz --count 1000
 
 docs/fuzzing.md is the manual. The reading order: generate.py and growth/ (the programs), runs.py and differ.py (what is
-compared), batch.py and command.py (many of them), cause.py, reduce.py and record.py (a divergence), known_bugs.py (bugs
-on purpose, which the fuzzer has to find).
+compared), batch.py and command.py (many programs), cause.py, reduce.py and record.py (a divergence), known_bugs.py
+(planted bugs, which the fuzzer has to find).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command; its exit status."""
+    """Runs the command; its exit status."""
     from .command import main
 
     return main(options)

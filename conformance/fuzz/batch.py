@@ -1,4 +1,5 @@
-"""Many programs at once: each compared without a device, then their kernels built as one and compared."""
+"""Many programs at once: each is first compared without a device, then their kernels are built as one program and
+compared."""
 
 from __future__ import annotations
 
@@ -20,25 +21,25 @@ from .generate import Sample, generate
 from .program_builder import Skip
 from .runs import Arrays, Kernels, call, called_again, different_bits, expected
 
-NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what is said of a program
-KERNEL_VARIANT = 6  # of so many programs one has the kernels of a variant compared, too
+NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # names of instructions in messages about a program
+KERNEL_VARIANT = 6  # one program in so many also has the kernels of a variant compared
 
 
 @dataclass
 class Tally:
-    """What came of a range of programs; tallies add up."""
+    """The results of a range of programs; tallies can be added."""
 
     programs: int = 0
     compared: int = 0  # programs whose kernels ran and were compared
-    variants: int = 0  # programs with the kernels of a variant compared besides
-    elements: int = 0  # of results compared with the reference
-    undecided: int = 0  # of these, elements of which the contract says nothing
+    variants: int = 0  # programs that also had the kernels of a variant compared
+    elements: int = 0  # elements of results compared with the reference
+    undecided: int = 0  # those of them that the contract does not decide
     unsupported: Counter[str] = field(default_factory=Counter)
     opcodes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     divergences: list[dict[str, Any]] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)  # by stage, over all processes
-    xla: Counter[str] = field(default_factory=Counter)  # programs put to XLA:CPU, by what came of it
+    xla: Counter[str] = field(default_factory=Counter)  # programs run on XLA:CPU, by outcome
     reasons: Counter[str] = field(default_factory=Counter)  # why these were excused, unsupported or refused
 
     def add(self, other: Tally) -> None:
@@ -80,8 +81,8 @@ def run(
 ) -> Tally:
     """The programs with the seeds from `first` on; without `kernels`, on no device.
 
-    One in `kernel_every` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none). With
-    `dynamic` they are programs with dynamic shapes, which do not go to XLA. `sizes` are those of dimensions
+    One in `kernel_every` has its kernels built and compared, and one in `every` runs on XLA:CPU (0: none). With
+    `dynamic`, they are programs with dynamic shapes, which do not run on XLA. `sizes` are those of dimensions
     (generate.py).
     """
     tally, parts = Tally(), []
@@ -151,7 +152,7 @@ def _put_to_xla(sample: Sample, result: Cheap, tally: Tally) -> None:
 
 
 def reason(message: str) -> str:
-    """What is unsupported, without the names of one program."""
+    """The unsupported feature, without names from the program."""
     _, _, rest = message.partition(": ")
     return NAMES.sub("*", rest.split(";")[0].split("(")[0].strip())[:80] or message[:80]
 
@@ -191,7 +192,7 @@ def _planned(sample: Sample, result: Cheap, kernels: Kernels, tally: Tally) -> l
 
 
 def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock) -> None:
-    """Build, run and compare. A build that fails is done in halves, until it is one program's."""
+    """Builds, runs and compares. A build that fails is split in halves, until it is one program's."""
     if not parts:
         return
     try:

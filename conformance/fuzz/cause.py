@@ -1,6 +1,6 @@
-"""Which pass or kernel a divergence comes from.
+"""Determines which pass or kernel causes a divergence.
 
-The pipeline is walked in its order, and the first part that does something wrong is named:
+The parts of the pipeline are tested in order, and the first faulty one is named:
 
     pass NAME       the module after it, interpreted, does not give what the module before it gave: the same bits
                     after an optional pass, the contract's bounds after one that expands
@@ -31,13 +31,13 @@ from .generate import Sample
 from .runs import Expected, Kernels, different_bits, expected, interpreted, nested, simulated
 from .single import Single
 
-ITERATIONS = 3  # executions of a computation whose kernels are tried
+ITERATIONS = 3  # executions of a computation whose kernels are tested
 
 
 @dataclass(frozen=True)
 class Cause:
-    """`kind` is "pass", "fusion", "planner", "kernel", "runtime" or "reference"; `name` which one; `what` how it
-    shows."""
+    """`kind` is "pass", "fusion", "planner", "kernel", "runtime" or "reference"; `name` says which one; `what`
+    describes the symptom."""
 
     kind: str
     name: str = ""
@@ -48,7 +48,7 @@ class Cause:
 
 
 def cause(sample: Sample, kernels: Callable[[], Kernels] | None = None) -> Cause | None:
-    """The first part at fault; None if none is. Without `kernels` no kernel is tried."""
+    """The first faulty part; None if there is none. Without `kernels`, no kernel is tested."""
     try:
         reference = expected(sample)
     except Exception as error:
@@ -64,7 +64,7 @@ def cause(sample: Sample, kernels: Callable[[], Kernels] | None = None) -> Cause
 
 
 def _tried(action: Callable[[], str]) -> str:
-    """What differs, or what was raised, as text."""
+    """The difference, or the exception, as text."""
     try:
         with np.errstate(all="ignore"):
             return action()
@@ -95,7 +95,7 @@ def _of_passes(sample: Sample, reference: Expected) -> Cause | None:
 
 
 def _of_plan(sample: Sample) -> Cause | None:
-    """The plan, and that of each variant, against the module that was planned."""
+    """The plan, and that of each variant, compared with the module that was planned."""
     for without in ((), *VARIANTS):
         passes = tuple(name for name in without if name != FUSION)
         try:
@@ -111,7 +111,7 @@ def _of_plan(sample: Sample) -> Cause | None:
 
 
 def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> Cause | None:
-    """The first kernel whose outputs are not those of the instructions in it."""
+    """The first kernel whose outputs differ from those of its instructions."""
     try:
         optimized, planned = plan_module(sample.module, kernels.device.target, without)
     except UnsupportedError as error:
@@ -135,9 +135,9 @@ def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> C
 
 
 def _executions(fusion: p.Fusion, values: dict[Instruction, list[Value]]) -> Iterator[dict[Instruction, Value]]:
-    """What a fusion's inputs are, each time that its computation runs."""
+    """A fusion's inputs, each time that its computation runs."""
     if any(i not in values for i in fusion.inputs):
-        return  # of a branch that is not taken
+        return  # in a branch that is not taken
     count = min([len(values[i]) for i in fusion.inputs] or [1])
     for turn in range(min(count, ITERATIONS)):
         yield {i: values[i][turn] for i in fusion.inputs}

@@ -31,7 +31,7 @@ from .record import record
 
 BATCH = 200  # programs built as one
 LIMIT = 600.0  # seconds for a batch
-CHECKED_MALLOC = "libc_malloc_debug.so.0"  # of glibc from 2.34 on; programs take a twentieth longer
+CHECKED_MALLOC = "libc_malloc_debug.so.0"  # of glibc from 2.34 on; it slows programs down by a twentieth
 EXPLAIN = 60.0  # seconds to reduce a divergence
 
 
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command; 0 if no program diverged, 1 if one did. Raises Error for a wrong call."""
+    """Runs the command; 0 if no program diverged, 1 if one did. Raises Error for invalid arguments."""
     console = standard_output(highlight=True)
     if options.replay:
         return _replay(options, console)
@@ -100,7 +100,7 @@ def _replay(options: argparse.Namespace, console: Console) -> int:
 
 @dataclass
 class Session:
-    """One run of the command: what is to do, who does it, and what came of it."""
+    """One run of the command: its work, its processes, and its results."""
 
     options: argparse.Namespace
     console: Console
@@ -108,18 +108,18 @@ class Session:
     next: int = 0  # the next program's number
     first: int = 0
     last: int | None = None  # where to stop
-    waiting: list[tuple[int, int]] = field(default_factory=list)  # (first, count) of batches to do again
-    busy: dict[Child, tuple[int, int]] = field(default_factory=dict)  # the batches that are being done
+    waiting: list[tuple[int, int]] = field(default_factory=list)  # (first, count) of batches to repeat
+    busy: dict[Child, tuple[int, int]] = field(default_factory=dict)  # the batches in progress
     crashes: dict[tuple[int, int], str] = field(default_factory=dict)  # how a process ended on a batch of several
     records: list[str] = field(default_factory=list)
 
     def run(self) -> int:
-        """All batches, then the divergences explained; the exit status."""
+        """Runs all batches, then explains the divergences; the exit status."""
         o = self.options
         if o.resume and o.results is None:
             raise InputError("--resume goes on where a file ends: name it with --results FILE")
         if o.out.exists():
-            make_folder(o.out)  # which refuses a file, before there is anything to put there
+            make_folder(o.out)  # this rejects a file, before there is anything to write
         self.first = o.seed if o.seed is not None else int(time.time()) % 10**9 * 1000
         self.next = self.first
         if o.resume and o.results.exists():
@@ -146,7 +146,7 @@ class Session:
         return 1 if self.tally.divergences else 0
 
     def _batches(self, until: float, shown: Any) -> None:
-        """Keep every process busy until the end; a batch whose process dies is done again in halves."""
+        """Keeps every process busy until the end; a batch whose process dies is repeated in halves."""
         jobs = self.options.j or os.cpu_count() or 1
         idle = [_child() for _ in range(jobs)]
         busy = self.busy
@@ -168,7 +168,7 @@ class Session:
         self._crashes_in_company()
 
     def _make_ready(self, child: Child) -> None:
-        """Raises InputError where what the programs are to be put to cannot be had: that is no program's fault."""
+        """Raises InputError if a target of the programs is not available: no program is to blame for that."""
         try:
             child.ask("ready", self._settings(), limit=LIMIT)
         except InputError:
@@ -213,7 +213,7 @@ class Session:
             self.tally.add_divergence(Divergence(first, PROCESS, str(problem)[:2000], type(problem).__name__))
 
     def _crashes_in_company(self) -> None:
-        """A divergence for each batch whose process ended, and neither on a half of it nor on a program by itself."""
+        """A divergence for each batch whose process ended, but neither on a half of it nor on a single program."""
         ended = {d["seed"] for d in self.tally.divergences if d["check"] == PROCESS}
         for (first, count), problem in self.crashes.items():
             within = range(first, first + count)
@@ -224,7 +224,7 @@ class Session:
                 self.tally.add_divergence(Divergence(first, PROCESS, what[:2000], ChildDied.__name__))
 
     def _explain(self) -> None:
-        """Reduce the first divergences of each check, and save them."""
+        """Reduces the first divergences of each check, and saves them."""
         o = self.options
         chosen = _various(self.tally.divergences, o.keep)
         if not chosen:
@@ -245,7 +245,7 @@ class Session:
         child.close()
 
     def _unexplained(self, divergence: Divergence, why: str) -> str:
-        """The record of a divergence whose program, put to it again, ends its process: all of the program."""
+        """The record of a divergence whose program ends its process again: all of the program."""
         if self.options.invalid:
             return f"// seed: {divergence.seed}\n// check: {divergence.check}\n// {why}\n"
         sample = generate_dynamic(divergence.seed) if self.options.dynamic else generate(divergence.seed)
@@ -266,7 +266,7 @@ class Session:
             data = json.loads(path.read_text())
             self.tally = Tally.of_json(data["tally"])
             self.first, self.next = data["seed"], data["next"]
-            self.waiting = [(first, count) for first, count in data["waiting"]]  # what was under way is done again
+            self.waiting = [(first, count) for first, count in data["waiting"]]  # the batches in progress are repeated
         except OSError as problem:
             raise InputError(f"cannot read {path}: {problem.strerror}") from None
         except (ValueError, LookupError, TypeError):
@@ -299,8 +299,8 @@ def _as_file_name(check: str) -> str:
 
 
 def _child() -> Child:
-    """A process for programs. Where glibc can, it looks at what lies beside a block of memory whenever one is given
-    back, and ends the process if that was written: kernels write through pointers."""
+    """A process for programs. If glibc supports it, every freed block of memory is checked for writes beyond it, which
+    end the process: kernels write through pointers."""
     checked = {"LD_PRELOAD": CHECKED_MALLOC, "MALLOC_CHECK_": "3"}
     try:
         ctypes.CDLL(CHECKED_MALLOC)
@@ -310,7 +310,7 @@ def _child() -> Child:
 
 
 def _ready(children: list[Child]) -> list[Child]:
-    """Those that have answered, or are overdue; waits for one at least."""
+    """Those that have answered, or are overdue; waits for at least one."""
     with selectors.DefaultSelector() as selector:
         for child in children:
             selector.register(child.fileno(), selectors.EVENT_READ, child)

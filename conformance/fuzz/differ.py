@@ -10,7 +10,7 @@
                     reference
     process         the process that compared them went on to its end
 
-Whatever is raised, but for UnsupportedError, is a divergence too: verified implies no crash.
+Any exception except UnsupportedError is a divergence, too: verified implies no crash.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from .generate import Sample
 from .runs import Arrays, Expected, Kernels, different_bits, expected, nested, other_arguments, simulated
 
 VARIANTS: tuple[tuple[str, ...], ...] = (OPTIONAL, *((name,) for name in OPTIONAL))
-TARGET = "target "  # what begins the name of a check of a target of the suite
+TARGET = "target "  # the prefix of checks of a target of the suite
 PROCESS = "process"
 THROUGH_TEXT = 8  # one program in so many is printed and read again
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """`check` is what was compared (see above), `what` how it differs, `raised` the exception's type if one was."""
+    """`check` is what was compared (see above), `what` how it differs, `raised` the exception's type if there was
+    one."""
 
     seed: int
     check: str
@@ -50,12 +51,12 @@ class Divergence:
     raised: str = ""
 
     def like(self, other: Divergence | None) -> bool:
-        """Whether the other is of the same kind, so that a smaller program shows the same fault."""
+        """Whether the other is of the same kind, so that a smaller program shows the same bug."""
         return other is not None and (self.check, self.raised) == (other.check, other.raised)
 
 
 class Unsupported(Exception):
-    """The compiler says that it does not take the program."""
+    """The compiler reports that it does not support the program."""
 
 
 def named(without: tuple[str, ...]) -> str:
@@ -63,8 +64,8 @@ def named(without: tuple[str, ...]) -> str:
 
 
 def attempt(seed: int, check: str, action: Callable[[], str]) -> Divergence | None:
-    """A divergence if the action says what differs, or raises. Raises Unsupported for an UnsupportedError that is no
-    fault of the compiler's."""
+    """A divergence if the action returns a difference, or raises. Raises Unsupported for an UnsupportedError that is
+    not the compiler's fault."""
     try:
         with np.errstate(all="ignore"):
             what = action()
@@ -76,7 +77,7 @@ def attempt(seed: int, check: str, action: Callable[[], str]) -> Divergence | No
 
 
 def is_valid(sample: Sample, through_text: bool = False) -> str:
-    """What is wrong with a program itself, or with its text."""
+    """Errors in a program itself, or in its text."""
     verify(sample.module)
     if through_text:
         text = str(sample.module)
@@ -98,7 +99,7 @@ class Cheap:
 
 
 def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -> Cheap:
-    """Compare without a device; `variants` are the passes left out (by default one that the seed picks)."""
+    """Compares without a device; `variants` are the passes left out (by default one chosen by the seed)."""
     result, seed = Cheap(), sample.seed
     if variants is None:
         variants = (VARIANTS[seed % len(VARIANTS)],)
@@ -127,7 +128,7 @@ def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -
 
 
 def of_kernels(sample: Sample, kernels: Kernels, reference: Expected | None = None) -> Divergence | None:
-    """One program's kernels against the reference, then its variants' against them. Raises Unsupported."""
+    """Compares one program's kernels with the reference, then its variants' with them. Raises Unsupported."""
     actual: list[Arrays] = []
 
     def against_reference() -> str:
@@ -163,10 +164,10 @@ def meets_subnormals(sample: Sample) -> bool:
 
 
 def of_target(sample: Sample, target: Target, reference: Expected | None = None) -> Divergence | None:
-    """One program on a target of the suite, called with other arguments and then with its own. Raises Unsupported.
+    """Runs one program on a target of the suite, with other arguments and then with its own. Raises Unsupported.
 
-    Of a target that flushes subnormals the arguments have none, and a program that makes some all the same, and comes
-    out otherwise, is as good as unsupported: what is flushed in the middle of a program, HLO does not say.
+    For a target that flushes subnormals, the arguments have none. If a program still computes subnormals and its
+    results differ, it counts as unsupported: HLO does not define flushing within a program.
     """
     check = TARGET + (target.specification or target.name)
     if target.flushes_subnormals:

@@ -1,7 +1,7 @@
-"""Random programs with bounded dynamic shapes: static ones, some of whose parameters are marked (f32[<=4]).
+"""Random programs with bounded dynamic shapes: static ones, some of whose parameters become dynamic (f32[<=4]).
 
-The compiler makes such a program static (refxla/passes/dynamic): its arrays lie at their bounds, and their sizes beside
-them. What lies beyond the sizes is made so here that it shows wherever it takes part.
+The compiler makes such a program static (refxla/passes/dynamic): arrays have their maximum size, with their actual
+sizes as separate values. The padding beyond the sizes has values here that show wherever they are used.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ATTEMPTS = 20
 
 
 def is_dynamic(module: Module) -> bool:
-    """Whether the program takes arrays whose sizes are known at run time only."""
+    """Whether the program takes arrays whose sizes are known only at run time."""
     return any(p.shape.is_dynamic for p in module.entry.parameters)
 
 
 def generate_dynamic(seed: int) -> Sample:
-    """A program with dynamic shapes, without loops and branches: the first of those of this number that can be marked.
+    """A program with dynamic shapes, without loops and branches: the first one of this number that can be made dynamic.
 
     Raises Skip if there is none.
     """
@@ -41,14 +41,14 @@ def generate_dynamic(seed: int) -> Sample:
         try:
             return replace(marked(generate(seed * ATTEMPTS + attempt, depth=0, weights={"sizes": 4})), seed=seed)
         except Error:
-            continue  # what is marked breaks a constraint, or has no value at these sizes
+            continue  # a dynamic dimension breaks a constraint, or there is no value at these sizes
     raise Skip(f"number {seed}: no parameter can be marked")
 
 
 def marked(sample: Sample) -> Sample:
-    """The program with some dimensions of its parameters marked, and arguments of sizes up to these bounds.
+    """The program with some dimensions of its parameters dynamic, and arguments of sizes up to these bounds.
 
-    Raises refxla's errors where that makes no valid program, or none that has a value.
+    Raises refxla's errors if that gives an invalid program, or one without a value.
     """
     r = random.Random(f"dynamic {sample.seed}")
     sample = prepared(sample)
@@ -73,7 +73,7 @@ def marked(sample: Sample) -> Sample:
 
 
 def _state(root: Instruction, sizes: Sequence[tuple[int, ...]]) -> None:
-    """Mark the dimensions of a result that have another size than is stated."""
+    """Marks the dimensions of a result whose size differs from the stated one."""
     shapes = []
     for shape, actual in zip(leaves(root.shape), sizes, strict=True):
         marks = tuple(m or n != a for m, n, a in zip(shape.marks, shape.dimensions, actual, strict=True))
@@ -84,12 +84,12 @@ def _state(root: Instruction, sizes: Sequence[tuple[int, ...]]) -> None:
 
 
 def at_bounds(sample: Sample) -> list[np.ndarray]:
-    """The arguments as the compiled program takes them: arrays at their bounds, and then the sizes."""
+    """The arguments in the compiled program's form: padded arrays, and then the sizes."""
     return static_arguments(sample.module, sample.arguments)
 
 
 def at_sizes(module: Module, results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of the compiled program, each cut to the sizes that follow after them."""
+    """The results of the compiled program, each sliced to its sizes, which follow."""
     stated = leaves(module.entry.root.shape)
     sizes = iter(results[len(stated) :])
     cut = []

@@ -3,8 +3,8 @@
     sample = generate(1234)           a module, and arguments for it
     sample = generate(1234, types=EXACT)   of integers and pred alone: every result is exact
 
-Every instruction's shape is checked by its operation's own `infer`, and `verify` accepts every program. What is
-elementwise is taken from the registry; the examples of all operations are put into programs; the other operations have
+Every instruction's shape is checked by its operation's own `infer`, and `verify` accepts every program. Elementwise
+operations come from the registry; the examples of all operations are inlined into programs; the other operations have
 rules in growth/.
 """
 
@@ -29,7 +29,7 @@ COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8",
 RARE = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
 LARGE = 50  # one program in so many has an array of a million elements
 LONGER = 12  # one in so many has longer dimensions
-LENGTHS = 5  # one in so many an operation of middling length, or with more than two of a thing
+LENGTHS = 5  # one in so many has an operation of medium length, or with more than two of a kind
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,11 @@ def generate(
     weights: dict[str, float] | None = None,
     sizes: Sequence[int] | None = None,
 ) -> Sample:
-    """The program of that number: about `steps` rules applied, computations nested up to `depth`.
+    """The program of that number: about `steps` rules applied, with computations nested up to `depth`.
 
-    `types` names the element types of its values (by default a few at random, a different few for each seed);
-    `weights` makes rules more or less frequent, by name; dimensions have `sizes`, drawn at random (by default small
-    ones, and LONGER_SIZES in one program of LONGER). The same call gives the same program, as long as the rules and the
-    operations stay as they are.
+    `types` names the element types of its values (by default a random few for each seed); `weights` makes rules more or
+    less frequent, by name; dimensions have `sizes`, drawn at random (by default small ones, and LONGER_SIZES in one
+    program of LONGER). The same call gives the same program, as long as the rules and the operations are unchanged.
     """
     r = random.Random(f"refxla {seed}")
     longer = sizes is None and seed % LONGER == LONGER - 1
@@ -93,7 +92,7 @@ def palette(r: random.Random, types: Sequence[str]) -> tuple[ElementType, ...]:
 
 
 def _roots(r: random.Random, entry: ProgramBuilder) -> list:
-    """What the program returns: the last values that nobody reads, and perhaps some that are read."""
+    """The program's results: the last values that nobody reads, and perhaps some that are read."""
     operands = {o for i in entry.instructions for o in i.operands}
     ends, wide = (
         [v for v in pool if v not in operands and v.opcode != "parameter"] for pool in (entry.pool, entry.wide)
@@ -105,14 +104,14 @@ def _roots(r: random.Random, entry: ProgramBuilder) -> list:
 
 
 def _notes(r: random.Random, module: Module) -> None:
-    """Give some instructions annotations, which say nothing of their meaning."""
+    """Gives some instructions annotations, which do not affect their meaning."""
     for i in module.instructions():
         if r.random() < 0.3:
             i.attributes = {**i.attributes, r.choice(("origin", "original_value")): "{v.1}"}
 
 
 def _layouts(r: random.Random, module: Module) -> None:
-    """Give some values of the entry a layout that is not row-major: it says nothing of their meaning."""
+    """Gives some values of the entry a layout that is not row-major, which does not affect their meaning."""
     for i in module.entry.instructions:
         if i.shape.is_array and i.shape.rank > 1 and i.opcode not in ("bitcast", "constant") and r.random() < 0.3:
             order = list(range(i.shape.rank))

@@ -1,6 +1,6 @@
-"""Verified implies no crash: random changes of real programs, and random programs made invalid, through parser,
-verifier, printer, passes, planner and code generation. Only an error of refxla's own family may come out, and what is
-verified prints, reads and plans.
+"""Verified implies no crash: random changes of real programs, and random programs made invalid, are passed through
+parser, verifier, printer, passes, planner and code generation. Only errors of refxla's own family may come out, and
+verified programs must be printed, read and planned.
 
     mistyped    characters of a text replaced, removed, doubled, put in: what a slip of a finger makes
     scrambled   tokens or lines of a text replaced, removed, exchanged: mostly no program any more
@@ -77,7 +77,8 @@ def scrambled(r: random.Random, text: str) -> str:
 
 
 def mistyped(r: random.Random, text: str) -> str:
-    """One to four characters replaced, removed, doubled or put in, some of them in the header, which says more."""
+    """One to four characters replaced, removed, doubled or inserted, some of them in the header, which has more
+    meaning."""
     if "_count=" not in text and "_partitions=" not in text:
         text = re.sub(r"^(HloModule \S+?)(,|$)", rf"\1, {HEADER}\2", text, count=1, flags=re.M)
     for _ in range(r.choice((1, 1, 2, 4))):
@@ -140,7 +141,7 @@ def spoiled(r: random.Random, data: bytes) -> bytes:
 
 
 def broken(r: random.Random, module: Module) -> Module:
-    """One thing of one or two instructions replaced by another that some instruction has."""
+    """One property of one or two instructions replaced by that of another instruction."""
     instructions = [i for i in module.instructions()]
     for _ in range(r.choice((1, 1, 2))):
         i = r.choice(instructions)
@@ -167,7 +168,7 @@ def broken(r: random.Random, module: Module) -> Module:
 
 @cache
 def in_protos() -> tuple[bytes, ...]:
-    """The examples that a proto has a place for."""
+    """The examples that a proto can represent."""
     protos = []
     for text in examples():
         with contextlib.suppress(UnsupportedError):
@@ -193,7 +194,8 @@ def changed(seed: int, change: str) -> str | bytes | Module:
 
 
 def outcome(source: str | bytes | Module) -> str:
-    """How far a program gets: "unread", "invalid", "unsupported" or "planned". Any exception but refxla's escapes."""
+    """How far a program gets: "unread", "invalid", "unsupported" or "planned". Any exception other than refxla's
+    escapes."""
     try:
         module = parse(source) if isinstance(source, str) else source
         module = from_proto(source) if isinstance(source, bytes) else module

@@ -1,7 +1,7 @@
-"""Bugs planted on purpose, each of which the fuzzer has to find, and blame on the right part.
+"""Planted bugs, each of which the fuzzer has to find, and attribute to the right part.
 
-A row of BUGS replaces a piece of the compiler by a wrong one for a while. `find` puts random programs to the compiler
-until one diverges that does not diverge without the bug, and asks for the cause.
+A row of BUGS temporarily replaces a piece of the compiler by a wrong one. `find` compiles random programs until one
+diverges that does not diverge without the bug, and determines the cause.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ BATCH = 10  # programs whose kernels are built as one
 
 @dataclass(frozen=True)
 class Bug:
-    """`what` is wrong; `plant` makes it so; `blamed` is what the cause has to begin with, and have in it; `kernels`
-    says that only kernels show it; `within` bounds the number of programs."""
+    """`what` describes the bug; `plant` inserts it; `blamed` is the required beginning and content of the cause;
+    `kernels` says that only kernels show it; `within` bounds the number of programs."""
 
     what: str
     plant: Plant
     blamed: tuple[str, ...]
     kernels: bool = False
-    often: tuple[str, ...] = ()  # rules of growth that make what the bug is about, taken 25 times as often
+    often: tuple[str, ...] = ()  # rules of growth for the operations that the bug affects, taken 25 times as often
     types: tuple[str, ...] = ()  # element types of the programs; a few at random by default
     within: int = 300
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """How a bug was found: after how many programs, by which divergence, and what is blamed."""
+    """How a bug was found: after how many programs, by which divergence, and the cause."""
 
     programs: int
     divergence: Divergence
@@ -60,7 +60,7 @@ class Discovery:
 
 
 def find(bug: Bug, kernels: Callable[[], Kernels], first: int = 0) -> Discovery | None:
-    """Look for a bug among the programs from seed `first` on; None if it is not found."""
+    """Searches for a bug among the programs from seed `first` on; None if it is not found."""
     step = BATCH if bug.kernels else 1
     for at in range(first, first + bug.within, step):
         weights = dict.fromkeys(bug.often, 25)
@@ -110,7 +110,7 @@ def a_rule(opcode: str, rule: algebraic_simplifier.Rule) -> Plant:
 
 
 def behind_a_pass(name: str, change: Callable[[Module], None]) -> Plant:
-    """A pass that changes the module once more when it is done."""
+    """A pass that changes the module once more at its end."""
 
     def wrapped(run: pipeline.Pass) -> pipeline.Pass:
         def both(module: Module) -> int:
@@ -125,7 +125,7 @@ def behind_a_pass(name: str, change: Callable[[Module], None]) -> Plant:
 
 
 def scalar_code(opcode: str, text: Callable[[tuple[str, ...], str, tuple[str, ...]], str | None]) -> Plant:
-    """Other C for an elementwise operation, where `text(operand types, result type, arguments)` gives any."""
+    """Other C for an elementwise operation, where `text(operand types, result type, arguments)` returns any."""
     original = scalar._expression
 
     def expression(code: str, types: Any, result: str, args: Any, attributes: Any) -> str | None:
@@ -136,7 +136,7 @@ def scalar_code(opcode: str, text: Callable[[tuple[str, ...], str, tuple[str, ..
 
 
 def seen_by_emitters(opcode: str, change: Callable[[Instruction], dict[str, Any]]) -> Plant:
-    """Emitters that take an instruction for another one: with other operands or attributes."""
+    """Emitters that treat an instruction as another one: with other operands or attributes."""
     original = diagnostics.emit
 
     def emit(fusion: Any, target: Any) -> Any:
@@ -308,7 +308,7 @@ def _unsigned_order(types: tuple[str, ...], result: str, args: tuple[str, ...]) 
     return f"((float)(int){args[0]})" if (types[0], result) == ("u32", "f32") else None
 
 
-_STALE = ("AttributeError", "NameError", "TypeError")  # raised by a bug that does not fit what it replaces
+_STALE = ("AttributeError", "NameError", "TypeError")  # raised by a bug that does not fit the code it replaces
 SIMPLIFY = ("pass", "algebraic-simplifier")
 FLOATS = ("f32", "s32", "pred")
 U32 = ("u32", "f32", "pred", "s32")
@@ -368,7 +368,7 @@ BUGS: tuple[Bug, ...] = (
 
 
 def report(console: Any) -> int:
-    """Look for every bug and print a table; 1 if one is not found, or blamed on another part."""
+    """Searches for every bug and prints a table; 1 if one is not found, or attributed to another part."""
     from functools import cache
 
     from rich.table import Table
@@ -392,8 +392,8 @@ def report(console: Any) -> int:
 
 
 def is_blamed(bug: Bug, result: Discovery) -> bool:
-    """Whether the cause names the part that the bug was planted in. A bug that fails itself, because what it replaces
-    is no longer called as it was, is not the bug that is meant."""
+    """Whether the cause names the part in which the bug was planted. A bug that fails itself, because the code it
+    replaces is now called differently, does not count."""
     if result.cause is None or result.divergence.raised in _STALE:
         return False
     text = f"{result.cause.kind} {result.cause.name}"

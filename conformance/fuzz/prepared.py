@@ -1,4 +1,4 @@
-"""A random program in a form that XLA takes: the same meaning, without what only XLA itself may write.
+"""A random program in a form that XLA accepts: the same meaning, without constructs that only XLA itself may create.
 
 Fusions and composites are calls of their computations, and each array of a parameter that is a tuple is a parameter.
 """
@@ -57,7 +57,7 @@ def lifted(sample: Sample) -> Sample:
 
 
 def guarded(sample: Sample) -> Sample:
-    """The program with every divisor of an integer behind an opt-barrier, so that no compiler knows it."""
+    """The program with every integer divisor behind an opt-barrier, so that no compiler knows it."""
     module = sample.module.clone()
     for computation in module.computations:
         _guard(computation)

@@ -1,7 +1,7 @@
-"""A program while it grows: computations to which rules add instructions, each made by its operation's own `infer`.
+"""A program while it grows: computations to which rules add instructions, each checked by its operation's own `infer`.
 
 A rule (see growth/) takes a ProgramBuilder, the computation that grows, picks operands with `any` and `of`, and adds
-what it makes with `put`. What breaks a constraint is not added: `Violation` ends the rule.
+instructions with `put`. One that breaks a constraint is not added: `Violation` ends the rule.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape, Value, leaves
 from . import values
 
 LARGEST = 300  # elements of a value
-LARGER = 10_000  # of one of a program with LONGER_SIZES
-WIDEST = 1 << 12  # of one that wide rules make
+LARGER = 10_000  # of one in a program with LONGER_SIZES
+WIDEST = 1 << 12  # of one created by wide rules
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 8, 17)  # of the dimensions of new values
-LONGER_SIZES = (1, 2, 3, 33, 40, 65, 70, 128)  # in some programs: loops over so many elements go in other ways
+LONGER_SIZES = (1, 2, 3, 33, 40, 65, 70, 128)  # in some programs: loops over so many elements take other paths
 Dims = tuple[int, ...]
 
 
@@ -35,8 +35,8 @@ class Skip(Error):
 
 @dataclass(frozen=True)
 class Rule:
-    """A way to grow: what it is called, how often it is taken, whether it makes other computations, and whether what it
-    makes may be wide."""
+    """A way to grow: its name, how often it is taken, whether it creates other computations, and whether its results
+    may be wide."""
 
     name: str
     weight: float
@@ -51,7 +51,7 @@ RULES: list[Rule] = []
 def rule(
     weight: float = 1, control: bool = False, wide: bool = False
 ) -> Callable[[Callable[[ProgramBuilder], None]], Callable[[ProgramBuilder], None]]:
-    """Enter a function into RULES."""
+    """Enters a function into RULES."""
 
     def enter(grow: Callable[[ProgramBuilder], None]) -> Callable[[ProgramBuilder], None]:
         RULES.append(Rule(grow.__name__.strip("_"), weight, grow, control, wide))
@@ -62,17 +62,18 @@ def rule(
 
 @dataclass
 class Program:
-    """What the frames of one program share."""
+    """The state that the frames of one program share."""
 
     r: random.Random
     types: tuple[ElementType, ...]  # those that new values have
-    closed: bool = False  # whether there are to be no values of any other type
-    weights: dict[str, float] = field(default_factory=dict)  # of rules, times their own
+    closed: bool = False  # whether there must be no values of any other type
+    weights: dict[str, float] = field(default_factory=dict)  # of rules, multiplied by their own
     sizes: Dims = SIZES
-    largest: int = LARGEST  # elements of a value, but for those of wide rules
+    largest: int = LARGEST  # elements of a value, except those of wide rules
     computations: list[Computation] = field(default_factory=list)
     reducers: dict[tuple[str, ...], Computation] = field(default_factory=dict)
-    arguments: dict[Instruction, list[np.ndarray]] = field(default_factory=dict)  # of entry parameters, tuples opened
+    # of entry parameters, with tuples flattened
+    arguments: dict[Instruction, list[np.ndarray]] = field(default_factory=dict)
     used: Counter[str] = field(default_factory=Counter)  # how often each rule added something
     count: int = 0
     work: int = 0  # multiply-adds of wide products
@@ -82,7 +83,7 @@ class Program:
         return f"{prefix}.{self.count}"
 
     def reducer(self, opcode: str, element_type: ElementType, flipped: bool = False) -> Computation:
-        """opcode(a, b), or opcode(b, a), of scalars; a comparison of them where the opcode is a direction."""
+        """opcode(a, b), or opcode(b, a), on scalars; a comparison of them if the opcode is a direction."""
         key = (opcode, element_type.name, str(flipped))
         if key not in self.reducers:
             name = self.name(f"{opcode}.{element_type}")
@@ -107,17 +108,17 @@ class ProgramBuilder:
         self.program, self.r, self.depth, self.entry, self.scalar = program, program.r, depth, entry, scalar
         self.instructions: list[Instruction] = []
         self.pool: list[Instruction] = []  # the arrays among them that rules may use
-        self.wide: list[Instruction] = []  # those of more elements than others have, which only wide rules may use
+        self.wide: list[Instruction] = []  # those with more elements than others, which only wide rules may use
         self.limit = program.largest
         self.parameters: list[Instruction] = []
 
     # -- adding -------------------------------------------------------------------------------------------------------
 
     def put(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
-        """Make an instruction and add it. Raises Violation where that is invalid, Skip where it is too large."""
+        """Creates an instruction and adds it. Raises Violation if that is invalid, Skip if it is too large."""
         instruction = make(opcode, *operands, name=self.program.name(), shape=shape, **attributes)
         if shape is not None:
-            operation(opcode).infer(instruction, *(o.shape for o in operands))  # which checks the shape that is given
+            operation(opcode).infer(instruction, *(o.shape for o in operands))  # this checks the given shape
         if instruction.shape.is_array and prod(instruction.shape.dimensions) > self.limit:
             raise Skip(f"{instruction.shape} is too large")
         return self._add(instruction)
@@ -129,11 +130,11 @@ class ProgramBuilder:
         return instruction
 
     def elements(self, instruction: Instruction) -> list[Instruction]:
-        """The elements of a tuple, each read from it."""
+        """The elements of a tuple, each by a get-tuple-element."""
         return [self.put("get-tuple-element", instruction, index=n) for n in range(len(instruction.shape.elements))]
 
     def parameter(self, shape: Shape, value: Value = None) -> Instruction:
-        """A new parameter; of the entry, with its argument (a random one by default)."""
+        """A new parameter; for the entry, with its argument (by default a random one)."""
         parameter = _parameter(self.program.name("p"), shape, len(self.parameters))
         self._add(parameter)
         self.parameters.append(parameter)
@@ -150,7 +151,7 @@ class ProgramBuilder:
         return self.constant(np.asarray(number).astype(element_type.dtype))
 
     def full(self, shape: Shape, scalar: Instruction) -> Instruction:
-        """A scalar spread over dimensions."""
+        """A scalar broadcast to dimensions."""
         wide = Shape(scalar.shape.element_type, shape.dimensions)
         return self.put("broadcast", scalar, shape=wide, dimensions=()) if shape.rank else scalar
 
@@ -164,7 +165,7 @@ class ProgramBuilder:
         return tuple(n for n in numbers if self.flip())
 
     def type(self, *kinds: str) -> ElementType:
-        """One of the program's types, of these kinds if any are named and it has such a one. Raises Skip if not."""
+        """One of the program's types, of these kinds if any are named and it has such a type. Raises Skip if not."""
         types = [t for t in self.program.types if not kinds or t.kind in kinds]
         if not types:
             raise Skip(f"no type of kind {kinds}")
@@ -175,7 +176,7 @@ class ProgramBuilder:
         return self.type() if self.program.closed or self.flip() else ELEMENT_TYPES[self.r.choice(names)]
 
     def other_types(self) -> None:
-        """Raises Skip if the program is to have no values but of its own types."""
+        """Raises Skip if the program must only have values of its own types."""
         if self.program.closed:
             raise Skip("closed to other types")
 
@@ -187,15 +188,15 @@ class ProgramBuilder:
         """Random dimensions of a new value."""
         if self.scalar:
             return ()
-        if self.flip(0.1):  # as large along each dimension, so that any takes the place of another
+        if self.flip(0.1):  # equally large along each dimension, so that any can take the place of another
             return (self.r.choice((2, 3)),) * self.r.choice((2, 3))
         dims = tuple(self.size() for _ in range(self.r.choice((0, 1, 1, 2, 2, 2, 3, 4))))
         return dims if prod(dims) <= self.program.largest else dims[:1]
 
     def any(self, *kinds: str, least: int = 0, empty: bool = True) -> Instruction:
-        """A value: of one of these kinds, with at least `least` dimensions, of no element only if `empty`.
+        """A value: of one of these kinds, with at least `least` dimensions, and without elements only if `empty`.
 
-        Later values are taken more often, so that programs grow deep. Raises Skip where there is no such value.
+        Later values are taken more often, so that programs grow deep. Raises Skip if there is no such value.
         """
         candidates = [v for v in self.pool if (not kinds or v.shape.element_type.kind in kinds)
                  and v.shape.rank >= least and (empty or v.shape.size)]  # fmt: skip
@@ -211,7 +212,7 @@ class ProgramBuilder:
         return candidates[max(self.r.randrange(len(candidates)), self.r.randrange(len(candidates)))]
 
     def of(self, element_type: ElementType, dims: Dims, fresh: float = 0.2) -> Instruction:
-        """A value of that type and dimensions: one that is there, or with a chance of `fresh` a new one."""
+        """A value of that type and dimensions: an existing one, or with probability `fresh` a new one."""
         shape = Shape(element_type, tuple(dims))
         candidates = [v for v in self.pool if v.shape.without_layout() == shape]
         if candidates and not self.flip(fresh):
@@ -233,7 +234,7 @@ class ProgramBuilder:
         return self.of(a.shape.element_type, a.shape.dimensions)
 
     def index(self) -> Instruction:
-        """A scalar to index with: of s32 or another integer type, often out of range."""
+        """A scalar index: of s32 or another integer type, often out of range."""
         integers = [t for t in self.program.types if t.is_integer and t.bits >= 8]
         element_type = self.r.choice(integers) if integers and self.flip(0.3) else ELEMENT_TYPES["s32"]
         if self.flip(0.5):
@@ -242,7 +243,7 @@ class ProgramBuilder:
         return self.number(element_type, self.r.randrange(low, 7))
 
     def indices(self, dims: Dims, below: int) -> Instruction:
-        """An array to index with, mostly in range."""
+        """An array of indices, mostly in range."""
         s32 = ELEMENT_TYPES["s32"]
         if self.flip(0.3) or prod(dims) > self.program.largest:
             return self.of(s32, dims)
@@ -253,7 +254,7 @@ class ProgramBuilder:
     # -- growing ------------------------------------------------------------------------------------------------------
 
     def grow(self, steps: int) -> None:
-        """Apply `steps` random rules; those that find nothing to do count too."""
+        """Applies `steps` random rules; those that find nothing to do count, too."""
         rules = [q for q in RULES if self.depth or not q.control]
         chances = [q.weight * self.program.weights.get(q.name, 1) for q in rules]
         for chosen in self.r.choices(rules, chances, k=steps):
@@ -262,7 +263,7 @@ class ProgramBuilder:
             try:
                 chosen.grow(self)
             except Error:
-                continue  # Skip, or Violation: what was added before it stays, and is valid
+                continue  # Skip, or Violation: instructions that were added before it stay, and are valid
             self.program.used[chosen.name] += len(self.instructions) > before
 
     def finish(self, name: str, roots: list[Instruction], as_tuple: bool) -> Computation:
@@ -285,7 +286,7 @@ class ProgramBuilder:
 
 
 def flatten(value: Value) -> list[np.ndarray]:
-    """The arrays of a value, tuples opened."""
+    """The arrays of a value, with tuples flattened."""
     return [a for v in value for a in flatten(v)] if isinstance(value, tuple) else [value]
 
 
@@ -294,7 +295,7 @@ def _parameter(name: str, shape: Shape, number: int) -> Instruction:
 
 
 def module_of(program: Program, entry: Computation) -> Module:
-    """The module, with those computations alone that are called."""
+    """The module with only those computations that are called."""
     called: set[Computation] = {entry}
     for c in reversed(program.computations):
         if c in called:

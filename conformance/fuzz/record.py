@@ -1,4 +1,4 @@
-"""A divergence as a file: HLO text whose first lines, comments, say what differs, where, and on which inputs.
+"""A divergence as a file: HLO text whose first lines, comments, give the difference, its cause, and the inputs.
 
 // refxla-conformance fuzz --replay FILE
 // seed: 2508
@@ -29,14 +29,15 @@ FIELDS = ("seed", "check", "raised", "differs", "cause")
 
 
 def investigate(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels], seconds: float = 60) -> str:
-    """The divergence reduced and its cause found, as text."""
+    """The reduced divergence with its cause, as text."""
 
     def shows(smaller: Sample) -> bool:
         try:
             return divergence.like(same_check(smaller, divergence, kernels))
-        except (InputError, DeviceError):  # about the call, not the program: there is nothing to put it to
+        # about the arguments of the command, not the program: there is nothing to run it on
+        except (InputError, DeviceError):
             raise
-        except (Unsupported, Error):  # a smaller program may be none that the comparison takes
+        except (Unsupported, Error):  # the comparison may not support a smaller program
             return False
 
     if not shows(sample):
@@ -64,7 +65,7 @@ def record(sample: Sample, divergence: Divergence, why: str) -> str:
 
 
 def read(path: Path) -> tuple[Sample, Divergence]:
-    """A recorded program, and what it showed. Raises InputError for a file that cannot be read or is no record."""
+    """A recorded program, and its divergence. Raises InputError for a file that cannot be read or is not a record."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as problem:
@@ -90,8 +91,8 @@ def read(path: Path) -> tuple[Sample, Divergence]:
 
 
 def replay(path: Path, kernels: Callable[[], Kernels], target: str | None = None) -> tuple[Divergence | None, str]:
-    """What a recorded program shows now, and the cause; (None, "") when it is mended. With `target` it is put to that
-    target, whatever it was recorded of. Raises as `read` and `same_check`."""
+    """The present divergence of a recorded program, and the cause; (None, "") if it is fixed. With `target`, it runs on
+    that target, whatever it was recorded on. Raises as `read` and `same_check`."""
     sample, divergence = read(path)
     if target:
         divergence = replace(divergence, check=TARGET + target)
@@ -103,5 +104,5 @@ def replay(path: Path, kernels: Callable[[], Kernels], target: str | None = None
 
 def _cause(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels]) -> str:
     if divergence.check.startswith(TARGET):
-        return divergence.check  # a target has no parts that are known here
+        return divergence.check  # a target has no known parts
     return str(cause(sample, kernels if divergence.check.startswith("kernels") else None) or "not found")

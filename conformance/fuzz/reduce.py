@@ -1,12 +1,12 @@
-"""Reduction: from a program that shows a divergence to a few instructions that still do.
+"""Reduction: from a program with a divergence to a few instructions that still have it.
 
-Each step proposes smaller programs; one that is valid and shows the same divergence takes the place of the last. Steps
-are repeated until none helps, or the time is over:
+Each step proposes smaller programs; a valid one with the same divergence replaces the last one. Steps are repeated
+until none helps, or the time is over:
 
     keep one result, or make an inner value the result
-    put a parameter with the value that it has, or an operand, or an earlier value of the same shape, for an instruction
-    put what a call or fusion calls in its place
-    make numbers plain, and dimensions small
+    replace an instruction by a parameter with its value, by an operand, or by an earlier value of the same shape
+    inline a call or fusion
+    make numbers simple, and dimensions small
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Shows = Callable[[Sample], bool]
 
 
 def reduced(sample: Sample, shows: Shows, seconds: float = 60) -> Sample:
-    """A smaller program that shows the same; the given one if there is none."""
+    """A smaller program with the same divergence; the given one if there is none."""
     until = time.monotonic() + seconds
     sample = _cleaned(sample) if _valid(_cleaned(sample)) and shows(_cleaned(sample)) else sample
     steps = (_one_result, _shorter, _as_parameters, _simpler, _inlined, _plain, _smaller)
@@ -46,7 +46,7 @@ def reduced(sample: Sample, shows: Shows, seconds: float = 60) -> Sample:
 
 
 def _repeat(sample: Sample, step: Callable[[Sample], Iterator[Sample]], shows: Shows, until: float):
-    """Take the first candidate of a step that shows the divergence, and try the step again, until none does."""
+    """Takes the first candidate of a step with the divergence, and tries the step again, until there is none."""
     changed = False
     again = True
     while again:
@@ -61,7 +61,7 @@ def _repeat(sample: Sample, step: Callable[[Sample], Iterator[Sample]], shows: S
 
 
 def _weight(sample: Sample) -> tuple:
-    """What is to become smaller: computations' instructions, then sizes, then how odd the numbers are."""
+    """The measure that must decrease: computations' instructions, then sizes, then how unusual the numbers are."""
     instructions = list(sample.module.instructions())
     counted = [i for i in instructions if i.opcode not in ("parameter", "get-tuple-element", "tuple")]
     size = sum(i.shape.bytes for i in instructions)
@@ -104,7 +104,7 @@ class _Copy:
 
 
 def _cleaned(sample: Sample) -> Sample:
-    """Without instructions that nobody needs, parameters that nobody reads, and computations that nobody calls."""
+    """Without dead instructions, unused parameters, and computations that are not called."""
     module = sample.module.clone()
     values = nested(module, sample.arguments)
     for c in module.computations:
@@ -129,7 +129,7 @@ def _cleaned(sample: Sample) -> Sample:
 
 
 def _values(sample: Sample) -> dict[Instruction, Value]:
-    """What each instruction of the entry is."""
+    """The value of each instruction of the entry."""
     try:
         with np.errstate(all="ignore"):
             return dict(Interpreter().steps(sample.module.entry, nested(sample.module, sample.arguments)))
@@ -159,7 +159,7 @@ def _shorter(sample: Sample) -> Iterator[Sample]:
 
 
 def _as_parameters(sample: Sample) -> Iterator[Sample]:
-    """A parameter for an instruction, with the value that it has: what made it falls away."""
+    """A parameter for an instruction, with its value: its producers become dead."""
     values = _values(sample)
     for n, i in enumerate(reversed(sample.module.entry.instructions)):
         if i.opcode == "parameter" or i is sample.module.entry.root or i not in values:
@@ -173,8 +173,8 @@ def _as_parameters(sample: Sample) -> Iterator[Sample]:
 
 
 def _simpler(sample: Sample) -> Iterator[Sample]:
-    """An earlier value of the same shape for an instruction: its operands first. A loop becomes the state it starts
-    with, an element of a body's result the state as it came."""
+    """An earlier value of the same shape for an instruction: its operands first. A loop becomes its initial state, an
+    element of a body's result the state from the previous iteration."""
     for c in sample.module.computations:
         for n, i in reversed(list(enumerate(c.instructions))):
             if i.opcode == "parameter":
@@ -188,7 +188,7 @@ def _simpler(sample: Sample) -> Iterator[Sample]:
 
 
 def _inlined(sample: Sample) -> Iterator[Sample]:
-    """What a call or a fusion calls, in its place."""
+    """Inlines the computation of a call or a fusion."""
     for i in sample.module.entry.instructions:
         name = {"call": "to_apply", "fusion": "calls"}.get(i.opcode)
         if name is None:
@@ -231,7 +231,7 @@ SHAPE = re.compile(r"(?<=\[)[\d,]+(?=\])")
 
 
 def _smaller(sample: Sample) -> Iterator[Sample]:
-    """One size smaller wherever it stands in a shape or a list of sizes; arguments are cut to fit."""
+    """One size reduced wherever it occurs in a shape or a list of sizes; arguments are sliced to fit."""
     text = str(replace_layout(sample.module))
     sizes = sorted({int(n) for dims in SHAPE.findall(text) for n in dims.split(",")}, reverse=True)
     for old in sizes:
@@ -258,7 +258,7 @@ def _smaller(sample: Sample) -> Iterator[Sample]:
 
 
 def replace_layout(module: Module) -> Module:
-    """A copy without layouts, which the sizes of shapes would have to follow."""
+    """A copy without layouts, which would have to match the sizes of shapes."""
     copy = module.clone()
     for i in copy.instructions():
         i.shape = i.shape.without_layout()

@@ -1,4 +1,4 @@
-"""A program put once more to the one comparison that a divergence came from: to reduce it, and to replay it."""
+"""Repeats the one comparison in which a program diverged: to reduce it, and to replay it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .runs import Kernels, call, called_again, different_bits, expected
 
 
 def same_check(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels]) -> Divergence | None:
-    """What a program shows when it is put to the one comparison that a divergence came from.
+    """The divergence of a program in the one comparison that found an earlier divergence.
 
-    Raises Unsupported where the program is not taken, and InputError or DeviceError where there is nothing to put it
-    to: the target cannot be made, say, or the comparison is none of those that there are.
+    Raises Unsupported if the program is not supported, and InputError or DeviceError if there is nothing to run it on:
+    for example, the target cannot be created, or the comparison is unknown.
     """
     if divergence.check == xla.NAME:
         return xla.check(sample).divergence
     if divergence.check.startswith(TARGET):
         return of_target(sample, _target(divergence.check.removeprefix(TARGET)))
-    if divergence.check == PROCESS:  # where that is still so, it ends this one
+    if divergence.check == PROCESS:  # if that is still so, it ends this one
         return _kernel_check(sample, "kernels again", kernels())
     if divergence.check.startswith("kernels"):
         return _kernel_check(sample, divergence.check, kernels())

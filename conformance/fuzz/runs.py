@@ -1,4 +1,4 @@
-"""The ways to run a program that are compared, each giving the flat list of result arrays.
+"""The ways to run a program that are compared, each returning the flat list of result arrays.
 
 expected    the specification's interpreter, with the bound of the accuracy contract for every element
 simulated   the compiler's plan, each fusion by the interpreter: passes, scheduler and memory planner are under test
@@ -44,7 +44,7 @@ Arrays = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Expected:
-    """What a program gives by the specification, and how far each element may lie from it (inf: undecided)."""
+    """The value of a program by the specification, and the maximum error of each element (inf: undecided)."""
 
     values: Arrays
     bounds: Arrays
@@ -56,11 +56,11 @@ class Expected:
 
     @property
     def undecided(self) -> int:
-        """Elements of which the contract says nothing: comparing them with the reference proves nothing."""
+        """Elements that the contract does not decide: comparing them with the reference proves nothing."""
         return sum(int(np.count_nonzero(~np.isfinite(b))) for b in self.bounds)
 
     def difference(self, actual: Sequence[np.ndarray]) -> str:
-        """What breaks the contract, or nothing."""
+        """The violation of the contract, or nothing."""
         if len(actual) != len(self.values):
             return f"{forms(actual)} instead of {forms(self.values)}"
         for n, (g, value, bound) in enumerate(zip(actual, self.values, self.bounds, strict=True)):
@@ -76,8 +76,8 @@ class Expected:
 
     @cached_property
     def _by_signs(self) -> set[int]:
-        """The results to which the sign of a NaN makes a difference, as to a sort in total order: no rule says which
-        sign the NaN of an operation has."""
+        """The results that depend on the sign of a NaN, such as a sort in total order: no rule defines the sign of an
+        operation's NaN."""
         from .steps import needed, sees_sign, steps
 
         if self.sample is None:
@@ -93,9 +93,9 @@ def nested(module: Module, arguments: Sequence[np.ndarray]) -> list[Any]:
 
 
 def other_arguments(sample: Sample) -> Arrays:
-    """Other arguments of the same types and dimensions, the same ones each time; for every other program their first
-    elements are those of its own arguments, by which alone they are not to be told apart. Its own arguments where a
-    loop would not end with others."""
+    """Other arguments of the same types and dimensions, always the same ones; for every other program their first
+    elements are those of its own arguments, so that these do not distinguish them. Its own arguments if a loop would
+    not end with others."""
     r = random.Random(f"other {sample.seed}")
     others = [values.array(r, type_of(a), a.shape) for a in sample.arguments]
     if sample.seed % 2:
@@ -125,7 +125,7 @@ def expected(sample: Sample) -> Expected:
 
 
 def interpreted(module: Module, sample: Sample) -> Arrays:
-    """By the interpreter alone: a module that passes have made of the sample's, on its arguments."""
+    """By the interpreter alone: the sample's module after some passes, on its arguments."""
     changed = is_dynamic(sample.module) and not is_dynamic(module)  # made static
     arguments = at_bounds(sample) if changed else sample.arguments
     with np.errstate(all="ignore"):
@@ -134,12 +134,12 @@ def interpreted(module: Module, sample: Sample) -> Arrays:
 
 
 def simulated(sample: Sample, without: Collection[str] = ()) -> Arrays:
-    """By the simulated plan. Raises UnsupportedError as the compiler does, AssertionError for a plan that cannot be."""
+    """By the simulated plan. Raises UnsupportedError as the compiler does, AssertionError for an impossible plan."""
     return _at_sizes(sample, simulator.run(sample.module, _at_bounds(sample), tuple(without)))
 
 
 def different_bits(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> str:
-    """Where the bits of two lists of results differ (one NaN is as good as another), or nothing."""
+    """Where the bits of two lists of results differ (all NaNs are equal), or nothing."""
     if len(a) != len(b):
         return f"{plural(len(a), 'result')} and {len(b)}"
     for n, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -164,7 +164,7 @@ class Kernels:
         return plan_module(sample.module, self.device.target, tuple(without))[1].plan
 
     def executables(self, plans: Sequence[Plan]) -> list[Executor]:
-        """The plans, ready to be called. Raises DeviceError when the OpenCL compiler refuses their source."""
+        """The plans, ready to be called. Raises DeviceError if the OpenCL compiler rejects their source."""
         functions, entries = self.build([k for plan in plans for k in plan.kernels])
         executors = []
         local = 0 if self.device.kind == "gpu" else 1
@@ -177,7 +177,8 @@ class Kernels:
         return executors
 
     def build(self, kernels: Sequence[Kernel]) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:
-        """All kernels in one built program, under its functions' names, and where each is; nothing is kept on disk."""
+        """All kernels in one built program, under their functions' names, and where each is; nothing is cached on
+        disk."""
         if not kernels:
             return {}, ()
         source = program(kernels, self.device.target)
@@ -204,9 +205,9 @@ def _programs(directory: Path | None) -> set[Path]:
 
 
 def call(executable: Executor, sample: Sample) -> Arrays:
-    """The results of a program on its arguments, which lie amid garbage: what is read beside them shows.
+    """The results of a program on its arguments, which are surrounded by garbage: out-of-bounds reads show.
 
-    Raises AssertionError for a program that writes beside them, or into them.
+    Raises AssertionError for a program that writes out of bounds, or to its arguments.
     """
     arguments = _at_bounds(sample)
     buffers = [amid_garbage(a) for a in arguments]
@@ -230,7 +231,7 @@ def amid_garbage(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def called_again(executable: Executor, sample: Sample, first: Sequence[np.ndarray]) -> str:
-    """What is wrong when a program that gave `first` is called with other arguments, and then with its own again."""
+    """The error if a program that returned `first` is called with other arguments, and then with its own again."""
     snapshot, arguments = [r.copy() for r in first], [a.copy() for a in sample.arguments]
     call(executable, replace(sample, arguments=tuple(other_arguments(sample))))
     if different_bits(first, snapshot):
@@ -240,7 +241,7 @@ def called_again(executable: Executor, sample: Sample, first: Sequence[np.ndarra
 
 
 def _at_bounds(sample: Sample) -> Arrays:
-    """The arguments as the plan takes them; of dynamic shapes at their bounds, with their sizes."""
+    """The arguments in the plan's form; for dynamic shapes padded, with their sizes."""
     return at_bounds(sample) if is_dynamic(sample.module) else list(sample.arguments)
 
 

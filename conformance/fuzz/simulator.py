@@ -1,9 +1,9 @@
 """Runs a plan on simulated memory: each fusion by the specification's interpreter, each buffer where the plan puts it.
 
-No kernel is generated: what is tested is the scheduler and the memory planner alone. Memory is made so that mistakes
-show: the arena and the results begin as garbage, scratch memory is garbage after each launch, and what must not be
-written is compared at the end. The values that a launch reads are those that lie in its buffers at that moment, so a
-value that was overwritten too early, or never written, changes the result.
+No kernel is generated: only the scheduler and buffer assignment are tested. Memory is set up so that errors show: the
+arena and the results begin as garbage, scratch memory is garbage after each launch, and memory that must not be written
+is compared at the end. A launch reads the present values of its buffers, so a value that was overwritten too early, or
+never written, changes the result.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from refxla.scheduling.scheduler import PlanningResult, make_plan
 from refxla.scheduling.scheduling_options import SchedulingOptions
 
 GARBAGE = 0xA5
-SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for
+SCRATCH = 64  # bytes of scratch memory that each simulated kernel requests
 MAX_TURNS = 10_000  # of a loop
 
 
 class EndlessLoop(AssertionError):
-    """A loop takes more turns than MAX_TURNS."""
+    """A loop exceeds MAX_TURNS iterations."""
 
 
 def _check_turns(turns: int) -> None:
@@ -60,17 +60,17 @@ def _whole(fusion: p.Fusion) -> bool:
 
 
 def arrays(i: Instruction) -> list[Instruction]:
-    """The operands of an instruction, tuples opened."""
+    """The operands of an instruction, with tuples flattened."""
     return [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
 
 
 def plan(module: Module, without: tuple[str, ...] = ()) -> PlanningResult:
-    """The plan of a module as the compiler makes it, with simulated kernels."""
+    """The compiler's plan of a module, with simulated kernels."""
     return make_plan(optimize(module, without), emit, SchedulingOptions(fusion=FUSION not in without))
 
 
 def with_donations(module: Module) -> Module:
-    """A copy of a module to which all arguments are given away, each for the first result of its shape."""
+    """A copy of a module with all arguments donated, each for the first result of its shape."""
     copy = module.clone()
     free = dict(enumerate(places(module.entry.root.shape)))
     aliases, donors = [], []
@@ -110,7 +110,7 @@ class Simulator:
             self.parameters[within[n]] if n in within else np.full(s.bytes, GARBAGE, np.uint8)
             for n, s in enumerate(plan.results)
         ]
-        assert len(plan.fusions) == len(plan.kernels)  # `emit` makes one of each
+        assert len(plan.fusions) == len(plan.kernels)  # `emit` creates one for each
 
     def run(self) -> tuple[np.ndarray, ...]:
         """The results of the program."""
@@ -136,7 +136,7 @@ class Simulator:
         return memory[offset : offset + b.bytes]
 
     def may_write(self, number: int) -> bool:
-        """Whether a buffer is one that steps may write: no constant, nor a parameter that is not donated."""
+        """Whether steps may write a buffer: not a constant, nor a parameter that is not donated."""
         b = self.plan.buffers[number]
         return b.space != p.CONSTANT and (b.space != p.PARAMETER or b.index in self.plan.overwritten)
 
@@ -177,7 +177,7 @@ class Simulator:
                     raise AssertionError(f"unknown step {step}")
 
     def launch(self, kernel: p.Kernel, fusion: p.Fusion, buffers: tuple[int, ...]) -> None:
-        """Read the inputs, compute the fusion, write the outputs."""
+        """Reads the inputs, computes the fusion, writes the outputs."""
         values: dict[Instruction, Any] = {}
         places: dict[Instruction, np.ndarray] = {}
         written: list[tuple[p.Argument, np.ndarray]] = []
@@ -207,7 +207,7 @@ class Simulator:
                 raw[...] = GARBAGE
 
     def _check_overlaps(self, fusion: p.Fusion, places: dict, written: list) -> None:
-        """Outputs and scratch lie apart; an output lies on an input only if that is read at no other index."""
+        """Outputs and scratch do not overlap; an output overlaps an input only if that is read at no other index."""
         for n, (a, raw) in enumerate(written):
             for b, other in written[:n]:
                 assert not _overlap(raw, other), f"{fusion.name} writes {a} over {b}"
@@ -218,13 +218,13 @@ class Simulator:
                 if fusion.kind == "update" and _updates_in_place(fusion, i):
                     continue
                 assert fusion.kind in ("loop", "dot", "convolution"), f"{fusion.name} overwrites {i.name}"
-                after = _needs(fusion, a.instruction, i)  # it is stored when the other was read
+                after = _needs(fusion, a.instruction, i)  # it is stored after the other was read
                 assert after or len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
                 assert _read_in_place(fusion, i), f"{fusion.name} reads {i.name} at other indices than it writes"
 
 
 def _updates_in_place(fusion: p.Fusion, value: Instruction) -> bool:
-    """Whether an update of a slice reads a value nowhere else than where it writes."""
+    """Whether an update of a slice reads a value only where it writes."""
     return reads_where_it_writes(fusion.hero, set(fusion.instructions), lambda i: i is value)
 
 
@@ -269,7 +269,7 @@ def _typed(raw: np.ndarray, shape: Any) -> np.ndarray:
 
 
 def run(module: Module, arguments: list[np.ndarray], without: tuple[str, ...] = ()) -> tuple[np.ndarray, ...]:
-    """Plan a module and run the plan on flat arguments; the flat results."""
+    """Plans a module and runs the plan on flat arguments; returns the flat results."""
     with np.errstate(all="ignore"):
         return Simulator(plan(module, without).plan, list(arguments)).run()
 

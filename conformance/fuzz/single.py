@@ -1,4 +1,4 @@
-"""One fusion's kernels, run by themselves on given inputs."""
+"""One fusion's kernels, run separately on given inputs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Single:
                     numbers.append(buffer(("s", a.scratch), a.scratch, None, p.ARENA, a.bytes))
                 elif a.role == "workspace":
                     numbers.append(buffer(("w", k, n), "workspace", None, p.WORKSPACE, a.bytes))
-                elif a.role == "input" and ("in", a.instruction) not in where:  # made of constants by the emitter
+                elif a.role == "input" and ("in", a.instruction) not in where:  # created from constants by the emitter
                     i = a.instruction
                     constants.append((sizes[p.CONSTANT], i.literal))
                     numbers.append(buffer(("in", i), i.name, i.shape, p.CONSTANT, i.shape.bytes))

@@ -1,7 +1,7 @@
-"""A program taken apart: each instruction that runs, on the operands that it has there, as a case of its own.
+"""A program in single steps: each executed instruction, on its operands there, as a case of its own.
 
-What a program's result is wrong by may lie in one instruction, or in what a compiler makes of several. Each alone is
-put to a target as the cases of the suite are, and what is known of the target (differences/) excuses it as there.
+The error of a program's result may come from one instruction, or from how a compiler combines several. Each instruction
+runs on a target like the cases of the suite, and the known differences of the target (differences/) excuse it as there.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from ..cases import Case
 from .generate import Sample
 from .runs import nested
 
-STEPPED = frozenset("while conditional call fusion".split())  # their computations are taken apart
-WHOLE = frozenset("parameter constant tuple get-tuple-element".split()) | STEPPED  # nothing is computed by these
-# What only moves numbers, so that a NaN comes out as it went in.
+STEPPED = frozenset("while conditional call fusion".split())  # their computations are split into steps
+WHOLE = frozenset("parameter constant tuple get-tuple-element".split()) | STEPPED  # these compute nothing
+# Operations that only move numbers, so that a NaN is unchanged.
 MOVES = frozenset(
     "bitcast broadcast concatenate constant copy dynamic-slice dynamic-update-slice gather get-tuple-element "
     "opt-barrier pad parameter reshape reverse select slice transpose tuple".split()
 )
-ITERATIONS = 3  # executions of an instruction that are looked at
+ITERATIONS = 3  # executions of an instruction that are examined
 
 
 @dataclass(frozen=True)
 class Step:
-    """One execution of an instruction; `entry` is it, or the instruction of the entry computation that it runs in."""
+    """One execution of an instruction; `entry` is the instruction itself, or that of the entry computation in which it
+    runs."""
 
     instruction: Instruction
     entry: Instruction
@@ -63,7 +64,7 @@ def steps(sample: Sample) -> Iterator[Step]:
         Interpreter(trace).run(module.entry, *nested(module, sample.arguments))
     yield from records
     for o in module.entry.root.operands if module.entry.root.opcode == "tuple" else [module.entry.root]:
-        if o.shape.is_array:  # which may be a parameter as it came
+        if o.shape.is_array:  # it may be an unchanged parameter
             result = replace(make("copy", o, name="result"), shape=_actual(o.shape, latest[o]))
             yield Step(result, o, (latest[o],))
 
@@ -77,7 +78,7 @@ def _inside(i: Instruction) -> Iterator[Instruction]:
 
 
 def needed(module: Module, leaf: int) -> set[Instruction]:
-    """The instructions of the entry computation that a leaf of its result depends on."""
+    """The instructions of the entry computation on which a leaf of its result depends."""
     root = module.entry.root
     if root.opcode == "tuple":
         root = [o for o in root.operands for _ in leaves(o.shape)][leaf]
@@ -85,8 +86,8 @@ def needed(module: Module, leaf: int) -> set[Instruction]:
 
 
 def cases(step: Step) -> Iterator[Case]:
-    """The instruction with its operands as parameters; and, if some of them are known when the program is compiled,
-    with those as constants."""
+    """The instruction with its operands as parameters; and, if some of them are known at compile time, with those as
+    constants."""
     operands = list(dict.fromkeys(step.instruction.operands))
     values = [step.operands[step.instruction.operands.index(o)] for o in operands]
     yield _case(step.instruction, operands, values, ())
@@ -96,8 +97,8 @@ def cases(step: Step) -> Iterator[Case]:
 
 
 def sees_sign(step: Step) -> bool:
-    """Whether the instruction gives something else where NaNs of computed operands, or each second one, have the other
-    sign. The NaNs of arguments and constants keep theirs where they are only moved."""
+    """Whether the instruction's result changes if NaNs of computed operands, or every second one, change sign. The NaNs
+    of arguments and constants keep theirs while they are only moved."""
     computed = [step.instruction is not step.entry or not _moved(o) for o in step.instruction.operands]
     if not any(c and _nans(v).any() for c, v in zip(computed, step.operands, strict=True)):
         return False
@@ -114,7 +115,7 @@ def sees_sign(step: Step) -> bool:
 
 
 def _moved(i: Instruction) -> bool:
-    """Whether an instruction of the entry computation gives arguments and constants as they are."""
+    """Whether an instruction of the entry computation returns arguments and constants unchanged."""
     return all(j.opcode in MOVES for j in post_order(i))
 
 
@@ -125,7 +126,7 @@ def _nans(value: Value) -> np.ndarray:
 
 
 def _negated(value: Value, each: int) -> Value:
-    """A value with the sign of its first NaN changed, and of each so many after it."""
+    """A value with the sign of its first NaN changed, and of every n-th one after it."""
     nans = _nans(value)
     if not nans.any():
         return value
@@ -147,13 +148,13 @@ def _case(i: Instruction, operands: list[Instruction], values: list[Value], cons
     inputs: list[Value] = []
     for n, (o, value) in enumerate(zip(operands, values, strict=True)):
         shape, name = _actual(o.shape.without_layout(), value), f"operand.{n}"
-        if o in constants:  # at the size that it has: a literal has no other
+        if o in constants:  # at its actual size: a literal has no other
             copies[o] = Instruction(name, "constant", Shape.of(value), [], {"literal": value})
         else:
             copies[o] = Instruction(name, "parameter", shape, [], {"number": len(inputs)})
             inputs.append(value)
     body = [Instruction("result", i.opcode, i.shape.without_layout(), [copies[o] for o in i.operands], i.attributes)]
-    if i.opcode == "rng-get-and-update-state":  # what it gives depends on how often it has run
+    if i.opcode == "rng-get-and-update-state":  # its result depends on how often it has run
         body = [replace(body[0], name="before", attributes={"delta": 1}), *body]
         body.append(make("tuple", *body, name="results"))
     root = body[-1]
@@ -163,8 +164,8 @@ def _case(i: Instruction, operands: list[Instruction], values: list[Value], cons
 
 
 def _actual(shape: Shape, value: Value) -> Shape:
-    """A stated shape with the marks of a value that is smaller than it: a program may leave out the mark of a size that
-    set-dimension-size gives."""
+    """A stated shape with the dynamic marks of a smaller value: a program may omit the mark of a size from
+    set-dimension-size."""
     if shape.is_tuple:
         return Shape.tuple_of(*map(_actual, shape.elements, value))
     if not shape.is_array:

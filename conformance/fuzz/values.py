@@ -1,4 +1,4 @@
-"""Random arrays: numbers of ordinary size, small ones that tie, and the values at which implementations go wrong."""
+"""Random arrays: numbers of ordinary size, small ones with ties, and the values at which implementations fail."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def _edges(element_type: ElementType) -> np.ndarray:
 
 
 def digits_of(element_type: ElementType) -> int:
-    """How many bits the significand of a float has, the leading one included, or the absolute value of an integer."""
+    """How many bits the significand of a float has, including the leading one, or the absolute value of an integer."""
     return precision(element_type)[0] if element_type.is_float else element_type.bits - (element_type.kind == "signed")
 
 
 def ties(
     rng: np.random.Generator, element_type: ElementType, dims: tuple[int, ...], digits: int | None = None
 ) -> np.ndarray:
-    """Real numbers of a type that lie halfway between two neighbours with `digits` bits, as narrower floats have them,
-    or just above or below: whoever rounds them twice, or otherwise than to even, gets them wrong.
+    """Real numbers of a type that are halfway between two neighbours with `digits` bits, as in narrower floats, or just
+    above or below: double rounding, or rounding other than to even, gets them wrong.
 
-    Each has the digits of some narrower float by default. Those of a float end at the binary point now and then,
-    halfway between two integers. Zeros, where the type has not more than `digits` bits itself.
+    By default, each has the digits of some narrower float. Those of a float sometimes end at the binary point, halfway
+    between two integers. Zeros if the type itself has at most `digits` bits.
     """
     own = digits_of(element_type)
     fitting = [n for n in (DIGITS if digits is None else {digits}) if n < own]
@@ -94,7 +94,7 @@ def ties(
 
 
 def _whole(rng: np.random.Generator, element_type: ElementType, dims: tuple[int, ...]) -> np.ndarray:
-    """Whole numbers of up to as many bits as the type holds exactly, each number of bits as likely as another."""
+    """Integers of up to as many bits as the type represents exactly, with each number of bits equally likely."""
     shift = 63 - np.asarray(rng.integers(0, min(63, digits_of(element_type)) + 1, dims))
     numbers = np.asarray(rng.integers(0, 1 << 63, dims)) >> shift
     if element_type.kind != "unsigned":

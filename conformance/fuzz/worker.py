@@ -1,4 +1,4 @@
-"""The process that runs batches: what a generated kernel does wrong may end it, and takes nothing else with it."""
+"""The process that runs batches: a bug in a generated kernel may end it, without affecting other processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kernels(device: str | None) -> Kernels:
 
 
 def ready(settings: dict[str, Any]) -> None:
-    """Makes what programs are to be put to, once: a target, a device, XLA. Raises what is wrong with it."""
+    """Creates what programs run on, once: a target, a device, XLA. Raises an error if it is not available."""
     if settings["invalid"]:
         return
     if settings["target"]:
@@ -39,12 +39,12 @@ def ready(settings: dict[str, Any]) -> None:
 
 @cache
 def target(name: str) -> Target:
-    """A target of the suite, made once."""
+    """A target of the suite, created once."""
     return make_target(name)
 
 
 def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """A batch; the tally as JSON's kinds of data."""
+    """A batch; the tally as JSON data."""
     if settings["invalid"]:
         return invalid.run(first, count).as_json()
     dynamic = settings["dynamic"]
@@ -53,7 +53,7 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     device = kernels(settings["device"]) if settings["kernels"] else None
     every = 0 if dynamic else settings["xla"]
     tally = batch.run(first, count, device, every, settings["kernels"], dynamic)
-    buffer_pool.trim()  # so that the blocks of this batch are looked at (command.CHECKED_MALLOC)
+    buffer_pool.trim()  # so that the blocks of this batch are checked (command.CHECKED_MALLOC)
     return tally.as_json()
 
 

@@ -1,6 +1,6 @@
-"""XLA:CPU beside the reference.
+"""XLA:CPU compared with the reference.
 
-Each program comes to one of these ends:
+Each program has one of these outcomes:
 
     agreed       every element of the results keeps the contract
     excused      some do not, and all that is wrong is explained by known differences (differences/)
@@ -8,18 +8,18 @@ Each program comes to one of these ends:
     refused      it refuses it for another reason
     diverged     the rest, a crash among them
 
-An excuse is looked for in several ways, until nothing wrong is left:
+Several kinds of excuses are tried, until nothing wrong is left:
 
-  - XLA is asked again without those parts of it that are known to change results (`Difference.without`). Where a
-    result then keeps the contract, these parts are the reason.
-  - Each instruction that a wrong result depends on is put to XLA by itself (steps.py), as a case of the suite. Where
-    that is excused, or the sign of a NaN makes a difference to it, all results that depend on the instruction are.
-  - A crash may be that of a whole program, as a case of the kind "program". A program on which XLA ends its process
-    where it divides integers is asked again in a form where it does not (prepared.guarded).
-  - XLA is asked again with the program's constants as arguments.
+  - XLA runs it again without those parts of it that are known to change results (`Difference.without`). If a result
+    then keeps the contract, these parts are the reason.
+  - XLA runs each instruction that a wrong result depends on separately (steps.py), as a case of the suite. If that is
+    excused, or the sign of a NaN affects it, all results that depend on the instruction are.
+  - A crash may be that of a whole program, as a case of the kind "program". A program for which XLA ends its process at
+    an integer division runs again in a form in which it does not (prepared.guarded).
+  - XLA runs it again with the program's constants as arguments.
 
-XLA promises no accuracy. What its elementary functions really have was measured by sweeps (sweep/xla_cpu.json), and the
-bounds of a program are widened as far as the worst of its functions goes beyond the contract.
+XLA promises no accuracy. The actual accuracy of its elementary functions was measured by sweeps (sweep/xla_cpu.json),
+and the bounds of a program are widened by the ratio by which the worst of its functions exceeds the contract.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ REWRITES = tuple(d for d in ALL if d.without != CONSTANTS)
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a program: `why` are the names of differences, or what XLA says; `died` tells that it ended XLA's
-    process; `divergence` is of one that diverged."""
+    """The outcome of a program: `why` are the names of differences, or XLA's message; `died` says that it ended XLA's
+    process; `divergence` is that of a diverging one."""
 
     outcome: str
     why: tuple[str, ...] = ()
@@ -66,14 +66,14 @@ class Answer:
 
 @cache
 def target(without: tuple[str, ...] = ()) -> Target:
-    """XLA:CPU with these flags. Raises ModuleNotFoundError where no jaxlib is that can be asked."""
+    """XLA:CPU with these flags. Raises ModuleNotFoundError if no usable jaxlib is installed."""
     from refxla_conformance.targets.xla_cpu import XlaCpu
 
     return XlaCpu(LIMIT, " ".join(without))
 
 
 def check(sample: Sample, reference: Expected | None = None) -> Answer:
-    """Put a program to XLA:CPU. Raises ModuleNotFoundError where no jaxlib is that can be asked."""
+    """Runs a program on XLA:CPU. Raises ModuleNotFoundError if no usable jaxlib is installed."""
     reference = _widened(sample.module, reference or expected(sample))
     sample = prepared(sample)
     names: list[str] = []
@@ -116,7 +116,7 @@ def check(sample: Sample, reference: Expected | None = None) -> Answer:
 
 
 def _run(sample: Sample, without: tuple[str, ...] = ()) -> Arrays:
-    """Flags of one name are joined: XLA takes the last one alone."""
+    """Flags of one name are joined: XLA only uses the last one."""
     flags: dict[str, list[str]] = {}
     for flag in without:
         name, _, value = flag.partition("=")
@@ -140,7 +140,7 @@ def _wrong(reference: Expected, actual: Arrays) -> tuple[set[int], str]:
 def _rewritten(
     sample: Sample, reference: Expected, wrong: set[int], candidates: tuple[Difference, ...]
 ) -> tuple[set[int], list[str]]:
-    """The leaves that stay wrong without what XLA is known to do, and the names of what makes the others wrong."""
+    """The leaves that stay wrong without XLA's known differences, and the names of those that explain the others."""
 
     def wrong_without(differences: tuple[Difference, ...]) -> set[int]:
         flags = tuple(d.without for d in differences if d.without != CONSTANTS)
@@ -160,9 +160,9 @@ def _rewritten(
 
 
 def _stepped(sample: Sample, wrong: set[int], died: bool) -> tuple[set[int], list[str], list[str]]:
-    """Of these leaves those that depend on an instruction that is excused by itself; the names of the differences that
-    excuse it; and what is wrong with instructions that are not excused. Where a program has no result, the reason is an
-    instruction that has none, and the other way round."""
+    """Which of these leaves depend on an instruction that is excused by itself; the names of the differences that
+    excuse it; and the errors of instructions that are not excused. If a program has no result, the reason is an
+    instruction without one, and vice versa."""
     depends = {n: needed(sample.module, n) for n in wrong}
     explained: set[int] = set()
     names: list[str] = []
@@ -191,7 +191,7 @@ def _widened(module: Module, reference: Expected) -> Expected:
 
 
 def _beyond(i: Instruction) -> float:
-    """How many times its bound in the contract an XLA:CPU function may be off, as sweeps have seen; at least 1."""
+    """By what factor an XLA:CPU function may exceed its bound in the contract, as observed by sweeps; at least 1."""
     element_type = i.operands[0].shape.element_type.name if i.operands else ""
     bound = max_ulp(i.opcode, element_type)
     worst = _worst().get((i.opcode, element_type)) if bound else None
@@ -200,5 +200,5 @@ def _beyond(i: Instruction) -> float:
 
 @cache
 def _worst() -> dict[tuple[str, str], float | None]:
-    """The largest errors that sweeps of XLA:CPU have found, in ULP."""
+    """The largest errors found by sweeps of XLA:CPU, in ULP."""
     return {(row.opcode, row.type): row.worst for row in read(WORST_FILE.with_name("xla_cpu.json"))}

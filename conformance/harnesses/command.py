@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Tries them; prints a row for each primitive, and what is not a pass; 1 if anything failed, else 0."""
+    """Runs them; prints a row for each primitive, and everything that is not a pass; 1 if anything failed, otherwise
+    0."""
     console = standard_output()
     if reason := missing():
         raise InputError(reason)
@@ -81,7 +82,7 @@ def main(options: argparse.Namespace) -> int:
 def drawn(
     harnesses: Sequence[tuple[str, str]], patterns: Sequence[str], each: int | None, seed: int
 ) -> list[tuple[str, str]]:
-    """Those that fit a pattern, or all; `each` of each primitive, the same for the same seed."""
+    """Those that match a pattern, or all; `each` of each primitive, the same for the same seed."""
     fitting: dict[str, list[str]] = {}
     for primitive, name in harnesses:
         if not patterns or any(fnmatchcase(primitive, p) or fnmatchcase(name, p) for p in patterns):
@@ -96,7 +97,7 @@ def drawn(
 def tried(
     children: Sequence[Child], chosen: Sequence[tuple[str, str]], seed: int
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Primitive, name, outcome and reason of each, in order; each child is asked by one thread at a time."""
+    """Primitive, name, outcome and reason of each, in order; each child is used by one thread at a time."""
     idle: SimpleQueue[Child] = SimpleQueue()
     for child in children:
         idle.put(child)

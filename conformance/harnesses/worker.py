@@ -1,4 +1,4 @@
-"""The process that runs harnesses: what one of them does wrong may end it, and takes nothing else with it."""
+"""The process that runs harnesses: a bug in one of them may end it, without affecting other processes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..check import Outcome, check, expectation
 from ..targets.child import serve
 from ..targets.compiled import Compiled
 
-FAR = 100  # bounds and last digits that JAX's result may lie away: it promises no accuracy
+FAR = 100  # bounds and last digits by which JAX's result may differ: it promises no accuracy
 
 
 @cache
 def harnesses() -> dict[str, Any]:
-    """The harnesses by their full names, which are made different where two have the same."""
+    """The harnesses by their full names, made unique."""
     from jax._src.internal_test_util import test_harnesses
 
     by_name: dict[str, Any] = {}
@@ -49,9 +49,9 @@ def compiler() -> Compiled:
 
 
 def try_one(name: str, seed: int) -> tuple[str, str]:
-    """What came of a harness: an outcome, and a sentence about all but a pass.
+    """The outcome of a harness, with a sentence for all but a pass.
 
-    "skipped": JAX itself refuses it. "apart": the compiler keeps the contract, and JAX gives something else.
+    "skipped": JAX itself rejects it. "apart": the compiler keeps the contract, and JAX's result differs.
     """
     import jax
 
@@ -99,7 +99,7 @@ def try_one(name: str, seed: int) -> tuple[str, str]:
 
 
 def _apart(value: np.ndarray, bound: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Elements that JAX has otherwise, by more than what it is known to lose; subnormal numbers it has for zeros."""
+    """Elements of JAX's that differ by more than its known losses of accuracy; it flushes subnormal numbers to zero."""
     kind = type_of(value)
     with np.errstate(all="ignore"):
         slack = FAR * bound + (FAR * ulp(value) if kind.is_float or kind.is_complex else 0)

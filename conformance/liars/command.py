@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command; 0 if each liar is caught by each tool that can meet it, 1 if not, 2 for a wrong call."""
+    """Runs the command; 0 if each liar is caught by each tool that can meet it, 1 if not, 2 for wrong arguments."""
     console = standard_output()
     liars = [find(name) for name in options.names] or list(LIARS.values())
     if options.list:
@@ -63,7 +63,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _put(tool: str, liars: list[Liar], cases: list[Case], options: argparse.Namespace, console: Console) -> Trials:
-    """The liars that the tool can meet, put to it."""
+    """The liars that the tool can meet, run through it."""
     chosen, start = [q for q in liars if tool in q.tools], time.monotonic()
     with console.status(f"{len(chosen)} liars are put to {tool}"):
         if tool == "suite":

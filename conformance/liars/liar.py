@@ -1,6 +1,7 @@
-"""What a liar is, and the table of all of them.
+"""The definition of a liar, and the table of all of them.
 
-Three decorators enter a function, under its name with `-` for `_`; its docstring says what class of bugs it stands for.
+Three decorators register a function, under its name with `-` for `_`; its docstring says what class of bugs it
+represents.
 
     @of_results             lie(results) -> results: what the program returns, its arrays in order, is changed
     @of_operation("add")    lie(truth, instruction, *operands) -> value: the value of an operation is another one;
@@ -37,10 +38,10 @@ Lie = Callable[..., Value]
 @dataclass(frozen=True)
 class Liar:
     """`name` follows "liar:" on the command line; `what` is the class of bugs, a sentence. A program without one of
-    `opcodes` is computed right (() if any program may be wrong). `everywhere` says that no result is right, so that no
-    case may pass, and `verifier` that no result is wrong, but what is said of programs. `tools` are those that run
-    programs which show the lie: the suite alone has programs for several devices, or invalid ones, and the fuzzer none
-    with more than six dimensions, say.
+    `opcodes` is computed correctly (() if any program may be wrong). `everywhere` says that no result is right, so that
+    no case may pass, and `verifier` that results are right, but verdicts on programs are wrong. `tools` are those that
+    run programs which show the lie: for example, only the suite has programs for several devices, or invalid ones, and
+    the fuzzer none with more than six dimensions.
     """
 
     name: str
@@ -58,11 +59,11 @@ class Liar:
         return target
 
     def touches(self, opcodes: Iterable[str]) -> bool:
-        """Whether programs of these operations may come out wrong."""
+        """Whether programs of these operations may give wrong results."""
         return not self.opcodes or not set(self.opcodes).isdisjoint(opcodes)
 
 
-ITERATIONS = 3000  # of a loop in a program that is lied about; programs of the suite and the fuzzer make fewer
+ITERATIONS = 3000  # of a loop in a program under a lie; programs of the suite and the fuzzer have fewer
 LIARS: dict[str, Liar] = {}
 
 
@@ -75,14 +76,14 @@ def _enter(function: Any, make: Callable[[], Target], **more: Any) -> Any:
 
 
 def of_results(function: Callable[[Results], Results] | None = None, **more: Any) -> Any:
-    """Enter a lie about the results of whole programs; `more` are fields of its Liar."""
+    """Registers a lie about the results of whole programs; `more` are fields of its Liar."""
     if function is None:
         return functools.partial(of_results, **more)
     return _enter(function, lambda: _AboutResults(function), **more)
 
 
 def of_operation(*opcodes: str, tools: tuple[str, ...] = TOOLS) -> Callable[[Lie], Lie]:
-    """Enter a lie about the values of some operations."""
+    """Registers a lie about the values of some operations."""
 
     def enter(function: Lie) -> Lie:
         make = lambda: _AboutOperations(opcodes, function)  # noqa: E731
@@ -92,7 +93,7 @@ def of_operation(*opcodes: str, tools: tuple[str, ...] = TOOLS) -> Callable[[Lie
 
 
 def of_target(**more: Any) -> Callable[[type[Target]], type[Target]]:
-    """Enter a class of targets, under the name of the class in small letters."""
+    """Registers a class of targets, under the name of the class in lower case."""
 
     def enter(cls: type[Target]) -> type[Target]:
         name = "".join(f"-{c.lower()}" if c.isupper() else c for c in cls.__name__).strip("-")
@@ -131,7 +132,7 @@ class _AboutOperations(Reference):
 
 @contextmanager
 def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
-    """For a while the operations mean what `lie` says; a lie about its condition may keep a loop from ending."""
+    """A context in which the operations mean what `lie` says; a lie about its condition may keep a loop from ending."""
     registry = operations()
 
     def bent(truth: Callable[..., Value]) -> Callable[..., Value]:
@@ -153,5 +154,5 @@ def with_attributes(instruction: Instruction, **attributes: Any) -> Instruction:
 
 
 def same_shapes(*values: Value) -> bool:
-    """Whether arrays have the same types and dimensions, so that they may stand for each other."""
+    """Whether arrays have the same types and dimensions, so that they can be exchanged."""
     return all(v.dtype == values[0].dtype and v.shape == values[0].shape for v in values)

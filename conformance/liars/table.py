@@ -1,10 +1,10 @@
-"""What came of the liars: a JSON file, and its rows for the documentation.
+"""The results of the liars: a JSON file, and its rows for the documentation.
 
 {"commit": ..., "machine": {...}, "cases": 3039, "programs": 4000, "liars": {
     "sevens": {"what": ..., "suite": {"shown": 1, "caught": "edge/abs/s1_u1", "why": ..., "passed": ""},
                "check": {...}, "fuzz": {...}}, ...}}
 
-`cases` of the suite are put to the suite and to --check, `programs` are random ones. A tool that runs no programs which
+`cases` of the suite are run by the suite and by --check, `programs` are random ones. A tool that runs no programs which
 could show a lie is left out.
 """
 
@@ -35,7 +35,7 @@ def rows(trials: Mapping[str, Trials]) -> dict[str, dict[str, Any]]:
 
 
 def read(path: Path = TRIALS_FILE) -> dict[str, Any]:
-    """A file that the command wrote. Raises InputError if it is another kind of file, or none."""
+    """A file that the command wrote. Raises InputError if it is another kind of file, or missing."""
     try:
         data = json.loads(path.read_text())
         return {**data, "liars": dict(data["liars"])}
@@ -49,7 +49,7 @@ def missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def lines(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """A line for each liar: its name, what it stands for, and by what each tool catches it."""
+    """A line for each liar: its name, what it represents, and by what each tool catches it."""
     for name, row in results.items():
         yield (name, row["what"], *(_said(row.get(tool)) for tool in TOOLS))
 

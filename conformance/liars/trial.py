@@ -1,8 +1,8 @@
-"""Liars put to the tools that are to catch them: the suite, `--check` and the fuzzer.
+"""Liars run through the tools that have to catch them: the suite, `--check` and the fuzzer.
 
-A liar is caught when a result that it gives is judged wrong. That it raises an exception is no proof: a lie is not
-meant to, so such a program is passed over. Programs that come out right, bit by bit, are not counted: the bug does not
-show in them. All liars are put to one program before the next one, so that the reference is asked once.
+A liar is caught when one of its results is judged wrong. An exception is no proof: a lie is not meant to raise one, so
+such a program is ignored. Programs with the right results, bit by bit, are not counted: the bug does not show in them.
+All liars run one program before the next one, so that the reference runs once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Trials = dict[str, "Trial"]  # by the names of liars
 
 @dataclass
 class Trial:
-    """What came of a liar with one tool: in how many programs its lie shows, up to the first in which it is `caught`
+    """The result of a liar with one tool: in how many programs its lie shows, up to the first in which it is `caught`
     ("" if in none), `why` it is caught there, and the first that shows it and lets it pass."""
 
     shown: int = 0
@@ -40,7 +40,7 @@ class Trial:
     passed: str = ""
 
     def show(self, name: str, why: str) -> None:
-        """One more program in which the lie shows, and what the tool says of it ("" for nothing)."""
+        """Counts a program in which the lie shows, with the tool's message ("" for none)."""
         self.shown += 1
         if why and not self.caught:
             self.caught, self.why = name, why
@@ -49,7 +49,7 @@ class Trial:
 
 
 def suite(liars: Sequence[Liar], cases: Iterable[Case]) -> Trials:
-    """Each liar put to the cases until one fails; liars that are wrong everywhere are put to all of them."""
+    """Runs each liar on the cases until one fails; liars that are wrong everywhere run on all of them."""
     targets, trials = {q.name: q.target() for q in liars}, {q.name: Trial() for q in liars}
     for batch in _batches(cases, BATCH):
         if not _left(liars, trials):
@@ -92,8 +92,8 @@ def _in_company(cases: Sequence[Case], target: Target, trial: Trial) -> None:
 
 
 def checked(liars: Sequence[Liar], cases: Iterable[Case]) -> Trials:
-    """Each liar's results of the cases' programs, held to what `refxla run --check` holds results to: the verdict on
-    each element, after a call with other arguments."""
+    """Checks each liar's results of the cases' programs as `refxla run --check` does: the verdict on each element,
+    after a call with other arguments."""
     targets, trials = {q.name: q.target() for q in liars}, {q.name: Trial() for q in liars}
     for case in cases:
         if not _left(liars, trials):
@@ -113,7 +113,8 @@ def checked(liars: Sequence[Liar], cases: Iterable[Case]) -> Trials:
 
 
 def _said_by_check(case: Case, actual: Sequence[np.ndarray]) -> str | None:
-    """What --check says of results: None if those of their elements that are not the reference's are undecided."""
+    """The message of --check about results: None if those of their elements that differ from the reference's are
+    undecided."""
     try:
         report = verdicts(case.module, case.inputs, actual)
     except InputError as error:  # types or dimensions that are not those of the program
@@ -125,15 +126,15 @@ def _said_by_check(case: Case, actual: Sequence[np.ndarray]) -> str | None:
 
 
 def flipped(value: Value) -> Value:
-    """Other arguments of the same types and dimensions: each array the other way round."""
+    """Other arguments of the same types and dimensions: each array reversed."""
     if isinstance(value, tuple):
         return tuple(flipped(v) for v in value)
     return None if value is None else np.flip(value).copy()
 
 
 def fuzzed(liars: Sequence[Liar], seeds: Iterable[int]) -> Trials:
-    """Each liar put to random programs, as `refxla-conformance fuzz --target` does; to one in ten of them with dynamic
-    shapes, too, as with `--dynamic`."""
+    """Runs each liar on random programs, as `refxla-conformance fuzz --target` does; on one in ten of them also with
+    dynamic shapes, as with `--dynamic`."""
     targets, trials = {q.name: q.target() for q in liars}, {q.name: Trial() for q in liars}
     for name, sample in _samples(seeds):
         if not _left(liars, trials):
@@ -175,7 +176,7 @@ def _batches(cases: Iterable[Case], size: int) -> Iterator[list[Case]]:
 
 
 def _quietly(action):
-    """What the action gives, or the exception that it raises."""
+    """The result of the action, or the exception that it raises."""
     try:
         with np.errstate(all="ignore"):
             return action()

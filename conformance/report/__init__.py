@@ -1,5 +1,5 @@
-"""What came of a run: as data and JSON (here), on the terminal, as an HTML page, as JUnit's XML, and as the difference
-of two runs.
+"""The results of a run: as data and JSON (here), on the terminal, as an HTML page, as JUnit's XML, and as the
+difference of two runs.
 
 The JSON is one object:
 
@@ -50,7 +50,7 @@ FORMAT, VERSION = "refxla-conformance", 3
 
 @dataclass
 class Row:
-    """One case and what came of it on each target, by the target's name."""
+    """One case and its verdict on each target, by the target's name."""
 
     name: str
     kind: str
@@ -82,8 +82,8 @@ class Results:
         return cls(targets, now, machine=machine(), versions=versions)
 
     def resume(self, path: Path) -> None:
-        """Takes what an earlier run of the same targets, in the same versions, has written. Raises InputError for
-        another file, and for the report of other ones: its cases might come out otherwise now."""
+        """Adds the results of an earlier run of the same targets, in the same versions. Raises InputError for another
+        file, and for the report of other versions: its cases might have other results now."""
         earlier = Results.read(path)
         for what, then, now in (
             ("targets", earlier.targets, self.targets),
@@ -101,7 +101,7 @@ class Results:
         return name in self.rows and set(self.rows[name].results) >= set(self.targets)
 
     def add(self, case: Case, verdict: Verdict) -> None:
-        """One verdict more."""
+        """Adds one verdict."""
         row = self.rows.setdefault(case.name, Row(case.name, case.kind, case.opcode, "", case.note, case.hlo))
         row.type = row.type or verdict.type
         row.results[verdict.target] = verdict
@@ -111,7 +111,7 @@ class Results:
         self.rows = {name: self.rows[name] for name in order if name in self.rows}
 
     def count(self, target: str) -> Counter[Outcome]:
-        """How many cases came out how on a target."""
+        """How many cases had which outcome on a target."""
         return Counter(row.results[target].outcome for row in self.rows.values() if target in row.results)
 
     def failures(self) -> list[Verdict]:
@@ -120,7 +120,7 @@ class Results:
         return [verdict for verdict in verdicts if verdict.outcome is Outcome.FAIL]
 
     def to_json(self) -> dict[str, Any]:
-        """The object of this module's docstring."""
+        """The object described in this module's docstring."""
         head = {"format": FORMAT, "version": VERSION}
         body = {k: getattr(self, k) for k in ("started", "seconds", "complete", "machine", "versions", "targets")}
         cases = []
@@ -133,12 +133,12 @@ class Results:
         return {**head, **body, "cases": cases}
 
     def write(self, path: Path) -> None:
-        """The JSON, as a file. Raises InputError where it cannot be written."""
+        """Writes the JSON to a file. Raises InputError if it cannot be written."""
         write_whole(path, (json.dumps(self.to_json(), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """What `write` has written. Raises InputError for what is no such file, or one of a later version."""
+        """Reads what `write` has written. Raises InputError for another file, or one of a later version."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:

@@ -13,7 +13,7 @@ from rich.text import Text
 from ..check import Outcome, Verdict
 from . import Results
 
-# How a case changed, in the order in which it is told; those of BAD are why the status is 1.
+# How a case changed, in the order of the output; those of BAD are why the status is 1.
 CHANGES = {
     "broken": "passed, and does no longer",
     "failing": "did not pass and did not fail, and fails now",
@@ -30,7 +30,7 @@ BAD = ("broken", "failing", "new fail")
 
 @dataclass(frozen=True)
 class Change:
-    """A case that came out differently on a target; `before` or `after` is None where it was not run."""
+    """A case with different outcomes on a target; `before` or `after` is None if it was not run."""
 
     change: str
     case: str
@@ -40,9 +40,9 @@ class Change:
 
 
 def diff(a: Results, b: Results) -> list[Change]:
-    """What is different in b, in the order of CHANGES and then of the cases.
+    """The changes in b, in the order of CHANGES and then of the cases.
 
-    Targets are compared by name; where each report has just one, these two are compared whatever their names.
+    Targets are compared by name; if each report has just one, these two are compared whatever their names.
     """
     changes = []
     for name in {**a.rows, **b.rows}:
@@ -81,7 +81,7 @@ def _change(before: Outcome | None, after: Outcome | None) -> str:
 
 
 def show(console: Console, first: str, second: str) -> int:
-    """Prints the changes between two files and how many there are of each; gives the exit status: 1 if any is of BAD,
+    """Prints the changes between two files and how many there are of each; returns the exit status: 1 if any is of BAD,
     otherwise 0."""
     a, b = (Results.read(Path(file)) for file in (first, second))
     if not _pairs(a, b):

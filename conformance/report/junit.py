@@ -1,5 +1,5 @@
-"""A run as the XML that JUnit writes, and that the systems of continuous integration read: a test suite for each
-target, a test case for each case. JUnit knows failures and tests that were skipped, and nothing between.
+"""A run as JUnit's XML, which continuous integration systems read: a test suite for each target, a test case for each
+case. JUnit has failures and skipped tests, and nothing in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SKIPPED = (Outcome.UNSUPPORTED, Outcome.UNDECIDED, Outcome.EXCUSED)
 
 
 def write(results: Results, path: Path) -> None:
-    """The XML, as a file. Raises InputError where it cannot be written."""
+    """Writes the XML to a file. Raises InputError if it cannot be written."""
     root = Xml.Element("testsuites", name="refxla-conformance", time=f"{results.seconds:.3f}")
     for target in results.targets:
         _suite(root, results, target)
@@ -43,7 +43,7 @@ def _suite(root: Xml.Element, results: Results, target: str) -> None:
 
 
 def _outcome(case: Xml.Element, verdict: Verdict, program: str) -> None:
-    """Nothing of a pass; of a fail the reason, then program, operands and results, as far as they are short."""
+    """Nothing for a pass; for a fail the reason, then program, operands and results, if they are short."""
     if verdict.outcome is Outcome.FAIL:
         reason = (verdict.reason.splitlines() or [""])[0]
         lines = [verdict.reason, "", program]
@@ -58,5 +58,5 @@ def _outcome(case: Xml.Element, verdict: Verdict, program: str) -> None:
 
 
 def _text(text: str) -> str:
-    """A text without what XML cannot hold, such as what colours a terminal."""
+    """A text without characters that XML cannot contain, such as terminal colours."""
     return NOT_IN_XML.sub("?", text)

@@ -1,4 +1,4 @@
-"""A run on the terminal: progress while it goes on, then a table, and what failed."""
+"""A run on the terminal: progress during the run, then a table, and the fails."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ STYLES = {
 }
 LETTERS = {Outcome.FAIL: "F", Outcome.UNDECIDED: "?", Outcome.EXCUSED: "e", Outcome.UNSUPPORTED: "u"}
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-LONGEST = 600  # characters of the reason of a fail, of which the reports have all
-REASONS = 5  # that are told of what is unsupported
-EVERY = 15.0  # seconds between two lines of progress where there is no terminal
+LONGEST = 600  # characters of the reason of a fail; reports have all of them
+REASONS = 5  # reasons shown for unsupported cases
+EVERY = 15.0  # seconds between two lines of progress if there is no terminal
 
 
 def track(verdicts: Iterable[Verdict], total: int, console: Console) -> Iterator[Verdict]:
-    """The verdicts, with a bar while they come; where the output is no terminal, a line now and then."""
+    """The verdicts, with a progress bar; if the output is not a terminal, a line from time to time."""
     failed = 0
     if not console.is_terminal:
         last = time.monotonic()
@@ -114,7 +114,7 @@ def show(console: Console, results: Results, every: bool = False) -> None:
 
 
 def _show_reasons(console: Console, results: Results, target: str) -> None:
-    """What a target says of the cases that it does not take, the most frequent first."""
+    """A target's reasons for unsupported cases, the most frequent first."""
     verdicts = (row.results[target] for row in results.rows.values() if target in row.results)
     reasons = Counter(" ".join(v.reason.split()) for v in verdicts if v.outcome is Outcome.UNSUPPORTED)
     for reason, count in reasons.most_common(REASONS):
@@ -125,7 +125,7 @@ def _show_reasons(console: Console, results: Results, target: str) -> None:
 
 
 def _cut(text: str, most: int) -> str:
-    """The text as far as it fits, without what would change the terminal's colours or move its cursor."""
+    """The text as far as it fits, without characters that change the terminal's colours or move its cursor."""
     text = CONTROL.sub("?", text)
     return text if len(text) <= most else f"{text[:most]} ... ({len(text)} characters)"
 
@@ -135,7 +135,7 @@ def _times(count: int) -> str:
 
 
 def cell(counts: Counter[Outcome]) -> Text:
-    """The counts of one operation on one target in short: passes, then what did not pass, each with its letter."""
+    """The counts of one operation on one target in short: passes, then other outcomes, each with its letter."""
     text = Text(str(counts[Outcome.PASS]), STYLES[Outcome.PASS])
     for outcome, letter in LETTERS.items():
         if counts[outcome]:
@@ -144,7 +144,7 @@ def cell(counts: Counter[Outcome]) -> Text:
 
 
 def show_failure(console: Console, verdict: Verdict, whole: bool = False) -> None:
-    """One line (or a few) on a fail; of what is long the beginning, unless the `whole` is to be told."""
+    """One line (or a few) on a fail; long texts are truncated, unless `whole`."""
     text = Text(f"{verdict.case} on {verdict.target}: ", "bold")
     text.append(verdict.reason if whole else _cut(verdict.reason, LONGEST), "not bold")
     console.print(text)

@@ -84,7 +84,7 @@ def files(checkout: Path, only: str = "*") -> list[Path]:
 
 
 def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each file, in the order in which they are done."""
+    """The rows of each file, in the order in which they finish."""
     waiting: queue.SimpleQueue[Path] = queue.SimpleQueue()
     results: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
     for path in paths:
@@ -98,7 +98,7 @@ def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float)
                 return
             try:
                 results.put(_ask(child, path, path.relative_to(checkout).as_posix(), target, limit))
-            except BaseException as problem:  # the thread's fault is the command's
+            except BaseException as problem:  # an error of the thread is one of the command
                 results.put(problem)
                 return
 
@@ -117,7 +117,7 @@ def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float)
 
 
 def _ask(child: Child, path: Path, shown: str, target: str, limit: float) -> list[dict[str, Any]]:
-    """The rows of a file; where a process dies of it, of each of its modules alone."""
+    """The rows of a file; if a process dies on it, those of each of its modules separately."""
     try:
         return child.ask("run_file", str(path), shown, target, limit=limit)
     except ChildDied:
@@ -135,7 +135,7 @@ def _ask(child: Child, path: Path, shown: str, target: str, limit: float) -> lis
 
 
 def by_folder(rows: list[dict[str, Any]]) -> Table:
-    """How many tests of each folder came out how."""
+    """How many tests of each folder had which outcome."""
     return _counted("folder", [(str(Path(r["file"]).parent), r["outcome"]) for r in rows], total=True)
 
 
@@ -145,7 +145,7 @@ def by_operation(rows: list[dict[str, Any]]) -> Table:
 
 
 def by_reason(rows: list[dict[str, Any]], most: int) -> Table:
-    """The most frequent reasons of what is no pass, names and numbers left out."""
+    """The most frequent reasons for outcomes other than a pass, without names and numbers."""
     counts = Counter(
         (r["outcome"], r["stage"], shortened(r["reason"])) for r in rows if r["outcome"] in (FAIL, UNSUPPORTED)
     )
@@ -156,7 +156,7 @@ def by_reason(rows: list[dict[str, Any]], most: int) -> Table:
 
 
 def shortened(reason: str) -> str:
-    """A reason without what differs from test to test."""
+    """A reason without what differs between tests."""
     reason = re.sub(r"^line \d+, column \d+: |^error: \S+ ", "", reason)
     reason = re.sub(r"\b\d+ of \d+ elements differ, at .*", "elements differ", reason)
     return re.sub(r"'tensor<[^']*'|\b[\w-]+\.\d+\b: ?", "", reason)[:160]

@@ -12,11 +12,11 @@ from refxla_spec.numerics import type_of
 from refxla_spec.text import format_literal
 from refxla_spec.types import Shape
 
-# What StableHLO's own runner takes where a test says nothing, for checks written as custom calls and as operations.
+# The defaults of StableHLO's own runner, for checks written as custom calls and as operations.
 CLOSE_ULP = {True: 3, False: 1}
 ALMOST = {True: 1e-3, False: 1e-4}
 ATTRIBUTES = ("tolerance", "max_ulp_difference", "min_ulp_difference")
-EQUAL_ALMOST = 1e-4  # of check.eq, for what is not an integer
+EQUAL_ALMOST = 1e-4  # of check.eq, for types other than integers
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Check:
         raise ValueError(f"check.{name} is not known here")
 
     def at(self, place: int) -> Check:
-        """The check, of another result."""
+        """The same check of another result."""
         return replace(self, place=place)
 
     def difference(self, actual: np.ndarray, expected: np.ndarray) -> str:
-        """What is wrong with a result under this check, or nothing."""
+        """The error of a result under this check, or nothing."""
         if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
             return f"{Shape.of(actual)} instead of {Shape.of(expected)}"
         wrong = ~self._holds(actual, expected)
@@ -65,7 +65,7 @@ class Check:
         )
 
     def _holds(self, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """For each element whether it is what is expected."""
+        """For each element, whether it is as expected."""
         element_type = type_of(actual)
         if element_type.is_complex:
             return self._holds(np.array(actual.real), np.array(expected.real)) & self._holds(
@@ -75,7 +75,7 @@ class Check:
             return np.asarray(actual == expected)
         same = np.asarray((actual == expected) | (np.isnan(actual) & np.isnan(expected)))
         if self.kind == "close":
-            # Of what is not finite and differs, StableHLO says 2^64 - 1.
+            # If values differ and are not finite, StableHLO reports 2^64 - 1.
             finite = np.isfinite(actual) & np.isfinite(expected)
             apart = np.where(same, 0.0, np.where(finite, ulp_distance(actual, expected), 2.0**64))
             return (self.least <= apart) & (apart <= self.tolerance)
@@ -95,7 +95,7 @@ def _number(attribute: Any, otherwise: float) -> float:
 
 
 def _unsigned(attribute: Any, otherwise: int) -> float:
-    """The largest count is written as 2^64 - 1, which MLIR's bindings give as -1."""
+    """The largest count is written as 2^64 - 1, which MLIR's bindings return as -1."""
     return float(int(otherwise if attribute is None else attribute.value) % 2**64)
 
 

@@ -1,7 +1,7 @@
-"""From a test of StableHLO's repository to three programs: its inputs, what is computed of them, and what comes out.
+"""Converts a test of StableHLO's repository to three programs: its inputs, the computation, and the expected results.
 
-A test is a function with constants, operations, and checks of what they give. Its constants become parameters here, so
-that no implementation folds the test away, and its checks become results. MLIR's own bindings (in jaxlib) do the work.
+A test is a function with constants, operations, and checks of their results. Here, its constants become parameters, so
+that no implementation folds the test away, and its checks become results. MLIR's own bindings (in jaxlib) are used.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .checks import ATTRIBUTES, Check
 
 @dataclass(frozen=True)
 class Test:
-    """One test. `inputs` gives the arguments of `main`, `expected` what its results are checked against: MLIR bytecode
-    of programs with a function @main. `devices` are its replicas and partitions, or None for a program of one device,
-    whose arguments and results are otherwise given device after device."""
+    """One test. `inputs` returns the arguments of `main`, `expected` the values against which its results are checked:
+    MLIR bytecode of programs with a function @main. `devices` are its replicas and partitions, or None for a program
+    for one device; otherwise arguments and results are those of each device in turn."""
 
     name: str
     inputs: bytes
@@ -34,7 +34,7 @@ class Test:
 
 
 def context() -> Any:
-    """An MLIR context with the dialects of StableHLO, and others let pass. Raises InputError without jaxlib."""
+    """An MLIR context with the dialects of StableHLO that accepts unknown ones. Raises InputError without jaxlib."""
     try:
         from jaxlib.mlir import ir
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
@@ -53,13 +53,13 @@ def context() -> Any:
 
 
 def segments(text: str) -> list[str]:
-    """The modules of a file, which may hold several."""
+    """The modules of a file, which may contain several."""
     return [s for s in text.split("// -----") if re.sub(r"//[^\n]*|\s", "", s)]
 
 
 def tests(text: str) -> Iterator[Test | tuple[str, Exception]]:
-    """The tests of one module, each as a Test or, where it cannot be taken apart, as its name and why. Raises
-    UnsupportedError for a text that MLIR refuses."""
+    """The tests of one module, each as a Test or, if it cannot be split, as its name and the reason. Raises
+    UnsupportedError for a text that MLIR rejects."""
     from jaxlib.mlir import ir
 
     with context():
@@ -100,7 +100,7 @@ _PAIR = re.compile(
 
 
 def generic(text: str) -> str:
-    """The text with its checks written as operations of any dialect are, and what they expect as a constant."""
+    """The text with its checks in the generic form of operations, and their expected values as constants."""
     count = itertools.count()
 
     def constant(m: re.Match[str]) -> str:
@@ -125,7 +125,7 @@ def _listed(m: re.Match[str]) -> list[str]:
 
 # Taking a function apart -------------------------------------------------------------------------------------------
 
-# Operands that say shapes, and must be constants of the program to have a meaning in HLO.
+# Operands that specify shapes, and must be constants of the program to have a meaning in HLO.
 _SHAPES = {
     "stablehlo.dynamic_broadcast_in_dim": (1,),
     "stablehlo.dynamic_conv": (2,),
@@ -172,7 +172,8 @@ def _checks(function: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _is_given(value: Any) -> bool:
-    """Whether a value is a constant, or what a function without arguments gives (JAX's tests: @inputs, @expected)."""
+    """Whether a value is a constant, or the result of a function without arguments (JAX's tests: @inputs,
+    @expected)."""
     owner = _owner(value)
     return owner is not None and owner.name in ("stablehlo.constant", "func.call") and not len(owner.operands)
 
@@ -183,7 +184,7 @@ def _owner(value: Any) -> Any:
 
 
 class _Parts:
-    """A copy of a module, and in it the function of a test with what is checked."""
+    """A copy of a module, and in it the function of a test with the checked values."""
 
     def __init__(self, module: Any, name: str) -> None:
         self.root = module.operation.clone()
@@ -205,7 +206,7 @@ class _Parts:
             self.checks.append(Check.of(kind, op.name.startswith("stablehlo."), attributes))
 
     def sources(self) -> list[Any]:
-        """What the checked values depend on: constants and results of functions without arguments, in their order."""
+        """The inputs of the checked values: constants and results of functions without arguments, in their order."""
         needed, waiting = set(), [_owner(v) for v in self.actual]
         while waiting:
             op = waiting.pop()
@@ -221,7 +222,7 @@ class _Parts:
         return values
 
     def finish(self, results: list[Any], function: Any = None) -> bytes:
-        """The program that gives these values of the function: nothing else is left in it."""
+        """The program that returns these values of the function, without anything else."""
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import func
 
@@ -250,7 +251,7 @@ class _Parts:
         return data.getvalue()
 
     def _keep(self, function: Any) -> None:
-        """Remove the functions that this one does not reach, and call it @main."""
+        """Removes the functions that this one does not reach, and renames it to @main."""
         from jaxlib.mlir import ir
 
         functions = {_name(f): f for f in _functions(self.parent)}
@@ -276,7 +277,7 @@ def _key(op: Any) -> int:
 
 
 def _nested(op: Any) -> Iterator[Any]:
-    """An operation and all within it."""
+    """An operation and all nested ones."""
     yield op
     for region in op.regions:
         for block in region.blocks:
@@ -317,7 +318,7 @@ def _take_apart(module: Any, name: str) -> Test:
 
 
 def _programs(op: Any) -> tuple[str, tuple[int, int]]:
-    """The one function that all devices run, and how many replicas and partitions there are."""
+    """The one function that all devices run, and the numbers of replicas and partitions."""
     if "infeed" in op.attributes:
         raise UnsupportedError("an infeed that the interpreter fills while it runs")
     rows = [[s.value for s in row] for row in op.attributes["programs"]]

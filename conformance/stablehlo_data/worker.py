@@ -30,15 +30,15 @@ OUTCOMES = (PASS, WITHIN, FAIL, UNSUPPORTED, NO_DATA)
 
 @dataclass
 class Row:
-    """What came of one test.
+    """The outcome of one test.
 
-    `outcome`: "pass" if the check of the test holds; "within bounds" if it does not, but the results and what it
-    expects both lie within the bounds of the numeric contract, wider there than the tolerance of the test; else "fail";
-    or "unsupported", or "no data" of a file without checks.
-    `stage` says where what is not a pass was met: "mlir" (jaxlib's MLIR refuses the text, or the test cannot be taken
-    apart), "converter" (no HLO for it), "verifier", "target", or "check". `contract` says how the data that the test
-    holds stand to the numeric contract: "same bits" as the reference gives, "within" its bounds, "undecided" where some
-    element has no certain bound, "outside", or "" where it was not looked at.
+    `outcome`: "pass" if the check of the test holds; "within bounds" if it does not, but the results and the expected
+    values are both within the bounds of the numeric contract, which are wider there than the tolerance of the test;
+    otherwise "fail"; or "unsupported", or "no data" for a file without checks. `stage` says where an outcome other than
+    a pass arose: "mlir" (jaxlib's MLIR rejects the text, or the test cannot be split), "converter" (no HLO for it),
+    "verifier", "target", or "check". `contract` relates the data of the test to the numeric contract: "same bits" as
+    the reference's, "within" its bounds, "undecided" if some element has no certain bound, "outside", or "" if it was
+    not checked.
     """
 
     file: str
@@ -87,7 +87,7 @@ def run_file(path: str, shown: str, target: str, only: int | None = None) -> lis
 
 
 def run_test(test: Test, file: str, target: Target) -> Row:
-    """One test put to a target: converted, verified, run, checked."""
+    """Runs one test on a target: converts, verifies, runs, checks."""
     row = Row(file, test.name, PASS, operations=test.operations)
     try:
         inputs, main, answers = (_converter()(program) for program in (test.inputs, test.main, test.expected))
@@ -107,7 +107,7 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         return row
     try:
         results = result_arrays(target, "run", main, target.run(main, arguments))
-    except Exception as problem:  # whatever a target does, the other tests are still to be run
+    except Exception as problem:  # whatever a target does, the other tests must still run
         row.stage = "target"
         if is_refusal(problem):
             row.outcome, row.reason = UNSUPPORTED, _line(problem)
@@ -132,8 +132,8 @@ def run_test(test: Test, file: str, target: Target) -> Row:
 
 
 def _contract(main: Module, arguments: list[Any], pairs: list[tuple[Any, Any, Any]]) -> tuple[str, bool]:
-    """Where the expected values lie, seen from the reference and its bounds; and whether they and the results lie
-    within them, every element."""
+    """How the expected values relate to the reference and its bounds; and whether they and the results are within them,
+    in every element."""
     try:
         value = Reference().run(main, arguments)
         if all(bits_equal(value[c.place], e) for c, _, e in pairs):

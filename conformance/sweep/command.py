@@ -42,9 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Sweeps, prints a line for each function; 1 if the contract is broken anywhere or the target fails, else 0.
+    """Sweeps, prints a line for each function; 1 if the contract is broken anywhere or the target fails, otherwise 0.
 
-    Raises InputError for what cannot be swept, for a target that cannot be asked, and where mpmath is not installed."""
+    Raises InputError for functions that cannot be swept, for a target that is not available, and if mpmath is not
+    installed."""
     console = standard_output(highlight=True)
     types = tuple(filter(None, options.types.split(",")))
     unknown = [o for o in options.opcodes if o not in operations()] + [t for t in types if t not in ELEMENT_TYPES]
@@ -70,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
         console=console,
         transient=True,
     )
-    swept_at = commit()  # before the table that is written makes the checkout a changed one
+    swept_at = commit()  # before writing the table modifies the checkout
     with bar:
         whole = bar.add_task("all functions", total=len(chosen))
         for function in chosen:
@@ -93,7 +94,7 @@ def main(options: argparse.Namespace) -> int:
 def _one(
     function: Function, target: Target, sample: int, swept_at: str, bar: Progress, console: Console
 ) -> table.Row | str:
-    """The row of one function; or why there is none: "unsupported", "failed", or "suspect" f64 values beside it."""
+    """The row of one function; or why there is none: "unsupported", "failed", or "suspect" f64 values."""
     task = bar.add_task(str(function), total=function.operands)
 
     def tick(count: int) -> None:
@@ -110,7 +111,7 @@ def _one(
             return "suspect"
         worst = measure(function, load, sample, target.flushes_subnormals, tick)
         precise = error_at(function, worst.bits, load) if function.bound else None
-    except Exception as error:  # whatever an implementation does, the other functions are still to be swept
+    except Exception as error:  # whatever an implementation does, the other functions must still be swept
         line = (str(error).splitlines() or [""])[0]
         if is_refusal(error):
             say(f"unsupported: {line}", "yellow")

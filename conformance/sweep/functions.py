@@ -1,4 +1,4 @@
-"""What there is to sweep: the elementwise operations of the specification on its floating-point types."""
+"""The functions to sweep: the elementwise operations of the specification on its floating-point types."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from refxla_spec.module import Instruction
 from refxla_spec.operation import Violation, operation, operations
 from refxla_spec.types import ELEMENT_TYPES, F64, ElementType, Shape
 
-# The values of the attributes of an operation that has some.
+# The values of an operation's attributes.
 _ATTRIBUTES: dict[str, tuple[dict[str, Any], ...]] = {
-    # The total order of NaNs is one of their bits, which a conversion to f64 does not keep: it is left to edge cases.
+    # The total order of NaNs depends on their bits, which a conversion to f64 does not keep: edge cases test it.
     "compare": tuple({"direction": direction} for direction in ("EQ", "NE", "LT", "LE", "GT", "GE")),
 }
-# What f64 says nothing about: a value's bits, parts and copies; and reduce-precision, which depends on the format that
-# its operand has.
+# Functions that f64 cannot check: a value's bits, parts and copies; and reduce-precision, which depends on the format
+# of its operand.
 _LEFT_OUT = {"bitcast-convert", "complex", "copy", "imag", "real", "reduce-precision", "stochastic-convert"}
 
 
@@ -38,17 +38,17 @@ class Function:
 
     @property
     def operands(self) -> int:
-        """How many operands, or pairs of them, there are."""
+        """The number of operands, or pairs of them."""
         return 2 ** (self.operand.bits * self.arity)
 
     @cached_property
     def bound(self) -> float:
-        """The largest error that the accuracy contract allows, in ULP of the result; 0 where it is exact."""
+        """The largest error that the accuracy contract allows, in ULP of the result; 0 if it is exact."""
         return max_ulp(self.opcode, self.operand.name)
 
     @property
     def name(self) -> str:
-        """For people: the opcode, and what else tells it from its like."""
+        """A readable name: the opcode, and what distinguishes it from similar functions."""
         values = [self.result.name] if self.opcode == "convert" else [str(value) for _, value in self.attributes]
         return " ".join([self.opcode, *values])
 
@@ -57,7 +57,7 @@ class Function:
 
 
 def functions(opcodes: Collection[str] = (), types: Collection[str] = (), arity: int = 0) -> Iterator[Function]:
-    """The functions of these operations, operand types and number of operands, or of all.
+    """The functions of these operations, operand types and number of operands, or all of them.
 
     Those of one operand have up to 32 bits, those of two up to 16. Raises UnsupportedError for an unknown opcode.
     """
@@ -68,7 +68,8 @@ def functions(opcodes: Collection[str] = (), types: Collection[str] = (), arity:
         for element_type in ELEMENT_TYPES.values():
             if types and element_type.name not in types:
                 continue
-            # A program gets at values by their bits, and f6 has no integers of as many; its 64 values are edge cases.
+            # A program accesses values by their bits, and there are no integers as wide as f6; its 64 values are edge
+            # cases.
             reachable = element_type.is_float and f"u{element_type.bits}" in ELEMENT_TYPES
             if reachable and element_type.bits * rule.arity <= 32:
                 yield from _of(opcode, rule.arity, element_type)
@@ -88,7 +89,7 @@ def _of(opcode: str, arity: int, element_type: ElementType) -> Iterator[Function
 
 
 def _result(opcode: str, attributes: dict[str, Any], arity: int, element_type: ElementType) -> ElementType | None:
-    """The element type of the result, or None where the operation does not take this one."""
+    """The element type of the result, or None if the operation does not accept this one."""
     shape = Shape(element_type)
     try:
         call = Instruction(opcode, opcode, shape, [], dict(attributes))

@@ -19,23 +19,23 @@ Load = Callable[[Module], Loaded]
 
 @dataclass(frozen=True)
 class Worst:
-    """What a sweep of a function found. Operands are given by their bits, the first one's above the second one's."""
+    """The result of a function's sweep. Operands are given by their bits, the first one's above the second one's."""
 
     function: Function
     swept: int  # operands
-    error: float  # the largest one in ULP of the result, over the results that need not be met exactly
-    bits: int  # of the operands where that is
-    missed: int | None  # the last operands whose result has to be met exactly and is not
+    error: float  # the largest one in ULP of the result, over the results that need not be exact
+    bits: int  # of the operands with that error
+    missed: int | None  # the last operands whose result must be exact and is not
     seconds: float
 
     @property
     def is_kept(self) -> bool:
-        """Whether the accuracy contract is."""
+        """Whether the accuracy contract is broken."""
         return self.missed is None and self.error <= self.function.bound
 
     @property
     def operands(self) -> tuple[np.ndarray, ...]:
-        """The operands that matter: those that were missed, or the worst ones."""
+        """The operands that matter: those with a wrong exact result, or the worst ones."""
         return values_of(self.function, self.bits if self.missed is None else self.missed)
 
 
@@ -54,11 +54,11 @@ def measure(
     normal: bool = False,
     tick: Callable[[int], None] = lambda count: None,
 ) -> Worst:
-    """Sweeps all operands, or one in `sample` (a power of two) of more than CHUNK, spread over all of them; tick(n)
-    after every n.
+    """Sweeps all operands, or one in `sample` (a power of two) of more than CHUNK, spread over all of them; calls
+    tick(n) after every n.
 
     `load` prepares a module to be run (see targets). With `normal`, subnormal operands and results do not count.
-    Whatever `load` and what it gives raise goes through.
+    Exceptions of `load` and of the loaded program are passed on.
     """
     start, step = time.monotonic(), min(CHUNK, function.operands)
     count = step if function.operands <= CHUNK else max(1, step // sample)

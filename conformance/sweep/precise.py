@@ -1,7 +1,7 @@
-"""The exact ones of a sweep, held to something more exact: to the specification on a sample, to mpmath at the worst.
+"""Checks the f64 values of a sweep against something more exact: the specification on a sample, mpmath at the worst.
 
-A sweep takes what the implementation computes in f64 for exact. That is right if those values are off by less than the
-sweep can see. `suspect` looks for an operand where they are not, and `error_at` computes the error at one place from an
+A sweep treats the implementation's f64 results as exact. That is valid if their errors are smaller than the sweep can
+resolve. `suspect` searches for an operand where they are not, and `error_at` computes the error at one operand from an
 exact value of 200 bits.
 """
 
@@ -27,7 +27,7 @@ BITS = 200
 
 
 def error_at(function: Function, bits: int, load: Load) -> float | None:
-    """The error in ULP at the operands with these bits, by mpmath; None where it is no finite number other than 0."""
+    """The error in ULP at the operands with these bits, by mpmath; None if the result is not finite or is 0."""
     mpmath, exact = _exact(function.opcode)
     actual, _ = load(values(function, 1))([np.array([bits], np.uint32)])
     operands = [float(x) for x in values_of(function, bits)]
@@ -104,7 +104,7 @@ def _sample(function: Function) -> np.ndarray:
         return np.arange(function.operands, dtype=np.uint32)
     step = function.operands // SAMPLE
     spread = np.arange(SAMPLE, dtype=np.uint64) * step + np.arange(SAMPLE, dtype=np.uint64) % step
-    if function.arity == 2:  # every special value with every other is a matter of 2^16 pairs that a stride misses
+    if function.arity == 2:  # all pairs of special values, some 2^16, which a stride misses
         edges = _edges(function)
         spread[: edges.size**2] = (edges[:, None] << np.uint64(function.operand.bits) | edges).ravel()
     else:

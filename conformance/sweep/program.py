@@ -3,15 +3,15 @@
     sweep(first: u32[]) -> u64[]      over the operands first, first + 1, ... first + count - 1, or, with a stride, one
                                       of each `stride` from first on: another one of each
 
-Operand k is the value with the bits k; of a function of two operands the upper half of the bits is the first one. The
+Operand k is the value with the bits k; for a function of two operands, the upper half of the bits is the first one. The
 result is the largest of the words
 
     error << 32 | k
 
-where error counts 2^-16 ULP of the result's type, and is MISSED where a result that has to be met exactly is not: of an
-exact operation each; of the others zeros with their sign, infinities and NaN. (A maximum of integers has no order, and
-tells the place with the error.) Left out, with an error of 0, may be the results that have to be met exactly
-(`regular`), and subnormal numbers, of an implementation that flushes them (`normal`).
+where error counts 2^-16 ULP of the result's type, and is MISSED if a result that must be exact is not: for an exact
+operation each result; for the others, zeros with their sign, infinities and NaN. (A maximum of integers is independent
+of order, and gives the operand along with the error.) Some results may be ignored, with an error of 0: those that must
+be exact (`regular`), and subnormal numbers, for an implementation that flushes them (`normal`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from refxla.ir.builder import Build, bigger
 
 from .functions import Function
 
-UNIT = 65536  # errors to an ULP
+UNIT = 65536  # errors per ULP
 MISSED = 2**32 - 1
 SCATTERED = 2654435761  # 2^32 over the golden ratio, odd: its multiples are scattered evenly modulo a power of two
 
 
 def sweep(function: Function, count: int, regular: bool = False, normal: bool = False, stride: int = 1) -> Module:
-    """The program above for `count` operands, a power of two, as is `stride`."""
+    """The program above for `count` operands; `count` and `stride` are powers of two."""
     b = Build("sweep")
     first = Instruction("first", "parameter", Shape(U32), [], {"number": 0})
     index = b.iota(U32, (count,), 0)
@@ -105,7 +105,7 @@ def _error(
 
 
 def _has_subnormal_bits(b: Build, words: Instruction, element_type: ElementType) -> Instruction:
-    """Whether values with these bits are subnormal: asked without computing with them, for that may flush them."""
+    """Whether values with these bits are subnormal: tested without computing with them, since that may flush them."""
     digits, _ = precision(element_type)
     size = b.and_(words, 2 ** (element_type.bits - 1) - 1)
     return b.and_(b.compare(size, 2 ** (digits - 1), direction="LT"), b.compare(size, 0, direction="NE"))
@@ -119,7 +119,7 @@ def _is_subnormal(b: Build, wide: Instruction, element_type: ElementType) -> Ins
 
 
 def _ulp(b: Build, exact: Instruction, element_type: ElementType) -> Instruction:
-    """One ULP of `element_type` at each value, as f64: its power of two, or the least normal one, and so many below."""
+    """One ULP of `element_type` at each value, as f64: its power of two, or the smallest normal one, scaled down."""
     digits, least = precision(element_type)
     mantissa = digits - 1
     power = b.and_(b.bitcast_convert(exact, shape=exact.shape.with_element_type(U64)), 0x7FF << 52)

@@ -1,4 +1,4 @@
-"""The table of what sweeps have found: a JSON file, and its rows for the documentation.
+"""The table of sweep results: a JSON file, and its rows for the documentation.
 
 {"functions": [{"function": "tanh of f32", "swept": 4294967296, "worst": 0.75, ..., "commit": "1234abcd"}, ...]}
 """
@@ -19,15 +19,15 @@ WORST_FILE = Path(__file__).parent / "worst.json"
 
 @dataclass(frozen=True)
 class Row:
-    """What is kept of one function's sweep. Errors are in ULP of the result."""
+    """The data kept of one function's sweep. Errors are in ULP of the result."""
 
     function: str
     opcode: str
     type: str
     swept: int
-    worst: float | None  # as the sweep measured it; None where it is beyond measure
+    worst: float | None  # as measured by the sweep; None if it is beyond measure
     at: tuple[str, ...]  # the operands there
-    missed: tuple[str, ...]  # the last operands whose result has to be met exactly and is not; () if there are none
+    missed: tuple[str, ...]  # the last operands whose result must be exact and is not; () if there are none
     precise: float | None  # the error there by mpmath
     bound: float
     seconds: float
@@ -41,7 +41,7 @@ class Row:
 
 
 def read(path: Path = WORST_FILE) -> list[Row]:
-    """The rows of a file that `write` made; none if there is no file. InputError if it is another kind of file."""
+    """The rows of a file that `write` created; none if there is no file. InputError if it is another kind of file."""
     if not path.exists():
         return []
     try:

@@ -1,19 +1,19 @@
-"""The targets: implementations of HLO that can be asked, each behind one small adapter class.
+"""The targets: implementations of HLO that can be tested, each behind one small adapter class.
 
     reference           the specification's own interpreter
     compiled            the compiler, on the default device
     compiled:DEVICE     the compiler, on that device
     compiled-unfused    the compiler without fusion
-    compiled-expanded   the compiler with linear algebra in kernels of its own: the same bits on every device
-    compiled-winograd   the compiler with convolutions of 3 x 3 computed in tiles, held to the bounds of those
-    compiled-tuned      the compiler with matrix products cut as is quickest here, which is measured
-    compiled-recut      the compiler with matrix products cut by chance, as tuning may cut them
+    compiled-expanded   the compiler with linear algebra in its own kernels: the same bits on every device
+    compiled-winograd   the compiler with convolutions of 3 x 3 computed in tiles, checked against the bounds of those
+    compiled-tuned      the compiler with the fastest blocking of matrix products here, which is measured
+    compiled-recut      the compiler with random blocking of matrix products, as tuning may choose it
     xla-cpu             XLA:CPU, through JAX's wheel
     stablehlo           StableHLO's own interpreter, through JAX's wheel
     liar:NAME           an implementation that is wrong on purpose (`refxla-conformance liars`)
     package.module:Name an adapter class of yours, imported from there (or from the current folder)
 
-An installed package may offer a target under a name of its own, through an entry point of the group
+An installed package may offer a target under its own name, through an entry point of the group
 `refxla_conformance.targets`.
 """
 
@@ -53,10 +53,10 @@ NAMES = {
 
 
 def make_target(name: str) -> Target:
-    """The target of that name; see this package's docstring for the names there are.
+    """The target of that name; see this package's docstring for the names.
 
-    Raises InputError for a name that is not known, and for a target whose package is not installed, does not load, or
-    whose class cannot be made.
+    Raises InputError for an unknown name, and for a target whose package is not installed, does not load, or whose
+    class cannot be instantiated.
     """
     target = _instance(name)
     target.specification = name
@@ -83,13 +83,13 @@ def _instance(name: str) -> Target:
             adapter = offered[name].load()
         elif rest:
             if os.getcwd() not in sys.path:
-                sys.path.append(os.getcwd())  # as for a script, what stands in the current folder can be imported
+                sys.path.append(os.getcwd())  # as for a script, modules in the current folder can be imported
             adapter = getattr(importlib.import_module(first), rest)
         else:
             hint = suggestion(name, target_names())
             names = ", ".join([*target_names(), "compiled:DEVICE", "liar:NAME", "module:Class"])
             raise InputError(f"no target is called {name!r}{hint}; there are: {names}")
-    except (ImportError, AttributeError, TypeError, ValueError) as error:  # of names that no module can have
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # for names that no module can have
         raise InputError(f"target {name} cannot be loaded as module:Class: {error}") from error
     if not (isinstance(adapter, type) and issubclass(adapter, Target)):
         raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
@@ -100,7 +100,7 @@ def _instance(name: str) -> Target:
         return adapter()
     except Error:
         raise
-    except (Exception, SystemExit) as error:  # of whatever sort, of somebody else's class
+    except (Exception, SystemExit) as error:  # of any kind, from an external class
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rsplit('/', 1)[-1]}, line {place.lineno}"
         where = "it is made without arguments" if place.filename == __file__ else where
@@ -108,8 +108,8 @@ def _instance(name: str) -> Target:
 
 
 def _check_signatures(name: str, adapter: type[Target]) -> None:
-    """Raises InputError for a class that cannot be made without arguments, or a method that does not take what Target's
-    takes: a call of it would be said to be wrong where it stands in the suite."""
+    """Raises InputError for a class that cannot be instantiated without arguments, or a method that does not accept
+    Target's arguments: otherwise a call of it would be reported as an error in the suite."""
     if not _takes(adapter):
         own = f"{adapter.__name__}{inspect.signature(adapter)}"
         raise InputError(f"target {name}: {own} asks for arguments, and an adapter is made without any")
@@ -127,7 +127,7 @@ def _takes(function: Callable[..., Any], *arguments: Any) -> bool:
         inspect.signature(function).bind(*arguments)
     except TypeError:
         return False
-    except ValueError:  # it does not say what it takes, as some that are not written in Python
+    except ValueError:  # its signature is unknown, as for some functions not written in Python
         pass
     return True
 

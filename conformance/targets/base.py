@@ -1,4 +1,4 @@
-"""What an implementation of HLO has to offer to be asked: one small class."""
+"""The interface of an implementation of HLO: one small class."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ from refxla_spec.types import BY_DTYPE, Shape, Value
 class Target:
     """An implementation of HLO. An adapter derives from this class and defines `name` and `run`.
 
-    A target that is named on the command line as `package.module:Class` is made without arguments.
+    A target that is named on the command line as `package.module:Class` is created without arguments.
     """
 
-    specification: str = ""  # what the user asked make_target for, by which it can be made again
-    name: str = ""  # a short word; known differences go by it (differences/), reports by what the user asked for
-    flushes_subnormals: bool = False  # whether it takes subnormal numbers for zero, or gives zero in their place
-    devices: int = 1  # the most devices that a program may run on (its replicas times its partitions)
+    specification: str = ""  # the user's name for make_target, by which it can be created again
+    name: str = ""  # a short word; known differences refer to it (differences/), reports use the user's name
+    flushes_subnormals: bool = False  # whether it treats subnormal numbers as zero, or returns zero instead
+    devices: int = 1  # the maximum number of devices of a program (its replicas times its partitions)
 
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
-        """The leaves of the result of the entry computation, tuples opened, in order.
+        """The leaves of the result of the entry computation, with tuples flattened, in order.
 
         `str(module)` is the program as HLO text. `arguments` has one value for each parameter: an array of the NumPy
         type of its element type (`refxla_spec.types`; the small floats and integers are those of ml_dtypes), a tuple of
-        values, or None for a token. A program for several devices is given its arguments device after device, and
-        gives its results so. Raises UnsupportedError for a program that this implementation does not take; every other
+        values, or None for a token. A program for several devices gets its arguments device by device, and returns its
+        results likewise. Raises UnsupportedError for a program that this implementation does not support; every other
         exception is a failure.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no run(module, arguments)")
 
     def meant(self, module: Module) -> Module:
-        """The program whose value and bounds the results of a module are held to: the module itself, unless this
+        """The program whose value and bounds apply to the results of a module: the module itself, unless this
         implementation says that it computes another one."""
         return module
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
-        """`run` of one module for many arguments; to be overridden where it pays to prepare the module once."""
+        """`run` of one module for many arguments; override it if preparing the module once is faster."""
         return lambda arguments: self.run(module, arguments)
 
     def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
-        """For each of several (module, arguments) what `run` gives, or the exception that it raises.
+        """For each of several (module, arguments), the results of `run`, or the exception that it raises.
 
-        An implementation that is slow to start may take them in one go; what comes out is to be the same.
+        An implementation that is slow to start may run them at once; the results must be the same.
         """
         results: list[list[np.ndarray] | Exception] = []
         for module, arguments in programs:
             try:
                 with contained(self, "run"):
                     results.append(self.run(module, arguments))
-            except Exception as error:  # of whatever sort it is, it is what came of this program
+            except Exception as error:  # of any kind: it is the result of this program
                 results.append(error)
         return results
 
     def run_fed(self, module: Module, arguments: Sequence[Value], infeed: Sequence[Value]) -> list[np.ndarray]:
-        """As `run`, of a program with a host: `infeed` are the values that its infeeds take, in their order. What its
-        outfeeds give follows after the result, leaf by leaf. Raises UnsupportedError where there are no hosts."""
+        """Like `run`, for a program with a host: `infeed` are the values for its infeeds, in order. The values of its
+        outfeeds follow after the result, leaf by leaf. Raises UnsupportedError if there is no host."""
         raise UnsupportedError(f"{self.name} has no infeed and no outfeed")
 
     def verify(self, text: str) -> None:
         """Checks a program without running it, and returns if it follows the rules of HLO.
 
         Raises InvalidProgramError (or ParseError) for one that breaks them, UnsupportedError for one that cannot be
-        checked: all of them, where an implementation has no verifier of its own.
+        checked: for all of them, if an implementation has no verifier.
         """
         raise UnsupportedError(f"{self.name} has no verifier")
 
     def versions(self) -> dict[str, str]:
-        """What makes one version of the implementation different from another, for the report: {"jaxlib": "0.10.2"}."""
+        """What distinguishes versions of the implementation, for the report: {"jaxlib": "0.10.2"}."""
         return {}
 
     def close(self) -> None:
-        """Ends what the target has started: it is not asked again."""
+        """Ends what the target has started: it is not used again."""
 
 
 def leaves(value: Any) -> list[Any]:
@@ -84,13 +84,13 @@ def leaves(value: Any) -> list[Any]:
 
 
 class Misconduct(Exception):
-    """What a target does and must not, besides giving a wrong result; the message says whose fault it is."""
+    """What a target does and must not, besides returning a wrong result; the message says who is to blame."""
 
 
 @contextmanager
 def contained(target: Target, method: str) -> Iterator[None]:
-    """Raises Misconduct in place of what a method of a target raises to end the whole process: sys.exit() in the
-    command line of a compiler that is written in Python, say. An interruption of the user's goes through."""
+    """Raises Misconduct instead of an exception of a target's method that would end the whole process: for example,
+    sys.exit() in the command line of a compiler written in Python. The user's interruptions pass through."""
     try:
         yield
     except (Exception, KeyboardInterrupt):
@@ -104,7 +104,7 @@ def contained(target: Target, method: str) -> Iterator[None]:
 
 
 def result_arrays(target: Target, method: str, module: Module, value: Any) -> list[np.ndarray]:
-    """The arrays of what a method of a target gave for a program. Raises Misconduct for what is no list of arrays."""
+    """The arrays returned by a method of a target for a program. Raises Misconduct if they are not a list of arrays."""
     if isinstance(value, (tuple, list)):
         wrong = next((what for what in map(_no_array, leaves(value)) if what), "")
         what = wrong and f"{wrong} in {a_type(value)}"
@@ -119,7 +119,7 @@ def result_arrays(target: Target, method: str, module: Module, value: Any) -> li
 
 
 def _no_array(leaf: Any) -> str:
-    """What a leaf of a result is, if it is no array of one of HLO's types; else nothing."""
+    """What a leaf of a result is, if it is not an array of one of HLO's types; otherwise nothing."""
     if leaf is None:  # a token
         return ""
     if not hasattr(leaf, "__array__"):
@@ -150,7 +150,7 @@ def forms(values: Sequence[np.ndarray]) -> str:
     return f"{plural(len(values), 'result')} ({told})" if values else "no result"
 
 
-MOST_FORMS = 6  # shapes that are told
+MOST_FORMS = 6  # shapes that are shown
 
 
 def arrays(value: Any) -> list[np.ndarray]:

@@ -1,6 +1,6 @@
-"""A process that answers questions: for what may crash or hang, and shall take nothing else with it.
+"""A process that answers questions: for code that may crash or hang without affecting other processes.
 
-The parent starts `python -m <module>`, whose last line is `serve({name: function, ...})`, and asks `ask(name, ...)`.
+The parent starts `python -m <module>`, whose last line is `serve({name: function, ...})`, and calls `ask(name, ...)`.
 The child dies with the parent, is replaced after it has died, and ends itself when a question takes too long.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from refxla_spec import errors
 
-START = 120.0  # seconds that a child may take to import what it needs, on a busy machine: none of its time limit
+START = 120.0  # seconds that a child may take for its imports on a busy machine, in addition to its time limit
 
 
 class ChildDied(Exception):
@@ -34,7 +34,7 @@ class ChildTimedOut(ChildDied):
 
 
 class ChildError(Exception):
-    """The child raised an exception that is none of refxla's own; the message has its type."""
+    """The child raised an exception that is not refxla's; the message has its type."""
 
 
 class Child:
@@ -50,16 +50,16 @@ class Child:
     def ask(self, *question: Any, limit: float) -> Any:
         """The answer to (name of a function, arguments ...), within `limit` seconds.
 
-        Raises what the function raises if that is one of refxla's errors, otherwise ChildError; or ChildDied.
+        Raises the function's exception if it is one of refxla's errors, otherwise ChildError; or ChildDied.
         """
         self.send(*question, limit=limit)
         return self.receive()
 
     def send(self, *question: Any, limit: float) -> None:
-        """Put a question; a child is started for it if there is none.
+        """Sends a question; starts a child if there is none.
 
         The child ends itself `limit` seconds after it has begun with the question (`restart_clock`); the parent, which
-        does not see when that is, ends a child that has not done so by then, START seconds later if it was started.
+        does not see when that is, ends a child that has not done so by then, plus START seconds if it was just started.
         """
         starts = self._process is None or self._process.poll() is not None
         if starts:
@@ -73,7 +73,7 @@ class Child:
             pass  # it has gone: receive() says how
 
     def receive(self) -> Any:
-        """Wait for the answer; errors as `ask`."""
+        """Waits for the answer; errors as for `ask`."""
         try:
             if not self._readable():
                 self.close()
@@ -98,22 +98,23 @@ class Child:
 
     @property
     def overdue(self) -> bool:
-        """Whether the time limit of the question last put is over, with some grace for the child to say so itself."""
+        """Whether the time limit of the last question has passed, with some grace for the child to report that
+        itself."""
         return time.monotonic() > self._deadline + 2
 
     def fileno(self) -> int:
-        """What can be waited on for an answer."""
+        """An object that can be waited on for an answer."""
         return self._process.stdout.fileno()
 
     def close(self) -> None:
-        """End the child, if there is one. The next question starts another."""
+        """Ends the child, if there is one. The next question starts another."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout):
                 try:
                     stream.close()
-                except OSError:  # what was not yet sent is not wanted any more
+                except OSError:  # unsent data is dropped
                     pass
             self._process = None
 
@@ -130,8 +131,8 @@ class Child:
         weakref.finalize(self, self._process.kill)
 
     def _last_words(self) -> str:
-        """The beginning of what the child wrote: the message before the stack trace. Of an exception of Python's, which
-        ends a process that does not catch it, the message stands behind the trace, in the last line."""
+        """The beginning of the child's output: the message before the stack trace. For an uncaught Python exception,
+        which ends a process, the message is after the trace, in the last line."""
         end = self._words.seek(0, os.SEEK_END)
         self._words.seek(max(0, end - 20_000))
         last = self._words.read().decode(errors="replace")
@@ -151,7 +152,7 @@ class Child:
 def serve(functions: Mapping[str, Callable[..., Any]]) -> None:
     """The child's end: answers questions until the parent has gone.
 
-    Whatever the functions print to stdout goes to stderr: it is no answer.
+    Output of the functions to stdout goes to stderr: it is not an answer.
     """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -174,11 +175,11 @@ def serve(functions: Mapping[str, Callable[..., Any]]) -> None:
 
 
 FOREVER = 1e8  # seconds, beyond which there is no limit
-_limit = 0.0  # seconds for the question at hand; 0 for any
+_limit = 0.0  # seconds for the current question; 0 for no limit
 
 
 def restart_clock() -> None:
-    """In a child, of a function that had to prepare something first: the time limit begins now."""
+    """Called in a child by a function that had to prepare something first: the time limit starts now."""
     signal.setitimer(signal.ITIMER_REAL, _limit)  # the signal ends the process, whatever it is doing
 
 

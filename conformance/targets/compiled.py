@@ -26,7 +26,7 @@ class Compiled(Target):
     """`refxla.compile` for a device of `refxla devices`, or for the default one."""
 
     def __init__(self, device: str | None = None, without: Sequence[str] = ()) -> None:
-        """`without` names passes to leave out, as `refxla.compile` takes them."""
+        """`without` names passes to leave out, as for `refxla.compile`."""
         self.device, self.without = device, tuple(without)
         self.name = f"compiled:{device}" if device else "compiled"
 
@@ -38,8 +38,8 @@ class Compiled(Target):
         return lambda arguments: arrays(executable(*leaves(list(arguments))))
 
     def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
-        """Compiles all that can be merged as one program, since most of the time goes into starting OpenCL's compiler.
-        Where that raises an error, the programs are halved until it is clear whose it is."""
+        """Compiles everything that can be merged as one program, since most of the time is the startup of OpenCL's
+        compiler. If that raises an error, the programs are split in halves until the cause is found."""
         merged = [n for n, (module, _) in enumerate(programs) if can_merge(module)]
         by_number: dict[int, list[np.ndarray] | Exception] = {}
         rest = [n for n in range(len(programs)) if n not in merged]
@@ -68,7 +68,7 @@ class Compiled(Target):
 
 
 class Unfused(Compiled):
-    """The same without fusion: a kernel for each operation. The same results, bit by bit, are what it shows."""
+    """The same without fusion: a kernel for each operation, with the same bits."""
 
     def __init__(self) -> None:
         super().__init__(without=("fusion",))
@@ -76,7 +76,7 @@ class Unfused(Compiled):
 
 
 class Expanded(Compiled):
-    """The same with linear algebra in kernels (`linear_algebra="expanded"`), as on devices with memory of their own."""
+    """The same with linear algebra in kernels (`linear_algebra="expanded"`), as on devices with their own memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,8 +88,8 @@ class Expanded(Compiled):
 
 
 class Tuned(Compiled):
-    """The same with matrix products cut as is quickest on this device (`tune=True`): those that are large enough to be
-    measured, which takes ten seconds each."""
+    """The same with the fastest blocking of matrix products on this device (`tune=True`): for those that are large
+    enough to be measured, which takes ten seconds each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Tuned(Compiled):
 
 
 class Recut(Compiled):
-    """The same with the blocks of each matrix product drawn by chance from all that `tune=True` may find."""
+    """The same with the blocking of each matrix product chosen at random from all that `tune=True` may find."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Recut(Compiled):
 
 
 class Tiled(Compiled):
-    """The same with convolutions computed in tiles wherever they can be, pays it or not (`winograd=True`)."""
+    """The same with convolutions computed in tiles wherever possible, whether it is faster or not (`winograd=True`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +133,6 @@ class Tiled(Compiled):
 
 
 def _drawn(name: str) -> TileConfiguration:
-    """A tile configuration for a product, the same at every run; None leaves a field to the rules."""
+    """A tile configuration for a product, the same in every run; None leaves a field to the rules."""
     draw = random.Random(name)
     return TileConfiguration(**{field: draw.choice((None, *values)) for field, values in SPACE.items()})

@@ -1,6 +1,6 @@
-"""Several programs as one: their computations side by side, all their parameters, and a tuple of all their results.
+"""Several programs as one: their computations in one module, all their parameters, and a tuple of all their results.
 
-A compiler that needs a tenth of a second to start takes many small programs in one go.
+A compiler that needs a tenth of a second to start can compile many small programs at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STATEFUL = frozenset({"rng", "rng-get-and-update-state", "infeed", "outfeed", "s
 
 def can_merge(module: Module) -> bool:
     """Whether a module's meaning does not depend on its header, on state, or on its place among others, and its
-    arguments and results are arrays, these in one tuple at most."""
+    arguments and results are arrays, or results in at most one tuple."""
     if module.attributes or module.aliases or module.entry_layout is not None:
         return False
     if any(i.opcode in STATEFUL or i.shape.is_dynamic for i in module.instructions()):
@@ -26,13 +26,13 @@ def can_merge(module: Module) -> bool:
 
 
 def results(module: Module) -> list[Shape]:
-    """The shapes of the results; of a tuple, of its elements."""
+    """The shapes of the results; for a tuple, of its elements."""
     shape = module.entry.root.shape
     return list(shape.elements) if shape.is_tuple else [shape]
 
 
 def merge(modules: Sequence[Module]) -> Module:
-    """One module that takes the arguments of all, one after the other, and gives all results in one tuple."""
+    """One module that takes the arguments of all, concatenated, and returns all results in one tuple."""
     computations: list[Computation] = []
     entry: list[Instruction] = []
     outputs: list[Instruction] = []

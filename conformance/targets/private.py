@@ -1,7 +1,7 @@
-"""The private names of jax and jaxlib through which XLA:CPU and StableHLO's interpreter are asked.
+"""The private names of jax and jaxlib through which XLA:CPU and StableHLO's interpreter are used.
 
-`python -m refxla_conformance.targets.private` prints those that the installed ones lack: in a process of its own, for
-JAX brings threads, and a process that only wants to know may fork.
+`python -m refxla_conformance.targets.private` prints those that the installed versions lack: in a separate process,
+since JAX starts threads, and a process that only wants to know may fork.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import subprocess
 import sys
 from functools import cache
 
-DEVICES = 4  # how many the CPU is divided into
-OLDEST = "0.10"  # release of jaxlib; those before have the names elsewhere
+DEVICES = 4  # into how many devices the CPU is divided
+OLDEST = "0.10"  # release of jaxlib; older ones have the names elsewhere
 NAMES = (  # module:attributes
     "jaxlib._hlo:hlo_module_from_text",
     "jaxlib._hlo:HloModule.from_serialized_hlo_module_proto",
@@ -30,7 +30,7 @@ NAMES = (  # module:attributes
 
 
 def environment(more: str = "") -> dict[str, str]:
-    """What a child with JAX runs under, with `more` flags of XLA; roundings of f16 and bf16 are kept."""
+    """The environment of a child with JAX, with `more` flags of XLA; roundings of f16 and bf16 are kept."""
     flags = f"{more} --xla_allow_excess_precision=false --xla_force_host_platform_device_count={DEVICES}"
     return {
         "JAX_PLATFORMS": "cpu",
@@ -41,7 +41,7 @@ def environment(more: str = "") -> dict[str, str]:
 
 
 def version() -> str:
-    """The version of jaxlib that is installed, or "none"."""
+    """The installed version of jaxlib, or "none"."""
     try:
         return importlib.metadata.version("jaxlib")
     except importlib.metadata.PackageNotFoundError:

@@ -33,6 +33,6 @@ class Reference(Target):
 
 
 def divided(module: Module, arguments: Sequence[Value]) -> list[Sequence[Value]]:
-    """The arguments of each device, of arguments given device after device."""
+    """The arguments of each device, from arguments given device by device."""
     each = len(module.entry.parameters)
     return [arguments[n * each : (n + 1) * each] for n in range(prod(device_counts(module)))]

@@ -1,8 +1,9 @@
-"""Programs with dynamic shapes (f32[<=4]) for XLA:CPU, which takes no dynamic arguments, and its results.
+"""Programs with dynamic shapes (f32[<=4]) for XLA:CPU, which accepts no dynamic arguments, and its results.
 
-A dynamic parameter becomes a static one at its bounds, filled with what must not matter, and its sizes, s32[], which
-set-dimension-size gives it. After the results come their sizes. XLA:CPU returns a dynamic array in a buffer of the
-bounds' length, which begins with the elements at their actual sizes, packed, in row-major order; the rest is arbitrary.
+A dynamic parameter becomes a static one of its maximum size, padded with values that must not matter, and its sizes,
+s32[], which set-dimension-size gives it. The results are followed by their sizes. XLA:CPU returns a dynamic array in a
+buffer of the maximum length, which begins with the elements at their actual sizes, packed, in row-major order; the rest
+is arbitrary.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from refxla_spec.types import S32, Shape, leaves
 
 
 def is_sized(module: Module) -> bool:
-    """Whether the entry has parameters or results of dynamic shape, and no tuples for parameters."""
+    """Whether the entry has parameters or results of dynamic shape, and no tuples as parameters."""
     shapes = [p.shape for p in module.entry.parameters]
     return any(s.is_dynamic for s in (*shapes, module.entry.root.shape)) and not any(s.is_tuple for s in shapes)
 
@@ -59,7 +60,7 @@ def static_form(module: Module) -> Module:
 
 
 def _leaves(value: Instruction, instructions: list[Instruction]) -> list[Instruction]:
-    """The arrays of a value, by instructions that are put after those made."""
+    """The arrays of a value, by instructions that are appended."""
     if not value.shape.is_tuple:
         return [value]
     elements = [
@@ -70,7 +71,7 @@ def _leaves(value: Instruction, instructions: list[Instruction]) -> list[Instruc
 
 
 def static_arguments(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Arguments at their bounds, and the sizes that they have."""
+    """Arguments padded to their bounds, and their actual sizes."""
     arrays, sizes = [], []
     for x, p in zip(map(np.asarray, arguments), module.entry.parameters, strict=True):
         whole = x
@@ -83,7 +84,7 @@ def static_arguments(module: Module, arguments: Sequence[np.ndarray]) -> list[np
 
 
 def filler(shape: Shape) -> np.ndarray:
-    """Elements that would be seen wherever they took part: NaN, and large numbers."""
+    """Elements that would show wherever they were used: NaN, and large numbers."""
     kind = shape.element_type.kind
     value = (
         np.nan if kind in ("float", "complex") else True if kind == "pred" else 77 if shape.element_type.bits > 4 else 1
@@ -92,11 +93,11 @@ def filler(shape: Shape) -> np.ndarray:
 
 
 class ImpossibleSizeError(Exception):
-    """A result has a size below zero, or above the bound that its shape states."""
+    """A result has a negative size, or one above the bound that its shape states."""
 
 
 def at_their_sizes(module: Module, results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of the static form, each at the size that it has. Raises ImpossibleSizeError."""
+    """The results of the static form, each at its actual size. Raises ImpossibleSizeError."""
     stated = leaves(module.entry.root.shape)
     sizes = iter(results[len(stated) :])
     cut = []

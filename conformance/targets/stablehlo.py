@@ -1,7 +1,7 @@
-"""StableHLO's own interpreter, through JAX's wheel: HLO becomes StableHLO there, and is evaluated by it.
+"""StableHLO's own interpreter, through JAX's wheel: HLO is converted to StableHLO there, and evaluated.
 
-It runs in a child process, since it ends its process on what it does not know. Importing this module raises
-ModuleNotFoundError as xla_cpu.py does. Programs for several devices it does not take here.
+It runs in a child process, since it ends its process on anything unknown. Importing this module raises
+ModuleNotFoundError as xla_cpu.py does. Programs for several devices are not supported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .child import Child, ChildDied
 from .private import environment, version
 from .xla_cpu import LIMIT, written
 
-# What the interpreter says, as it ends its process, of what it does not have.
+# The interpreter's messages, as it ends its process, about features that it does not have.
 _NOT_THERE = (
     "Unsupported op",
     "unsupported at the moment",

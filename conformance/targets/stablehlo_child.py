@@ -1,8 +1,8 @@
 """The process in which StableHLO's interpreter runs; see stablehlo.py.
 
-Python reaches the interpreter's values of the plain types only (integers of 8 to 64 bits, pred, f16, f32, f64). The
-others cross as plain ones, bit for bit: in the program arguments and results are converted, by operations that keep
-every bit.
+Python can access only the interpreter's values of plain types (integers of 8 to 64 bits, pred, f16, f32, f64). The
+others are passed as plain ones, bit for bit: the program converts arguments and results, by operations that keep every
+bit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from refxla_spec.errors import UnsupportedError
 
 from .child import serve
 
-# What is deprecated, and the interpreter knows only by other names; the pass that renames it refuses map and rng.
+# Deprecated operations that the interpreter only knows by other names; the pass that renames them rejects map and rng.
 DEPRECATED = r"\bstablehlo\.(dot|create_token) "
 
 FUNCTIONS = frozenset("acos acosh asin asinh atanh cosh sinh erf".split())
@@ -44,7 +44,7 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
         try:
             module = ir.Module.parse(converted)
         except ir.MLIRError as error:
-            if "mhlo." in str(error):  # what HLO has and StableHLO has not
+            if "mhlo." in str(error):  # operations that HLO has and StableHLO does not
                 raise UnsupportedError(f"there is no StableHLO for this program: {error}") from None
             raise
         _as_chlo(module)
@@ -83,7 +83,8 @@ def _run_pass(module: ir.Module, name: str) -> None:
 
 
 def _as_chlo(module: ir.Module) -> None:
-    """Puts the functions that HLO shares with StableHLO's client dialect in that dialect, which has their expansion."""
+    """Moves the functions that HLO shares with StableHLO's client dialect to that dialect, which has their
+    expansion."""
     operations: list[ir.Operation] = []
 
     def collect(operation: ir.Operation) -> ir.WalkResult:
@@ -107,7 +108,7 @@ def _constant(x: np.ndarray) -> ir.Attribute:
 
 
 def _arguments(block: ir.Block, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Gives the block arguments of plain types, and the values that go with them."""
+    """Gives the block arguments of plain types. Returns the values for them."""
     arrays: list[np.ndarray] = []
     imaginary: list[np.ndarray] = []  # the second parts of complex values are arguments after all others
     for number, x in enumerate(inputs):
@@ -131,7 +132,7 @@ def _arguments(block: ir.Block, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _results(block: ir.Block, types: list[np.dtype]) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-    """Makes the block return plain types; gives what turns these into the results."""
+    """Makes the block return plain types. Returns the function that converts these to the results."""
     final = block.operations[len(block.operations) - 1]
     values = list(final.operands)
     returned: list[ir.Value] = []
@@ -177,12 +178,12 @@ def _plain(x: np.ndarray) -> list[np.ndarray]:
 
 
 def _by_bits(dtype: np.dtype) -> bool:
-    """Whether values cross as their bits; those of less than a byte cross as numbers of a wider type."""
+    """Whether values are passed as their bits; those of less than a byte are passed as numbers of a wider type."""
     return dtype == ml_dtypes.bfloat16 or dtype.name.startswith("float8")
 
 
 def _carrier(dtype: np.dtype) -> np.dtype:
-    """The plain type in which values of another type cross."""
+    """The plain type in which values of another type are passed."""
     if _by_bits(dtype):
         return np.dtype(f"u{dtype.itemsize}")
     if dtype.name.startswith("int"):

@@ -15,12 +15,12 @@ from refxla_spec.errors import UnsupportedError
 
 from .child import serve
 
-# The custom calls of linear algebra are JAX's, which finds LAPACK for them when it traces one; a call before crashes.
+# The custom calls of linear algebra are JAX's, which loads LAPACK for them when it traces one; an earlier call crashes.
 lapack._lapack.initialize()
 
 
 def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The results on XLA:CPU; of several devices inputs and results are given device after device."""
+    """The results on XLA:CPU; for several devices, inputs and results are given device by device."""
     executable = _executable(text)
     devices = executable.local_devices()
     count = len(inputs) // len(devices)
@@ -36,12 +36,12 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 @lru_cache(maxsize=1)
 def _executable(text: str) -> Any:
-    """The program compiled; the last one is kept, for a sweep asks for it again and again."""
+    """The compiled program; the last one is kept, since a sweep requests it repeatedly."""
     return _compiled(_module(text).as_serialized_hlo_module_proto(), *_header(text))
 
 
 def _joined(parts: list[Any], devices: list[Any]) -> Any:
-    """One argument of a program for several devices: JAX is told that the parts are copies, and does not look."""
+    """One argument of a program for several devices: JAX is told that the parts are copies, and does not check."""
     mesh = jax.sharding.Mesh(np.array(devices), ("device",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     return jax.make_array_from_single_device_arrays(parts[0].shape, everywhere, parts)
@@ -52,7 +52,7 @@ def _module(text: str) -> Any:
 
 
 def _header(text: str) -> tuple[int, int]:
-    """The replicas and partitions that the module's header asks for."""
+    """The replicas and partitions in the module's header."""
     header = text.lstrip().partition("\n")[0]
     matches = (re.search(rf"\b{name}=(\d+)", header) for name in ("replica_count", "num_partitions"))
     replicas, partitions = (int(match[1]) if match else 1 for match in matches)
@@ -82,12 +82,12 @@ def _compiled(proto: bytes, replicas: int, partitions: int) -> Any:
         raise _said(error) from None
 
 
-# What XLA says of what it does not take: operations, and custom calls that have no implementation on the CPU.
+# XLA's messages about unsupported features: operations, and custom calls without an implementation on the CPU.
 _NOT_THERE = ("UNIMPLEMENTED", "found in dialect ('mhlo')", "No registered implementation")
 
 
 def _said(error: Exception) -> Exception:
-    """The error, or UnsupportedError where it says that XLA:CPU does not have what the program asks for."""
+    """The error, or UnsupportedError if it says that XLA:CPU does not support a feature of the program."""
     return UnsupportedError(str(error)) if any(words in str(error) for words in _NOT_THERE) else error
 
 

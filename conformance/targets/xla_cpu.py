@@ -1,12 +1,12 @@
-"""XLA itself, on the CPU, through JAX's wheel: HLO text in, what XLA computes out.
+"""XLA itself, on the CPU, through JAX's wheel: takes HLO text, returns XLA's results.
 
-XLA is reached through private names of whatever jaxlib is installed, in a child process, since some programs abort it;
-the child stays for the next question, for starting it costs a second. Importing this module raises ModuleNotFoundError
-where there is no jaxlib, or one that does not have those names, so that a test module which needs it can begin with
+XLA is used through private names of the installed jaxlib, in a child process, since some programs abort it; the child
+stays for the next question, because starting it costs a second. Importing this module raises ModuleNotFoundError if
+there is no jaxlib, or one without those names, so that a test module which needs it can begin with
 
     oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
-Where XLA:CPU differs from the specification on purpose or by mistake stands in `refxla_conformance.differences`.
+The differences of XLA:CPU from the specification, intended or not, are in `refxla_conformance.differences`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ if missing():
 
 
 def written(module: Module) -> str:
-    """The text of a module as the XLA that is installed reads it. Raises UnsupportedError for what it does not know."""
+    """The text of a module in the form that the installed XLA reads. Raises UnsupportedError for features that it does
+    not know."""
     return print_module(module, release=release_of(version()))
 
 
 def readable(text: str) -> str:
-    """A text as the XLA that is installed reads it: of the newest one, and where it is no program, the very same."""
+    """A text in the form that the installed XLA reads: unchanged for the newest one, and if it is not a program."""
     if release_of(version()) == NEWEST:
         return text
     try:
@@ -48,14 +49,14 @@ def readable(text: str) -> str:
 
 
 class XlaCpu(Target):
-    """XLA:CPU, its results as they are: nothing is corrected for what it is known to do differently."""
+    """XLA:CPU with its results unchanged: nothing is corrected for its known differences."""
 
     name = "xla-cpu"
     flushes_subnormals = True  # at run time; not in constants that it folds
     devices = DEVICES
 
     def __init__(self, limit: float = LIMIT, flags: str = "") -> None:
-        """`limit` is in seconds for one question; `flags` are options of XLA, as XLA_FLAGS has them."""
+        """`limit` is in seconds for one question; `flags` are options of XLA, as in XLA_FLAGS."""
         self._child, self._limit = Child("refxla_conformance.targets.xla_child", environment(flags)), limit
 
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
@@ -67,14 +68,14 @@ class XlaCpu(Target):
         return self.ask("run", written(module), flat)
 
     def verify(self, text: str) -> None:
-        """XLA's parser, and the verifier that its compiler begins with."""
+        """Runs XLA's parser, and the verifier with which its compiler begins."""
         try:
             self.ask("verify", readable(text))
         except ChildError as error:
             raise InvalidProgramError(str(error)) from None
 
     def ask(self, *question: Any) -> Any:
-        """Put a question to XLA's process; errors as Child.ask."""
+        """Sends a question to XLA's process; errors as for Child.ask."""
         return self._child.ask(*question, limit=self._limit)
 
     def versions(self) -> dict[str, str]:
@@ -85,10 +86,10 @@ class XlaCpu(Target):
 
 
 def _refuse_what_corrupts(module: Module) -> None:
-    """UnsupportedError for what XLA:CPU answers with memory that is not the program's.
+    """UnsupportedError for programs for which XLA:CPU returns memory that is not the program's.
 
-    It keeps four elements of s2 or u2 in a byte, and sorts as many bytes as there are elements: it reads and writes
-    beside the array, so that the values differ from run to run, and the process may answer nothing more."""
+    It stores four elements of s2 or u2 in a byte, and sorts as many bytes as there are elements: it accesses memory
+    past the array, so that the values differ between runs, and the process may stop answering."""
     for i in module.instructions():
         if i.opcode == "sort" and any(o.shape.element_type.bits < 4 for o in i.operands):
             raise UnsupportedError(
@@ -100,7 +101,7 @@ def _refuse_what_corrupts(module: Module) -> None:
 
 
 class OracleError(Exception):
-    """XLA refused the program; the message is XLA's own."""
+    """XLA rejected the program; the message is XLA's own."""
 
 
 class OracleAborted(OracleError):
@@ -133,7 +134,7 @@ def xla_prints(hlo_text: str) -> str:
 
 
 def xla_proto(hlo_text: str) -> bytes:
-    """The text as a serialized HloModuleProto, made by XLA. Raises OracleError."""
+    """The text as a serialized HloModuleProto, created by XLA. Raises OracleError."""
     return _ask("proto", readable(hlo_text))
 
 

@@ -2,12 +2,12 @@
 
     python -m refxla_conformance.xla_corpus CHECKOUT [--rows FILE] [--only GLOB] [--no-run] [-j 2]
 
-The tests of XLA hold thousands of programs, as strings and as `.hlo` files (extract.py). Each is put to both readers,
-ours and XLA's; what both read is verified, printed and read again, and, where it is of one device and not too large,
-run with the same arguments by the reference, by the compiler, and by XLA:CPU, under the bounds of the numeric contract
-(worker.py).
+The tests of XLA contain thousands of programs, as strings and as `.hlo` files (extract.py). Each is given to both
+readers, ours and XLA's. Programs that both read are verified, printed and read again, and, if they are for one device
+and not too large, run with the same arguments by the reference, by the compiler, and by XLA:CPU, under the bounds of
+the numeric contract (worker.py).
 
-Whatever is not plainly right, a text that only one side reads, a program that is refused, a difference, is held to a
-table of judgements, `judged.json` (judged.py). The command fails for what none of them is about. No text of XLA's is
-kept here: the table names file, test and hash.
+Anything that is not plainly right (a text that only one side reads, a program that is rejected, a difference) needs a
+judgement in a table, `judged.json` (judged.py). The command fails if there is none for it. No text of XLA's is stored
+here: the table has file, test and hash.
 """

@@ -28,7 +28,7 @@ from .extract import Text, corpus
 from .judged import judge, listed, read, write
 from .worker import FAULT, NOT_ASKED, OUTCOMES, PLAIN, Row
 
-BATCH = 32  # texts that a process is given at a time
+BATCH = 32  # texts that a process gets at a time
 WORKER = "refxla_conformance.xla_corpus.worker"
 
 
@@ -85,7 +85,7 @@ def _command(arguments: list[str] | None) -> int:
 
 
 def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[dict[str, Any]]:
-    """The row of each text, in the order in which they are done."""
+    """The row of each text, in the order in which they finish."""
     waiting: queue.SimpleQueue[list[Text]] = queue.SimpleQueue()
     results: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
     for n in range(0, len(texts), BATCH):
@@ -99,7 +99,7 @@ def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[d
                 return
             try:
                 results.put(_ask(child, batch, running, limit))
-            except BaseException as problem:  # the thread's fault is the command's
+            except BaseException as problem:  # an error of the thread is one of the command
                 results.put(problem)
                 return
 
@@ -119,7 +119,7 @@ def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[d
 
 
 def _ask(child: Child, batch: list[Text], running: bool, limit: float) -> list[dict[str, Any]]:
-    """The rows of some texts; where the process dies of them, of each alone."""
+    """The rows of some texts; if the process dies on them, those of each separately."""
     try:
         texts = [(t.file, t.test, t.key, t.text) for t in batch]
         return child.ask("run_texts", texts, running, limit=limit * len(batch) ** 0.5)
@@ -163,7 +163,7 @@ class _lines:
 
 
 def by_outcome(rows: list[dict[str, Any]]) -> Table:
-    """How many texts came out how; of those that ran, what came of XLA:CPU."""
+    """How many texts had which outcome; for those that ran, the outcome of XLA:CPU."""
     counts = Counter(r["outcome"] for r in rows)
     table = Table("texts", Column("outcome", no_wrap=True), "XLA:CPU", box=None)
     for outcome in OUTCOMES:
@@ -174,7 +174,7 @@ def by_outcome(rows: list[dict[str, Any]]) -> Table:
 
 
 def by_judgement(judged: dict[str, list[dict[str, Any]]]) -> Table:
-    """How many rows each judgement is about."""
+    """How many rows each judgement covers."""
     table = Table("texts", "outcome", Column("judged", no_wrap=True), box=None)
     for name, rows in sorted(judged.items(), key=lambda item: -len(item[1])):
         if name:
@@ -183,7 +183,7 @@ def by_judgement(judged: dict[str, list[dict[str, Any]]]) -> Table:
 
 
 def unjudged(rows: list[dict[str, Any]]) -> Table:
-    """What no judgement is about."""
+    """The rows that no judgement covers."""
     table = Table("not judged", "outcome", "reason", box=None)
     for row in rows:
         table.add_row(f"{row['file']} {row['test']} {row['key']}", row["outcome"], row["reason"])

@@ -1,7 +1,7 @@
 """The HLO texts of a checkout of XLA: its `.hlo` files, and the strings of its C++ tests that are HLO.
 
-A test writes a program as a string literal, most often a raw one, or as several that follow each other. What stands
-between is code, and a text with a hole that code fills (`$0`, `%s`) is no program yet: such texts are left out, and
+A test writes a program as a string literal, most often a raw one, or as several consecutive ones. Anything else is
+code, and a text with a placeholder that code fills (`$0`, `%s`) is not a program yet: such texts are left out, and
 counted.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from refxla_spec.errors import InputError
 
-# What a C++ file consists of, as far as strings are concerned; a raw string's end repeats its delimiter.
+# The syntax of a C++ file, as far as strings are concerned; a raw string's end repeats its delimiter.
 _TOKEN = re.compile(
     r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=delimiter)"'
     r'|(?:u8|[uUL])?"(?P<plain>(?:[^"\\\n]|\\.)*)"'
@@ -45,14 +45,14 @@ class Text:
 
     @property
     def key(self) -> str:
-        """What names the text in tables: a hash of it."""
+        """Identifies the text in tables: a hash of it."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 @dataclass
 class Corpus:
-    """The texts of a checkout, each once, and how many more there were: `doubled` that are there already, `holes` that
-    code completes."""
+    """The texts of a checkout, each once, and how many more there were: `doubled` that occur already, `holes` that code
+    completes."""
 
     texts: list[Text]
     doubled: int = 0

@@ -1,4 +1,4 @@
-"""The table of judgements: why a text of XLA's need not come out as agreed.
+"""The table of judgements: why the outcome of a text of XLA's need not be agreement.
 
 `judged.json` holds {"judgements": [...]}, each with
 
@@ -8,10 +8,9 @@
     says      the judgement: who is right, and why
     texts     the texts that it was found of: [file, test, hash] each
 
-A row is judged if its text stands in a judgement of its outcome, or its reason matches one. Where XLA:CPU refuses a
-program that it has read, that is judged beside what else came of it, as the outcome REFUSED_BY_XLA. The texts are
-listed so that each decision can be looked up, and to see when one is no longer needed; new texts of the kind are judged
-alike.
+A row is judged if its text is listed in a judgement of its outcome, or its reason matches one. If XLA:CPU rejects a
+program that it has read, that is judged separately from the other outcome, as REFUSED_BY_XLA. The texts are listed so
+that each decision can be looked up, and to see when one is no longer needed; new texts of the kind are judged alike.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Judgement:
     texts: tuple[tuple[str, str, str], ...] = ()
 
     def judges(self, row: dict[str, Any]) -> bool:
-        """Whether it is about this row: its text is listed, or its reason is of the kind."""
+        """Whether it covers this row: its text is listed, or its reason matches."""
         if row["outcome"] != self.outcome:
             return False
         return _named(row) in self.texts or bool(self.reason and re.search(self.reason, row["reason"]))
@@ -56,7 +55,8 @@ def read(path: Path = JUDGEMENTS_FILE) -> list[Judgement]:
 
 
 def judge(rows: Iterable[dict[str, Any]], judgements: Sequence[Judgement]) -> dict[str, list[dict[str, Any]]]:
-    """The rows that are to be judged, under the name of the first judgement about each, or "" if there is none."""
+    """The rows that need a judgement, under the name of the first judgement that covers each, or "" if there is
+    none."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         for part in _to_judge(row):
@@ -66,7 +66,7 @@ def judge(rows: Iterable[dict[str, Any]], judgements: Sequence[Judgement]) -> di
 
 
 def _to_judge(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The row if it is to be judged, and the row with what XLA:CPU says where it refuses the program."""
+    """The row if it needs a judgement, and the row with XLA:CPU's message if it rejects the program."""
     if row["outcome"] not in PLAIN:
         yield row
     if row["xla"] == "refused":
@@ -80,7 +80,7 @@ def listed(judgements: Sequence[Judgement], rows: Iterable[dict[str, Any]]) -> l
 
 
 def write(judgements: Sequence[Judgement], path: Path = JUDGEMENTS_FILE) -> None:
-    """Keep judgements, a text in each line."""
+    """Writes judgements, with each text in a separate line."""
     parts = []
     for j in judgements:
         fields = [f"   {json.dumps(n)}: {json.dumps(getattr(j, n))}" for n in ("name", "outcome", "reason", "says")]

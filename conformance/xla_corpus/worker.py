@@ -1,4 +1,4 @@
-"""A process that puts one text after another to the readers and the implementations; some texts may end it."""
+"""A process that passes one text after another to the readers and the implementations; some texts may end it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..targets.base import arrays
 from ..targets.child import ChildDied, ChildError, serve
 from ..targets.compiled import Compiled
 
-# What came of one text. All but the plain ones are to be judged.
+# The outcomes of a text. All but the plain ones need a judgement.
 AGREED = "agreed"
 BOTH_REFUSE = "both refuse"
 ONLY_XLA = "only XLA reads it"
@@ -44,24 +44,24 @@ XLA_DIFFERS = "XLA differs"
 FAULT = "fault"
 PLAIN = (AGREED, BOTH_REFUSE, NOT_RUN)
 OUTCOMES = (*PLAIN, ONLY_XLA, ONLY_HERE, INVALID, UNSUPPORTED, PRINTED, DIFFERS, XLA_DIFFERS, FAULT)
-REFUSED_BY_XLA = "refused by XLA:CPU"  # no outcome, for the others may agree
+REFUSED_BY_XLA = "refused by XLA:CPU"  # not an outcome, since the others may agree
 TO_JUDGE = (*(o for o in OUTCOMES if o not in PLAIN), REFUSED_BY_XLA)
 
 ELEMENTS = 1 << 19  # of all arrays of a program that is run
 WORK = 1 << 28  # products of a dot or convolution, or elements of windows, of a program that is run
-ITERATIONS = 10_000  # of a loop, after which it is taken to have no end for its arguments
-DRAWN = 3  # arguments that a program with a loop is tried with until it ends; the last ones are zeros
+ITERATIONS = 10_000  # of a loop, after which it is assumed not to end for its arguments
+DRAWN = 3  # sets of arguments that are tried for a program with a loop until it ends; the last ones are zeros
 NOT_ASKED = "the command was told not to run anything"
 HOST = ("infeed", "outfeed", "send", "recv")
 
 
 @dataclass
 class Row:
-    """What came of one text.
+    """The result for one text.
 
     `outcome` is one of OUTCOMES, `reason` says more. `ran` names the implementations whose results were compared with
-    the reference, `xla` what came of XLA:CPU: agreed, excused, unsupported, refused, or "" where it was not asked;
-    `excuses` are the known differences (`refxla_conformance.differences`) that explain its results, or what XLA says.
+    the reference, `xla` is the outcome of XLA:CPU: agreed, excused, unsupported, refused, or "" if it did not run;
+    `excuses` are the known differences (`refxla_conformance.differences`) that explain its results, or XLA's message.
     """
 
     file: str
@@ -73,13 +73,13 @@ class Row:
     xla: str = ""
     excuses: tuple[str, ...] = ()
     elements: int = 0  # of its results
-    undecided: int = 0  # of these, elements of which the contract says nothing
+    undecided: int = 0  # those of them that the contract does not decide
     seconds: float = 0.0  # without the compiler's
 
 
 def run_texts(texts: Sequence[tuple[str, str, str, str]], running: bool = True) -> list[dict]:
-    """The rows of texts, each given as (file, test, key, text), as dictionaries. The compiler is given all that run in
-    one go, for most of the time goes into starting OpenCL's compiler."""
+    """The rows of texts, each given as (file, test, key, text), as dictionaries. The compiler compiles all those that
+    run at once, since most of the time is the startup of OpenCL's compiler."""
     rows = [Row(file, test, key, AGREED) for file, test, key, _ in texts]
     waiting: list[tuple[Row, Sample, Expected]] = []
     for row, (*_, text) in zip(rows, texts, strict=True):
@@ -103,7 +103,7 @@ def _compiler() -> Compiled:
 
 @contextmanager
 def _faults(row: Row) -> Iterator[None]:
-    """Makes any exception that is none of refxla's refusals a fault, and no end of the run; counts the time."""
+    """Records any exception other than refxla's refusals as a fault that does not end the run; measures the time."""
     start = time.perf_counter()
     try:
         yield
@@ -115,7 +115,7 @@ def _faults(row: Row) -> Iterator[None]:
 
 
 def _read(text: str) -> tuple[str, str, Module | None]:
-    """What came of reading and verifying a text, with the program if it is one to be run."""
+    """The result of reading and verifying a text, with the program if it should run."""
     theirs = _xla_refusal(text)
     try:
         module = parse(text)
@@ -131,7 +131,7 @@ def _read(text: str) -> tuple[str, str, Module | None]:
     if theirs is not None:
         return ONLY_HERE, theirs, None
     if any(i.opcode == "constant" and _elements(i.shape) > ELEMENTS for i in module.instructions()):
-        return NOT_RUN, "it is large", None  # and so would be what is printed
+        return NOT_RUN, "it is large", None  # and so would be the printed text
     problem = _printed_otherwise(module)
     if problem:
         return PRINTED, problem, None
@@ -145,7 +145,7 @@ def _elements(shape: Shape) -> int:
 
 
 def _xla_refusal(text: str) -> str | None:
-    """Why XLA's parser refuses a text; None if it reads it."""
+    """Why XLA's parser rejects a text; None if it accepts it."""
     try:
         xla.target().ask("parse", text)
     except (ChildError, ChildDied) as problem:
@@ -156,7 +156,7 @@ def _xla_refusal(text: str) -> str | None:
 
 
 def _xla_verdict(text: str) -> str | None:
-    """Why XLA refuses a program that its parser has read; None if it takes it, or cannot be asked."""
+    """Why XLA rejects a program that its parser has read; None if it accepts it, or is not available."""
     try:
         xla.target().verify(text)
     except UnsupportedError:
@@ -167,7 +167,7 @@ def _xla_verdict(text: str) -> str | None:
 
 
 def _printed_otherwise(module: Module) -> str:
-    """What is wrong with the text that is printed for a module, or nothing."""
+    """Errors in the printed text of a module, or nothing."""
     printed = print_module(module)
     try:
         again = parse(printed)
@@ -212,8 +212,8 @@ def _products(result: Shape, operands: list[Shape]) -> float:
 
 
 def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:
-    """A program with arguments that its key draws, and what is to come of it by the reference; None, and the row says
-    why, if it has no value."""
+    """A program with arguments drawn by its key, and its expected results from the reference; None, with the reason in
+    the row, if it has no value."""
     try:
         with np.errstate(all="ignore"):
             sample = Sample(0, module, _arguments(module, row.key))
@@ -229,8 +229,8 @@ def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:
 
 
 def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
-    """Arguments that the key draws; of a program with loops those for which it ends. Raises EndlessLoop if there are
-    none among those that are tried."""
+    """Arguments drawn by the key; for a program with loops, arguments for which it ends. Raises EndlessLoop if none of
+    those that are tried do."""
     shapes = [leaf for p in module.entry.parameters for leaf in leaves(p.shape)]
     drawn = random.Random(key)
 
@@ -254,7 +254,7 @@ def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
 
 
 def _compare(row: Row, sample: Sample, reference: Expected, actual: list[np.ndarray] | Exception) -> None:
-    """What the compiler gave, and XLA:CPU gives, held to the contract."""
+    """Checks the results of the compiler and of XLA:CPU against the contract."""
     if isinstance(actual, Exception) and is_refusal(actual):
         row.outcome, row.reason = UNSUPPORTED, f"compiler: {_line(actual)}"
     elif isinstance(actual, Exception):
@@ -273,7 +273,7 @@ def _compare(row: Row, sample: Sample, reference: Expected, actual: list[np.ndar
 
 
 def _line(problem: Exception) -> str:
-    """The first line of what an error says, without the place in the text."""
+    """The first line of an error message, without the location in the text."""
     first = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
     return re.sub(r"^line \d+, column \d+: ", "", first)[:400]
 

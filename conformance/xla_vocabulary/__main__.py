@@ -16,7 +16,7 @@ from . import missing
 
 
 def main() -> int:
-    """Asks, and prints."""
+    """Runs the queries, and prints."""
     return guarded(_command, "refxla-conformance")
 
 

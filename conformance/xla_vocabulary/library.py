@@ -1,4 +1,4 @@
-"""jaxlib's library as data: the descriptions of XLA's protos that stand in it, and its words."""
+"""jaxlib's library as data: the descriptions of XLA's protos in it, and its words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST_FIELDS = (12, 14)  # syntax and edition end a serialized FileDescriptorPro
 
 
 def path() -> Path:
-    """The library. Raises InputError where jaxlib is not installed, or has another form."""
+    """The library. Raises InputError if jaxlib is not installed, or has another form."""
     spec = importlib.util.find_spec("jaxlib")
     folder = Path(spec.origin).parent if spec and spec.origin else None
     libraries = sorted(folder.glob("libjax_common.*")) if folder else []
@@ -43,8 +43,8 @@ def messages() -> dict[str, DescriptorProto]:
 
 @cache
 def words(separator: str) -> frozenset[str]:
-    """The library's strings of small letters and digits in parts apart by the separator, and all ends of them that
-    begin with a part: linkers keep a string that another one ends with in that one alone."""
+    """The library's strings of lower-case letters and digits split by the separator, and all suffixes of them that
+    begin with a part: linkers store a string that is a suffix of another one only in that one."""
     part = r"[a-z][a-z0-9]*(?:" + separator + r"[a-z0-9]+){0,9}"
     with _content() as content:
         strings = content[slice(*_read_only(content))]
@@ -54,12 +54,12 @@ def words(separator: str) -> frozenset[str]:
 
 
 def proto_names() -> set[str]:
-    """The names of all fields of XLA's protos: most attributes are called as the field that holds them."""
+    """The names of all fields of XLA's protos: most attributes have the name of their field."""
     return {field.name for message in messages().values() for field in message.field}
 
 
 def type_of(field: FieldDescriptorProto) -> DescriptorProto | None:
-    """The message that a field holds; None of numbers and strings."""
+    """The message type of a field; None for numbers and strings."""
     return messages()[field.type_name] if field.type == field.TYPE_MESSAGE else None
 
 
@@ -76,7 +76,8 @@ def _collect(prefix: str, message: DescriptorProto, by_name: dict[str, Descripto
 
 
 def _read_only(content: mmap.mmap) -> tuple[int, int]:
-    """Where the section .rodata of an ELF file begins and ends, which has the strings; of others all of the file."""
+    """The beginning and end of the section .rodata of an ELF file, which has the strings; for other files, of the whole
+    file."""
     if content[:5] != b"\x7fELF\x02":
         return 0, len(content)
     table, (size, count, names) = *struct.unpack_from("<Q", content, 40), struct.unpack_from("<3H", content, 58)
@@ -104,7 +105,7 @@ def _file(content: mmap.mmap, name: str) -> FileDescriptorProto:
 
 
 def _end(content: mmap.mmap, at: int) -> int:
-    """Where the fields of a serialized FileDescriptorProto end that begins there: it is followed by anything."""
+    """Where the fields end of a serialized FileDescriptorProto that begins there: anything may follow."""
     end = at
     while True:
         tag, at = _varint(content, end)

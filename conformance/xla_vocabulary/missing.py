@@ -17,9 +17,9 @@ from ..targets.child import Child, ChildDied
 from . import library
 
 LIMIT = 300.0  # seconds for one question
-#: Fields that older releases write, and the newest has no more: still read.
+#: Fields that older releases write, and the newest no longer has: still read.
 OLDER = {("CollectiveDeviceListProto", "iota_replica_group_list")}
-#: Attributes that XLA's parser reads and that say nothing: it drops them, or they repeat what async-start says.
+#: Attributes that XLA's parser reads without effect: it drops them, or they repeat what async-start says.
 DROPPED = {
     ("all-reduce", "mode"),
     ("all-reduce-start", "mode"),
@@ -31,7 +31,7 @@ DROPPED = {
 
 
 def fields() -> list[str]:
-    """The fields that the messages of the library and those of the schema here do not share, in a sentence each."""
+    """The fields that only the library's messages or only those of the schema here have, in a sentence each."""
     differences: list[str] = []
     visited: set[str] = set()
     waiting: list[tuple[Any, DescriptorProto]] = [(CLASSES["HloProto"].DESCRIPTOR, library.messages()[".xla.HloProto"])]
@@ -64,14 +64,14 @@ def opcodes(child: Child) -> list[str]:
 
 
 def attributes(child: Child, opcode: str) -> list[str]:
-    """The attributes that XLA's parser takes for an opcode and the specification does not."""
+    """The attributes that XLA's parser accepts for an opcode and the specification does not."""
     words = library.words("_") | library.proto_names() | set(grammar.ATTRIBUTE_KINDS)
     words -= set(operations()[opcode].attributes) | set(grammar.ANNOTATIONS) | _COMMON | set(grammar.LEFT_OUT)
     words -= {name for o, name in DROPPED if o == opcode}
     for text in _programs(opcode):
         try:
             return list(child.ask("attributes", text, sorted(words), limit=LIMIT))
-        except ChildDied:  # a word that is one ended it, or the program did: the next program
+        except ChildDied:  # a word that is one ended it, or the program did: try the next program
             continue
     return []
 

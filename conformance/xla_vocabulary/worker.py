@@ -1,4 +1,4 @@
-"""The process that asks XLA's parser, which some texts end."""
+"""The process that runs XLA's parser, which some texts end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def opcodes(words: list[str]) -> list[str]:
 
 
 def attributes(text: str, words: list[str]) -> list[str]:
-    """Those of the words that are attributes in the place of @ of the text."""
+    """Those of the words that are attributes in place of @ in the text."""
     names = []
     for word in words:
         message = _said(text.replace("@", word))

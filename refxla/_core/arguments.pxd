@@ -1,4 +1,4 @@
-"""What a program takes and gives: the check of each argument and the making of each result."""
+"""The arguments and results of a program: the check of each argument, and new arrays for results."""
 
 from libc.stdint cimport int32_t
 from numpy cimport dtype, ndarray, npy_intp
@@ -9,12 +9,12 @@ cdef enum:
     MAX_RANK = 32
 
 
-# One array that goes in or comes out.
+# One array argument or result.
 cdef struct Form:
     int32_t rank
     npy_intp dimensions[MAX_RANK]
     size_t bytes
-    size_t alignment  # of an element, which is its size
+    size_t alignment  # of an element, equal to its size
 
 
 cdef class Signature:
@@ -24,9 +24,9 @@ cdef class Signature:
     cdef Form* results
     cdef readonly int parameter_count, result_count
 
-    # The array that argument `value` of parameter `n` is: dense, aligned, of the parameter's type and shape; `value`
-    # itself where it is such an array. Raises InputError.
+    # Argument `value` of parameter `n` as an array: dense, aligned, of the parameter's type and shape; `value` itself
+    # if it is such an array. Raises InputError.
     cdef ndarray argument(self, object value, int n)
 
-    # A new array for result `n`, in memory of the pool.
+    # A new array for result `n`, in memory from the pool.
     cdef ndarray result(self, int n)

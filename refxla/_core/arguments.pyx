@@ -1,4 +1,4 @@
-"""What a program takes and gives: the check of each argument and the making of each result."""
+"""The arguments and results of a program: the check of each argument, and new arrays for results."""
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, PyTypeObject
@@ -32,8 +32,8 @@ cdef extern from "numpy/arrayobject.h":
 cdef class Signature:
     """The parameters and results of a program.
 
-    `parameter_shapes` and `result_shapes` are array shapes (Shape); `parameter_names` are used in messages.
-    Raises UnsupportedError for a parameter or result that is no array (a token, an opaque value).
+    `parameter_shapes` and `result_shapes` are array shapes (Shape); `parameter_names` are used in messages. Raises
+    UnsupportedError for a parameter or result that is not an array (a token, an opaque value).
     """
 
     def __cinit__(self, parameter_shapes, parameter_names, result_shapes):
@@ -68,7 +68,7 @@ cdef class Signature:
             np.PyArray_DIMS(array), form.dimensions, form.rank
         ):
             raise self.misfit(array, n)
-        # Dense, row-major, aligned; of NumPy's idea of alignment, half an element is enough for a complex number.
+        # Dense, row-major, aligned; by NumPy's rule of alignment, half an element is enough for a complex number.
         if not np.PyArray_CHKFLAGS(array, np.NPY_ARRAY_CARRAY_RO) or (
             <uintptr_t> np.PyArray_DATA(array) % form.alignment
         ):
@@ -79,7 +79,7 @@ cdef class Signature:
         cdef Form* form = &self.results[n]
         cdef PoolBlock block = take(form.bytes)
         cdef dtype descr = <dtype> self.result_types[n]
-        Py_INCREF(descr)  # the next call keeps the reference it is given
+        Py_INCREF(descr)  # the next call takes over a reference
         cdef ndarray array = PyArray_NewFromDescr(
             &PyArray_Type, descr, form.rank, form.dimensions, NULL, block.data, np.NPY_ARRAY_CARRAY, NULL
         )
@@ -88,7 +88,7 @@ cdef class Signature:
         return array
 
     def misfit(self, array: object, n: int) -> InputError:
-        """The error for argument `n`, which has another type or shape than the parameter."""
+        """The error for argument `n`, whose type or shape differs from the parameter's."""
         shape = self.parameter_shapes[n]
         advice = "compile the program for arguments of this shape"
         if array.size == shape.size:
@@ -107,7 +107,7 @@ cdef class Signature:
         )
 
     def check(self, value: object, n: int) -> object:
-        """The array that `value` is as argument `n`, as a call would use it. Raises InputError."""
+        """Argument `n` as the array that a call would use. Raises InputError."""
         return self.argument(value, n)
 
 
@@ -130,8 +130,9 @@ cdef Form* forms(tuple shapes, str what) except NULL:
 
 
 cdef ndarray as_array(object value, dtype parameter_type, int rank, str name, object shape):
-    """`value`, which is no ndarray, as one: without a copy wherever its protocol allows it."""
-    if isinstance(value, numpy.generic):  # some of NumPy's scalars are Python numbers too, and have a type to respect
+    """`value`, which is not an ndarray, as one: without a copy if its protocol allows that."""
+    # some of NumPy's scalars are also Python numbers, but have a type of their own
+    if isinstance(value, numpy.generic):
         return numpy.asarray(value)
     if isinstance(value, (bool, int, float, complex)):
         return from_scalar(value, parameter_type, name, shape)
@@ -149,12 +150,12 @@ cdef ndarray as_array(object value, dtype parameter_type, int rank, str name, ob
 
 
 cdef ndarray from_scalar(object value, dtype parameter_type, str name, object shape):
-    """A Python number as a 0-d array of the parameter's type, where that loses nothing but a float's last bits."""
+    """A Python number as a 0-d array of the parameter's type, if that loses nothing but a float's last bits."""
     kind = shape.element_type.kind
     order = ("pred", "signed", "float", "complex")
     rank = order.index("signed" if kind == "unsigned" else kind)
     value_rank = 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2 if isinstance(value, float) else 3
-    # True is 1 to Python; here a pred goes into a pred alone and a number never does, as in the program itself.
+    # True is 1 to Python. Here only a pred can become a pred, and it becomes nothing else, as in the program itself.
     fits = value_rank == rank if 0 in (value_rank, rank) else value_rank <= rank
     if fits and shape.rank == 0:
         try:
@@ -176,7 +177,7 @@ def plain(shape: object) -> str:
 
 
 def describe(array: object) -> str:
-    """HLO's notation of an array, or NumPy's name of its dtype where HLO has none."""
+    """HLO's notation of an array, or NumPy's name of its dtype if HLO has none."""
     from refxla_spec.types import BY_DTYPE
 
     element_type = BY_DTYPE.get(array.dtype)

@@ -11,10 +11,11 @@ cdef class Array:
     cdef readonly object device  # a runtime.devices.Device
     cdef object __weakref__
 
-    cdef int check(self) except -1  # raise InputError if it is deleted
-    cdef Storage* values(self) except NULL  # with a reference, once it holds the values; raises what kept it from that
+    cdef int check(self) except -1  # raises InputError if it is deleted
+    # with a reference, when it holds the values; raises the error that prevented that
+    cdef Storage* values(self) except NULL
 
 
-# The results of a call, of whose arguments one at least is an Array, as Arrays. The other arguments are what an Executor
-# takes.
+# The results of a call with at least one Array among its arguments, as Arrays. The other arguments are any that an
+# Executor takes.
 cdef list call_with_arrays(Executor executor, object arguments)

@@ -94,7 +94,7 @@ class Array:
 
 Index = int | slice | EllipsisType | None | Array | np.ndarray | list[int] | list[bool]
 Numbers = bool | int | float | complex | list[Numbers]
-Operand = Array | np.ndarray | bool | int | float | complex  # and what else has `__array__`
+Operand = Array | np.ndarray | bool | int | float | complex  # and anything else with `__array__`
 
 def described(array: object) -> str: ...
 def put(value: object, device: Device) -> Array: ...

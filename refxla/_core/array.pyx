@@ -1,9 +1,9 @@
-"""refxla.Array: an array that stays on a device, from call to call.
+"""refxla.Array: an array that stays on a device between calls.
 
-It is memory with a type, a shape and a device: the host's, or that of a device which has its own (storage.pyx). A call
-with an Array gives Arrays, which may lie in the memory of donated ones, and returns before its work is done where that
-takes long (execution.pyx). NumPy sees the host's memory itself, read-only, for a call in the queue may still read it.
-Memory is never written into: an Array that is assigned to (`x[0] = 1`) has other memory from then on.
+It is memory with a type, a shape and a device: the host's memory, or that of a device with its own (storage.pyx). A
+call with an Array returns Arrays, which may be in the memory of donated ones. If the work takes long, the call returns
+before it is done (execution.pyx). NumPy sees the host's memory itself, read-only, because a queued call may still read
+it. Memory is never overwritten: assigning to an Array (`x[0] = 1`) gives it new memory.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
@@ -56,18 +56,19 @@ np.import_array()
 
 
 cdef class Array:
-    """An array on a device, which executables take and give without a copy.
+    """An array on a device, which executables take and return without a copy.
 
-    `refxla.device_put` makes one; a call of which one argument is an Array returns Arrays. `shape` is a tuple of
-    integers, `dtype` NumPy's type of an element, `device` the device that it is for, `nbytes` its size in bytes. It
-    may be deleted, by `delete` or because it is donated: then all that needs its values raises InputError.
+    `refxla.device_put` creates one; a call with at least one Array as an argument returns Arrays. `shape` is a tuple of
+    integers, `dtype` NumPy's type of an element, `device` its device, `nbytes` its size in bytes. It may be deleted, by
+    `delete` or by donation: afterwards, everything that needs its values raises InputError.
 
-    Operators, indices and `refxla.array_api`, which `__array_namespace__` gives, compute with Arrays as NumPy does with
-    arrays, each operation compiled. `x[0] = 1` gives `x` other values; what was taken of it before keeps its own.
+    Operators, indexing and `refxla.array_api`, which `__array_namespace__` returns, compute with Arrays as NumPy does
+    with arrays, each operation compiled. `x[0] = 1` gives `x` new values; views and results taken from it before are
+    unchanged.
 
-    `numpy.asarray`, `numpy.from_dlpack` and the buffer protocol give views without a copy, which are read-only and stay
-    valid when the Array is deleted; of an Array on a device with memory of its own, they are views of one copy. They
-    wait for the work that makes the values, and raise what that work raised.
+    `numpy.asarray`, `numpy.from_dlpack` and the buffer protocol return views without a copy, which are read-only and
+    stay valid when the Array is deleted. For an Array on a device with its own memory, they are views of one copy. They
+    wait for the work that computes the values, and raise its errors.
     """
 
     def __init__(self):
@@ -95,17 +96,18 @@ cdef class Array:
         return self.size * self.dtype.itemsize
 
     def is_deleted(self) -> bool:
-        """Whether the memory was given back or donated."""
+        """Whether the memory was freed or donated."""
         return self.storage == NULL
 
     def delete(self) -> None:
-        """Give the memory back. Views of it, and calls that were made with it, are not affected."""
+        """Frees the memory. Views of it, and calls already made with it, are not affected."""
         cdef Storage* storage = self.storage
         self.storage = NULL
         drop(storage)
 
     def block_until_ready(self) -> Array:
-        """Wait until the values are there; the Array itself. Raises what the work that makes them raised."""
+        """Waits until the values are there, and returns the Array itself. Raises the errors of the work that computes
+        them."""
         drop(self.values())
         return self
 
@@ -120,7 +122,7 @@ cdef class Array:
         return 0
 
     cdef Storage* values(self) except NULL:
-        """The storage, with a reference to it, once it holds the values."""
+        """The storage, with a reference to it, when it holds the values."""
         cdef Storage* storage
         cdef Error* error
         self.check()
@@ -139,7 +141,7 @@ cdef class Array:
             free(error)
 
     def __array__(self, dtype=None, copy=None):
-        """The values as a NumPy array: a read-only view, or a copy where it is asked for or the type is another."""
+        """The values as a NumPy array: a read-only view, or a copy if that is requested or the type differs."""
         cdef Lease lease = Lease.__new__(Lease)
         cdef size_t size = self.nbytes
         cdef void* data
@@ -165,8 +167,8 @@ cdef class Array:
         PyObject_GetBuffer(self.__array__(), view, flags)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """A DLPack capsule of a read-only view, or of a copy where that is asked for. Raises BufferError for types that
-        DLPack does not have, and for other devices than the host."""
+        """A DLPack capsule of a read-only view, or of a copy if that is requested. Raises BufferError for types that
+        DLPack does not have, and for devices other than the host."""
         if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("an Array lies in the host's memory: ask for DLPack's device (1, 0), without a stream")
         return capsule_of(self.__array__(copy=copy), max_version, bool(copy))
@@ -176,11 +178,11 @@ cdef class Array:
         return 1, 0
 
     def item(self):
-        """The element of an array with one, as a number of Python's."""
+        """The element of an array with one, as a Python number."""
         return self.__array__().item()
 
     def tolist(self):
-        """The values as nested lists of numbers of Python's."""
+        """The values as nested lists of Python numbers."""
         return self.__array__().tolist()
 
     def __float__(self):
@@ -211,12 +213,12 @@ cdef class Array:
     # -- the Array API standard
     @property
     def __array_priority__(self) -> float:
-        """Above that of NumPy's arrays, which leave operators to an Array then."""
+        """Higher than that of NumPy's arrays, so that they leave operators to an Array."""
         return 1000.0
 
     @property
     def T(self) -> Array:
-        """A matrix, transposed."""
+        """A matrix transposed."""
         if len(self.shape) != 2:
             raise ValueError(f"T is of matrices, and {described(self)} is none: take mT or permute_dims")
         return _namespace().matrix_transpose(self)
@@ -227,20 +229,21 @@ cdef class Array:
         return _namespace().matrix_transpose(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> object:
-        """The functions of the Array API standard for Arrays. Raises ValueError for a version that it is not of."""
+        """The functions of the Array API standard for Arrays. Raises ValueError for a version that is not supported."""
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
             raise ValueError(f"refxla.array_api is of version 2024.12 of the Array API standard, not {api_version}")
         return _namespace()
 
     def to_device(self, device: object, /, *, stream: object = None) -> Array:
-        """The Array on a device, or one of that name: itself if it lies there. Raises ValueError for a stream."""
+        """The Array on a device, or the device of that name: itself if it is there already. Raises ValueError for a
+        stream."""
         if stream is not None:
             raise ValueError("there are no streams")
         return _namespace().asarray(self, device=device)
 
     def shaped_as(self, shape: tuple) -> Array:
-        """An Array with the same elements, in order, and another shape; it has the same memory. Raises ValueError where
-        the numbers of elements differ."""
+        """An Array with the same memory and elements, in order, and another shape. Raises ValueError if the numbers of
+        elements differ."""
         cdef size_t count = 1
         self.check()
         shape = tuple(int(n) for n in shape)
@@ -383,7 +386,7 @@ cdef class Array:
 
 
 cdef class Lease:
-    """A reference to storage, as the buffer that a view of NumPy's keeps."""
+    """A reference to storage, as the buffer that keeps a NumPy view's memory alive."""
 
     cdef Storage* storage
     cdef size_t size
@@ -413,7 +416,7 @@ def described(array: object) -> str:
 
 
 def put(value: object, device: object) -> Array:
-    """An Array for a device, with a copy of the values. Raises InputError for values of types that HLO does not have."""
+    """An Array on a device, with a copy of the values. Raises InputError for values of types that HLO does not have."""
     cdef ndarray source
     cdef Storage* storage
     source = numpy.asarray(value)
@@ -443,16 +446,17 @@ def put(value: object, device: object) -> Array:
 
 # Operations ----------------------------------------------------------------------------------------------------------
 
-_NONE = object()  # in the place of a second operand
+_NONE = object()  # stands for a missing second operand
 _OPERANDS = (Array, bool, int, float, complex, numpy.ndarray, numpy.generic)
 
 
-cdef object _modules = None  # what `register_namespace` was given
+cdef object _modules = None  # registered by `register_namespace`
 
 
 def register_namespace(namespace: object) -> None:
-    """Say who computes with Arrays: a function that gives a module with the names of the Array API standard, `indexing`
-    with `getitem` and `setitem`, and `operators` with a table OPERATORS. `refxla.api` does, before there are Arrays."""
+    """Registers the functions that compute with Arrays: a function that returns a module with the names of the Array
+    API standard, `indexing` with `getitem` and `setitem`, and `operators` with a table OPERATORS. `refxla.api` does so
+    before there are Arrays."""
     global _modules
     _modules = namespace
 
@@ -462,8 +466,8 @@ cdef object _namespace():
 
 
 cdef object operation(str name, object x, object y=_NONE):
-    """An operator, by the name of its method, of one operand or two; NotImplemented for those that are neither arrays nor
-    numbers."""
+    """An operator of one or two operands, by the name of its method; NotImplemented for operands that are neither
+    arrays nor numbers."""
     if not isinstance(x, _OPERANDS) or not (y is _NONE or isinstance(y, _OPERANDS)):
         return NotImplemented
     function = _namespace().operators.OPERATORS[name]
@@ -473,7 +477,7 @@ cdef object operation(str name, object x, object y=_NONE):
 # Calls ---------------------------------------------------------------------------------------------------------------
 
 cdef void note_end(void* release) noexcept nogil:
-    """A call has ended in another thread, which gives its reference to the executor back."""
+    """A call has ended in another thread and returns its reference to the executor."""
     release_later(<Release*> release)
 
 
@@ -513,7 +517,7 @@ cdef list call_with_arrays(Executor executor, object arguments):
         for n in range(count):
             if donated[n]:
                 array = <Array> arguments[n]
-                drop(array.storage)  # NULL, if it was given twice
+                drop(array.storage)  # NULL if it was passed twice
                 array.storage = NULL
         if take_results(call, donated):
             where = getattr(getattr(executor, "device", None), "name", "the device")
@@ -556,7 +560,7 @@ cdef list call_with_arrays(Executor executor, object arguments):
 
 
 cdef int check_argument(Executor executor, Array array, int n) except -1:
-    """Raise InputError for an Array that does not fit, or is on another device."""
+    """Raises InputError for an Array that does not fit, or is on another device."""
     name = executor.signature.parameter_names[n]
     if array.storage == NULL:
         raise InputError(f"{name}, {described(array)}, was deleted or donated; use the result of the call that took it")
@@ -574,7 +578,7 @@ cdef int check_argument(Executor executor, Array array, int n) except -1:
 
 
 cdef bint copy_lent(Call* call, list keep) except -1:
-    """Copy the arguments that are the caller's, who may change them when the call has returned."""
+    """Copies the arguments that belong to the caller, who may change them after the call has returned."""
     cdef int n
     cdef Storage* copy
     for n in range(call.argument_count):

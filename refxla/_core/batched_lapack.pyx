@@ -2,8 +2,8 @@
 """LAPACK's routines on many small matrices at once, one in each lane of a vector (batched_lapack.h), for the widest
 vectors that the processor has.
 
-A call of LAPACK takes longer to begin than to compute a matrix of a few rows. Each operation is rounded by itself here,
-so that results are the same on every processor. Which calls these routines serve, ir/library_calls.py decides.
+Starting a LAPACK call takes longer than computing a matrix of a few rows. Each operation is rounded separately here, so
+that results are the same on every processor. ir/library_calls.py decides which calls use these routines.
 """
 
 from libc.stdint cimport int64_t
@@ -80,13 +80,14 @@ cdef extern from *:
     int rx_vector_bytes(int) nogil
     BatchedRoutine rx_batched(int, int, int) nogil
 
-ROUTINES = ("potrf", "trsm", "getrf", "geqrf", "orgqr", "syevd")  # as the table at the end of batched_lapack.h
+# in the order of the table at the end of batched_lapack.h
+ROUTINES = ("potrf", "trsm", "getrf", "geqrf", "orgqr", "syevd")
 
 cdef int _widest = 64  # bytes
 
 
 def limit_vectors(int bytes):
-    """Use vectors of at most so many bytes (16, 32, 64) for routines that are set up from now on."""
+    """Limits the vectors of routines that are set up from now on to so many bytes (16, 32, 64)."""
     global _widest
     _widest = bytes
 

@@ -1,7 +1,7 @@
-"""The memory planner: where in the arena each buffer lies, so that no two that live at the same time overlap.
+"""Buffer assignment: the offset of each buffer in the arena, so that no two with overlapping live ranges overlap.
 
-Greedy by size: the largest buffers are placed first, each at the lowest offset where it overlaps none that is placed and
-lives at the same time. (XLA and TFLite found this within a few per cent of the best on real programs.)
+Greedy by size: the largest buffers are placed first, each at the lowest offset where it overlaps no placed buffer that
+is live at the same time. (XLA and TFLite found this within a few per cent of the best on real programs.)
 """
 
 import numpy as np
@@ -10,14 +10,14 @@ import numpy as np
 def assign(long long[::1] start, long long[::1] end, long long[::1] size, long long alignment=64):
     """Offsets in bytes and the size of the arena.
 
-    Buffer b lives from step start[b] to step end[b], both included, and takes size[b] bytes. Returns (offsets as an int64
-    array, total bytes). Every offset is a multiple of `alignment`; a buffer of no bytes lies at 0.
+    Buffer b is live from step start[b] to step end[b], inclusive, and takes size[b] bytes. Returns (offsets as an int64
+    array, total bytes). Every offset is a multiple of `alignment`; an empty buffer is at 0.
     """
     cdef Py_ssize_t n = start.shape[0], placed = 0, a, b, k, j
     offsets = np.zeros(n, np.int64)
     cdef long long[::1] offset = offsets
     cdef long long[::1] order = np.lexsort((np.asarray(start), -np.asarray(size))).astype(np.int64)
-    # Those placed so far, by their offsets: one walk over them finds the first gap.
+    # The buffers placed so far, sorted by offset, so that one scan finds the first gap.
     cdef long long[::1] by_offset = np.zeros(n, np.int64)
     cdef long long at, need, total = 0
     for k in range(n):

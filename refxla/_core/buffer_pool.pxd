@@ -1,19 +1,19 @@
-"""Memory that is handed out as arrays and comes back when they die."""
+"""A memory pool for arrays, to which memory returns when they die."""
 
 
 cdef class PoolBlock:
-    """One piece of memory. It returns to the pool when the last reference to it is gone."""
+    """A block of memory. It returns to the pool when the last reference to it is gone."""
 
-    cdef void* data  # the first byte; aligned to 64 bytes at least, to a page where it is large
-    cdef readonly size_t size  # bytes asked for
-    cdef int order  # the number of its size class, or -1 for a block that is not kept
-    cdef int exports  # buffer protocol: how many views are open (they hold references, so it is for show)
+    cdef void* data  # the first byte; aligned to at least 64 bytes, and to a page if the block is large
+    cdef readonly size_t size  # bytes requested
+    cdef int order  # the number of its size class, or -1 for a block that does not return to the pool
+    cdef int exports  # buffer protocol: the number of open views (informative, since views hold references)
     cdef Py_ssize_t shape[1]
     cdef Py_ssize_t strides[1]
 
 
-# The classes of sizes, four to an octave: how many bytes each has room for, and the smallest that has room for `size`
-# bytes, or CLASSES or more when none has.
+# The size classes, four to an octave: the bytes in a block of each, and the smallest with room for `size` bytes, or
+# CLASSES or more if none has.
 cdef enum:
     CLASSES = 4 * 44  # 64 bytes to 2**50
 
@@ -24,11 +24,11 @@ cdef int order_of(size_t size) noexcept nogil
 cdef PoolBlock take(size_t size)
 
 
-# Memory for at least `size` bytes, with undefined contents; NULL if there is none. `order` is set to what give_back
-# takes with it. Both may be called without the GIL.
+# Memory for at least `size` bytes, with undefined contents; NULL if there is none. `order` is set to the value that
+# give_back needs. Both may be called without the GIL.
 cdef void* obtain(size_t size, int* order) noexcept nogil
 cdef void give_back(void* data, int order) noexcept nogil
 
-# Bytes in memory that is out, and the most that ever were.
+# Bytes in use, and their maximum so far.
 cdef size_t live_bytes() noexcept nogil
 cdef size_t peak_bytes() noexcept nogil

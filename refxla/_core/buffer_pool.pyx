@@ -1,11 +1,11 @@
-"""Memory that is handed out as arrays and comes back when they die.
+"""A memory pool for arrays, to which memory returns when they die.
 
-A result of a call lies in a PoolBlock, which is the base object of the array that the caller gets: the memory returns to the
-pool when the array and all views of it are gone, and only then. Fresh pages cost more than most arithmetic (the kernel
-clears each one when it is first touched), so what was used once is kept for the next call.
+The result of a call is in a PoolBlock, which is the base object of the array that the caller gets: the memory returns
+to the pool only when the array and all views of it are gone. Fresh pages cost more than most arithmetic (the kernel
+clears each one when it is first touched), so used memory is kept for the next call.
 
-Free blocks are kept in one list for each size class, four classes to an octave. Memory is obtained and given back
-without the GIL (the buffers of the PJRT plugin lie in the same pool), so a mutex guards the lists.
+Free blocks are kept in one list per size class, four classes to an octave. Memory is obtained and returned without the
+GIL (the buffers of the PJRT plugin are in the same pool), so a mutex guards the lists.
 """
 
 cimport cython
@@ -43,10 +43,10 @@ cdef enum:
     PAGE = 4096
     HUGE_PAGE = 2097152
 
-cdef void* _free[CLASSES]  # the heads of lists that are linked through the first word of each free block
+cdef void* _free[CLASSES]  # the heads of lists, linked through the first word of each free block
 cdef size_t _kept = 0  # bytes in these lists
-cdef size_t _live = 0  # bytes in blocks that are out
-cdef size_t _peak = 0  # the most that there were of these
+cdef size_t _live = 0  # bytes in blocks in use
+cdef size_t _peak = 0  # the maximum of these
 cdef size_t _limit = max(<size_t> 256 << 20, <size_t> sysconf(_SC_PHYS_PAGES) * <size_t> sysconf(_SC_PAGESIZE) // 4)
 
 cdef int i
@@ -137,7 +137,7 @@ cdef void* fresh(size_t room) noexcept nogil:
     if posix_memalign(&data, alignment, room):
         return NULL
     if alignment == HUGE_PAGE:
-        madvise(data, room, MADV_HUGEPAGE)  # advice: where it is not taken, the pages are small
+        madvise(data, room, MADV_HUGEPAGE)  # a hint: if it is ignored, the pages are small
     return data
 
 
@@ -147,7 +147,7 @@ cdef void give_back(void* data, int order) noexcept nogil:
     pthread_mutex_lock(&rx_pool)
     _live -= room
     if _kept + room > _limit:
-        release_all()  # sizes that were wanted once: start again rather than choose among them
+        release_all()  # sizes that were needed once: start again rather than choose among them
     if room > _limit:
         free(data)
     else:
@@ -158,7 +158,7 @@ cdef void give_back(void* data, int order) noexcept nogil:
 
 
 cdef size_t release_all() noexcept nogil:
-    """Return all memory that no array uses to the system; the caller holds the mutex. Gives the number of bytes."""
+    """Returns all unused memory to the system; the caller holds the mutex. Returns the number of bytes."""
     global _kept
     cdef int order
     cdef void* data
@@ -173,7 +173,7 @@ cdef size_t release_all() noexcept nogil:
 
 
 cpdef size_t trim() noexcept:
-    """Return all memory that no array uses to the system. Gives the number of bytes."""
+    """Returns all unused memory to the system. Returns the number of bytes."""
     cdef size_t released
     pthread_mutex_lock(&rx_pool)
     released = release_all()
@@ -189,7 +189,7 @@ cdef void unlock_pool() noexcept nogil:
     pthread_mutex_unlock(&rx_pool)
 
 
-pthread_atfork(lock_pool, unlock_pool, unlock_pool)  # a forked process has a pool that nobody is changing
+pthread_atfork(lock_pool, unlock_pool, unlock_pool)  # so that a forked process has a pool in a consistent state
 
 
 cdef size_t live_bytes() noexcept nogil:
@@ -206,12 +206,13 @@ def allocate(size: int) -> PoolBlock:
 
 
 def usage() -> tuple[int, int]:
-    """(bytes in blocks that are alive, bytes kept for later)."""
+    """(bytes in blocks in use, bytes kept for later)."""
     return _live, _kept
 
 
 def set_limit(limit: int) -> int:
-    """Set how many bytes may be kept for later (a quarter of the machine's memory at the start). Gives the old limit."""
+    """Sets how many bytes may be kept for later (initially a quarter of the machine's memory). Returns the old
+    limit."""
     global _limit
     cdef size_t old = _limit
     _limit = limit

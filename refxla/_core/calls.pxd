@@ -1,14 +1,14 @@
-"""Calls of a compiled function whose arguments are like those of a call before."""
+"""Calls of a compiled function with arguments like those of an earlier call."""
 
 from cpython.buffer cimport Py_buffer
 
 from refxla._core.arguments cimport Form
 from refxla._core.launch cimport Executor
 
-# What an argument must be.
+# What is required of an argument.
 cdef enum ArgumentKind:
-    ARRAY = 0  # of this type and shape
-    NUMBER = 1  # of this Python type
+    ARRAY = 0  # this type and shape
+    NUMBER = 1  # this Python type
     SAME = 2  # this very value
     DEVICE = 3  # a refxla.Array of this type and shape
 
@@ -20,22 +20,22 @@ cdef struct Held:
 
 
 cdef class Shortcut:
-    cdef readonly object target  # what the caller's `executable` is after such a call
+    cdef readonly object target  # the value of the caller's `executable` after such a call
     cdef Executor executor
     cdef int count  # leaves of the arguments
     cdef bint on_device  # whether one of them is a refxla.Array
     cdef ArgumentKind* kinds
     cdef Form* forms
     cdef bint* weak
-    cdef list wanted  # of each leaf: its dtype, its Python type, or itself
-    cdef list shapes  # of each leaf that is an array
-    cdef list seen  # of each leaf: what another library calls its type, when that was last found to be right
-    cdef int* sources  # of each parameter: the number of a leaf, or -1 for a constant
+    cdef list wanted  # for each leaf: its dtype, its Python type, or the value itself
+    cdef list shapes  # for each leaf that is an array
+    cdef list seen  # for each leaf: another library's description of its type, when that was last found to match
+    cdef int* sources  # for each parameter: the number of a leaf, or -1 for a constant
     cdef list constants
-    cdef tuple settings  # pairs of what has a value, and that value
+    cdef tuple settings  # pairs of an object with a value, and that value
     cdef object flatten, structure, foreign, finish
 
-    # The result, or MISS if the arguments are others.
+    # The result, or MISS if the arguments do not match.
     cdef object call(self, tuple arguments)
     cdef bint fits(self, object leaf, int n) except -1
     cdef object run(self, object leaves)

@@ -1,8 +1,8 @@
-"""Calls of a compiled function whose arguments are like those of a call before.
+"""Calls of a compiled function with arguments like those of an earlier call.
 
-What a function of Python becomes depends on the structure of its arguments, on their types and shapes, and on settings
-of its framework. To describe and look up all of that takes several times as long as a small program runs. A Shortcut
-has it ready to compare: where everything is as it was, it goes straight to the executor.
+How a Python function is compiled depends on the structure of its arguments, on their types and shapes, and on settings
+of its framework. Describing and looking up all of that takes several times as long as a small program runs. A Shortcut
+has it ready for comparison: if nothing has changed, the call goes straight to the executor.
 """
 
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
@@ -30,16 +30,15 @@ cdef int MOST = 8  # shortcuts that are tried
 
 
 cdef class Shortcut:
-    """The way of a call whose positional arguments are like those of one before.
+    """The fast path of calls whose positional arguments are like those of an earlier call.
 
-    `leaves` says what the leaves of the arguments are: (dtype, shape, whether the type is weak) for an array, the same
-    and True for a refxla.Array, (Python type,) for a number, (None, value) for what takes part by its value, which
-    compares by ==. `sources` has for each parameter of `executor` the number of its leaf, or an array. `settings` are
-    pairs: an object, and the `value` that it must have. `flatten`, which is called with the tuple of arguments, gives
-    their leaves and a structure, which must equal `structure`; None: the arguments are the leaves. `foreign` is a class
-    of arrays of another library that has `aval` (an object that says what an array is), `shape`, `dtype`, `weak_type`
-    and the buffer protocol. `finish` makes of the list of results what the function returns; None: the one array, or the
-    tuple of arrays.
+    `leaves` describes the leaves of the arguments: (dtype, shape, whether the type is weak) for an array, the same and
+    True for a refxla.Array, (Python type,) for a number, (None, value) for a leaf that matters by its value, compared
+    by ==. `sources` has for each parameter of `executor` the number of its leaf, or an array. `settings` are pairs of
+    an object and the `value` that it must have. `flatten`, called with the tuple of arguments, returns their leaves and
+    a structure, which must equal `structure`; None: the arguments are the leaves. `foreign` is another library's class
+    of arrays with `aval` (an object that describes the array), `shape`, `dtype`, `weak_type` and the buffer protocol.
+    `finish` turns the list of results into what the function returns; None: the one array, or the tuple of arrays.
     """
 
     def __cinit__(
@@ -152,7 +151,7 @@ cdef class Shortcut:
                     try:
                         PyObject_GetBuffer(leaf, &views[n].view, PyBUF_C_CONTIGUOUS)
                         views[n].viewed = True
-                    except Exception:  # it lies elsewhere, or its type is none that buffers have
+                    except Exception:  # it is elsewhere, or buffers do not have its type
                         leaf = numpy.asarray(leaf)
                     else:
                         data[n] = views[n].view.buf
@@ -187,9 +186,9 @@ cdef class Shortcut:
 
 
 cdef class Caller:
-    """A function that is called with arguments of any kind. `executable` is what was used last.
+    """A function that is called with arguments of any kind. `executable` is the one used last.
 
-    A subclass has `call(arguments, keywords)`, which does what a call does where no shortcut fits.
+    A subclass has `call(arguments, keywords)`, which handles calls that no shortcut fits.
     """
 
     def __cinit__(self, *_, **__):
@@ -206,5 +205,5 @@ cdef class Caller:
         return self.call(arguments, keywords)
 
     def remember(self, Shortcut shortcut not None) -> None:
-        """Try this shortcut first from now on, and of those before the last few."""
+        """Tries this shortcut first from now on, and keeps only the last few others."""
         self.shortcuts = [shortcut, *self.shortcuts[: MOST - 1]]

@@ -1,23 +1,23 @@
-"""Memory of a device that has its own, kept from call to call."""
+"""Memory of a device that has its own, kept between calls."""
 
 from libc.stdint cimport int32_t, int64_t
 
 from refxla._core.opencl cimport Handle
 
 
-# A device's memory: all that lies in one is reached by the same kernels. It lives as long as the process.
+# A device's memory: everything in one is reachable by the same kernels. It lives as long as the process.
 cdef struct Space:
     Handle context
-    Handle queue  # of copies that wait until they are done, one at a time
+    Handle queue  # of copies with a wait, one at a time
     void* mutex
     size_t limit  # bytes that may be obtained
-    size_t live  # bytes that are out
-    size_t kept  # bytes that were given back, and wait in `free`
-    int64_t released  # how often kept memory went back to the device: handles may name other memory since
+    size_t live  # bytes in use
+    size_t kept  # returned bytes, which wait in `free`
+    int64_t released  # how often kept memory was returned to the device: since then, handles may name other memory
     Free** free  # by size class
 
 
-# Memory that waits for a size of its class.
+# Memory that waits for a request of its size class.
 cdef struct Free:
     Handle handle
     Free* next
@@ -26,11 +26,11 @@ cdef struct Free:
 # The memory of a pyopencl device in its context. Raises DeviceError.
 cdef Space* space_of(object context, object device) except NULL
 
-# A buffer of at least `size` bytes with undefined contents, and its size class, for give_back_device; NULL: there is no
-# memory for it. The device must have ended all work with memory that is given back.
+# A buffer of at least `size` bytes with undefined contents, and its size class, for give_back_device; NULL if there is
+# no memory for it. The device must have finished all work with memory that is given back.
 cdef Handle obtain_device(Space* space, size_t size, int* order) noexcept nogil
 cdef void give_back_device(Space* space, Handle handle, int order) noexcept nogil
 
-# Copy bytes and wait until they are there; OpenCL's status.
+# Copies bytes and waits until they are there. Returns OpenCL's status.
 cdef int32_t upload(Space* space, Handle target, const void* source, size_t size) noexcept nogil
 cdef int32_t download(Space* space, void* target, Handle source, size_t size) noexcept nogil

@@ -1,9 +1,9 @@
-"""Memory of a device that has its own, kept from call to call.
+"""Memory of a device that has its own, kept between calls.
 
-A device takes long to allocate memory, and longer to touch it first. So what is given back waits for who wants as much,
-as the host's memory does (buffer_pool.pyx), in the same size classes. Where a device has no more, what waits goes back
-to it. Memory is counted here, since many drivers allocate it when it is first touched, where want of it is an error of
-a kernel.
+A device takes long to allocate memory, and longer to touch it first. So returned memory is kept for requests of the
+same size class, like the host's memory (buffer_pool.pyx). If the device has no more, kept memory is returned to it.
+Memory is counted here because many drivers allocate it only when it is first touched, and then running out of memory is
+an error of a kernel.
 """
 
 from libc.stdlib cimport calloc, free, malloc
@@ -32,7 +32,7 @@ cdef extern from *:
 cdef enum:
     READ_WRITE = 1  # CL_MEM_READ_WRITE
 
-cdef dict _spaces = {}  # by context and device: (the address of a Space, what it needs of pyopencl's)
+cdef dict _spaces = {}  # keyed by context and device: (the address of a Space, the pyopencl objects that it needs)
 
 
 cdef Space* space_of(object context, object device) except NULL:
@@ -105,7 +105,7 @@ cdef void give_back_device(Space* space, Handle handle, int order) noexcept nogi
 
 
 cdef void release_kept(Space* space) noexcept nogil:
-    """Give the device back what nobody uses; the caller holds the mutex."""
+    """Returns unused memory to the device; the caller holds the mutex."""
     cdef int order
     cdef Free* first
     for order in range(CLASSES):
@@ -131,7 +131,7 @@ cdef int32_t download(Space* space, void* target, Handle source, size_t size) no
 
 
 def usage() -> tuple[int, int]:
-    """(bytes of memory on devices that is in use, bytes kept for later), of all devices with memory of their own."""
+    """(bytes of device memory in use, bytes kept for later), over all devices with their own memory."""
     cdef Space* space
     live = kept = 0
     for address, _, _ in _spaces.values():
@@ -141,7 +141,7 @@ def usage() -> tuple[int, int]:
 
 
 def trim() -> int:
-    """Give devices back what nobody uses. Gives the number of bytes."""
+    """Returns unused memory to devices. Returns the number of bytes."""
     cdef Space* space
     released = 0
     for address, _, _ in _spaces.values():
@@ -154,7 +154,8 @@ def trim() -> int:
 
 
 def set_limit(limit: int) -> int:
-    """Set how many bytes may be obtained of a device with memory of its own, of each. Gives the old limit, the least."""
+    """Sets how many bytes may be obtained from each device with its own memory. Returns the old limit, the smallest
+    one."""
     cdef Space* space
     old = []
     for address, _, _ in _spaces.values():

@@ -1,5 +1,5 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
-"""DLPack: arrays of the host's memory, given to and taken from other libraries without a copy.
+"""DLPack: exchanges arrays in the host's memory with other libraries without a copy.
 
 The structures are those of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html). A capsule named "dltensor" has
 the tensor of earlier versions, one named "dltensor_versioned" that of version 1, which can be read-only.
@@ -61,7 +61,7 @@ cdef enum:
     READ_ONLY = 1  # flags
     COPIED = 2
 
-_FAMILIES = {  # a type code, and the bits of one element of HLO's types of it
+_FAMILIES = {  # for each type code, HLO's types by the bits of an element
     0: {8: "s8", 16: "s16", 32: "s32", 64: "s64"},
     1: {8: "u8", 16: "u16", 32: "u32", 64: "u64"},
     2: {16: "f16", 32: "f32", 64: "f64"},
@@ -85,11 +85,11 @@ _CODES = {dtype: key for key, dtype in _TYPES.items()}
 
 
 def capsule_of(view: ndarray, max_version: object = None, copied: bool = False) -> object:
-    """A capsule of an array's memory, which lives until the consumer frees it.
+    """A capsule of an array's memory, which is kept until the consumer frees it.
 
-    It is of version 1 where `max_version` allows that, and then read-only if the array is; earlier versions have no word
-    for that: their consumers must not write. `copied` says that nobody else reads the memory. Raises BufferError, as DLPack
-    has it, for types that it has no name of.
+    It is of version 1 if `max_version` allows that, and then read-only if the array is. Earlier versions cannot express
+    read-only: their consumers must not write. `copied` says that nobody else reads the memory. Raises BufferError, as
+    DLPack requires, for types that it does not have.
     """
     cdef int n, rank = view.ndim
     cdef bint versioned = max_version is not None and max_version[0] >= 1
@@ -129,7 +129,7 @@ def capsule_of(view: ndarray, max_version: object = None, copied: bool = False) 
 
 
 cdef void end_capsule(object capsule) noexcept:
-    """Free what no consumer took."""
+    """Frees a tensor that no consumer took."""
     cdef VersionedTensor* new
     cdef ManagedTensor* old
     if PyCapsule_IsValid(capsule, "dltensor_versioned"):
@@ -140,8 +140,8 @@ cdef void end_capsule(object capsule) noexcept:
         old.deleter(old)
 
 
-# Consumers free tensors in any thread, also while Python ends: where one does not have the GIL, it is not asked for. The
-# owner is then put on a list, and the main thread releases it when it comes by.
+# Consumers free tensors in any thread, even while Python shuts down; one that does not hold the GIL must not ask for
+# it. The owner is then put on a list, from which the main thread releases it later.
 cdef void delete_versioned(VersionedTensor* tensor) noexcept nogil:
     release_owner(tensor.context)
     free(tensor)
@@ -160,7 +160,7 @@ cdef void release_owner(void* owner) noexcept nogil:
         return
     release = <Release*> malloc(sizeof(Release))
     if release == NULL:
-        return  # its memory is lost
+        return  # its memory is leaked
     release.owner = owner
     release_later(release)
     Py_AddPendingCall(release_pending, NULL)
@@ -175,7 +175,7 @@ cdef int release_pending(void* nothing) except -1 with gil:
 
 
 cdef class Lent:
-    """A tensor of somebody else's, which is freed with this."""
+    """A tensor of another library, freed together with this."""
 
     cdef VersionedTensor* new
     cdef ManagedTensor* old
@@ -188,8 +188,8 @@ cdef class Lent:
 
 
 def array_of(capsule: object) -> ndarray:
-    """A read-only array of the memory that a capsule has, which is used up. Raises InputError for a capsule that is none
-    or was used before, and UnsupportedError for memory that is not the host's and types that HLO does not have."""
+    """A read-only array of a capsule's memory. The capsule is consumed. Raises InputError for an invalid or consumed
+    capsule, and UnsupportedError for memory that is not the host's and for types that HLO does not have."""
     cdef Lent lent = Lent.__new__(Lent)
     cdef VersionedTensor* new = NULL
     cdef ManagedTensor* old = NULL
@@ -223,7 +223,7 @@ def array_of(capsule: object) -> ndarray:
         shape[n] = tensor.shape[n]
         strides[n] = size if tensor.strides == NULL else tensor.strides[n] * <int64_t> dtype.itemsize
         size *= shape[n]
-    Py_INCREF(dtype)  # which the call takes over
+    Py_INCREF(dtype)  # the call takes over a reference
     array = PyArray_NewFromDescr(
         &PyArray_Type, <PyObject*> dtype, tensor.rank, shape, strides, <char*> tensor.data + tensor.byte_offset, 0, NULL
     )

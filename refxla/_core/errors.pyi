@@ -1,1 +1,1 @@
-"""The types of errors.pyx: other Cython modules alone use it, by its .pxd."""
+"""The types of errors.pyx: only other Cython modules use it, through its .pxd."""

@@ -1,4 +1,4 @@
-"""Errors as plain memory: they cross threads that do not hold the GIL."""
+"""Errors as plain memory, which can cross threads that do not hold the GIL."""
 
 from libc.stdio cimport snprintf
 from libc.stdlib cimport malloc
@@ -56,7 +56,7 @@ cdef Error* python_error(object error) noexcept:
         text = str(error) or type(error).__name__
         message = (text if isinstance(error, errors.Error) else f"{type(error).__name__}: {text}").encode(errors="replace")
         return new_error(code, message, len(message))
-    except BaseException:  # a signal handler's, or that of an error without a text
+    except BaseException:  # raised by a signal handler, or by an error without a text
         return plain_error(code, "an error whose text could not be read")
 
 

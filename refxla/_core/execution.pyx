@@ -1,13 +1,13 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
 """Calls of executors with storage, now or later.
 
-A call that takes long runs in one thread, in the order of the calls; a short one, whose arguments are there, runs in
-the thread that calls, since to wake another one takes longer. How long a program takes is what the shorter of its last
-two calls took. A program that calls functions of Python never runs in that thread, which needs nothing of Python's:
-nobody who holds the GIL can keep it waiting, and the process may end while it works.
+A long call runs in one separate thread, in the order of the calls. A short one whose arguments are ready runs in the
+calling thread, since waking another thread takes longer. The expected time of a program is that of the shorter one of
+its last two calls. A program that calls Python functions never runs in the separate thread. That thread needs nothing
+from Python: no holder of the GIL can block it, and the process may end while it works.
 
-An argument that is given away may be overwritten if calls in the queue alone refer to it, for those run before. Callers
-run ahead of the thread by so many calls and so much time at most.
+A donated argument may be overwritten if only queued calls refer to it, since they run before. Callers can run ahead of
+the thread only by a limited number of calls and a limited time.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -112,19 +112,19 @@ cdef extern from *:
     int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil, void (*child)() noexcept nogil)
 
 cdef enum:
-    SHORT_NS = 100_000  # a call that takes less runs in the calling thread: to wake another costs a good part of it
+    SHORT_NS = 100_000  # a shorter call runs in the calling thread: waking another one takes a large part of that time
     MOST_CALLS = 32  # in the queue
-    MOST_NS = 250_000_000  # of work in the queue: what Control-C waits for
-    SIGNALS_NS = 20_000_000  # between two looks at signals
-    PATIENCE_NS = 1_000_000_000  # from Control-C until what is in the queue is cancelled
-    STACK = 16 << 20  # bytes of the thread's
+    MOST_NS = 250_000_000  # of work in the queue, for which Control-C has to wait
+    SIGNALS_NS = 20_000_000  # between two checks for signals
+    PATIENCE_NS = 1_000_000_000  # from Control-C until the queue is cancelled
+    STACK = 16 << 20  # bytes of the thread's stack
 
-cdef Call* _first = NULL  # in the queue; the one that runs is still there
+cdef Call* _first = NULL  # in the queue; includes the one that is running
 cdef Call* _last = NULL
 cdef int _count = 0
-cdef int64_t _work_ns = 0  # that the calls in the queue are expected to take
+cdef int64_t _work_ns = 0  # the expected time of the calls in the queue
 cdef bint _begun = False  # whether there is a thread
-cdef bint _ending = False  # whether Python ends: nothing is deferred any more
+cdef bint _ending = False  # whether Python is ending: nothing is deferred any more
 cdef long _main_thread = threading.main_thread().ident
 
 
@@ -157,7 +157,7 @@ cdef void end_call(Call* call) noexcept nogil:
 
 cdef void drop_storage(Call* call) noexcept nogil:
     cdef int n
-    for n in range(call.argument_count + call.result_count):  # they lie one behind the other
+    for n in range(call.argument_count + call.result_count):  # they are contiguous
         if call.arguments[n] != NULL and call.completion != NULL:
             add(&call.arguments[n].queued, -1)
         drop(call.arguments[n])
@@ -176,7 +176,7 @@ cdef int take_results(Call* call, const uint8_t* donated) noexcept nogil:
         if call.results[n] != NULL:
             continue
         call.results[n] = new_result(call, n)
-        if call.results[n] == NULL and _count:  # calls in the queue have memory that they will give back
+        if call.results[n] == NULL and _count:  # calls in the queue will return memory
             wait_for_all()
             call.results[n] = new_result(call, n)
         if call.results[n] == NULL:
@@ -185,7 +185,7 @@ cdef int take_results(Call* call, const uint8_t* donated) noexcept nogil:
 
 
 cdef Storage* new_result(Call* call, int n) noexcept nogil:
-    """Storage where the executor's kernels reach it; NULL: no memory."""
+    """Storage that the executor's kernels can access; NULL: no memory."""
     cdef size_t size = (<Executor> call.executor).signature.results[n].bytes
     if (<Executor> call.executor).space == NULL:
         return new_storage(size)
@@ -205,13 +205,13 @@ cdef void take_argument(Call* call, const uint8_t* donated, int parameter, int r
 cdef bint is_deferred(Call* call) noexcept nogil:
     cdef int n
     if (<Executor> call.executor).calls_host or (<Executor> call.executor).events != NULL or _ending:
-        return False  # it calls Python, or is traced by who waits for it
+        return False  # it calls Python, or is traced by a thread that waits for it
     if (<Executor> call.executor).usual_ns >= SHORT_NS:
         return True
     if _count == 0:
         return False
     for n in range(call.argument_count):
-        # A call in the queue writes the argument, or reads what this one would overwrite.
+        # A queued call writes the argument, or reads memory that this call would overwrite.
         if not is_written(call.arguments[n]) or (call.given[n] and call.arguments[n].queued):
             return True
     return False
@@ -223,7 +223,7 @@ cdef Error* run_now(Call* call, bint* interrupted) noexcept nogil:
     for n in range(call.argument_count):
         if not is_written(call.arguments[n]):
             wait_for(call.arguments[n].writer)
-        if call.given[n] and call.arguments[n].queued:  # calls in the queue read what this one overwrites
+        if call.given[n] and call.arguments[n].queued:  # queued calls read memory that this call overwrites
             wait_for_all()
         error = failure_of(call.arguments[n])
         if error != NULL:
@@ -237,7 +237,7 @@ cdef Error* run_now(Call* call, bint* interrupted) noexcept nogil:
 
 
 cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
-    """Run in this thread; what kept an argument from being written keeps the results from it."""
+    """Runs in this thread. An error that kept an argument from being written also keeps the results from it."""
     cdef int n, status
     cdef Error* error = NULL
     for n in range(call.argument_count):
@@ -261,7 +261,7 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
         (<Executor> call.executor).cancelled = NULL
         if status:
             error = failure(call, status, interrupted)
-    if (<Executor> call.executor).space != NULL:  # the next call may be one of NumPy's, which names none
+    if (<Executor> call.executor).space != NULL:  # the next call may be one with NumPy arrays, which does not set them
         for n in range(call.argument_count):
             (<Executor> call.executor).resident_inputs[n] = NULL
         for n in range(call.result_count):
@@ -271,7 +271,7 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
 
 
 cdef bint place_argument(Call* call, int n) noexcept nogil:
-    """Tell the executor where an argument lies, which is where its kernels reach it; whether it is there."""
+    """Tells the executor the address at which its kernels reach an argument. Returns whether it is there."""
     cdef Storage* storage = call.arguments[n]
     (<Executor> call.executor).given[n] = call.given[n]
     if (<Executor> call.executor).space == NULL:
@@ -284,8 +284,8 @@ cdef bint place_argument(Call* call, int n) noexcept nogil:
 
 
 cdef Error* failure(Call* call, int status, bint* interrupted) noexcept nogil:
-    """The error that a run ended with. What a signal handler raised is no error of the run: it is raised again, as it
-    is, as soon as the main thread is back in Python."""
+    """The error that a run ended with. An exception of a signal handler is not an error of the run: it is raised again,
+    unchanged, as soon as the main thread is back in Python."""
     if call.cancelled:
         return plain_error(CANCELLED, "the computation was interrupted")
     with gil:
@@ -300,7 +300,7 @@ cdef Error* failure(Call* call, int status, bint* interrupted) noexcept nogil:
 
 
 cdef bint raise_later(object error) noexcept:
-    """Have an exception raised in the main thread; whether it will be."""
+    """Has an exception raised in the main thread. Returns whether it will be."""
     if Py_AddPendingCall(raise_again, <void*> error):
         return False
     Py_INCREF(error)
@@ -357,7 +357,7 @@ cdef Completion* run_later(Call* call) noexcept nogil:
 
 
 cdef void* work(void* nothing) noexcept nogil:
-    """What the thread does, until the process ends."""
+    """The thread's main loop, until the process ends."""
     global _first, _last, _count, _work_ns
     cdef Call* call
     cdef Error* error
@@ -385,7 +385,7 @@ cdef void* work(void* nothing) noexcept nogil:
 
 
 cdef void make_room() noexcept nogil:
-    """Wait where callers have run ahead too far, until half of it is done: to be woken for each call takes long."""
+    """Waits if callers have run too far ahead, until half of the queue is done: waking up for each call takes long."""
     cdef Completion* completion
     cdef Call* call
     cdef int64_t work_ns
@@ -407,7 +407,7 @@ cdef void make_room() noexcept nogil:
 
 
 cdef void wait_for_all() noexcept nogil:
-    """Wait for all calls that are in the queue now."""
+    """Waits for all calls that are in the queue now."""
     cdef Completion* completion = NULL
     rx_enter()
     if _last != NULL:
@@ -443,7 +443,8 @@ cdef bint wait_for(Completion* completion) noexcept nogil:
 
 
 cdef bint is_interrupted() noexcept with gil:
-    """Let Python's signal handlers run; whether one of them raised (Control-C does), which is raised again later."""
+    """Lets Python's signal handlers run. Returns whether one of them raised (Control-C does); the exception is raised
+    again later."""
     try:
         PyErr_CheckSignals()
     except BaseException as error:
@@ -453,7 +454,7 @@ cdef bint is_interrupted() noexcept with gil:
 
 
 cdef void cancel_all() noexcept nogil:
-    """Have the call that runs ended in its next loop, and those after it not begun."""
+    """Ends the running call in its next loop iteration, and cancels those after it."""
     cdef Call* call
     rx_enter()
     call = _first
@@ -467,7 +468,8 @@ cdef void cancel_all() noexcept nogil:
 
 
 def finish() -> None:
-    """End what is in the queue, and defer nothing any more: called when Python ends. What has not begun is dropped."""
+    """Called when Python ends: waits for the running call, which is cancelled if it takes long, drops those that have
+    not begun, and defers nothing any more."""
     global _ending
     cdef Call* call
     cdef int64_t cancel_at = rx_now() + PATIENCE_NS
@@ -487,7 +489,7 @@ def finish() -> None:
 
 
 def in_flight() -> int:
-    """How many calls are in the queue."""
+    """The number of calls in the queue."""
     return _count
 
 
@@ -500,7 +502,7 @@ cdef void after_fork() noexcept nogil:
 
 
 cdef void after_fork_in_child() noexcept nogil:
-    """The thread is not in the child: what it was to do is done by nobody there."""
+    """A forked child does not have the thread: nothing executes its queue there."""
     global _first, _last, _count, _work_ns, _begun
     _first, _last, _count, _work_ns, _begun = NULL, NULL, 0, 0, False
     rx_leave()

@@ -1,4 +1,4 @@
-# The contract of the fusion scheduler: groups of nodes of a graph, each to be one kernel.
+# The contract of the fusion scheduler: groups of nodes of a graph, each of which becomes one kernel.
 
 from refxla._core.graph cimport (
     Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_FFT, K_LIBRARY, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE,
@@ -8,7 +8,7 @@ from refxla._core.graph cimport (
 )
 from refxla._core.index_maps cimport IndexMaps
 
-cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS has the words
+cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS has the texts
     U_NEEDS_MEMORY = 0
     U_SHARED = 1
     U_AMPLIFIED = 2
@@ -30,15 +30,15 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
 
 cdef class Group:
     cdef public int number, kind
-    cdef public int space        # dimensions it runs over, as Graph.space; minus the signature for a reduction
+    cdef public int space        # the number of its dimensions, as Graph.space; minus the signature for a reduction
     cdef public int signature    # of a reduction
     cdef public dict tags        # member -> tag: at which index it is evaluated
     cdef public dict evaluations  # member -> how often
-    cdef public dict maps        # member -> set of the index maps at which it is evaluated; None: not known
+    cdef public dict maps        # member -> set of the index maps at which it is evaluated; None: unknown
     cdef public set outputs      # members that are written to memory
     cdef public list heroes
     cdef public set packed       # members that a product computes while it packs its operands
-    cdef public int functions    # members that are computed of pieces of a loop
+    cdef public int functions    # members that a loop computes with a fast path, in pieces
     cdef public bint alive
 
 cdef class Scheduler:
@@ -50,8 +50,8 @@ cdef class Scheduler:
     cdef bint shared
     cdef bint in_sequence  # the body of a loop with short iterations
     cdef public list groups
-    cdef list reach              # group number -> bits: the groups that need, directly or not, what it makes
-    cdef public list member_of   # node -> numbers of the groups it is a member of
+    cdef list reach              # group number -> bits: the groups that depend on it, directly or not
+    cdef public list member_of   # node -> numbers of the groups of which it is a member
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
 
     cdef double all_operations(self)

@@ -1,23 +1,23 @@
 """The fusion scheduler: which instructions become one kernel.
 
-The nodes of a graph are visited from the results back, so that all users of a node have their group when the node is
+The nodes of a graph are visited from the results back, so that all users of a node are in groups when the node is
 visited. The node then either
 
-    joins every group that uses it (its value never reaches memory; where there are several groups it is recomputed), if
-    their emitters can compute it and the cost model finds that cheaper than storing the value once,
-    or else joins the first of these groups that can have it as one more output,
-    or else starts a group of its own.
+    joins every group that uses it (its value then never reaches memory; in several groups, it is recomputed), if their
+    emitters can compute it and the cost model finds that cheaper than storing the value once,
+    or joins the first of these groups that can have it as one more output,
+    or starts a group of its own.
 
-A group is a loop until a hero (a reduce, a dot, ...) joins it; the users of the hero then are the epilogue of its
+A group is a loop until a hero (a reduce, a dot, ...) joins it; then the users of the hero are the epilogue of its
 kernel. Finally, sibling groups that run over the same space and read the same value are merged. Every edge that stays
 unfused is recorded with its reason.
 
-All dots are assumed to pack their operands (R_PACKED), also those that their emitter makes plain loops
-(codegen/products/small_products.py): no producer joins one but those that change nothing but index or type.
+All dots are assumed to pack their operands (R_PACKED), even those for which their emitter writes plain loops
+(codegen/products/small_products.py): only producers that merely change index or type can join one.
 
-No two groups may wait for each other. So for each group the set of those that need what it makes is known, as bits, and
-grows with each output that has users elsewhere (XLA: HloReachabilityMap). To follow the edges between groups anew for
-each value with several users would take a time quadratic in the number of layers of a network that is trained.
+No two groups may wait for each other. So each group has the set of groups that depend on it, as bits, which grows with
+each output that has users elsewhere (XLA: HloReachabilityMap). Following the edges between groups again for each value
+with several users would take a time quadratic in the number of layers of a network that is trained.
 """
 
 from refxla._core.graph import KIND_NAMES
@@ -25,7 +25,7 @@ from refxla.device.description import Costs
 from refxla.ir.op_table import MOST_IN_PIECES
 from refxla.scheduling.fusion_group import FusionGroup, UnfusedEdge
 
-# The words for each Reason.
+# The text for each Reason.
 REASONS = {
     U_NEEDS_MEMORY: "the user needs it in memory: its emitter does not evaluate producers",
     U_SHARED: "several kernels use it, and computing it in each costs more than writing it once",
@@ -50,31 +50,32 @@ REASONS = {
 # The size of a kernel.
 cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
-cdef long long MOST_CASES = 7  # in which one loop of a reduction makes the elements of a concatenate
-cdef long long MANY_CASES = 32  # that are not written in several kernels
-cdef long long MANY_ELEMENTS = 1 << 12  # that are not computed one by one
-cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
+cdef long long MOST_CASES = 7  # from which the loop of a reduction does not compute the elements of a concatenate
+cdef long long MANY_CASES = 32  # from which several kernels do not repeat them
+cdef long long MANY_ELEMENTS = 1 << 12  # from which they are not computed one by one
+cdef long long MOST_COPIED = 16  # statements that are repeated rather than storing a small value
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
-# What it takes to compute a value again, in operations (flops_of) and bytes.
+# The costs of recomputing a value, in operations (flops_of) and bytes.
 cdef double SLIGHT = 64  # bytes that may be read again for a value that is only moved
 cdef double ROOT = 6  # operations of a division or a square root
 cdef double COSTLY = 14  # operations of a function: it is not computed while a product packs
-# Times as often as it has elements, from which on a value is computed with all of its chain, and a small one that is
-# costly is worth a phase of its own.
+# The ratio of evaluations to elements from which recomputing a value is charged with its whole chain, and from which a
+# phase of its own is worthwhile for a small costly value.
 cdef double OFTEN = 8
-cdef int LONGEST_CHAIN = 100  # values of a chain that is computed again, which are looked at
+cdef int LONGEST_CHAIN = 100  # values of a recomputed chain that are examined
 
-# The body of a loop with short iterations, whose kernels are called one after the other: a costly function is computed
-# by itself for the price of a call.
+# The body of a loop with short iterations, whose kernels are called in sequence: computing a costly function separately
+# costs one call.
 cdef double SHORT_ITERATION = 300  # nanoseconds of all operations
-cdef double CALL = 5  # nanoseconds, beside operations that are counted as if they were computed in vectors
+cdef double CALL = 5  # nanoseconds, with operations counted as if they were vectorized
 
-# Functions of short rows, which are not computed in vectors, and those that are computed in pieces.
-cdef long long LANES = 8  # as many times as long takes an operation then
-cdef long long FEW_COLUMNS = 32  # lanes of the vectors that functions are computed of at once
-cdef long long SHORT_ROW = 128  # elements of a row, up to which functions that are computed in pieces go one by one
-cdef long long PIECE = 256  # elements from which on such functions are computed in a loop of their own
+# Functions in short rows, which are not vectorized, and those that are computed in pieces.
+cdef long long LANES = 8  # the factor by which an operation takes longer then
+cdef long long FEW_COLUMNS = 32  # lanes of the vectors in which functions are computed
+# elements of a row up to which functions that are computed in pieces are computed one by one
+cdef long long SHORT_ROW = 128
+cdef long long PIECE = 256  # elements from which such functions are computed in a loop of their own
 cdef int most_functions = MOST_IN_PIECES
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -82,9 +83,9 @@ cdef enum:  # the tag of a member: at which index it is evaluated
     OTHER = -1  # any other; a positive tag is the signature of the kept dimensions of a reduction
 
 
-cdef enum:  # the index maps of a kernel: see IndexMaps
-    WRITTEN = 0  # of what it writes
-    REDUCED = 1  # of what a reduction reads
+cdef enum:  # index maps of a kernel: see IndexMaps
+    WRITTEN = 0  # that of its outputs
+    REDUCED = 1  # that of a reduction's operand
 
 
 cdef class Group:
@@ -128,7 +129,7 @@ cdef class Scheduler:
             self.merge_siblings()
 
     cdef double all_operations(self):
-        """What the operations of the graph are, all in all."""
+        """The total cost of the graph's operations."""
         cdef double total = 0
         cdef int p
         for p in range(self.g.count):
@@ -166,7 +167,7 @@ cdef class Scheduler:
         self.member_of[p].append(group.number)
 
     cdef void write(self, Group group, int p):
-        """Make member p an output."""
+        """Makes member p an output."""
         group.outputs.add(p)
         group.maps = None
         self.link(group, p)
@@ -211,7 +212,7 @@ cdef class Scheduler:
     # -- what a group would make of a member ------------------------------------------------------------------
 
     cdef int tag_of(self, Group group, int p, list edges):
-        """The tag that p gets in a group through the edges from its users there."""
+        """The tag that p would get in a group through the edges from its users there."""
         cdef int e, u, tag, result = -2
         for e in edges:
             u = self.user_of(e)
@@ -241,7 +242,7 @@ cdef class Scheduler:
                 if self.g.user[e] in group.tags]
 
     cdef set maps_of(self, Group group, int p, list edges):
-        """The index maps at which p is evaluated in a group, through the edges from its users there."""
+        """The index maps at which p would be evaluated in a group, through the edges from its users there."""
         cdef Graph g = self.g
         cdef int e, u, map
         cdef set result = set()
@@ -255,18 +256,18 @@ cdef class Scheduler:
             u = self.user_of(e)
             if u not in group.tags:
                 continue
-            if u in group.heroes:  # whose operands are read by loops of its own
+            if u in group.heroes:  # whose operands are read in loops of their own
                 result.add(REDUCED if g.relation[e] == R_FULL else self.maps.through(WRITTEN, u, e))
                 continue
             for map in group.maps[u]:
                 if map == REDUCED and g.relation[e] == R_BROADCAST and g.signature[u] == group.signature:
-                    result.add(WRITTEN)  # what the reduction keeps
+                    result.add(WRITTEN)  # the kept dimensions of the reduction
                 else:
                     result.add(self.maps.through(map, u, e))
         return result
 
     cdef set known_maps(self, Group group, int p):
-        """The index maps of a member, none for a single element."""
+        """The index maps of a member; empty for a single element."""
         if self.g.elements[p] == 1:
             return set()
         return group.maps[p] if group.maps is not None else self.maps_of(group, p, self.edges_from(group, p))
@@ -287,8 +288,8 @@ cdef class Scheduler:
         cdef double most = 0, now
         cdef int e, u
         if tag > 0 and (self.g.leading[tag] or group.kind == K_REDUCTION and self.g.kept[tag] <= self.g.kept[group.signature]):
-            # Once for a row, along which it does not change. A function of a short row is not computed in vectors; where
-            # the row may end with what was reduced from it, less is gained by computing that apart.
+            # Once per row, along which it does not change. A function in a short row is not vectorized; if the row may
+            # end with a value reduced from it, computing that separately gains less.
             costly = self.g.flops[p] >= (ROOT if group.kind == K_REDUCTION else COSTLY)
             return self.g.elements[p] * (LANES if costly and 1 < self.g.run[tag] < LANES else 1)
         for e in edges:
@@ -313,7 +314,7 @@ cdef class Scheduler:
                 return U_NEEDS_MEMORY
             if self.is_carried(p, u):
                 return U_OTHER_ITERATION
-            # (Functions are not computed in vectors there.)
+            # (Functions are not vectorized there.)
             if self.g.relation[e] == R_PACKED and not self.g.light[p] or u in group.packed and self.g.flops[p] >= COSTLY:
                 return U_NOT_LIGHT
         if group.kind == K_REDUCTION and self.is_function_of_few(p, group.heroes[0]):
@@ -323,14 +324,14 @@ cdef class Scheduler:
         return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
 
     cdef bint is_of_pieces(self, int p):
-        """Whether p is a large concatenate of pieces that are made in several ways themselves."""
+        """Whether p is a large concatenate whose pieces themselves have several cases."""
         cdef Graph g = self.g
         cdef int count = g.first[p + 1] - g.first[p]
         return g.instructions[p][0].opcode == "concatenate" and g.cases[p] > count and g.elements[p] >= MANY_ELEMENTS
 
     cdef bint is_function_of_few(self, int p, int hero):
-        """Whether a reduction computes p, a function, of each element of rows that are no loop of many, or of columns
-        too few to fill vectors."""
+        """Whether a reduction would evaluate p, a function, for each element of rows that are not long loops, or of too
+        few columns to fill vectors."""
         cdef Graph g = self.g
         if g.elements[p] <= g.elements[hero]:
             return False
@@ -340,8 +341,8 @@ cdef class Scheduler:
         return few and g.pieces and g.flops[p] >= COSTLY and not self.follows_reduction(p)
 
     cdef bint follows_reduction(self, int p):
-        """Whether p is made of a reduction's result, element by element: it is computed in passes over the same columns
-        anyway. (Of what is made in many steps it is not known.)"""
+        """Whether p is computed from a reduction's result, element by element: it is computed in passes over the same
+        columns anyway. (Not known for values that take many steps.)"""
         cdef Graph g = self.g
         cdef list waiting = [p]
         cdef set visited = {p}
@@ -359,43 +360,46 @@ cdef class Scheduler:
         return False
 
     cdef bint is_piecewise(self, int p):
-        """Whether p is a function that a loop computes of pieces of an array."""
+        """Whether p is a function that a loop computes in pieces of an array."""
         return self.g.has_fast_path[p] and self.g.elements[p] >= PIECE
 
     cdef bint has_too_many_functions(self, Group group, int p, bint elsewhere):
-        """Whether p, with the functions that it is computed of, would be one more than a loop has arrays for: those
-        would be computed one by one. What is used `elsewhere`, too, is the end of that kernel's functions."""
+        """Whether p, with the functions that it is computed from, would exceed the number of functions for which a loop
+        has arrays: those would be computed one by one. A value that is also used `elsewhere` ends that kernel's
+        functions."""
         if group.kind not in (K_LOOP, K_REDUCTION) or group.functions < most_functions:
             return False
         return self.is_piecewise(p) or elsewhere and self.g.after_fast_path[p] and self.g.elements[p] >= PIECE
 
     cdef bint is_carried(self, int p, int u):
-        """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is the state."""
+        """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is part of the
+        state."""
         return self.g.second[u] and not self.g.second[p] and self.g.elements[p] > 1
 
     cdef bint copies_much(self, int p, long long maps):
-        """Whether the code of p is too much to be written at so many index maps.
+        """Whether the code of p is too large to be written at so many index maps.
 
-        What stays in a cache is soon read again where kernels share a launch. So there it is the code that counts.
+        A value that stays in a cache is cheap to read again if kernels share a launch. In that case the code size
+        decides.
         """
         if maps > MOST_MAPS:
             return True
         return self.shared and self.g.bytes[p] < self.cache_bytes and (maps - 1) * self.g.statements[p] > MOST_COPIED
 
     cdef bint is_of_many_cases(self, int p):
-        """Whether p is made in so many ways that several kernels which share a launch read it from a cache rather than
-        that each of them makes it: on each level of a scan by halves there would else be the code of all levels below
-        it, once for each component of what is scanned."""
+        """Whether p has so many cases that several kernels that share a launch should read it from a cache rather than
+        each recompute it: otherwise, each level of a scan by halves would contain the code of all levels below it, once
+        for each component of what is scanned."""
         cdef Graph g = self.g
         return self.shared and g.bytes[p] < self.cache_bytes and g.cases[p] >= MANY_CASES
 
     cdef bint reaches(self, int start, int goal):
-        """Whether a group needs, directly or not, what another makes."""
+        """Whether a group depends on another, directly or not."""
         return (self.reach[start] & bit(goal)) != 0
 
     cdef link(self, Group group, int p):
-        """Note that p is an output now: the groups that use it, and those that they reach, are reached from the group,
-        and from all that reach it."""
+        """Records that p is an output now: the groups that use it, and those reachable from them, become reachable from
+        the group, and from all groups that reach it."""
         cdef Graph g = self.g
         cdef int e
         if not self.fuse:
@@ -410,7 +414,7 @@ cdef class Scheduler:
             self.spread(bit(group.number), others)
 
     cdef spread(self, groups, others):
-        """Let what reaches one of some groups reach others, too; both are sets of bits."""
+        """Makes others reachable from everything that reaches one of some groups; both are sets of bits."""
         cdef Py_ssize_t n
         for n in range(len(self.reach)):
             reached = self.reach[n]
@@ -477,9 +481,9 @@ cdef class Scheduler:
         self.new_group(p, K_LOOP)
 
     cdef double chain_of(self, int p):
-        """The operations of p and of what it is computed from, element by element, as far as that is not in memory.
+        """The operations of p and of the values that it is computed from, element by element, down to those in memory.
 
-        Each of them is cheap to compute again, so that a kernel which repeats p would take in one after the other.
+        Each of them is cheap to recompute, so that a kernel that repeats p would absorb them one by one.
         """
         cdef Graph g = self.g
         cdef double total = 0
@@ -497,8 +501,8 @@ cdef class Scheduler:
         return total
 
     cdef double launch_of(self, int p, double count):
-        """The nanoseconds that a kernel for p alone takes beside its work: no more than a phase for a function of a few
-        values that others would compute `count` times, where kernels share launches; a call in a short iteration."""
+        """The nanoseconds that a separate kernel for p takes in addition to its work: at most a phase for a function of
+        a few values that others would compute `count` times, if kernels share launches; a call in a short iteration."""
         cdef Graph g = self.g
         if self.in_sequence and g.flops[p] >= COSTLY and count >= 2 * g.elements[p]:
             return CALL
@@ -506,14 +510,15 @@ cdef class Scheduler:
         return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns
 
     cdef bint is_slight(self, int p, double read_bytes):
-        """Whether p costs next to nothing to compute again, as a number that is broadcast does."""
+        """Whether p costs next to nothing to recompute, such as a number that is broadcast."""
         cdef Graph g = self.g
         return g.elements[p] <= 1 or (g.flops[p] < 1 and read_bytes <= SLIGHT)
 
     cdef bint can_output(self, Group group, int p, int tag):
-        """Whether a group's kernel can write p: it is evaluated once for each of its elements.
+        """Whether a group's kernel can write p: it evaluates p once for each of its elements.
 
-        What stays in a cache is better made by a loop of its own, shared among more cores than sums of few columns are.
+        A value that stays in a cache is better computed by a loop of its own, which uses more cores than sums over few
+        columns do.
         """
         cdef Graph g = self.g
         cdef int hero = group.heroes[0] if group.heroes else 0
@@ -528,7 +533,7 @@ cdef class Scheduler:
         cdef Group group
         cdef int tag, why
         if g.feeds[p]:
-            # Another reduction first: then one kernel reads what both reduce.
+            # First try another reduction: then one kernel reads what both reduce.
             reductions = [n for n in users if (<Group>self.groups[n]).kind == K_REDUCTION]
             for number in reductions + [n for n in users if n not in reductions]:
                 group, edges = self.groups[number], users[number]
@@ -568,14 +573,14 @@ cdef class Scheduler:
                 return U_SECOND_HERO
             return -1 if tag == FULL and group.space == g.space[p] else U_INDEX
         if group.kind == K_LOOP and tag == FULL and group.space == g.space[p]:
-            return -1  # what uses it becomes the epilogue
+            return -1  # its users become the epilogue
         if tag != signature or tag <= 0:
             return U_INDEX
         if group.kind == K_REDUCTION:
             if group.signature != signature:
                 return U_SECOND_HERO
-            # Another reduction of the same rows; between its users and it lie only values of the kept space, unless
-            # a full-space value needs it first: then the rows are walked again, which takes short rows.
+            # Another reduction of the same rows. Between its users and it there are only values of the kept space,
+            # unless a full-space value needs it first: then the rows are read again, which requires short rows.
             return -1 if not self.needs_rows(group, p) or self.rows_fit(group.heroes[0]) else U_ROWS
         if group.kind != K_LOOP:
             return U_SECOND_HERO
@@ -605,10 +610,11 @@ cdef class Scheduler:
         return False
 
     cdef bint rows_fit(self, int p):
-        """Whether one kernel may go over rows again once hero p is known.
+        """Whether one kernel may read rows again once hero p is known.
 
-        A long row is then one item's work, and short pieces of columns are read slowly. That pays where it saves several
-        kernels: where p itself needs another reduction of the same rows, as the sum of a softmax needs the maximum.
+        A long row is then one item's work, and short pieces of columns are slow to read. That pays off if it saves
+        several kernels: if p itself needs another reduction of the same rows, as the sum of a softmax needs the
+        maximum.
         """
         cdef Graph g = self.g
         cdef int n, e, o
@@ -629,8 +635,8 @@ cdef class Scheduler:
         return False
 
     cdef bint takes_in(self, Group group, Group other, int p, users):
-        """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be: the loop reads p
-        where it writes, and no other group that uses p leads to it."""
+        """Makes a loop over the kept dimensions of reduction p part of p's kernel if possible: the loop reads p at the
+        index that it writes, and no other group that uses p leads to it."""
         cdef int n, tag
         if group.kind != K_REDUCTION or other.kind != K_LOOP or other.space != self.g.space[p]:
             return False
@@ -647,13 +653,13 @@ cdef class Scheduler:
             if n in group.tags and group.tags[n] != tags[n] and (n in group.outputs or n in other.outputs):
                 return False
             if n in group.tags and len(self.known_maps(group, n)) + len(self.known_maps(other, n)) > MOST_MAPS:
-                return False  # at most: the maps of the other are not those they become
+                return False  # an upper bound: the maps of the other group are not those that they would become
         other.tags = tags
         self.merge(group, other)
         return True
 
     cdef host(self, Group group, int p, int tag):
-        """Make hero p a member; the group takes its kind."""
+        """Makes hero p a member; the group takes its kind."""
         cdef Graph g = self.g
         cdef int n
         if g.kind[p] == K_REDUCTION:
@@ -683,7 +689,7 @@ cdef class Scheduler:
         return not self.reaches(a.number, b.number) and not self.reaches(b.number, a.number)
 
     cdef merge(self, Group into, Group other):
-        """Merge a group into another. A member of both keeps its tag if they agree."""
+        """Merges a group into another. A member of both keeps its tag if they agree."""
         for n, tag in other.tags.items():
             self.member_of[n].remove(other.number)
             if n in into.tags:
@@ -715,7 +721,7 @@ cdef class Scheduler:
         return self.independent(a, b)
 
     cdef dict merge_users(self, int p, dict fits, dict users):
-        """Merge the groups that use p at the index they run over, so that it is computed once."""
+        """Merges the groups that use p at the index they run over, so that it is computed once."""
         cdef Group a
         hosts = [n for n, (tag, _) in fits.items() if tag == FULL or tag > 0]
         if len(hosts) < 2:
@@ -731,7 +737,7 @@ cdef class Scheduler:
         return fits
 
     cdef merge_siblings(self):
-        """Merge groups that read the same value from memory at the index they run over."""
+        """Merges groups that read the same value from memory at the index they run over."""
         cdef Graph g = self.g
         cdef int p, e
         for p in range(g.count):
@@ -751,7 +757,7 @@ cdef class Scheduler:
                         same.remove(number)
 
     cdef set readers_of_updated(self, Group group):
-        """The other groups that read what a dynamic-update-slice or scatter of this one updates in place."""
+        """The other groups that read the value that a dynamic-update-slice or scatter of this one updates in place."""
         cdef int hero, e, u, count
         numbers = set()
         for hero in group.heroes:
@@ -769,7 +775,7 @@ cdef class Scheduler:
         return numbers
 
     cdef set pointwise_inputs(self, Group group):
-        """What a loop, or the epilogue of a product, reads from memory at the index that it writes, and at no other."""
+        """The values that a loop, or the epilogue of a product, reads from memory only at the index that it writes."""
         if group.kind not in (K_LOOP, K_DOT, K_CONVOLUTION):
             return set()
         readers = {}
@@ -781,11 +787,11 @@ cdef class Scheduler:
 
 
 def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False, bint in_loop=False):
-    """(groups, unfused edges): the FusionGroups in an order in which they can run, and the UnfusedEdges between them.
+    """(groups, unfused edges): the FusionGroups in a valid order of execution, and the UnfusedEdges between them.
 
-    `costs` are the Costs of the device, by default the usual ones. Without `fuse` every node is a group of its own. With
-    `shared` small kernels will share launches (scheduling/launch_merging.py): kernels that do the same, like the updates
-    of an optimiser, are then left separate, since equal kernels are emitted and compiled once. `in_loop`: the graph is
+    `costs` are the Costs of the device, by default the usual ones. Without `fuse` every node is a group of its own.
+    `shared` says that small kernels will share launches (scheduling/launch_merging.py): equal kernels, such as the
+    updates of an optimiser, are then left separate, since they are emitted and compiled once. `in_loop`: the graph is
     the body of a loop.
     """
     cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared, in_loop)
@@ -833,8 +839,8 @@ cdef bit(object number):
 
 
 def in_order(dict needs, dict rank, dict readers=None):
-    """The groups, each after those it needs; among those that are free, by their first output. `readers` has for some
-    groups others that go before them if they can, since they read what the group would else overwrite."""
+    """The groups in topological order; among those that are ready, by their first output. `readers` has for some groups
+    others that should run before them if possible, since they read values that the group would otherwise overwrite."""
     import heapq
 
     waiting = {n: len(sources) for n, sources in needs.items()}
@@ -871,7 +877,7 @@ def in_order(dict needs, dict rank, dict readers=None):
 
 
 def reached(int start, dict users):
-    """What needs `start`, or needs what needs it, and so on."""
+    """All that depends on `start`, directly or not."""
     found, open_ends = set(), [start]
     while open_ends:
         for u in users[open_ends.pop()]:

@@ -51,7 +51,7 @@ class Graph:
     run: list[int]
     roots: set[int]
     count: int
-    # By node and by edge, as the .pxd has them.
+    # By node and by edge, as in the .pxd.
     second: Sequence[int]
     group: Sequence[int]
     kind: Sequence[int]

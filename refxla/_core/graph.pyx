@@ -1,8 +1,8 @@
-"""A computation as flat arrays: what the fusion scheduler reads instead of objects.
+"""A computation as flat arrays, which the fusion scheduler reads instead of objects.
 
 A node is an instruction that produces array values. The get-tuple-elements of a multi-output operation (a reduce of
-several operands, a while) belong to the operation's node, those of a parameter are nodes of their own; tuples are looked
-through. Nodes are numbered in the order of the computation, so operands have smaller numbers.
+several operands, a while) belong to the operation's node; those of a parameter are nodes of their own; tuples are
+transparent. Nodes are numbered in the order of the computation, so operands have smaller numbers.
 """
 
 from math import prod
@@ -17,14 +17,14 @@ from refxla.ir.op_table import (
     ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, flops_of, row,
 )
 
-cdef long long MOST_STATEMENTS = 1 << 20  # that are counted: a value that is read twice has them twice
+cdef long long MOST_STATEMENTS = 1 << 20  # counted at most: the statements of a value that is read twice count twice
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
 cdef dict RELATION = {
     ANY_INDEX: R_OTHER, WHOLE: R_FULL, WINDOWED: R_WINDOW, PACKED: R_PACKED, UPDATE: R_UPDATE, IN_MEMORY: R_MEMORY,
 }
 
-# The kinds of fusions, in the order of the enumeration in the .pxd: the emitters of the operation table among them. A
+# The kinds of fusions, in the order of the enumeration in the .pxd. They include the emitters of the operation table. A
 # test compares the names of both.
 KIND_NAMES = dict(
     enumerate(("loop", *dict.fromkeys(r.kind for r in ROWS.values() if r.op_class == HERO), "update", "control"))
@@ -39,8 +39,9 @@ cdef class Graph:
     """
 
     def __init__(self, computation, second=(), caches=None, bint pieces=False):
-        """`second`: where the computation is two iterations of a loop, the instructions of the second, which find in
-        memory what the first makes. `pieces`: whether the device computes functions in pieces of loops, as CPUs do."""
+        """`second`: if the computation is two iterations of a loop, the instructions of the second, which read the
+        first one's results from memory. `pieces`: whether the device computes functions in pieces of loops, as CPUs
+        do."""
         self.caches = caches or Caches()
         self.pieces = pieces
         self.instructions = []
@@ -57,7 +58,7 @@ cdef class Graph:
                 continue
             if i.opcode == "get-tuple-element":
                 source = i.operands[0]
-                if source.opcode == "parameter":  # each element is a value of its own
+                if source.opcode == "parameter":  # each element is a separate value
                     self.node_of[i] = len(self.instructions)
                     self.instructions.append([i])
                     edges.append([])
@@ -126,7 +127,7 @@ cdef class Graph:
                 self.operand[at] = o
                 self.relation[at] = self._relation(k, i, position, leaf)
                 at += 1
-            # A broadcast is read as what it repeats.
+            # A broadcast is read like its operand.
             self.statements[k] = self._statements(k, at)
             self.cases[k] = self._cases(k, i, at)
             self.after_fast_path[k] = self._after_fast_path(k, at)
@@ -150,7 +151,7 @@ cdef class Graph:
                 fill[o] += 1
 
     cdef long long _statements(self, int k, int end):
-        cdef long long result = 0 if self.light[k] else 1  # a load of what is in memory is one
+        cdef long long result = 0 if self.light[k] else 1  # a load of a value in memory is one
         cdef int e
         if self.group[k] == N_INLINE:
             return 0
@@ -184,7 +185,7 @@ cdef class Graph:
         return result
 
     cdef int _moved_from(self, int n):
-        """What a node is before it is only moved."""
+        """The node from which another one is only moved."""
         while self.light[n] and self.group[n] == N_MOVEMENT and self.first[n + 1] > self.first[n]:
             n = self.operand[self.first[n]]
         return n
@@ -214,7 +215,7 @@ cdef class Graph:
         elif i.opcode == "broadcast" and self.group[self.node_of[i.operands[0]]] == N_INLINE:
             self.group[k] = N_INLINE
         elif i.opcode == "dynamic-update-slice":
-            # In place on its operand: a kernel over the update alone.
+            # In place on its operand: a kernel over the update only.
             self.group[k] = N_HERO
             self.kind[k] = K_UPDATE
             self.elements[k] = i.operands[1].shape.size
@@ -238,7 +239,7 @@ cdef class Graph:
         return table.setdefault(key, len(table) + 1)
 
     cdef int _relation(self, int k, i, int position, leaf):
-        """How node k reads operand number `position`: at the index it is evaluated at, or how else."""
+        """How node k reads operand number `position`: at the index it is evaluated at, or otherwise."""
         if self.group[k] == N_HERO:
             return RELATION[row(i).access(i, position)]
         if self.group[k] == N_CONTROL:

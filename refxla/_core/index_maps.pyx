@@ -1,9 +1,9 @@
-"""At which indices the members of a kernel are read: what decides how many times their code is written.
+"""The indices at which the members of a kernel are read, which decide how many times their code is written.
 
-A producer that is fused is written once for each index map at which its users read it. Equal maps have equal numbers:
-a map is the one its user is evaluated at, and what the user makes of it. A value that is read at two maps by a user which
-is itself read at two has four, so that the code of a chain of such users doubles with each of them
-(XLA: FusionNodeIndexingEvaluation).
+A fused producer is written once for each index map at which its users read it. Equal maps have equal numbers: a map is
+that at which its user is evaluated, composed with the user's own step. A value that is read at two maps by a user that
+is itself read at two has four, so that the code of a chain of such users doubles with each of them (XLA:
+FusionNodeIndexingEvaluation).
 """
 
 from refxla._core.graph cimport R_SAME
@@ -11,17 +11,18 @@ from refxla._core.graph cimport R_SAME
 from refxla.analysis.index_expression import variable
 from refxla.analysis.index_maps import GATHERS, SOURCES, THROUGH
 
-cdef enum:  # steps that are no operation's own
-    SAME = 0    # the index is handed on
+cdef enum:  # steps that no operation has of its own
+    SAME = 0    # the index is passed on
     SCALAR = 1  # one element, which has one index: it is written once in each scope
 
-# Operations whose operand is evaluated in the scope of the result. What any other reads is under a condition, or in a loop.
+# Operations whose operand is evaluated in the scope of the result. Any other reads its operands under a condition, or
+# in a loop.
 cdef frozenset IN_SCOPE = frozenset(SOURCES) | GATHERS
 
 
 cdef class IndexMaps:
-    """The index maps of one graph. WRITTEN is the map of what a kernel writes, REDUCED that of what a reduction reads
-    (see the .pxd)."""
+    """The index maps of one graph. WRITTEN is the map of a kernel's outputs, REDUCED that of a reduction's operand (see
+    the .pxd)."""
 
     def __init__(self, Graph graph):
         self.g = graph

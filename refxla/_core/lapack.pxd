@@ -1,4 +1,4 @@
-"""Routines of LAPACK on matrices that lie one behind another: what a library call of a plan runs."""
+"""LAPACK routines on contiguous matrices, which a library call of a plan runs."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -8,23 +8,23 @@ cdef enum:
     MOST = 12  # operands and results
 
 
-# One routine on matrices of one shape. `one` does one matrix: `p` points to its operands, then its results; `work` is
-# memory of `scratch` bytes that no other thread uses. Where `batched` is not NULL, it does up to `lanes` of them.
+# One routine on matrices of one shape. `one` computes one matrix: `p` points to its operands, then its results; `work`
+# is `scratch` bytes of memory that no other thread uses. If `batched` is not NULL, it computes up to `lanes` of them.
 cdef struct LapackCall:
     int (*one)(LapackCall* c, char** p, char* work) noexcept nogil
     void* routine  # LAPACK's
     BatchedRoutine batched
-    int32_t lanes  # matrices that are done at once
+    int32_t lanes  # matrices that are computed at once
     int32_t m, n, k  # sizes, as the routine names them
     int32_t size  # bytes of an element
     int32_t part  # bytes of a real number of its precision: the same, or half of it
     char flag[4]
     int32_t lwork, lrwork, liwork  # elements of the routine's workspaces
-    int64_t at[6]  # where in the scratch memory things lie; each routine says what
+    int64_t at[6]  # the offsets in the scratch memory, as each routine defines them
     int64_t scratch
     int32_t count  # operands and results
     int64_t bytes[MOST]  # of a matrix of each
-    int64_t missing[MOST]  # where in the scratch memory a result lies that nobody reads, or -1
+    int64_t missing[MOST]  # the offset in the scratch memory of a result that nobody reads, or -1
 
 
 cdef class Routine:
@@ -34,9 +34,9 @@ cdef class Routine:
     cdef int64_t elements(self, double* first) except -1
     cdef int32_t rounded_up(self, double count) except? -1
 
-# Run a call on `count` matrices from number `begin` on, whose first ones lie at `first`.
+# Runs a call on `count` matrices from number `begin` on, whose first ones are at `first`.
 cdef int run_matrices(LapackCall* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil
 
-# Keep the library from using more than so many threads, until as many calls of `release_threads` have been made.
+# Limits the library to so many threads until `release_threads` has been called as often.
 cdef void hold_threads(int most) noexcept nogil
 cdef void release_threads() noexcept nogil

@@ -1,16 +1,16 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
-"""Routines of LAPACK on matrices that lie one behind another: what a library call of a plan runs.
+"""LAPACK routines on contiguous matrices, which a library call of a plan runs.
 
-The routines are those that SciPy has, reached as C functions (scipy.linalg.cython_lapack), so that no GIL is needed.
-Each function here is what a custom call or operation of HLO means in terms of one of them. Matrices of HLO lie in memory
-by rows, and LAPACK's by columns: what is a there is transpose(a) here. Some routines are asked for what that needs
-(triangles and sides change, and the factors of a singular value decomposition their places); for others the matrix is
-transposed before and after.
+The routines are those of SciPy, called as C functions (scipy.linalg.cython_lapack), so that no GIL is needed. Each
+function here implements a custom call or operation of HLO with one of them. HLO's matrices are row-major, and LAPACK's
+column-major: a matrix a there is transpose(a) here. Some routines are called for the transposed problem (triangles and
+sides change, and the factors of a singular value decomposition change places); for others, the matrix is transposed
+before and after.
 
-LAPACK is not defined for what is not finite. The eigenvalues, singular values and Schur forms of such a matrix are NaN
-here, with an info of 1, as the specification says; and a triangular system whose solution is not finite is solved again
-by substitution as it is defined, since kernels that work on tiles multiply what is beside the triangle by zero, and so
-spread NaN on some processors to elements that do not depend on it.
+LAPACK is not defined for values that are not finite. The eigenvalues, singular values and Schur forms of such a matrix
+are NaN here, with an info of 1, as the specification says. A triangular system whose solution is not finite is solved
+again by substitution, as it is defined: kernels that work on tiles multiply elements outside the triangle by zero, and
+on some processors this spreads NaN to elements that do not depend on it.
 """
 
 import ctypes
@@ -208,7 +208,7 @@ cdef extern from *:
     void rx_release_threads() nogil
     void rx_threads_by(void*, void*)
 
-# LAPACK's routines take pointers, so that the number of their arguments is all that a call needs to know.
+# LAPACK's routines take pointers, so a call only needs to know the number of their arguments.
 ctypedef void* P
 ctypedef void (*F5)(P, P, P, P, P) noexcept nogil
 ctypedef void (*F6)(P, P, P, P, P, P) noexcept nogil
@@ -248,12 +248,12 @@ cdef void release_threads() noexcept nogil:
     rx_release_threads()
 
 
-# The routines. Of each: its operands and results, `flag` and `at`. ----------------------------------------------------
+# The routines, each with its operands and results, `flag` and `at`. ---------------------------------------------------
 
 
 cdef int cholesky(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a -> its factor, info. Flags: LAPACK's triangle; whether the other one becomes 0, and all NaN where a is not
-    positive definite. transpose(a) = conj(a), of which LAPACK's other triangle is the factor's transpose."""
+    """a -> its factor, info. Flags: LAPACK's triangle; whether the other one becomes 0, and everything NaN if a is not
+    positive definite. transpose(a) = conj(a), whose other triangle in LAPACK is the factor's transpose."""
     cdef int32_t info = 0
     cdef int64_t i, n = c.n
     cdef char* row
@@ -261,12 +261,12 @@ cdef int cholesky(LapackCall* c, char** p, char* work) noexcept nogil:
     if c.flag[1]:
         for i in range(n):
             row = p[1] + i * n * c.size
-            if c.flag[0] == b"U":  # the lower triangle by rows
+            if c.flag[0] == b"U":  # the lower triangle in row-major order
                 memset(row + (i + 1) * c.size, 0, (n - i - 1) * c.size)
             else:
                 memset(row, 0, i * c.size)
     (<F5> c.routine)(&c.flag[0], &c.n, p[1], &c.n, &info)
-    for i in range(n):  # NaN is not found by all of them
+    for i in range(n):  # not all of them detect NaN
         if info == 0 and not rx_real(c.part, p[1] + (i * n + i) * c.size) > 0:
             info = <int32_t> (i + 1)
     if c.flag[1] and info:
@@ -276,7 +276,7 @@ cdef int cholesky(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int triangular_solve(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a[k, k], b[m, n] -> x. Flags: LAPACK's side, triangle, operation, diagonal, of the transposed equation."""
+    """a[k, k], b[m, n] -> x. Flags: LAPACK's side, triangle, operation and diagonal for the transposed equation."""
     cdef double one[2]
     one[0], one[1] = 0, 0
     if c.part == 4:
@@ -294,7 +294,7 @@ cdef int triangular_solve(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int lu(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a[m, n] -> packed, pivots, info; with a flag, pivots from 0 on and the permutation in the place of info."""
+    """a[m, n] -> packed, pivots, info; with a flag, pivots counted from 0, and the permutation instead of info."""
     cdef int32_t info = 0
     cdef int32_t* pivots = <int32_t*> p[2]
     cdef int32_t* order = <int32_t*> p[3]
@@ -325,7 +325,7 @@ cdef int qr(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int pivoted_qr(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a[m, n], columns that are fixed[n] -> packed, columns[n], tau."""
+    """a[m, n], fixed[n], the columns that stay in place -> packed, columns[n], tau."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.m, c.n, work + c.at[0])
     memcpy(p[3], p[1], 4 * c.n)
@@ -349,7 +349,8 @@ cdef int reflectors(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef bint triangle_finite(LapackCall* c, const char* a) noexcept nogil:
-    """Whether the triangle that is read of a Hermitian matrix is finite, except for imaginary parts of the diagonal."""
+    """Whether the triangle of a Hermitian matrix that is read is finite, except for the imaginary parts of the
+    diagonal."""
     cdef int64_t i, parts = c.size // c.part, n = c.n
     cdef const char* row
     for i in range(n):
@@ -365,9 +366,9 @@ cdef bint triangle_finite(LapackCall* c, const char* a) noexcept nogil:
 
 
 cdef int hermitian_eigen(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a -> vectors, values, info. Flags: whether there are vectors, which triangle is read. Vectors that are not asked
-    for are 0. The matrix is transposed first although transpose(a) has the same eigenvalues: an eigenvector may have
-    either sign, and LAPACK's choice for a itself is the one that programs know from JAX, NumPy and PyTorch."""
+    """a -> vectors, values, info. Flags: whether there are vectors, which triangle is read. Vectors that are not
+    requested are 0. The matrix is transposed first although transpose(a) has the same eigenvalues: an eigenvector may
+    have either sign, and LAPACK's choice for a itself is the one that programs know from JAX, NumPy and PyTorch."""
     cdef int32_t info = 0
     cdef int64_t count = <int64_t> c.n * c.n
     if not triangle_finite(c, p[0]):
@@ -435,7 +436,7 @@ cdef int singular_values(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef void from_columns(int size, char* source, int64_t rows, int64_t columns, char* target) noexcept nogil:
-    """A matrix by rows, which LAPACK left by columns; a square one lies in its place."""
+    """A row-major matrix from LAPACK's column-major result; a square one is transposed in place."""
     if source == target:
         rx_transpose_square(size, target, rows)
     else:
@@ -444,7 +445,7 @@ cdef void from_columns(int size, char* source, int64_t rows, int64_t columns, ch
 
 cdef int eigen(LapackCall* c, char** p, char* work) noexcept nogil:
     """a -> values (of a real matrix: real parts, imaginary parts), left vectors, right vectors, info. Flags: whether
-    there are left and right vectors; those that are not asked for are 0."""
+    there are left and right vectors; those that are not requested are 0."""
     cdef int32_t info = 0
     cdef int side, first, values = 2 if c.size == c.part else 1
     cdef int64_t count = <int64_t> c.n * c.n
@@ -483,7 +484,7 @@ cdef int eigen(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int32_t chosen(void* x, void* y) noexcept nogil:
-    """What gees would sort by, which it is never asked to do."""
+    """The predicate by which gees would sort, which is never used."""
     return 0
 
 
@@ -522,7 +523,7 @@ cdef int schur(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int hessenberg(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a[n, n] -> packed, tau, info; m and k are the first and the last row that is not triangular yet."""
+    """a[n, n] -> packed, tau, info; m and k are the first and last row that is not triangular yet."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.n, c.n, p[1])
     (<F9> c.routine)(&c.n, &c.m, &c.k, p[1], &c.n, p[2], work + c.at[0], &c.lwork, &info)
@@ -532,7 +533,7 @@ cdef int hessenberg(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int tridiagonal(LapackCall* c, char** p, char* work) noexcept nogil:
-    """a, of which the lower triangle is read -> packed, diagonal, what is beside it, tau, info."""
+    """a, of which the lower triangle is read -> packed, diagonal, off-diagonal, tau, info."""
     cdef int32_t info = 0
     rx_transpose(c.size, p[0], c.n, c.n, p[1])
     (<F10> c.routine)(&c.flag[0], &c.n, p[1], &c.n, p[2], p[3], p[4], work + c.at[0], &c.lwork, &info)
@@ -542,9 +543,8 @@ cdef int tridiagonal(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef int tridiagonal_solve(LapackCall* c, char** p, char* work) noexcept nogil:
-    """What is below the diagonal, the diagonal[n], what is above it, b[n, m] -> these three, x, info: 1 where the
-    matrix is singular, whose x is NaN. Without a flag for them, the first element below and the last above count for
-    nothing."""
+    """Subdiagonal, diagonal[n], superdiagonal, b[n, m] -> these three, x, info: 1 if the matrix is singular, and x is
+    then NaN. Without a flag for them, the first subdiagonal element and the last superdiagonal one are ignored."""
     cdef int32_t info = 0
     cdef int n
     cdef int64_t offset = c.bytes[0] - (c.n - 1) * <int64_t> c.size  # of the last n - 1 elements
@@ -571,12 +571,12 @@ cdef int tridiagonal_solve(LapackCall* c, char** p, char* work) noexcept nogil:
 
 
 cdef class Routine:
-    """A routine of LAPACK by its name ("sgetrf"), on matrices of one shape; "sgetrf_batched" is that of
+    """A LAPACK routine by its name ("sgetrf"), on matrices of one shape; "sgetrf_batched" is the one in
     batched_lapack.pyx.
 
     `sizes` are (m, n, k), as the function above names them, and `flags` its flags. `bytes` has the bytes of a matrix of
-    each operand and result, `in_memory` whether each of them is: a result that nobody reads is not. Raises
-    DeviceError where SciPy does not have the routine, UnsupportedError where the routine counts in too few bits.
+    each operand and result, `in_memory` whether each of them is in memory: a result that nobody reads is not. Raises
+    DeviceError if SciPy does not have the routine, UnsupportedError if the routine's integers have too few bits.
     """
 
     def __init__(self, name, sizes, flags, bytes, in_memory):
@@ -598,7 +598,7 @@ cdef class Routine:
         c.lanes = lanes_of(c.part) if batched else 1
         for n in range(c.count):
             c.bytes[n] = bytes[n]
-            c.missing[n] = -1 if in_memory[n] else self.place(c.lanes * bytes[n])  # a routine may read what it wrote
+            c.missing[n] = -1 if in_memory[n] else self.place(c.lanes * bytes[n])  # a routine may read its own results
         if batched:
             c.batched, c.at[0] = batched_routine(kind, c.part), self.place(work_bytes())
             return
@@ -705,13 +705,13 @@ cdef class Routine:
             raise DeviceError(f"LAPACK's {name} refuses argument {-info}, asked how much memory it needs for {sizes}")
 
     cdef int64_t place(self, int64_t bytes) except -1:
-        """Where in the scratch memory so many bytes lie."""
+        """Reserves so many bytes of the scratch memory. Returns their offset."""
         cdef int64_t at = self.call.scratch
         self.call.scratch += (max(bytes, 1) + 63) // 64 * 64
         return at
 
     cdef int64_t elements(self, double* first) except -1:
-        """Where a workspace lies of as many elements as the first one says, which a query of LAPACK left there."""
+        """The offset of a workspace whose number of elements is in its first element, where a LAPACK query left it."""
         self.call.lwork = self.rounded_up(rx_real(self.call.part, first))
         return self.place(self.call.lwork * <int64_t> self.call.size)
 
@@ -728,7 +728,7 @@ cdef class Routine:
 
 
 cdef void* routine(str name) except NULL:
-    """The C function that SciPy has of a routine."""
+    """SciPy's C function for a routine."""
     try:
         from scipy.linalg import cython_blas, cython_lapack
     except ImportError as problem:
@@ -746,8 +746,8 @@ cdef object _library = None  # SciPy's extension, whose dependencies have the fu
 
 
 def _know_threads(path):
-    """Find how the library is told how many threads to use: OpenBLAS's function, which SciPy's wheels rename. Of other
-    libraries it is not known, and they do as they like."""
+    """Finds the function that sets the library's number of threads: OpenBLAS's, which SciPy's wheels rename. For other
+    libraries there is none, and they decide themselves."""
     global _library
     if _library is not None:
         return

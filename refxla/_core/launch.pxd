@@ -9,101 +9,102 @@ from refxla._core.opencl cimport Handle
 
 # How kernels reach memory.
 cdef enum MemoryAccess:
-    HOST = 0  # host pointers are SVM pointers: arguments and results are used where they lie
-    BUFFER = 1  # cl_mem objects, and where in them things lie; what lies on the host is copied
+    HOST = 0  # host pointers are SVM pointers: arguments and results are used in place
+    BUFFER = 1  # cl_mem objects and offsets in them; host data is copied
 
 
-# What a run may end with beside OpenCL's status codes, which are 0 and negative.
+# What a run may end with besides OpenCL's status codes, which are 0 and negative.
 cdef enum:
     INTERRUPTED = 1  # by a signal handler that raised
     HOST_FAILED = 3  # a host function raised
     REENTERED = 2  # a signal handler calls the executor whose call it interrupts
 
 
-# A kernel as a function: `arguments` has a pointer to each argument; the item is the one that `base` names.
+# A kernel as a function: `arguments` has a pointer to each argument; `base` selects the item.
 ctypedef void (*Function)(void** arguments, void* context, size_t x, size_t y, size_t z) noexcept nogil
 
 
-# What all launch steps of an executor have in common.
+# What all launch steps of an executor share.
 cdef struct Machine:
     MemoryAccess access
-    int members  # threads that share a launch, each with a queue and kernels of its own
+    int members  # threads that share a launch, each with its own queue and kernels
     Handle* queues
-    void** address  # of each buffer: a pointer; under BUFFER the cl_mem that it lies in,
-    int64_t* offsets  # and how many bytes from its beginning
-    Handle* event  # where the event of what is enqueued goes; NULL: none is wanted
+    void** address  # for each buffer: a pointer; under BUFFER its cl_mem,
+    int64_t* offsets  # and its offset in that in bytes
+    Handle* event  # where the event of an enqueued command goes; NULL: none is wanted
 
 
-# One launch step. A step owns a kernel object for each thread, so that an argument is set again only when it has
-# changed.
+# One launch step. It has a kernel object for each thread, so that an argument is set again only when it has changed.
 cdef struct Launch:
     Machine* machine
-    Function call  # NULL: it is launched by OpenCL
-    void** arguments  # of each thread: what `call` takes, pointing to `which`, its own of `bases` and of `current`
+    Function call  # NULL: OpenCL launches it
+    # for each thread: the arguments of `call`, pointing to `which` and to the thread's entries of `bases` and `current`
+    void** arguments
     Handle program
     const char* function
-    Handle* kernels  # NULL until a thread needs its own
+    Handle* kernels  # NULL until a thread needs one
     size_t items
-    size_t local  # work items in a group; 0 leaves it to the device
+    size_t local  # work items in a work-group; 0 leaves it to the device
     int32_t which
-    int32_t* bases  # the item that each thread's kernel was last to begin with
+    int32_t* bases  # the first item that was last set in each thread's kernel
     int32_t count  # pointer arguments
     int32_t* buffers  # the number of each argument's buffer
-    void** current  # the pointer that each argument of each thread's kernel was last set to
+    void** current  # the pointer that was last set for each argument of each thread's kernel
     int32_t number  # the kernel's number in the plan, for messages
 
 
-# One call of a library. `work` has, for each thread, memory of `call.scratch` bytes, or NULL until it needs it.
+# One library call. `work` has, for each thread, `call.scratch` bytes of memory, or NULL until it needs it.
 cdef struct LibraryCall:
     LapackCall* call
     void** address  # of each buffer of the plan
-    int32_t* buffers  # of each operand and result: its number; -1 where it is not in memory
-    char* first[MOST]  # in this call: where each lies
+    int32_t* buffers  # for each operand and result: its number; -1 if it is not in memory
+    char* first[MOST]  # the address of each in this call
     char** work
     int64_t matrices
-    int64_t items  # what threads share: as many matrices each as the call does at once
+    int64_t items  # what threads share: each item is as many matrices as the routine computes at once
     int members  # threads that share the items
     int library_threads  # that the library may use for a matrix
-    int64_t base  # the item that the threads begin with
+    int64_t base  # the first item of the threads
 
 
-# A buffer whose address differs from call to call: it is an argument, or a result.
+# A buffer whose address differs between calls: an argument or a result.
 cdef struct Moving:
     int32_t buffer
     int32_t index
     bint result
 
 
-# Memory on the device that an executor owns; NULL: none.
+# Device memory that an executor owns; NULL: none.
 cdef struct Owned:
     Handle handle
-    int order  # what the device's memory takes it back with
+    int order  # its size class, for giving it back
 
 
-# A parameter whose memory a run changes: it is given away with the call, or copied first.
+# A parameter whose memory a run changes: it is donated to the call, or copied first.
 cdef struct Overwritten:
     int32_t parameter
-    int32_t result  # that lies in its memory, or -1
-    void* copy  # in this call, on the host: the memory of a copy that is no result's, or NULL
-    int order  # what the pool takes it back with
+    int32_t result  # in its memory, or -1
+    void* copy  # in this call, on the host: the memory of a copy that is not a result's, or NULL
+    int order  # its size class, for giving it back to the pool
 
 
 cdef class Executor:
     cdef readonly object plan
     cdef readonly Signature signature
     cdef bint single  # the program returns one array, not a tuple
-    cdef object keep  # what must outlive the executor: program, queue, context
-    cdef list blocks  # what owns the host memory of the constants, the arena, the workspace
-    cdef object error  # what a signal handler or a host function raised during a call
-    cdef bint calls_host  # whether it calls functions of the host
-    cdef int64_t last_ns  # what the last run took, or 0
-    cdef int64_t usual_ns  # the shorter of the last two: a thread that has to wait for a processor says little
-    cdef int64_t* cancelled  # in a run that waits for no signals: whether it is to end
-    cdef list host_calls  # of each: (key, operands, results), buffers as (number, dtype, shape)
+    cdef object keep  # must outlive the executor: program, queue, context
+    cdef list blocks  # the owners of the host memory of the constants, the arena, the workspace
+    cdef object error  # raised by a signal handler or a host function during a call
+    cdef bint calls_host  # whether it calls host functions
+    cdef int64_t last_ns  # the time of the last run, or 0
+    # the shorter one of the last two: a run that had to wait for a processor is not representative
+    cdef int64_t usual_ns
+    cdef int64_t* cancelled  # in a run that does not handle signals: whether it should end
+    cdef list host_calls  # for each: (key, operands, results), buffers as (number, dtype, shape)
     cdef void* lock
     cdef long owner  # the thread that holds the lock, or 0
     cdef MemoryAccess access
-    cdef bint calls_kernels  # as functions, and does all else itself: nothing is ever in the queue
+    cdef bint calls_kernels  # as functions, and does everything else itself: nothing is ever in the queue
     cdef Machine machine
     cdef Handle queue
     cdef int64_t* code
@@ -119,44 +120,43 @@ cdef class Executor:
     cdef void** outputs  # of each result, in this call: its data
     cdef Overwritten* overwritten
     cdef int32_t overwritten_count
-    cdef uint8_t* donated  # of each parameter: whether an array that stays on a device is given away with a call
+    cdef uint8_t* donated  # for each parameter: whether an array that stays on a device is given away with a call
     cdef uint8_t* given  # of each parameter, in this call: whether its memory was given away
-    # Of a device with memory of its own, which is `space` (else NULL):
+    # For a device with its own memory, which is `space` (otherwise NULL):
     cdef Space* space
-    cdef Handle* resident_inputs  # of each argument, in this call: where the device has it; NULL: the host has it
-    cdef Handle* resident_outputs  # of each result, in this call: where the device is to have it; NULL: the host is
-    cdef Owned* staged_inputs  # where the device has copies of arguments that the host has, and of what it overwrites
+    cdef Handle* resident_inputs  # for each argument, in this call: its device memory; NULL: it is on the host
+    cdef Handle* resident_outputs  # for each result, in this call: its device memory; NULL: it goes to the host
+    cdef Owned* staged_inputs  # device copies of host arguments, and of arguments that the run overwrites
     cdef Owned* staged_outputs
-    cdef Handle* input_roots  # of each argument, in this call: where the device has it
+    cdef Handle* input_roots  # for each argument, in this call: its device memory
     cdef Handle* output_roots
-    cdef int32_t* homes  # of each argument: the result that lies in its memory, or -1
-    cdef int32_t* result_homes  # of each result: the argument whose memory it lies in, or -1
+    cdef int32_t* homes  # for each argument: the result in its memory, or -1
+    cdef int32_t* result_homes  # for each result: the argument in whose memory it is, or -1
     cdef uint8_t* is_overwritten  # of each argument
-    cdef int64_t released  # what `space.released` was in the last call
-    cdef int parameter_count, result_count  # for the end, when there may be no signature any more
-    cdef Owned* roots  # memory that lasts from call to call
+    cdef int64_t released  # the value of `space.released` in the last call
+    cdef int parameter_count, result_count  # needed at destruction, when the signature may be gone
+    cdef Owned* roots  # memory that is kept between calls
     cdef int root_count
-    cdef int64_t* offsets  # of each buffer: where it lies in its cl_mem
-    cdef int64_t* iteration  # of each Repeat: the one it is in
+    cdef int64_t* offsets  # for each buffer: its offset in its cl_mem
+    cdef int64_t* iteration  # for each Repeat: its current iteration
     cdef int64_t pending  # launches since the queue was last known to be empty
-    cdef int32_t failed  # the launch step that an error came from, or -1
-    cdef int64_t* events  # of a traced call: (kind, number, begin, end) of each step that ran; else NULL
-    cdef Handle event  # of the step that was enqueued last in a traced call, on a device with memory of its own, or NULL
+    cdef int32_t failed  # the launch step that failed, or -1
+    cdef int64_t* events  # in a traced call: (kind, number, begin, end) of each step that ran; otherwise NULL
+    cdef Handle event  # of the last enqueued step of a traced call, on a device with its own memory, or NULL
     cdef int64_t room  # rows of `events`
     cdef int64_t noted  # steps that ran
 
-    # New arrays for the results, and a run into them from arguments whose data is of the parameters' types and shapes.
+    # New arrays for the results, and a run into them with argument data of the parameters' types and shapes.
     cdef list results(self)
     cdef int execute(self, void** data, list results) except -1
 
     cdef object root(self, size_t size, object content)
     cdef object zeroed(self, size_t size)
 
-    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. What lies on a device
-    # with memory of its own is named in `resident_inputs` and `resident_outputs` instead, which are NULL again before
-    # the release. Of a parameter that is given away, set `given`, and let the output that lies in its memory be its
-    # input. `fail` raises the error of
-    # what a run, or acquire, ended with; it is called before release.
+    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. Data on a device
+    # with its own memory goes into `resident_inputs` and `resident_outputs` instead, which must be NULL again before
+    # the release. For a parameter that is given away, set `given`, and make its input the output in its memory. `fail`
+    # raises the error with which a run, or acquire, ended; call it before release.
     cdef int acquire(self) noexcept nogil
     cdef int run(self) noexcept nogil
     cdef int fail(self, int status) except -1

@@ -1,7 +1,7 @@
 """The executor: a plan as a flat list of numbers, and the loop that runs it on an OpenCL queue.
 
-The steps of a plan become code for a machine with ten instructions, whose only registers are its place in the code,
-the table of buffer addresses, and the iteration that each counted loop is in:
+The steps of a plan become code for a machine with ten instructions. Its only registers are the program counter, the
+table of buffer addresses, and the current iteration of each counted loop:
 
     LAUNCH step                     enqueue a kernel
     COPY source target              enqueue a copy from buffer to buffer
@@ -14,11 +14,11 @@ the table of buffer addresses, and the iteration that each counted loop is in:
     NEXT n trips counter table to   begin the next iteration and jump, or go on after the last one
     END
 
-No Python object is touched while it runs, and the GIL is free, but for host functions. The host waits for the device at
-the end of a call, and before that only to read a predicate. Where there are several queues, which then run what they are
-given in the calling thread, the items of a launch are shared out among threads (thread_pool.pyx), and a launch ends
-before the next begins. The matrices that a library is called for are shared out in the same way. Where the kernels are at
-hand as functions (runtime/pocl/kernel_library.py), they are called, and the queue is not used.
+No Python object is touched while it runs, and the GIL is released, except in host functions. The host waits for the
+device at the end of a call, and before that only to read a predicate. If there are several queues, which then run their
+work in the calling thread, the items of a launch are distributed over threads (thread_pool.pyx), and a launch ends
+before the next one begins. The matrices of a library call are distributed in the same way. If the kernels are available
+as functions (runtime/pocl/kernel_library.py), they are called directly, and the queue is not used.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -36,7 +36,7 @@ from refxla._core.buffer_pool cimport PoolBlock, give_back, obtain, take
 from refxla._core.device_memory cimport Space, give_back_device, obtain_device, space_of, upload
 from refxla._core.lapack cimport Routine, hold_threads, release_threads, run_matrices
 
-cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not say
+cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not declare
     enum:
         WAIT_LOCK
         NOWAIT_LOCK
@@ -112,25 +112,25 @@ cdef enum:
     CHECK_SIGNALS_NS = 20_000_000
     MOST_PENDING = 1000  # launches in the queue
     MOST_AT_ONCE = 1 << 24  # matrices
-    LINE = 64  # bytes of a line of the cache, to which memory is aligned
-    CONTEXT = 256  # bytes of what a kernel that is called is told of the launch, all zeros: it asks for nothing
+    LINE = 64  # bytes of a cache line, to which memory is aligned
+    CONTEXT = 256  # bytes of the launch context passed to a kernel that is called, all zeros: it reads none of it
     ROOTS = 3  # constants, arena, workspace
     OUT_OF_HOST_MEMORY = -6  # OpenCL's status
     OUT_OF_DEVICE_MEMORY = -4  # MEM_OBJECT_ALLOCATION_FAILURE
     PROFILING_COMMAND_START = 0x1282
     PROFILING_COMMAND_END = 0x1283
-    CHUNK_NS = 5_000_000  # matrices that take less are more at a time
-    THREAD_US = 20_000  # of work that are worth one more thread of a library's own
+    CHUNK_NS = 5_000_000  # matrices that take less are processed several at a time
+    THREAD_US = 20_000  # of work that are worth one more thread of the library's own
 
-STEPS = {LAUNCH: "kernel", COPY: "copy", CALL: "host function", LIBRARY: "library"}  # of a traced call
+STEPS = {LAUNCH: "kernel", COPY: "copy", CALL: "host function", LIBRARY: "library"}  # in a traced call
 
 cdef char _context[CONTEXT]
-cdef object _array_type = None  # the class of arrays that stay on a device, once there is one
-cdef object _array_call = None  # what a call with such an array is
+cdef object _array_type = None  # the class of arrays that stay on a device, once registered
+cdef object _array_call = None  # handles a call with such an array
 
 
 def register_arrays(kind: type, call: object) -> None:
-    """Say what an executor does with arguments of type `kind`: it returns `call(executor, arguments)`."""
+    """Registers how an executor handles arguments of type `kind`: it returns `call(executor, arguments)`."""
     global _array_type, _array_call
     _array_type, _array_call = kind, call
 
@@ -141,16 +141,16 @@ _ACCESS = {"host": HOST, "buffer": BUFFER}
 cdef class Executor:
     """Runs a plan.
 
-    `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
-    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program may
-    have `addresses`, too: those of its kernels as functions. `access` is "host" or "buffer" (see MemoryAccess), `local`
-    the size of a work group of kernels that have none of their own, or 0. `pointers` says how many pointers a function
-    takes, where that is more than its kernels use. `others` are more queues of the same device, one for each thread
-    beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises DeviceError
-    when the device refuses something.
+    `entries` gives, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
+    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program
+    may also have `addresses`: those of its kernels as functions. `access` is "host" or "buffer" (see MemoryAccess),
+    `local` the size of a work-group for kernels without one of their own, or 0. `pointers` says how many pointers a
+    function takes, if that is more than its kernels use. `others` are more queues of the same device, one for each
+    additional thread; each must run its work in the thread that submits it. Raises DeviceError if the device reports an
+    error.
 
-    Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from
-    several threads run one at a time.
+    Call it with the flattened arguments; it returns a tuple of new arrays, or the single array of a `plan.single`.
+    Calls from several threads run one at a time.
     """
 
     def __cinit__(self):
@@ -232,7 +232,7 @@ cdef class Executor:
     # Setting up ------------------------------------------------------------------------------------------------------
 
     def place(self):
-        """Make the memory that lasts from call to call, fill in the constants, and give each buffer its address."""
+        """Creates the memory that is kept between calls, fills in the constants, and gives each buffer its address."""
         cdef int32_t n
         cdef int parameters = self.signature.parameter_count, results = self.signature.result_count
         self.parameter_count, self.result_count = parameters, results
@@ -284,7 +284,7 @@ cdef class Executor:
             self.size[n] = buffer.bytes
             index = buffer.index if buffer.space in (plans.PARAMETER, plans.RESULT) else 0
             if (buffer.space, index) in roots:
-                # Buffers inside buffers would do, too, but NVIDIA's driver crashes when some of those are released.
+                # Sub-buffers would do, too, but NVIDIA's driver crashes when some of them are released.
                 inside = buffer.offset if self.access == HOST else 0
                 self.address[n] = <void*> <uintptr_t> (roots[buffer.space, index] + inside)
                 self.offsets[n] = buffer.offset
@@ -293,7 +293,7 @@ cdef class Executor:
                 self.moving_count += 1
 
     cdef object root(self, size_t size, object content):
-        """The address (or cl_mem) of new memory that the executor owns, holding `content` (bytes as an array) if given."""
+        """The address (or cl_mem) of new memory that the executor owns, with `content` (bytes as an array) if given."""
         cdef int32_t status
         cdef int order
         cdef const uint8_t[:] source
@@ -319,7 +319,7 @@ cdef class Executor:
         return <uintptr_t> handle
 
     cdef object zeroed(self, size_t size):
-        """The same, holding zeros. On the host no page of it is touched before a kernel does."""
+        """The same with zeros. On the host, kernels are the first to touch its pages."""
         cdef np.ndarray zeros = numpy.zeros(size + LINE, numpy.uint8)
         cdef uintptr_t data
         if self.access != HOST:
@@ -329,7 +329,7 @@ cdef class Executor:
         return data + (-data) % LINE
 
     def assemble(self, entries, programs, pointers, local):
-        """Make the launch steps and the code."""
+        """Creates the launch steps and the code."""
         cdef int32_t n, a, status
         cdef int members = self.machine.members
         cdef Launch* launch
@@ -369,7 +369,7 @@ cdef class Executor:
             launch.number = step.kernel
             launch.items = kernel.items
             launch.local = kernel.work_group or local
-            # What the function takes beside the kernel's own arguments is never read: the first one again.
+            # The function never reads the arguments beyond the kernel's own: repeat the first one.
             launch.count = max(len(step.buffers), pointers.get(function, 0)) if step.buffers else 0
             launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))
             launch.machine = &self.machine
@@ -391,7 +391,7 @@ cdef class Executor:
         self.prepare_library_calls(libraries)
 
     def prepare_library_calls(self, calls):
-        """Make the steps that call a library."""
+        """Creates the steps that call a library."""
         cdef int32_t n, a
         cdef LibraryCall* library_call
         cdef Routine routine
@@ -435,8 +435,8 @@ cdef class Executor:
         return run_with(self, arrays, self.results())
 
     def in_place(self, arguments, parameters):
-        """A call with NumPy's arrays that gives those away which are these parameters: the result that the plan has in
-        the memory of such a one is that array, if it is dense and aligned; else it has memory of its own."""
+        """A call with NumPy arrays that gives away those of these parameters: a result that the plan places in the
+        memory of such a parameter is that array, if it is dense and aligned; otherwise it has memory of its own."""
         cdef Signature signature = self.signature
         cdef list arrays = []
         cdef list results
@@ -452,13 +452,13 @@ cdef class Executor:
         return run_with(self, arrays, results)
 
     def traced(self, arguments, size_t room):
-        """(results, events, count) of a call with these flattened arguments, in which each step is waited for.
+        """(results, events, count) of a call with these flattened arguments, with a wait for each step.
 
-        `events` has for each step that ran, in order, a row of s64: the name's number in STEPS, the number of the kernel
-        in the plan (of a copy that of the buffer it writes, of a call that of the step among its like), and when it
-        began and ended, in nanoseconds: of the system's monotonic clock, or, of kernels and copies on a device with memory
-        of its own, of the device's. There are at most `room` rows; `count` is the
-        number of steps that ran. No other thread may call the executor meanwhile.
+        `events` has for each step that ran, in order, a row of s64: the name's number in STEPS, the number of the
+        kernel in the plan (for a copy that of the buffer it writes, for a call that of the step among its kind), and
+        its beginning and end in nanoseconds: of the system's monotonic clock, or, for kernels and copies on a device
+        with its own memory, of the device's. There are at most `room` rows; `count` is the number of steps that ran. No
+        other thread may call the executor meanwhile.
         """
         cdef np.ndarray events = numpy.empty((room, 4), numpy.int64)
         cdef Handle plain = self.queue
@@ -479,14 +479,14 @@ cdef class Executor:
         return results, events[: min(self.noted, self.room)], self.noted
 
     def timing_queue(self):
-        """A queue that notes when the device begins and ends what it is given."""
+        """A queue that records when the device begins and ends its commands."""
         import pyopencl
 
         queue, context = self.keep[1:3]
         return pyopencl.CommandQueue(context, queue.device, pyopencl.command_queue_properties.PROFILING_ENABLE)
 
     cdef list results(self):
-        """New arrays for the results. They are made before the lock is taken: no code of the user runs under it."""
+        """New arrays for the results. They are created before the lock is taken: no user code runs under it."""
         cdef int n
         cdef list results = []
         for n in range(self.signature.result_count):
@@ -494,7 +494,7 @@ cdef class Executor:
         return results
 
     cdef int execute(self, void** data, list results) except -1:
-        """Run with the arguments' data, each of the parameter's type and shape, into `results`."""
+        """Runs with the arguments' data, each of the parameter's type and shape, into `results`."""
         cdef int n, status
         cdef Overwritten* each
         with nogil:
@@ -532,7 +532,7 @@ cdef class Executor:
         PyThread_release_lock(self.lock)
 
     cdef int fail(self, int status) except -1:
-        """Raise what ended the run."""
+        """Raises the error that ended the run."""
         if status == INTERRUPTED or status == HOST_FAILED:
             error, self.error = self.error, None
             raise error
@@ -546,7 +546,7 @@ cdef class Executor:
         raise DeviceError(f"{where}{self.plan.name} failed on the device: {status_name(status)}")
 
     cdef int run(self) noexcept nogil:
-        """Run the code, then wait for the queue; OpenCL's status, or INTERRUPTED."""
+        """Runs the code, then waits for the queue. Returns OpenCL's status, or INTERRUPTED."""
         cdef int status
         cdef int64_t begun = clock_ns()
         self.failed = -1
@@ -632,7 +632,7 @@ cdef class Executor:
                         status = self.count(&code[at])
                     if status != SUCCESS:
                         return status
-                if target < at:  # a loop's next iteration: time to see whether the user wants to stop
+                if target < at:  # a loop's next iteration: check whether the user wants to stop
                     if clock_ns() - checked > CHECK_SIGNALS_NS:
                         if self.interrupted():
                             return INTERRUPTED
@@ -658,11 +658,11 @@ cdef class Executor:
                 return SUCCESS
 
     cdef int finish(self) noexcept nogil:
-        """Wait for the queue; OpenCL's status."""
+        """Waits for the queue. Returns OpenCL's status."""
         return SUCCESS if self.calls_kernels else api.finish(self.queue)
 
     cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil:
-        """Wait for a step of a traced call and note it, as far as there is room; OpenCL's status."""
+        """Waits for a step of a traced call and records it, if there is room. Returns OpenCL's status."""
         cdef int status = self.finish()
         cdef int64_t* row = self.events + 4 * self.noted
         cdef int64_t ended = clock_ns()
@@ -684,10 +684,10 @@ cdef class Executor:
         return share_out(run_items, step, <int> step.items, self.machine.members)
 
     cdef int library_call(self, LibraryCall* step) noexcept nogil:
-        """Call a library for each matrix, with the queue empty; OpenCL's status, or INTERRUPTED.
+        """Calls a library for each matrix, with the queue empty. Returns OpenCL's status, or INTERRUPTED.
 
-        Threads that share matrices keep the library from starting more. A large matrix is the library's to share; on a
-        small one, its threads would wait for each other most of the time.
+        Threads that share matrices keep the library from starting more. The library may use several threads for a large
+        matrix; for a small one, they would mostly wait for each other.
         """
         cdef int status = self.finish()
         cdef int64_t some, chunk = step.members
@@ -720,7 +720,7 @@ cdef class Executor:
         return status
 
     cdef int count(self, int64_t* repeat) noexcept nogil:
-        """Give the counter of a REPEAT or NEXT its value in this iteration: an element of a table of constants."""
+        """Sets the counter of a REPEAT or NEXT to its value in this iteration: an element of a table of constants."""
         cdef int64_t counter = repeat[3]
         cdef int64_t size
         if counter < 0:
@@ -747,7 +747,7 @@ cdef class Executor:
         return SUCCESS
 
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil:
-        """Wait for the queue and read the first bytes of a buffer."""
+        """Waits for the queue and reads the first bytes of a buffer."""
         cdef int status
         if self.access == HOST:
             status = self.finish()
@@ -756,8 +756,8 @@ cdef class Executor:
         return api.read_buffer(self.queue, self.address[buffer], 1, self.offsets[buffer], size, target, 0, NULL, NULL)
 
     cdef int make_copies(self) noexcept nogil:
-        """Copy the arguments that the run overwrites and that nobody gave away: to their results, or to memory of their
-        own. (On a device with memory of its own, `place_arguments` does.)"""
+        """Copies the arguments that the run overwrites and that were not given away: to their results, or to memory of
+        their own. (On a device with its own memory, `place_arguments` does.)"""
         cdef int32_t n
         cdef Overwritten* each
         cdef void* target
@@ -790,8 +790,8 @@ cdef class Executor:
                 each.copy = NULL
 
     cdef int move(self) noexcept nogil:
-        """Give the buffers in arguments and results their addresses, and the device the arguments that it does not
-        have."""
+        """Sets the addresses of the buffers in arguments and results, and copies the arguments to the device that it
+        does not have."""
         cdef int32_t n
         cdef int32_t status = SUCCESS
         cdef Moving* each
@@ -812,7 +812,8 @@ cdef class Executor:
         return SUCCESS
 
     cdef int place_arguments(self) noexcept nogil:
-        """Have each argument on the device, and none that is overwritten in memory that somebody else may read."""
+        """Ensures that each argument is on the device, and that those that are overwritten are not in memory that
+        others may read."""
         cdef int32_t n, status
         cdef size_t size
         cdef Handle root
@@ -847,20 +848,20 @@ cdef class Executor:
                 if root == NULL:
                     return OUT_OF_DEVICE_MEMORY
             self.output_roots[n] = self.input_roots[self.result_homes[n]] if self.result_homes[n] >= 0 else root
-        if self.space.released != self.released:  # a handle that kernels have may name other memory now
+        if self.space.released != self.released:  # a handle set in kernels may name other memory now
             self.released = self.space.released
             for n in range(self.launch_count):
                 memset(self.launches[n].current, 0, self.launches[n].count * sizeof(void*))
         return SUCCESS
 
     cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil:
-        """The device's memory for an argument or a result that lies on the host, which the executor keeps."""
+        """The device memory for an argument or a result on the host, which the executor keeps."""
         if memory.handle == NULL:
             memory.handle = obtain_device(self.space, size, &memory.order)
         return memory.handle
 
     cdef int fetch(self) noexcept nogil:
-        """Copy the results that the host is to have from the device."""
+        """Copies the results for the host from the device."""
         cdef int32_t n
         cdef int status
         cdef size_t size
@@ -874,9 +875,9 @@ cdef class Executor:
         return SUCCESS
 
     cdef int interrupted(self) noexcept nogil:
-        """Let Python's signal handlers run. Gives 1 when one of them raised (Control-C does), and keeps its error.
+        """Lets Python's signal handlers run. Returns 1 if one of them raised (Control-C does), and keeps its error.
 
-        A run in another thread than the main one is told to end by who waits for it."""
+        A run outside the main thread is told to end by the thread that waits for it."""
         if self.cancelled != NULL:
             return self.cancelled[0] != 0
         with gil:
@@ -888,7 +889,7 @@ cdef class Executor:
             return 0
 
     cdef int host_call(self, int64_t n) noexcept nogil:
-        """Wait for the queue and call a function of the host; HOST_FAILED keeps what it raised."""
+        """Waits for the queue and calls a host function; HOST_FAILED keeps the exception."""
         cdef int status = self.finish()
         if status != SUCCESS:
             return status
@@ -920,7 +921,7 @@ cdef class Executor:
         return 0
 
     cdef object array_of(self, tuple buffer):
-        """A buffer as an array: of the memory itself, or of a copy where the device has another."""
+        """A buffer as an array: of the memory itself, or of a copy if the device has its own."""
         cdef int64_t number = buffer[0]
         cdef np.ndarray array
         cdef size_t size = self.size[number]
@@ -951,7 +952,8 @@ cdef object run_with(Executor executor, list arrays, list results):
 
 
 cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
-    """Run so many items of a launch step in this thread, which is that member of the pool; OpenCL's status."""
+    """Runs so many items of a launch step in this thread, which has that number in the pool. Returns OpenCL's
+    status."""
     cdef Launch* launch = <Launch*> step
     cdef int status = SUCCESS
     if launch.call != NULL:
@@ -967,7 +969,7 @@ cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
 
 
 cdef int call_library_items(void* step, int who, int begin, int count) noexcept nogil:
-    """Call a library for so many items in this thread, which is that member of the pool; OpenCL's status."""
+    """Calls a library for so many items in this thread, which has that number in the pool. Returns OpenCL's status."""
     cdef LibraryCall* library_call = <LibraryCall*> step
     cdef int64_t matrix = (library_call.base + begin) * library_call.call.lanes
     cdef int64_t some
@@ -986,7 +988,7 @@ cdef int64_t clock_ns() noexcept nogil:
 
 
 cdef int prepare_arguments(Launch* step) except -1:
-    """Make what the function of a step takes, for each thread."""
+    """Creates the arguments of a step's function for each thread."""
     cdef int members = step.machine.members
     cdef int who
     cdef int32_t n
@@ -1001,7 +1003,7 @@ cdef int prepare_arguments(Launch* step) except -1:
 
 
 cdef void call_kernel(Launch* step, int who, int32_t begin, int count) noexcept nogil:
-    """Call the function of a step for so many items, from number `begin` on, in a thread."""
+    """Calls the function of a step for so many items, from number `begin` on, in a thread."""
     cdef void** arguments = step.arguments + who * (step.count + 2)
     cdef void** current = step.current + who * step.count
     cdef unsigned long modes
@@ -1016,7 +1018,7 @@ cdef void call_kernel(Launch* step, int who, int32_t begin, int count) noexcept 
 
 
 cdef int make_kernel(Launch* step, int who) noexcept nogil:
-    """Make the kernel object of a thread; OpenCL's status."""
+    """Creates the kernel object of a thread. Returns OpenCL's status."""
     cdef int32_t n, status = SUCCESS
     cdef int64_t offset
     cdef Handle kernel = api.create_kernel(step.program, step.function, &status)
@@ -1034,7 +1036,7 @@ cdef int make_kernel(Launch* step, int who) noexcept nogil:
 
 
 cdef int enqueue(Launch* step, int who, int32_t begin, size_t items) noexcept nogil:
-    """Enqueue so many items of a step, from number `begin` on, on a thread's queue; OpenCL's status."""
+    """Enqueues so many items of a step, from number `begin` on, on a thread's queue. Returns OpenCL's status."""
     cdef Machine* machine = step.machine
     cdef Handle kernel = step.kernels[who]
     cdef void** current = step.current + who * step.count
@@ -1078,10 +1080,10 @@ cdef void* table(size_t count, size_t size) except NULL:
 
 
 def assemble(plan, steps, code: list, launches: list, calls: list, libraries: list, repeats: int) -> int:
-    """Append the code of `steps` to `code`, each of their launches to `launches`, of their host calls to `calls`, and
-    of their library calls to `libraries`.
+    """Appends the code of `steps` to `code`, their launches to `launches`, their host calls to `calls`, and their
+    library calls to `libraries`.
 
-    `repeats` counted loops have been assembled before; the number with those of `steps` is returned.
+    `repeats` counted loops have been assembled before; returns their number including those of `steps`.
     """
     for step in steps:
         if isinstance(step, plans.Launch):

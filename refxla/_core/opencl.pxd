@@ -1,4 +1,4 @@
-"""OpenCL's C functions as pointers, and its status codes as words."""
+"""OpenCL's C functions as pointers, and its status codes as text."""
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
@@ -44,5 +44,5 @@ cdef struct Api:
 
 cdef Api api
 
-# Fill `api` from the very library that pyopencl calls. Raises DeviceError when pyopencl cannot be loaded.
+# Fills `api` from the library that pyopencl itself calls. Raises DeviceError if pyopencl cannot be loaded.
 cdef int bind() except -1

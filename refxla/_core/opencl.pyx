@@ -1,7 +1,7 @@
-"""OpenCL's C functions as pointers, and its status codes as words.
+"""OpenCL's C functions as pointers, and its status codes as text.
 
-pyopencl finds platforms, makes contexts and builds programs; a call of an executable goes past it, straight to the C
-functions of the library that pyopencl itself has loaded, because its own argument handling costs more than a launch.
+pyopencl finds platforms, creates contexts and builds programs. A call of an executable bypasses it and calls the C
+functions of the library that pyopencl has loaded, because its own argument handling costs more than a launch.
 """
 
 import ctypes
@@ -59,7 +59,7 @@ cdef int bind() except -1:
 
 
 def status_name(status: int) -> str:
-    """OpenCL's name of a status code, such as "OUT_OF_RESOURCES"; "status -N" where it has none."""
+    """OpenCL's name of a status code, such as "OUT_OF_RESOURCES"; "status -N" if it has none."""
     import pyopencl
 
     return pyopencl.status_code.to_string(status, "status %d")

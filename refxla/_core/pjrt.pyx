@@ -1,6 +1,6 @@
-"""The table of PJRT's functions that JAX is given.
+"""The table of PJRT functions that JAX gets.
 
-What the table does not have answers UNIMPLEMENTED. Two of these are called all the same, whatever they answer.
+Functions that the table does not have answer UNIMPLEMENTED. Two of these are called all the same, whatever they answer.
 """
 
 from cpython.pycapsule cimport PyCapsule_New
@@ -27,8 +27,8 @@ cdef Error* plugin_attributes(PluginArgs* args) noexcept nogil:
 
 
 def interface(stablehlo: dict[str, tuple[int, int, int]]) -> object:
-    """The table, as a capsule of the name that JAX asks for. `stablehlo` has versions of StableHLO: "current", in which
-    programs are wanted, and "minimum", the oldest that is understood."""
+    """The table, as a capsule with the name that JAX expects. `stablehlo` has versions of StableHLO: "current", in
+    which programs should be, and "minimum", the oldest that is supported."""
     global attribute_count
     cdef int n, d
     for n, (name, version) in enumerate(stablehlo.items()):
@@ -42,7 +42,7 @@ def interface(stablehlo: dict[str, tuple[int, int, int]]) -> object:
     return PyCapsule_New(&api, "pjrt_c_api", NULL)
 
 
-_texts = []  # what C strings lie in
+_texts = []  # keeps the memory of C strings
 
 
 cdef void fill() noexcept nogil:

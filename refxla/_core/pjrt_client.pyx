@@ -1,8 +1,8 @@
 # cython: cdivision=True
-"""The client of PJRT's interface: devices, each with its memories. There is one client, for as long as the process runs.
+"""The client of PJRT's interface: devices, each with its memories. There is one client for the life of the process.
 
-Devices here are numbers: all of them are the OpenCL device that refxla uses, and what makes several of one is the
-compiler (passes/virtual_devices.py). A topology of PJRT's is a list of devices, and the client is its own topology.
+Devices here are numbers: all of them are the OpenCL device that refxla uses, and the compiler distributes a program
+over them (passes/virtual_devices.py). A PJRT topology is a list of devices, and the client is its own topology.
 """
 
 from libc.stdint cimport int64_t
@@ -22,21 +22,22 @@ cdef Device* devices = NULL
 cdef Memory* memories = NULL
 cdef void** device_pointers = NULL
 cdef void** memory_pointers = NULL
-cdef char client  # whose address is the handle
+cdef char client  # its address is the handle
 cdef const char* platform = "refxla"
 cdef const char* platform_version = ""
 cdef const char* DEVICE_KIND_TEXT = "cpu"
-# Names of the kinds of memory, in the order of their numbers. An array's kind is a mark: all lie where the device computes.
+# Names of the kinds of memory, in the order of their numbers. An array's kind is only a label: all arrays are where the
+# device computes.
 MEMORY_KIND_NAMES = ("device", "pinned_host", "unpinned_host")
 
-cdef list texts = []  # what C strings lie in
+cdef list texts = []  # keeps the memory of C strings
 device_count = 0
 
 
 def configure(count: int, version: str) -> None:
-    """Make `count` devices; `version` is what the platform says of its version. It is called once, before all else.
+    """Creates `count` devices; `version` is the version that the platform reports. It is called once, before all else.
 
-    Raises ValueError for a second time, or a count below 1.
+    Raises ValueError for a second call, or a count below 1.
     """
     global devices, memories, device_pointers, memory_pointers, device_count, platform_version
     cdef int n, kind, number
@@ -188,7 +189,7 @@ cdef Error* device_memory(PointerArgs* args) noexcept nogil:
 
 
 cdef Error* device_memory_stats(DeviceMemoryArgs* args) noexcept nogil:
-    """What arrays take; all devices share the host's memory."""
+    """The memory of arrays; all devices share the host's memory."""
     args.in_use = live_bytes()
     args.peak_in_use = Statistic(peak_bytes(), 1)
     args.limit = Statistic(<int64_t> sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), 1)

@@ -4,22 +4,22 @@ from libc.stdint cimport int64_t, uint8_t
 
 from refxla._core.pjrt_objects cimport Device
 
-# A compiled program: what is loaded and what is not are the same, with a reference for each handle.
+# A compiled program: loaded and unloaded executables are the same, with a reference for each handle.
 cdef struct Executable:
     int64_t references
-    void* program  # the Python object that all of this was read from; a reference is owned
+    void* program  # the Python object from which all of this was read; a reference is owned
     void* executor  # its Executor
     int device_count
-    Device** devices  # those it runs on, row r those of replica r
+    Device** devices  # the devices it runs on; row r has those of replica r
     size_t replicas, partitions
     int parameter_count  # of a device
-    uint8_t* donated  # of each parameter: whether callers give it away
+    uint8_t* donated  # for each parameter: whether callers give it away
     int result_count  # of a device
     int* types  # of each result
     size_t* ranks
-    int64_t* dimensions  # of all results, one behind another
+    int64_t* dimensions  # of all results, concatenated
     size_t* bytes
-    int* kinds  # of the results' memories: numbers of kinds
+    int* kinds  # the numbers of the kinds of the results' memories
     const char** memory_kinds  # their names
     size_t* memory_kind_sizes
     void* properties  # of the cost analysis: named values
@@ -30,7 +30,7 @@ cdef struct Executable:
     const char* fingerprint
     size_t fingerprint_size
     uint8_t deleted
-    Executable* next  # of those whose end is to be made
+    Executable* next  # in the list of those to destroy
 
 
 cdef void add_functions(void** functions) noexcept nogil

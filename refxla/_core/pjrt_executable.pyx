@@ -1,11 +1,12 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
-"""The executables of PJRT's interface: compilation, which asks Python, and execution, which does not.
+"""The executables of PJRT's interface: compilation, which calls Python, and execution, which does not.
 
-What Python compiled is read once into plain memory (Executable in the .pxd). An execution takes the storage of its
-arguments, makes that of its results, and runs the program's Executor, at once or later (execution.pyx), without the GIL.
+The program that Python compiled is read once into plain memory (Executable in the .pxd). An execution takes the storage
+of its arguments, creates that of its results, and runs the program's Executor, at once or later (execution.pyx),
+without the GIL.
 
-Functions that destroy may be called while Python ends, and must not ask for the GIL: they put executables on a list,
-which the next compilation empties.
+Functions that destroy may be called while Python shuts down, and must not ask for the GIL: they put executables on a
+list, which the next compilation empties.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -46,8 +47,8 @@ cdef object load_program = None  # (serialized, options) -> program
 
 
 def set_compiler(compile: object, load: object) -> None:
-    """Say what compiles: `compile(code, format, options)` and `load(serialized, options)`, all bytes, give a Program
-    (refxla/pjrt/programs.py) or raise. Both are called from threads of JAX's."""
+    """Registers the compiler: `compile(code, format, options)` and `load(serialized, options)`, with bytes as
+    arguments, return a Program (refxla/pjrt/programs.py) or raise. Both are called from JAX's threads."""
     global compile_program, load_program
     compile_program, load_program = compile, load
 
@@ -120,7 +121,7 @@ cdef Executable* read(object program) except NULL:
 
 
 cdef void destroy(Executable* e) noexcept:
-    """Free an executable that nobody has."""
+    """Frees an executable without references."""
     Py_DECREF(<object> e.program)
     free(e.devices)
     free(e.donated)
@@ -187,11 +188,10 @@ cdef Error* deserialize(DeserializeArgs* args) noexcept with gil:
 
 
 cdef Error* execute(ExecuteArgs* args) noexcept nogil:
-    """A call. Arguments and results of the Executor are those of all devices, one after another.
+    """A call. Arguments and results of the Executor are those of all devices, concatenated.
 
-    A donated argument is gone when this returns. Where the program has a result that may lie in its memory, it does,
-    unless somebody else holds that memory: then, and where an argument is not donated in this call, the executor
-    copies it first.
+    A donated argument is gone when this returns. If the program has a result that may be in its memory, it is, unless
+    somebody else holds that memory: then, and if an argument is not donated in this call, the executor copies it first.
     """
     cdef Executable* e = <Executable*> args.executable
     cdef int devices = <int> args.device_count, parameters = e.parameter_count, results = e.result_count
@@ -244,7 +244,7 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
 
 
 cdef Error* check_donations(Executable* e, ExecuteArgs* args) noexcept nogil:
-    """An error where an array is given away and passed again in the same call."""
+    """An error if an array is given away and passed again in the same call."""
     cdef int n, d
     cdef bint again = False
     cdef Buffer* buffer
@@ -269,7 +269,8 @@ cdef Error* check_donations(Executable* e, ExecuteArgs* args) noexcept nogil:
 
 
 cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcept nogil:
-    """Take what the caller gives away, and make the buffers of the results, with storage that the call is to write."""
+    """Takes the arguments that the caller gives away, and creates the buffers of the results, with storage for the call
+    to write."""
     cdef int n, d, k, parameters = e.parameter_count, results = e.result_count
     cdef int64_t* dimensions
     cdef Buffer* buffer
@@ -317,7 +318,7 @@ cdef void release_executable(void* e) noexcept nogil:
 
 
 cdef bint is_donated(Executable* e, ExecuteArgs* args, int n) noexcept nogil:
-    """Whether the caller gives away argument `n` of each device."""
+    """Whether the caller gives away argument `n` on each device."""
     cdef size_t k
     if not e.donated[n]:
         return False
@@ -328,7 +329,7 @@ cdef bint is_donated(Executable* e, ExecuteArgs* args, int n) noexcept nogil:
     return True
 
 
-# What is asked about executables ---------------------------------------------------------------------------------
+# Queries about executables ----------------------------------------------------------------------------------------
 
 
 cdef Error* executable_destroy(SubjectArgs* args) noexcept nogil:
@@ -411,7 +412,7 @@ cdef Error* executable_cost(CountedListArgs* args) noexcept nogil:
 
 
 cdef Error* executable_memory(CompiledMemoryArgs* args) noexcept nogil:
-    """All in the memory of the device; nothing on a host that is not the device."""
+    """All in the memory of the device; nothing on a separate host."""
     cdef Executable* e = <Executable*> args.subject
     cdef int n
     args.code, args.arguments, args.results, args.aliases, args.temporaries = (
@@ -425,12 +426,12 @@ cdef Error* executable_memory(CompiledMemoryArgs* args) noexcept nogil:
 
 
 cdef void forget(void* holder) noexcept with gil:
-    """Free bytes that a caller has read."""
+    """Frees bytes that a caller has read."""
     Py_DECREF(<object> holder)
 
 
 cdef Error* answer_bytes(BytesArgs* args, str name) noexcept:
-    """What the program's method of that name gives."""
+    """The result of the program's method of that name."""
     cdef bytes content
     try:
         content = getattr(<object> (<Executable*> args.subject).program, name)()

@@ -1,8 +1,9 @@
-"""The layouts of PJRT's C interface, through which JAX uses a device: the table of functions and what they are given.
+"""The layouts of PJRT's C interface, through which JAX uses a device: the table of functions and their arguments.
 
-Each function is given one structure, which begins with its own size, a list of extensions, and what the function is
-about. Many functions differ in nothing else but what they answer, so one layout here serves all that answer alike.
-Layouts are those of version 0.90; later versions append, and sizes tell how far a structure reaches.
+Each function is called with one structure, which begins with its own size, a list of extensions, and the object that
+the function is about. Many functions differ only in what they answer, so one layout here serves all functions with the
+same kind of answer. Layouts are those of version 0.90; later versions append, and the sizes tell how far a structure
+reaches.
 """
 
 from libc.stdint cimport int64_t, intptr_t, uint8_t
@@ -194,9 +195,9 @@ cdef struct NamedValue:
     size_t value_size  # elements of a string or a list, else 1
 
 
-# What functions are given -----------------------------------------------------------------------------------------
+# Arguments of functions --------------------------------------------------------------------------------------------
 
-cdef struct SubjectArgs:  # functions that answer nothing: destroy, delete, count references
+cdef struct SubjectArgs:  # functions without an answer: destroy, delete, count references
     size_t size
     void* extensions
     void* subject
@@ -239,7 +240,7 @@ cdef struct ListArgs:
     const void* items
     size_t count
 
-cdef struct CountedListArgs:  # the same, the other way round
+cdef struct CountedListArgs:  # the same, in reverse
     size_t size
     void* extensions
     void* subject
@@ -260,7 +261,7 @@ cdef struct TargetArgs:  # copies of a buffer: to a device or a memory
     void* target
     void* answer
 
-cdef struct BytesArgs:  # bytes that lie in `holder`, which the caller gives to `deleter` in the end
+cdef struct BytesArgs:  # bytes in `holder`, which the caller finally passes to `deleter`
     size_t size
     void* extensions
     void* subject
@@ -349,10 +350,10 @@ cdef struct ExecuteArgs:
     size_t device_count
     size_t argument_count  # of a device
     void*** results
-    void** events  # of each device: when its results are there; or NULL
-    void* device  # the one to run on, of an executable that is bound to none
+    void** events  # for each device: when its results are ready; or NULL
+    void* device  # the one to run on, for an executable that is not bound to one
 
-cdef struct DimensionsArgs:  # of all results, one after another
+cdef struct DimensionsArgs:  # of all results, concatenated
     size_t size
     void* extensions
     void* subject
@@ -481,8 +482,8 @@ cdef struct ToHostArgs:
     size_t size
     void* extensions
     void* buffer
-    MemoryLayout* layout  # of what is wanted; NULL: row-major
-    void* target  # NULL: only the size is asked for
+    MemoryLayout* layout  # of the requested copy; NULL: row-major
+    void* target  # NULL: only the size is requested
     size_t target_size
     void* event
 

@@ -1,4 +1,4 @@
-"""The events and the buffers that the functions of PJRT's interface give out."""
+"""The events and the buffers that PJRT's functions return."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -32,33 +32,33 @@ cdef struct Device:
     size_t kind_size
 
 
-# An array on a device: dense, row-major, one byte an element where that has less than eight bits.
+# An array on a device: dense, row-major, one byte per element for types of less than eight bits.
 cdef struct Buffer:
-    int64_t references  # one of the handle, one of all that read its memory from outside
-    int64_t outside  # who read its memory from outside
+    int64_t references  # one for the handle, one for all external readers of its memory
+    int64_t outside  # the number of external readers of its memory
     uint8_t lock
-    uint8_t donated  # to the call that is being made
+    uint8_t donated  # to the call that is being prepared
     Storage* storage  # NULL once the buffer is deleted or donated
-    Storage* kept  # what is read from outside, which outlives a deletion
+    Storage* kept  # read externally, which outlives a deletion
     Memory* memory
     size_t bytes
     int element_type
     int rank
-    int64_t* dimensions  # behind this structure, and minor_to_major behind them
+    int64_t* dimensions  # stored after this structure, followed by minor_to_major
     int64_t* minor_to_major
 
 
 cdef size_t ELEMENT_BYTES[TYPES]
 
-# The event of what is done; any other is a Completion.
+# The event of finished work; any other is a Completion.
 cdef void* READY
 
 # A buffer that takes over a reference to its storage; NULL: no memory.
 cdef Buffer* new_buffer(Storage* storage, Memory* memory, int element_type, const int64_t* dimensions, int rank) noexcept nogil
-# The storage, with a reference to it; NULL where the buffer is deleted.
+# The storage, with a reference to it; NULL if the buffer is deleted.
 cdef Storage* storage_of(Buffer* buffer) noexcept nogil
 cdef void delete_buffer(Buffer* buffer) noexcept nogil
 cdef void destroy_buffer(Buffer* buffer) noexcept nogil
 
-# Enter the functions of this file into the table.
+# Enters the functions of this file into the table.
 cdef void add_functions(void** functions) noexcept nogil

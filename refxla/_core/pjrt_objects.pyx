@@ -1,8 +1,8 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
-"""The events and the buffers of PJRT's interface (pjrt_interface.pxd), and the functions about them.
+"""The events and the buffers of PJRT's interface (pjrt_interface.pxd), and the functions on them.
 
-Everything here is plain memory with counted references, and no function needs the GIL: JAX calls them from threads of
-its own, also while Python ends. A buffer lies in storage (storage.pyx), which a call may still have to write.
+Everything here is plain memory with reference counts, and no function needs the GIL: JAX calls them from its own
+threads, even while Python shuts down. A buffer is in storage (storage.pyx), which a call may still have to write.
 """
 
 from libc.stdint cimport int64_t, uintptr_t
@@ -214,14 +214,15 @@ cdef Error* buffer_is_on_cpu(BoolArgs* args) noexcept nogil:
 
 
 cdef Error* buffer_ready_event(PointerArgs* args) noexcept nogil:
-    """JAX asks for it in order to wait, in a way that lets no signal end what runs: the main thread waits here."""
+    """JAX calls this in order to wait, in a way in which no signal ends the running work: the main thread waits
+    here."""
     cdef Storage* storage = storage_of(<Buffer*> args.subject)
     cdef Completion* writer
     if storage == NULL:
         return deleted()
     writer = storage.writer
     if writer != NULL and in_main_thread() and wait_for(writer) and writer.error != NULL:
-        # Nobody sees the values, for the signal handler's exception comes first; and nobody is to see them later.
+        # Nobody sees the values, since the signal handler's exception comes first, and nobody must see them later.
         delete_buffer(<Buffer*> args.subject)
         args.answer = READY
     elif writer == NULL or (is_done(writer) and writer.error == NULL):
@@ -234,7 +235,7 @@ cdef Error* buffer_ready_event(PointerArgs* args) noexcept nogil:
 
 
 cdef Error* read_storage(Buffer* buffer, Storage** answer) noexcept nogil:
-    """The storage, with a reference to it, once it holds its values, on the host too."""
+    """The storage, with a reference to it, when it holds its values on the host as well."""
     cdef Storage* storage = storage_of(buffer)
     cdef Error* error
     if storage == NULL:
@@ -253,8 +254,8 @@ cdef Error* read_storage(Buffer* buffer, Storage** answer) noexcept nogil:
 
 
 cdef Error* buffer_pointer(PointerArgs* args) noexcept nogil:
-    """Where the array lies on the host. Who has it counted as read from outside may have it after a deletion, too. JAX
-    asks before the values are there: of an array that a device has, the host has a copy only then."""
+    """The array's address on the host. A caller that holds an external reference may use it even after a deletion. JAX
+    asks before the values are there: only then does the host have a copy of an array on a device."""
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef Storage* storage
     lock(&buffer.lock)
@@ -302,7 +303,7 @@ cdef Error* buffer_read_no_more(SubjectArgs* args) noexcept nogil:
 
 
 cdef Error* copied(Buffer* buffer, Memory* memory, void** answer) noexcept nogil:
-    """A copy in a memory. All lie in the host's, but a donation may overwrite one and not the other."""
+    """A copy in a memory. All memories are the host's, but a donation may overwrite one and not the other."""
     cdef Storage* source = NULL
     cdef Storage* target
     cdef Error* error = read_storage(buffer, &source)
@@ -318,7 +319,7 @@ cdef Error* copied(Buffer* buffer, Memory* memory, void** answer) noexcept nogil
 cdef Error* give_buffer(
     Storage* storage, Memory* memory, int element_type, const int64_t* dimensions, int rank, void** answer
 ) noexcept nogil:
-    """Answer with a buffer that takes over the storage, which may be NULL for want of memory."""
+    """Answers with a buffer that takes over the storage, which may be NULL if there is no memory."""
     cdef Buffer* buffer
     cdef size_t size = ELEMENT_BYTES[element_type]
     cdef int n
@@ -346,7 +347,7 @@ cdef Error* buffer_copy_to_memory(TargetArgs* args) noexcept nogil:
 
 
 cdef bint is_dense(const int64_t* strides, const int64_t* dimensions, int rank, int64_t item) noexcept nogil:
-    """Whether elements lie one behind the other in row-major order."""
+    """Whether elements are contiguous in row-major order."""
     cdef int n
     for n in range(rank - 1, -1, -1):
         if dimensions[n] != 1 and strides[n] != item:
@@ -359,7 +360,7 @@ cdef void copy_strided(
     char* target, const int64_t* target_strides, const char* source, const int64_t* source_strides,
     const int64_t* dimensions, int rank, int64_t item,
 ) noexcept nogil:
-    """Copy elements of `item` bytes, whose places in both arrays have strides in bytes; NULL: dense, row-major."""
+    """Copies elements of `item` bytes with strides in bytes in both arrays; NULL: dense, row-major."""
     cdef int64_t n, target_step, source_step
     cdef int d
     if rank == 0:
@@ -387,7 +388,7 @@ cdef Memory* memory_of(Device* device, Memory* memory) noexcept nogil:
 
 
 cdef Error* client_buffer_from_host(FromHostArgs* args) noexcept nogil:
-    """A copy, whatever the caller promises: JAX promises to leave all arrays of the user's alone, who does not."""
+    """A copy, whatever the caller promises: JAX promises that users will not change their arrays, but they do."""
     cdef Memory* memory = memory_of(<Device*> args.device, <Memory*> args.memory)
     cdef Storage* storage
     cdef size_t size
@@ -423,8 +424,8 @@ cdef Error* client_uninitialized_buffer(UninitializedArgs* args) noexcept nogil:
 
 
 cdef Error* client_view(ViewArgs* args) noexcept nogil:
-    """Somebody's array as a buffer: dense, row-major, aligned to its elements."""
-    cdef bint is_told = args.size >= sizeof(ViewArgs)  # of a memory
+    """An external array as a buffer: dense, row-major, aligned to its elements."""
+    cdef bint is_told = args.size >= sizeof(ViewArgs)  # whether it names a memory
     cdef Memory* memory = memory_of(<Device*> args.device, <Memory*> args.memory if is_told else NULL)
     cdef size_t item, size
     cdef Storage* storage

@@ -1,1 +1,1 @@
-"""The types of releases.pyx: other Cython modules alone use it, by its .pxd."""
+"""The types of releases.pyx: only other Cython modules use it, through its .pxd."""

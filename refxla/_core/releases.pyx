@@ -1,5 +1,5 @@
-"""References to Python objects that threads without the GIL give back: they are put on a list, which threads that have
-it empty when they come by."""
+"""References to Python objects that threads without the GIL return: they are put on a list, which threads with the GIL
+empty at the next opportunity."""
 
 from cpython.ref cimport Py_DECREF
 from libc.stdlib cimport free

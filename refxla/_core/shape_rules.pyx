@@ -1,6 +1,7 @@
 """The shape rules of operations that compute or move elements one by one, of tuples and of control flow.
 
-What they share with the rules in shape_structured.pyx stands here too. They are entered into one table, RULES, by opcode.
+The helpers that they share with the rules in shape_structured.pyx are here, too. All rules are entered into one table,
+RULES, by opcode.
 """
 
 from refxla_spec.errors import InvalidProgramError
@@ -34,7 +35,7 @@ cdef object rule_error(object i, str label, str what):
 
 
 cdef int broken(object i, str label) except -1:
-    """Raise the error of a broken rule: the specification's sentence, and what was given."""
+    """Raises the error of a broken rule: the specification's sentence, and the values given."""
     rule = operation(i.opcode).constraints.get(label, "")
     shapes = ", ".join(str(o.shape) for o in i.operands)
     attributes = ", ".join(f"{k}={getattr(v, 'name', v)}" for k, v in i.attributes.items() if k != "literal")
@@ -95,7 +96,7 @@ cdef object attribute(object i, str name):
 
 
 cdef bint distinct(tuple numbers, Py_ssize_t below):
-    """Whether numbers are different and in 0 .. below - 1."""
+    """Whether numbers are distinct and in 0 .. below - 1."""
     cdef long long n, mask = 0
     cdef bint small = below <= 62
     for n in numbers:
@@ -473,7 +474,7 @@ cdef object _concatenate(object i, list operands, int takes):
 
 
 def _fill():
-    """The rules that the opcodes name, and those of the families that the rows of op_table.py name."""
+    """Enters the rules that the opcodes name, and those of the families that the rows of op_table.py name."""
     for r in ROWS.values():
         takes = 0
         for kind in r.takes.split():

@@ -1,1 +1,1 @@
-# Nothing but rules entered into the table of shape_rules.pxd.
+# Contains only rules entered into the table of shape_rules.pxd.

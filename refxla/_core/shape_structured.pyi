@@ -1,1 +1,1 @@
-"""The types of shape_structured.pyx: it enters rules into the table of shape_rules.pyx, and has no names of its own."""
+"""The types of shape_structured.pyx: it enters rules into the table of shape_rules.pyx, and exports no names."""

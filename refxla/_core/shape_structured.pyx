@@ -1,4 +1,4 @@
-"""The shape rules of operations that index, combine or multiply arrays: slices at run time, gather, reduce, dot, ..."""
+"""The shape rules of operations that index, combine or multiply arrays: dynamic slices, gather, reduce, dot, ..."""
 
 from refxla._core.shape_rules cimport (
     NONE, SIGNED, UNSIGNED, ascending, attribute, broken, dense, distinct, enter, kind_of, placings, same, scalar,
@@ -57,7 +57,7 @@ cdef object _dynamic_update_slice(object i, list operands, int takes):
 
 
 cdef bint batching(tuple dims, tuple mapped, object x, tuple index_dims, object indices, long long vector_dim):
-    """Whether dimensions of the operand pair with dimensions of the indices, none of them indexed."""
+    """Whether dimensions of the operand pair with dimensions of the indices, and none of them is indexed."""
     cdef Py_ssize_t n
     if len(dims) != len(index_dims) or not distinct(index_dims, len(indices.dimensions)) or vector_dim in index_dims:
         return False
@@ -194,7 +194,7 @@ cdef inline int rank_of_type(object element_type):
 
 
 cdef object product_type(object i, object lhs, object rhs, str label):
-    """The element type of a dot or convolution: what is stated, else the wider one of the operands'."""
+    """The element type of a dot or convolution: the stated one, otherwise the wider one of the operands'."""
     a, b = lhs.element_type, rhs.element_type
     widest = b if (rank_of_type(b), b.bits) > (rank_of_type(a), a.bits) else a
     stated = i.shape.element_type if kind_of(i.shape) != NONE else widest

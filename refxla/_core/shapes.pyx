@@ -1,12 +1,12 @@
-"""Shape inference, fast: what the specification's `infer()` says, written a second time for the compiler's own use.
+"""Fast shape inference: the specification's `infer()`, implemented a second time for the compiler's own use.
 
     infer(instruction)      the shape of the result, or an InvalidProgramError that names the operation and the broken rule
     make(opcode, ...)       a new instruction of that shape: how passes make instructions
     check(module)           whether every stated shape is the inferred one: run after the passes, at each compile
 
-The rules are tested in the specification's order, and the labels are its labels (C1, C2, ...). An operation that has no rule
-here is inferred by the specification: those that passes expand. So are dynamic shapes (f32[<=4]): the rules here are for
-static ones.
+The rules are tested in the specification's order, and the labels are its labels (C1, C2, ...). Operations without a
+rule here, which are those that passes expand, are inferred by the specification. So are dynamic shapes (f32[<=4]): the
+rules here are for static ones.
 """
 
 from refxla_spec.errors import Error, InvalidProgramError
@@ -22,9 +22,9 @@ cdef dict RULES = _RULES
 
 
 cpdef object infer(object instruction):
-    """The shape that the specification gives the result, without a layout where it follows from the operands.
+    """The shape that the specification gives the result, without a layout if it follows from the operands.
 
-    Raises InvalidProgramError, its `constraint` the label of the broken rule ("dot_c3"), where there is one.
+    Raises InvalidProgramError if a rule is broken; its `constraint` is the label of that rule ("dot_c3").
     """
     cdef list operands = [o.shape for o in instruction.operands]
     cdef Entry entry = RULES.get(instruction.opcode)
@@ -39,7 +39,7 @@ cpdef object infer(object instruction):
             return _by_specification(instruction, operands)
         return entry.rule(instruction, operands, entry.takes)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        # An operand or attribute so far from the rules that the shape rule itself cannot be applied to it.
+        # An operand or attribute so invalid that the shape rule itself cannot be applied to it.
         shapes = ", ".join([str(s) for s in operands])
         raise InvalidProgramError(
             f"{instruction.name}: the shape rule of {instruction.opcode} does not apply to ({shapes}): {problem}"
@@ -47,13 +47,13 @@ cpdef object infer(object instruction):
 
 
 def make(opcode, *operands, name=None, shape=None, backend_config=None, **attributes):
-    """A new instruction. Its shape is inferred; `shape` is needed where it does not follow from the operands.
+    """A new instruction. Its shape is inferred; `shape` is needed if it does not follow from the operands.
 
-    A shape that is given must be the inferred one but for the layout. The caller puts the instruction into a computation
+    A given shape must equal the inferred one except for the layout. The caller puts the instruction into a computation
     after its operands. Raises InvalidProgramError for a broken rule.
     """
     instruction = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
-    instruction.backend_config = backend_config  # which says what a custom call gives
+    instruction.backend_config = backend_config  # it says what a custom call returns
     inferred = infer(instruction)
     if shape is None:
         instruction.shape = inferred
@@ -63,8 +63,8 @@ def make(opcode, *operands, name=None, shape=None, backend_config=None, **attrib
 
 
 def check(module):
-    """Check that every instruction's stated shape is the inferred one, layouts apart. Raises an Error for the first that
-    is not. The operands' shapes are taken as they are stated."""
+    """Checks that every instruction's stated shape is the inferred one, apart from layouts. Raises an Error for the
+    first that is not. The operands' shapes are taken as stated."""
     for computation in module.computations:
         for i in computation.instructions:
             inferred = infer(i)
@@ -81,7 +81,7 @@ def covered():
 
 
 cdef bint marked(object stated, list operands):
-    """Whether dynamic marks are to be inferred: rare, and no module has them after the pass dynamic-padder."""
+    """Whether dynamic marks must be inferred: they are rare, and no module has them after the pass dynamic-padder."""
     if stated.dynamic:
         return True
     for shape in operands:

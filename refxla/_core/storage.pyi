@@ -1,1 +1,1 @@
-"""The types of storage.pyx: other Cython modules alone use it, by its .pxd."""
+"""The types of storage.pyx: only other Cython modules use it, through its .pxd."""

@@ -1,8 +1,8 @@
 """The memory of arrays that stay on a device, and when it holds its values.
 
-Everything here is plain memory with counted references, and nothing needs the GIL. Where kernels reach the host's
-memory, it is that, of the pool that all results of refxla lie in. Where a device has memory of its own, it is that, and
-values come to the host when somebody there asks for them.
+Everything here is plain memory with reference counts, and nothing needs the GIL. If kernels can access the host's
+memory, storage is host memory, from the pool of all of refxla's results. If the device has its own memory, storage is
+device memory, and values are copied to the host on request.
 """
 
 from libc.stdint cimport int64_t, uint8_t

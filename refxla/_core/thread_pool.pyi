@@ -1,1 +1,1 @@
-"""The types of thread_pool.pyx: other Cython modules alone use it, by its .pxd."""
+"""The types of thread_pool.pyx: only other Cython modules use it, through its .pxd."""

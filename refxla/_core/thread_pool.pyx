@@ -1,16 +1,17 @@
 # cython: cdivision=True
-"""The pool of threads that share the items of a launch: the one that calls, and workers that the process keeps.
+"""The thread pool that shares the items of a launch: the calling thread and persistent workers.
 
-Waking a thread that sleeps takes a system ten microseconds, and tens where the machine is a virtual one; many programs
-take little more. So the calling thread works, too, and a worker that has nothing to do spins for a while, since
-the next launch is likely to come soon; only then it sleeps.
+Waking a sleeping thread takes a system ten microseconds, and tens on a virtual machine; many programs take little more.
+So the calling thread works, too, and an idle worker spins for a while, since the next launch is likely to come soon;
+only then does it sleep.
 
-Each member (the calling thread and the workers) has a share of the items, takes half of what is left of it until nothing
-is, and then takes from the shares of others in the same way (work stealing). Nobody waits for a worker that has not
-started: it finds less to do. There is one pool; a thread that calls while the pool works for another does all items alone.
+Each member (the calling thread and the workers) has a share of the items. It repeatedly takes half of what is left of
+its share, and then takes from the shares of others in the same way (work stealing). Nobody waits for a worker that has
+not started: it finds less to do. There is one pool; a thread that calls while the pool works for another one processes
+all items alone.
 
-Where the pool has a member for each core that the process may use, each worker is bound to a core of its own, and never
-to the calling thread's: two that share a core may otherwise do so for long while another idles.
+If the pool has a member for each core that the process may use, each worker is bound to a core of its own, and never to
+the calling thread's: otherwise two may share a core for long while another core idles.
 """
 
 from libc.stdint cimport int64_t, intptr_t
@@ -156,8 +157,8 @@ cdef extern from *:
         pass
     ctypedef struct pthread_cond_t:
         pass
-    pthread_mutex_t rx_mutex  # held by who goes to sleep, or knows that somebody does
-    pthread_cond_t rx_wake  # wakes all who sleep
+    pthread_mutex_t rx_mutex  # held by a thread that goes to sleep, or knows that one does
+    pthread_cond_t rx_wake  # wakes all sleeping threads
     int pthread_mutex_lock(pthread_mutex_t*) nogil
     int pthread_mutex_unlock(pthread_mutex_t*) nogil
     int pthread_cond_wait(pthread_cond_t*, pthread_mutex_t*) nogil
@@ -177,11 +178,11 @@ cdef extern from *:
     void rx_fresh() nogil
 
 cdef enum:
-    LINE = 8  # longs in a line of the cache
-    LOOKS = 64  # at what is new, between two at the clock
-    PATIENCE_NS = 200_000  # for which a worker spins
-    ROOM = 5 << 19  # bytes of a stack that there should be: an item takes 1.7 MB at most (reductions/schedule.py)
-    STACK = 1 << 22  # bytes of the stacks of workers
+    LINE = 8  # longs in a cache line
+    LOOKS = 64  # checks for new work between two looks at the clock
+    PATIENCE_NS = 200_000  # how long a worker spins
+    ROOM = 5 << 19  # bytes of stack that must be free: an item takes at most 1.7 MB (reductions/schedule.py)
+    STACK = 1 << 22  # bytes of a worker's stack
 
 cdef struct Job:
     Work work
@@ -190,7 +191,7 @@ cdef struct Job:
     int64_t members
     int64_t status  # the error of one of them, or 0
 
-cdef struct ShareRequest:  # of share_out, by who has no room
+cdef struct ShareRequest:  # of share_out, for a thread without stack
     Work work
     void* what
     int things
@@ -198,12 +199,12 @@ cdef struct ShareRequest:  # of share_out, by who has no room
     int status
 
 cdef Job job
-cdef int64_t shares[MOST * LINE]  # of each member, a line for each: members of the job << 32 | things left of the share
-cdef int64_t pending[LINE]  # things of the job that are not done
-cdef int64_t jobs[LINE]  # that there have been
-cdef int64_t asleep[LINE]  # workers
-cdef int64_t busy[LINE]  # 1: the pool works
-cdef int64_t begun = 1  # members that there are
+cdef int64_t shares[MOST * LINE]  # for each member, a line each: members of the job << 32 | units left of the share
+cdef int64_t pending[LINE]  # unfinished units of the job
+cdef int64_t jobs[LINE]  # the number of jobs so far
+cdef int64_t asleep[LINE]  # the number of sleeping workers
+cdef int64_t busy[LINE]  # 1: the pool is working
+cdef int64_t begun = 1  # the number of members so far
 
 job.members = 1
 
@@ -226,7 +227,7 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
         rx_store(&shares[n * LINE], (<int64_t> members << 32) | (begin_of(n + 1) - begin_of(n)))
     rx_add(&jobs[0], 1)
     if rx_load(&asleep[0]) > 0:
-        pthread_mutex_lock(&rx_mutex)  # who counts as asleep holds it until it waits for the condition
+        pthread_mutex_lock(&rx_mutex)  # a thread that counts as asleep holds it until it waits for the condition
         pthread_mutex_unlock(&rx_mutex)
         pthread_cond_broadcast(&rx_wake)
     take_part(0)
@@ -237,19 +238,20 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
 
 
 cdef void* answer(void* call) noexcept nogil:
-    """Make a call in this thread instead."""
+    """Makes a call in this thread instead."""
     cdef ShareRequest* request = <ShareRequest*> call
     request.status = share_out(request.work, request.what, request.things, request.members)
     return NULL
 
 
 cdef inline int64_t begin_of(int64_t member) noexcept nogil:
-    """The first thing of a member's share."""
+    """The first unit of a member's share."""
     return job.things * member // job.members
 
 
 cdef void take_part(int who) noexcept nogil:
-    """Do, as that member, what is left to do. Who has taken something knows the job: it does not end before."""
+    """Processes the remaining units, as that member. A member that has taken a unit knows the job: it does not end
+    before."""
     cdef int64_t members = rx_load(&job.members)
     cdef int64_t n, other, share_state, some, rest
     cdef int64_t* share
@@ -273,7 +275,7 @@ cdef void take_part(int who) noexcept nogil:
 
 
 cdef void wait_while(int64_t* count) noexcept nogil:
-    """Wait until it is 0."""
+    """Waits until it is 0."""
     cdef int64_t waits = 0
     while rx_load(count) != 0:
         rx_rest(waits)
@@ -281,7 +283,7 @@ cdef void wait_while(int64_t* count) noexcept nogil:
 
 
 cdef void* worker(void* number) noexcept nogil:
-    """A worker, which is the member of that number."""
+    """A worker, the member of that number."""
     cdef int64_t job_count
     while True:
         job_count = rx_load(&jobs[0])
@@ -290,7 +292,7 @@ cdef void* worker(void* number) noexcept nogil:
 
 
 cdef void wait_for_more(int64_t job_count) noexcept nogil:
-    """Wait until there have been more jobs than `job_count`."""
+    """Waits until there have been more jobs than `job_count`."""
     cdef int64_t until = rx_now() + PATIENCE_NS
     cdef int64_t waits = 0
     while rx_load(&jobs[0]) == job_count:
@@ -306,7 +308,7 @@ cdef void wait_for_more(int64_t job_count) noexcept nogil:
 
 
 cdef int complete(int members) noexcept nogil:
-    """Start workers until there are so many members; how many there are. None is on this thread's core."""
+    """Starts workers until there are so many members. Returns how many there are. None is on this thread's core."""
     global begun
     if begun < members:
         while begun < members and rx_start_worker(worker, begun, STACK):
@@ -317,7 +319,7 @@ cdef int complete(int members) noexcept nogil:
 
 
 cdef void forked() noexcept nogil:
-    """In a forked process the thread that forked is alone."""
+    """In a forked process, only the thread that forked exists."""
     global begun
     begun = 1
     rx_fresh()

@@ -1,15 +1,15 @@
-"""The arguments and results of a program as an npz file, and arguments at random.
+"""The arguments and results of a program as an npz file, and random arguments.
 
 An npz holds one array under each name. Arguments are called `arg0`, `arg1`, ... or by the parameters' names, results
-`out0`, `out1`, ...; of a tuple each array counts for itself, in order.
+`out0`, `out1`, ...; the arrays of a tuple are numbered individually, in order.
 
-NumPy's files know none of the types beyond its own (bf16, the f8 family, s4, ...). Such an array `x` is stored as
-unsigned integers with the same bits, and beside it, under `x.type`, stands the name of its type, in HLO's spelling:
+NumPy's files support only its own types (not bf16, the f8 family, s4, ...). An array `x` of another type is stored as
+unsigned integers with the same bits, and `x.type` has the name of its type, in HLO's spelling:
 
     bits = numpy.load("out.npz")["out0"]; bits.view(ml_dtypes.bfloat16)
 
-What `numpy.savez` makes of such arrays by itself, elements of a number of bytes and no type, is read too: as the type
-of the parameter, if it has as many bytes.
+Arrays of such types as `numpy.savez` itself stores them, with elements of so many bytes and no type, are accepted, too:
+as the type of the parameter, if it has as many bytes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ TYPE = ".type"
 
 
 def names(module: Module) -> list[tuple[str, str, Shape]]:
-    """For each array that the program takes ("arg0", its parameter's name, its shape).
+    """For each array that the program takes, ("arg0", its parameter's name, its shape).
 
-    Of a parameter that is a tuple the arrays are called `name.0`, `name.1`, and so on.
+    The arrays of a parameter that is a tuple are called `name.0`, `name.1`, and so on.
     """
     arrays: list[tuple[str, Shape]] = []
     for p in module.entry.parameters:
@@ -47,7 +47,7 @@ def names(module: Module) -> list[tuple[str, str, Shape]]:
 
 
 def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
-    """The arrays of an npz by name, types restored. Raises InputError for anything else."""
+    """The arrays of an npz by name, with their types restored. Raises InputError for anything else."""
     if not data.startswith((b"PK", b"\x93NUMPY")):
         kind = "is empty" if not data else "is no npz file" if b"\0" in data[:1000] else "is a text, and no npz file"
         raise InputError(f"{source} {kind}; make one with numpy.savez(file, arg0=..., arg1=...)")
@@ -78,8 +78,8 @@ def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
 
 
 def _array(file: Any, name: str) -> Any:
-    """An array of an npz. Of f8e5m2 numpy.savez writes '<f1', a float of one byte, which NumPy cannot read: it is read
-    as elements of a byte without a type, as those of other types that NumPy does not have."""
+    """An array of an npz. For f8e5m2, numpy.savez writes '<f1', a float of one byte, which NumPy cannot read: it is
+    read as elements of one byte without a type, like those of other types that NumPy does not have."""
     try:
         return file[name]
     except ValueError as problem:
@@ -111,8 +111,8 @@ def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
 
 
 def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list[np.ndarray]:
-    """The arguments of a program, in order, out of an npz. Raises InputError for what is missing, given twice, unknown,
-    or of the wrong type or shape."""
+    """The arguments of a program, in order, from an npz. Raises InputError for one that is missing, given twice,
+    unknown, or of the wrong type or shape."""
     parameters = names(module)
     listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in parameters[:6]) or "nothing"
     listed += ", ..." if len(parameters) > 6 else ""
@@ -121,7 +121,7 @@ def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list
     for number, name, shape in parameters:
         keys = [n for n in dict.fromkeys((number, name)) if n in remaining]
         if number != name and re.fullmatch(r"arg\d+", name):
-            keys = [n for n in keys if n != name]  # a parameter that is called as another one is numbered
+            keys = [n for n in keys if n != name]  # a parameter with the name of another one is numbered
         if len(keys) == 2:
             raise InputError(f"{source} has both {number} and {name}, which are the same parameter; leave one out")
         if not keys:
@@ -134,7 +134,7 @@ def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list
 
 
 def _fitting(array: np.ndarray, shape: Shape, where: str) -> np.ndarray:
-    """The array, if it has that type and shape; elements of bytes without a type are given the type."""
+    """The array, if it has that type and shape; untyped elements of bytes get the type."""
     if not shape.is_array:
         raise InputError(f"{where}: the parameter is a {shape}, which no file can hold")
     dtype = shape.element_type.array_dtype
@@ -146,7 +146,7 @@ def _fitting(array: np.ndarray, shape: Shape, where: str) -> np.ndarray:
     return array.astype(dtype, copy=False)
 
 
-# At random -----------------------------------------------------------------------------------------------------------
+# Random arguments ----------------------------------------------------------------------------------------------------
 
 _SMOOTH = {
     "add", "subtract", "multiply", "divide", "maximum", "broadcast", "reshape", "transpose", "convert", "copy", "slice",
@@ -155,16 +155,16 @@ _SMOOTH = {
 _POSITIVE = {"sqrt", "rsqrt", "log", "power"}
 
 
-_BLOCK = 1 << 20  # elements of a large array that are drawn together
+_BLOCK = 1 << 20  # elements of a large array that are generated together
 
 
 def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
-    """Arguments for each array that the program takes; the same seed gives the same.
+    """Random arguments for each array that the program takes; the same seed gives the same arguments.
 
-    Floats are standard normal, but from [0, 1) where a root or a logarithm is taken of what they are added or
-    multiplied into. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts.
-    Arrays of more than four million elements are drawn in blocks, each from a stream of its own, by all processors.
-    Raises InputError for a parameter that is no array, MemoryError before anything is drawn if there is no room.
+    Floats are standard normal, but from [0, 1) if they are added or multiplied into the operand of a root or a
+    logarithm. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts. Arrays of
+    more than four million elements are generated in blocks, each from its own stream, by all processors. Raises
+    InputError for a parameter that is not an array, MemoryError before anything is generated if there is no room.
     """
     for _, name, shape in names(module):
         if not shape.is_array:
@@ -190,7 +190,7 @@ def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
 
 
 def _drawn(t: ElementType, positive: bool, least: int, rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
-    """Values at random of a type; integers are not less than `least`."""
+    """Random values of a type; integers are at least `least`."""
     if t.kind == "pred":
         return rng.random(dims) < 0.5
     if t.is_integer:
@@ -205,7 +205,7 @@ def _drawn(t: ElementType, positive: bool, least: int, rng: np.random.Generator,
 def _draw_blocks(
     draw: Callable[[np.random.Generator, tuple[int, ...]], Any], rng: np.random.Generator, flat: np.ndarray
 ) -> Iterator[int]:
-    """Fill an array block by block; gives the bytes of each that is done."""
+    """Fills an array block by block; yields the bytes of each finished block."""
     starts = range(0, flat.size, _BLOCK)
 
     def fill(start: int, stream: np.random.Generator) -> int:

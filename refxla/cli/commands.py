@@ -37,8 +37,8 @@ _WORKERS = "[n workers]: of a persistent kernel, which share out the items of a 
 
 
 def load(name: str, lenient: bool = False, elided: str | None = None) -> tuple[Module, SavedExecutable | None]:
-    """The program of a file, or of standard input for "-"; with it the executable, if the file is one. Raises Error,
-    which names it."""
+    """The program of a file, or of standard input for "-"; and the executable, if the file is one. Raises Error, which
+    names the file."""
     data = read_bytes(name)
     where = "standard input" if name == "-" else name
     if not data.strip():
@@ -50,7 +50,7 @@ def load(name: str, lenient: bool = False, elided: str | None = None) -> tuple[M
 
 
 def build(flags: argparse.Namespace, module: Module) -> int:
-    """`refxla build`: a program compiled into a file."""
+    """`refxla build`: compiles a program to a file."""
     options = compiler_options(flags)
     if options.device == REFERENCE:
         raise InputError("the reference has no kernels to save; name an OpenCL device")
@@ -66,14 +66,14 @@ def build(flags: argparse.Namespace, module: Module) -> int:
 
 
 def compiler_options(flags: argparse.Namespace) -> Options:
-    """What a command's flags ask of the compiler. --without may be given several times, and several in one, by
-    commas."""
+    """The compiler options of a command's flags. --without may be given several times, and with several names separated
+    by commas."""
     without = tuple(name.strip() for text in flags.without or () for name in text.split(",") if name.strip())
     return Options.of(flags.device, without, flags.tune, flags.winograd, flags.lenient, flags.linear_algebra)
 
 
 def planned(module: Module, options: Options) -> tuple[Module, PlanningResult, runtime_devices.Device]:
-    """driver.plan_program, with a line for who waits; tuning has a progress bar of its own."""
+    """driver.plan_program, with a progress line; tuning has a progress bar of its own."""
     with nullcontext() if options.tune else show_progress(f"compiling {module.name}"):
         return plan_program(module, options)
 
@@ -95,12 +95,12 @@ def show(flags: argparse.Namespace, module: Module) -> int:
 
 
 def _plan_legend(plan: str) -> str:
-    """What a reader of a plan's steps has to know."""
+    """What a reader of a plan's steps needs to know."""
     return f"{_LEGEND}\n{_WORKERS}" if " worker" in plan else _LEGEND
 
 
 def verify(options: argparse.Namespace, module: Module) -> int:
-    """`refxla verify`: nothing but a line if all rules hold."""
+    """`refxla verify`: prints only a line if all rules hold."""
     with show_progress(f"verifying {module.name}"):
         check_rules(module)
     count = sum(1 for _ in module.instructions())
@@ -110,7 +110,7 @@ def verify(options: argparse.Namespace, module: Module) -> int:
 
 
 def convert(options: argparse.Namespace, module: Module) -> int:
-    """`refxla convert`: the other form of a program."""
+    """`refxla convert`: writes a program in the other form."""
     suffixes = {".pb": "proto", ".hlo": "text", ".txt": "text", ".mlir": "stablehlo"}
     suffix = Path(options.out).suffix
     form = options.to or suffixes.get(suffix)
@@ -122,7 +122,7 @@ def convert(options: argparse.Namespace, module: Module) -> int:
             "text|proto|stablehlo"
         )
     if form != "text":
-        check_rules(module)  # a proto that breaks rules is of no use to its readers
+        check_rules(module)  # a proto that breaks rules is useless to its readers
     if form == "proto":
         data = proto.to_proto(module)
     else:
@@ -135,7 +135,7 @@ def convert(options: argparse.Namespace, module: Module) -> int:
 def devices(options: argparse.Namespace) -> int:
     """`refxla devices`: every device with its properties, then the one that is used."""
     listed = runtime_devices.devices()
-    chosen, why = runtime_devices.choose()  # raises DeviceError, which says what to install, when there is none
+    chosen, why = runtime_devices.choose()  # raises DeviceError, which says what to install, if there is none
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("name", "kind", "device", "driver", "units", "findings"):
         table.add_column(head, justify="right" if head == "units" else "left")
@@ -151,7 +151,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _findings(device: runtime_devices.Device) -> Text:
-    """What the probe found."""
+    """The results of the probe."""
     p = device.properties
     if not p.works:
         return Text(f"does not work: {p.problem}", "red")
@@ -172,7 +172,7 @@ def _findings(device: runtime_devices.Device) -> Text:
 
 
 def cache(options: argparse.Namespace) -> int:
-    """`refxla cache`: where it is, how large, and away with it."""
+    """`refxla cache`: shows its directory and size, or clears it."""
     store = disk()
     if store.directory.exists() and not store.directory.is_dir():
         raise InputError(f"{store.directory} is a file, and no cache; name a directory by REFXLA_CACHE_DIR")

@@ -1,4 +1,4 @@
-"""What the commands share: the consoles they print on, and files that are whole or not there."""
+"""What the commands share: the consoles they print on, and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rich.console import Console, RenderableType
 
 from ..files import write_whole
 
-UNBOUNDED_COLUMNS = 10_000  # columns of output that is no terminal: nothing is wrapped or cut
+UNBOUNDED_COLUMNS = 10_000  # columns of output that is not a terminal: nothing is wrapped or truncated
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """A reader that went away is `main`'s to deal with."""
+        """A closed pipe is handled by `main`."""
         raise BrokenPipeError
 
 
 def _console(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream is not None and stream.isatty()
-    # Names of instructions and shapes hold brackets and colons: they are never markup or emoji.
+    # Names of instructions and shapes contain brackets and colons: they are never markup or emoji.
     return _Console(
         stderr=stderr,
         width=None if terminal else UNBOUNDED_COLUMNS,
@@ -34,7 +34,7 @@ def _console(stderr: bool = False) -> Console:
 
 
 def show(*what: RenderableType) -> None:
-    """Print on standard output: in colour on a terminal, as plain text elsewhere."""
+    """Prints on standard output: in colour on a terminal, otherwise as plain text."""
     console = _console()
     for part in what:
         if isinstance(part, str):
@@ -42,12 +42,12 @@ def show(*what: RenderableType) -> None:
             continue
         with console.capture() as captured:
             console.print(part, soft_wrap=False)
-        # Tables fill their columns up to the right edge; nobody needs those blanks.
+        # Tables pad their columns up to the right edge; those blanks are useless.
         console.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
 def write(text: str) -> None:
-    """Standard output, as it is."""
+    """Standard output, unchanged."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
@@ -71,7 +71,7 @@ def read_bytes(name: str) -> bytes:
 
 
 def write_bytes(name: str, data: bytes) -> None:
-    """Write a file: all of it, or, when that fails, nothing. "-" is standard output. Raises InputError."""
+    """Writes a file atomically. "-" is standard output. Raises InputError."""
     if name == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)

@@ -1,7 +1,7 @@
-"""`refxla doctor`: whether everything that refxla needs is there and works, and what to do where it is not.
+"""`refxla doctor`: whether everything that refxla needs is present and works, and what to do if it is not.
 
-Each check is a function that gives findings. A fault is what keeps programs from running; a note is what makes them
-slow, or may surprise. Nothing is changed, but that a small program is compiled and run.
+Each check is a function that yields findings. A fault keeps programs from running; a note says what makes them slow, or
+may surprise. Nothing is changed, except that a small program is compiled and run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found: FINE, NOTE or FAULT, about what, in words; with the way to mend it, if there is one."""
+    """The finding of a check: FINE, NOTE or FAULT, the subject, and the text; with the way to fix it, if there is
+    one."""
 
     verdict: str
     subject: str
@@ -61,7 +62,7 @@ class Finding:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """The command; 1 if there is a fault, else 0."""
+    """The command; 1 if there is a fault, otherwise 0."""
     findings: list[Finding] = []
     for check in CHECKS:
         with show_progress(f"checking {check.__name__}"):
@@ -95,7 +96,7 @@ def system() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """What refxla needs, and the frameworks, with the versions that it supports."""
+    """refxla's requirements, and the frameworks, with the supported versions."""
     for line in importlib.metadata.requires("refxla") or ():
         name, minimum, condition = _requirement(line)
         extra = re.search(r'extra == "(\w+)"', condition)
@@ -120,7 +121,7 @@ def packages() -> Iterator[Finding]:
 
 
 def _requirement(line: str) -> tuple[str, str, str]:
-    """The name, the least version and the condition of a requirement."""
+    """The name, the minimum version and the condition of a requirement."""
     bare, _, condition = line.partition(";")
     match = re.match(r"([\w.-]+)(?:\[[\w,-]*\])?(?:>=([\w.]+))?", bare.strip())
     return (match[1], match[2] or "", condition) if match else (bare, "", condition)
@@ -152,7 +153,7 @@ def environment() -> Iterator[Finding]:
 
 
 def _wrong(name: str, value: str) -> str:
-    """What is wrong with a variable, for those that other checks say nothing of."""
+    """What is wrong with a variable that no other check covers."""
     if name not in VARIABLES:
         return f": refxla knows no such variable{suggestion(name, VARIABLES)}"
     if name == "REFXLA_CALIBRATION" and value not in ("", "off"):
@@ -167,7 +168,7 @@ def _wrong(name: str, value: str) -> str:
 
 
 def devices() -> Iterator[Finding]:
-    """Every device, the one that is used and why, and those that the system has and OpenCL does not show."""
+    """Every device, the one that is used and why, and those of the system that OpenCL does not list."""
     listed = runtime_devices.devices()
     chosen, why = runtime_devices.choose()
     yield Finding(FINE, "device", f"{chosen.name} is used: {why} ({chosen.label}; {chosen.platform}, {chosen.driver})")
@@ -210,7 +211,7 @@ def threads() -> Iterator[Finding]:
 
 
 def memory() -> Iterator[Finding]:
-    """What is free, in memory and where files are written."""
+    """The free space in memory and where files are written."""
     free = _free_memory()
     if free is not None:
         yield Finding(NOTE if free < _LITTLE_MEMORY else FINE, "memory", f"{bytes_text(free)} free")
@@ -263,9 +264,9 @@ ENTRY e {
 def program() -> Iterator[Finding]:
     """A small program, compiled now and run."""
     x = np.arange(1000, dtype=np.float32)
-    factor = 1 + time.time_ns() % 1000 / 1000  # another each time, which no cache knows
+    factor = 1 + time.time_ns() % 1000 / 1000  # different each time, so that no cache has it
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the cache, which has a check of its own
+        warnings.simplefilter("ignore")  # from the cache, which has a check of its own
         begin = time.perf_counter()
         executable = compile_module(parse(_PROGRAM.replace("TWO", repr(factor))), Options())
         compiled = time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""`refxla explain`: the fusions that the compiler made of a program, what each moves, and why edges were not fused."""
+"""`refxla explain`: the fusions that the compiler formed, what each moves, and why edges were not fused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = {
     "dot": "yellow",
     "convolution": "yellow",
     "update": "cyan",
-}  # of a fusion's kind; the others are blue
+}  # by a fusion's kind; the others are blue
 SHAPE = r"\b[a-z]\w*\[[\d,<=]*\]"
 SAVED = r"saves [\d.]+ \w+"
 
@@ -50,7 +50,7 @@ def header(explanation: Explanation, device: str) -> Text:
 
 
 def tree(explanation: Explanation, n: int) -> Tree:
-    """One fusion as a tree of what there is to say of it."""
+    """One fusion as a tree of its properties."""
     fusion, cost = explanation.fusions[n]
     colour = COLOURS.get(fusion.kind, "blue")
     head = Text(f"{n + 1} ", "dim").append(fusion.name, f"bold {colour}").append(f"  {fusion.kind}", colour)
@@ -62,7 +62,7 @@ def tree(explanation: Explanation, n: int) -> Tree:
 
 
 def _row(label: str, text: Text) -> Table:
-    """A label in a column of its own, and what it says."""
+    """A label in a separate column, and its text."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=9, style="dim")
     grid.add_column()

@@ -1,4 +1,4 @@
-"""How every command of the project ends: what goes wrong is said in a line, and its kind is the exit status."""
+"""How every command of the project ends: an error is reported in one line, and its kind is the exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .console import complain
 
 
 def guarded(run: Callable[[], int], command: str = "refxla") -> int:
-    """What a command gives; 2 for an error, which is said under the command's name, and 130 when interrupted."""
+    """The status of a command; 2 for an error, which is reported under the command's name, and 130 when interrupted."""
 
     def fail(message: str) -> int:
         complain("error", message, command)
@@ -22,7 +22,7 @@ def guarded(run: Callable[[], int], command: str = "refxla") -> int:
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character
     try:
         if sys.stdout is None:
             return fail("standard output is closed")
@@ -33,9 +33,10 @@ def guarded(run: Callable[[], int], command: str = "refxla") -> int:
         return fail(str(problem))
     except KeyboardInterrupt:
         complain("error", "interrupted", command)
-        exec("")  # of an interruption of such a text, as dataclasses have, Python dies unless another follows
+        # if code compiled from such a text is interrupted, as in dataclasses, Python dies unless another text follows
+        exec("")
         return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         _silence_stdout()
         return 141
     except OSError as problem:
@@ -44,7 +45,7 @@ def guarded(run: Callable[[], int], command: str = "refxla") -> int:
         return fail(f"{what}{f': {problem.filename}' if problem.filename else ' (standard output)'}")
     except MemoryError as problem:
         return fail(f"not enough memory{f' ({problem})' if str(problem) else ''}; the program's arrays do not fit")
-    except Exception as problem:  # a fault of the project: said as one, with its place
+    except Exception as problem:  # a bug of the project: reported as one, with its place
         if os.environ.get("REFXLA_TRACEBACK"):
             traceback.print_exc()
         frame = traceback.extract_tb(problem.__traceback__)[-1]
@@ -56,7 +57,7 @@ def guarded(run: Callable[[], int], command: str = "refxla") -> int:
 
 
 def _silence_stdout() -> None:
-    """What Python would still write at exit goes nowhere, so that it cannot fail again."""
+    """Discards what Python would still write at exit, so that it cannot fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):

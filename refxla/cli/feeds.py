@@ -1,7 +1,7 @@
-"""What passes between a program and its host while it runs, as arrays of an npz.
+"""What a program and its host exchange while it runs, as arrays of an npz.
 
-`infeed0` is what the first infeed that runs gets, `infeed1` the second, and so on, one for each iteration of a loop.
-The parts of a tuple are `infeed0.0`, `infeed0.1`, ... What outfeeds give is called `outfeed0`, `outfeed0.1`, ...
+`infeed0` is for the first infeed that runs, `infeed1` for the second, and so on, one for each iteration of a loop. The
+parts of a tuple are `infeed0.0`, `infeed0.1`, ... The values of outfeeds are called `outfeed0`, `outfeed0.1`, ...
 likewise.
 """
 
@@ -26,7 +26,7 @@ def is_fed(module: Module) -> bool:
 
 
 def infeeds(arrays: dict[str, Any], source: str) -> list[Value]:
-    """The values for the infeeds, in their order. Raises InputError for other names, and where one is missing."""
+    """The values for the infeeds, in their order. Raises InputError for other names, and if one is missing."""
     values: dict[int, Any] = {}
     for name, array in arrays.items():
         match = _NAME.fullmatch(name)
@@ -51,7 +51,7 @@ def _in_order(values: dict[int, Any], stem: str, source: str) -> list[Any]:
 
 
 def outfed(values: list[Value]) -> dict[str, Any]:
-    """What outfeeds gave, by name."""
+    """The values of outfeeds, by name."""
     arrays = {}
     for n, value in enumerate(values):
         parts = flatten(value)

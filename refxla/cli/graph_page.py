@@ -1,7 +1,7 @@
 """The fused graph as an HTML page with an SVG: a box for each fusion with its instructions, edges labelled by bytes.
 
-Fusions stand in rows, each below those whose results it reads; in a row they are ordered by where their inputs stand.
-A legend says what the picture shows, and below it the OpenCL C of each opens with a click. Everything is in the one
+Fusions are in rows, each below those whose results it reads; within a row they are ordered by the positions of their
+inputs. A legend explains the picture, and below it the OpenCL C of each fusion opens with a click. Everything is in one
 file, and it needs no script.
 """
 
@@ -52,8 +52,8 @@ details { margin: .4em 0; } summary { cursor: pointer; } pre { background: #f6f8
 
 @dataclass(eq=False)
 class Box:
-    """A fusion in the picture: its text, and where it stands. One without a title is a bend of an edge that passes
-    through a row."""
+    """A fusion in the picture: its text and its position. One without a title is a bend of an edge that passes through
+    a row."""
 
     title: str
     kind: str
@@ -72,7 +72,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a fusion reads of another: the boxes it goes through, the first and last of them fusions."""
+    """What a fusion reads from another: the boxes that the edge goes through, of which the first and last are
+    fusions."""
 
     path: tuple[Box, ...]
     values: tuple[Instruction, ...]
@@ -101,7 +102,7 @@ KINDS = {
 
 
 def legend(explanation: Explanation) -> str:
-    """What the boxes, their colours, the marks in them and the edges mean."""
+    """The meaning of the boxes, their colours, the marks in them and the edges."""
     kinds = dict.fromkeys(fusion.kind for fusion, _ in explanation.fusions)
     items = [
         f'<li><span style="background:{_fill(kind)};border-color:{_stroke(kind)}"></span>'
@@ -162,7 +163,7 @@ def _row(explanation: Explanation, n: int) -> str:
 
 
 def picture(explanation: Explanation) -> str:
-    """The fusions and what flows between them, as SVG; PICTURE_STYLE is its style."""
+    """The fusions and the data flow between them, as SVG; PICTURE_STYLE is its style."""
     boxes, edges = _boxes(explanation)
     _place(boxes)
     width = max((b.x + b.width for b in boxes), default=0) + MARGIN
@@ -207,7 +208,7 @@ def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
 
 
 def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
-    """The fusion a value comes from, through reshapes and tuples, which none computes; None for what is given."""
+    """The fusion that computes a value, looking through reshapes and tuples; None for a parameter or constant."""
     while i not in maker:
         if i.opcode not in ("reshape", "copy", "bitcast", "get-tuple-element", "while", "conditional", "tuple"):
             return None
@@ -218,7 +219,8 @@ def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
 
 
 def _lines(fusion: Fusion, cost: Cost, outside_bytes: int) -> list[str]:
-    """The text of a box: what it reads from outside, its instructions (`>` for those written), what it saves."""
+    """The text of a box: what it reads from outside, its instructions (`>` for those that are written), what it
+    saves."""
     outputs = set(fusion.outputs)
     lines = []
     for i in fusion.instructions:
@@ -233,7 +235,7 @@ def _lines(fusion: Fusion, cost: Cost, outside_bytes: int) -> list[str]:
 
 
 def _place(boxes: list[Box]) -> None:
-    """Sizes, then rows from the top; in a row each box as near below its sources as its neighbours allow."""
+    """Sizes, then rows from the top; in a row, each box as near below its sources as its neighbours allow."""
     rows: dict[int, list[Box]] = {}
     for b in boxes:
         rows.setdefault(b.row, []).append(b)
@@ -246,7 +248,7 @@ def _place(boxes: list[Box]) -> None:
         middles = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
         row.sort(key=lambda b: middles[b])
         x = float(MARGIN)
-        for b in row:  # from the left, then back from the right where that was too far
+        for b in row:  # from the left, then back from the right where that went too far
             b.x = max(x, middles[b] - b.width / 2)
             x = b.x + b.width + GAP
         for left, b in zip(reversed(row[:-1]), reversed(row[1:]), strict=True):
@@ -260,7 +262,7 @@ def _place(boxes: list[Box]) -> None:
 
 
 def _curves(edges: list[Edge]) -> tuple[list[str], list[str]]:
-    """Curves from the lower edge of one box to the upper edge of another, and the bytes that go along them."""
+    """Curves from the lower edge of one box to the upper edge of another, labelled with bytes."""
     curves, labels = [], []
     leaving: dict[Box, list[Edge]] = {}
     entering: dict[Box, list[Edge]] = {}

@@ -129,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit status and raises nothing but what --help and --version do (SystemExit)."""
+    """The command; returns its exit status, and raises nothing except for --help and --version (SystemExit)."""
     warnings.showwarning = lambda message, *_, **__: complain("warning", str(message))
     return guarded(lambda: _run(arguments))
 
@@ -143,12 +143,12 @@ def _run(arguments: Sequence[str] | None) -> int:
     except InvalidProgramError as problem:
         if options.command != "verify":
             raise
-        complain("error", str(problem))  # it is what the command tells, as a check that fails
+        complain("error", str(problem))  # it is the command's result, as for a check that fails
         return 1
 
 
 def _keep_the_program(options: argparse.Namespace) -> None:
-    """Raises InputError where what a command makes would be written over the program."""
+    """Raises InputError if a command's output would overwrite the program."""
     for option in ("output", "html", "trace"):
         name = getattr(options, option, None)
         if name not in (None, "-") and options.file != "-" and os.path.exists(name) and os.path.exists(options.file):

@@ -27,7 +27,7 @@ _ELSEWHERE = (
 
 
 def ops(options: argparse.Namespace) -> int:
-    """The command. Raises InputError for a type, an operation or a front end that is not there."""
+    """The command. Raises InputError for an unknown type, operation or front end."""
     if options.frontend != "hlo":
         if options.type is not None:
             raise InputError("--type is about operations of HLO; leave --frontend out")
@@ -62,13 +62,13 @@ def ops(options: argparse.Namespace) -> int:
 
 
 def _suggested(name: str) -> str:
-    """The type that is meant by a name that is none, such as NumPy's float32."""
+    """The type that is probably meant by an unknown name, such as NumPy's float32."""
     of_numpy = next((t.name for dtype, t in BY_DTYPE.items() if dtype.name == name), None)
     return suggestion(name, TYPES) if of_numpy is None else f"; did you mean {of_numpy!r}?"
 
 
 def in_short(types: tuple[str, ...]) -> str:
-    """Element types, families in one word: "all", "integers, f32"."""
+    """Element types, with families abbreviated: "all", "integers, f32"."""
     if not types:
         return "no arrays"
     rest, words = set(types), []
@@ -88,7 +88,7 @@ def in_short(types: tuple[str, ...]) -> str:
 
 
 def _listed(frontend: str, patterns: list[str]) -> int:
-    """What of a framework has a form in HLO, by its own names."""
+    """The functions of a framework that have a form in HLO, by its own names."""
     groups = [(title, _matching(patterns, names)) for title, names in _frontend_names(frontend)]
     if not any(names for _, names in groups):
         raise InputError(f"{', '.join(patterns)}: {frontend} has nothing of that name with a compiled form")
@@ -100,7 +100,7 @@ def _listed(frontend: str, patterns: list[str]) -> int:
 
 
 def _frontend_names(frontend: str) -> list[tuple[str, list[str]]]:
-    """Of a front end: titles, each with names."""
+    """For a front end: titles, each with names."""
     if frontend == "numpy":
         from ..frontends.numpy.tables import covered
 
@@ -119,5 +119,5 @@ def _frontend_names(frontend: str) -> list[tuple[str, list[str]]]:
 
 
 def _matching(patterns: list[str], names: list[str]) -> list[str]:
-    """The names that match one of the patterns; all where there is none."""
+    """The names that match one of the patterns; all names if there are no patterns."""
     return [n for n in names if not patterns or any(fnmatch(n, p) for p in patterns)]

@@ -1,4 +1,4 @@
-"""`refxla profile`: how long each kernel of a program takes, beside the cost model's time."""
+"""`refxla profile`: how long each kernel of a program takes, with the cost model's time for comparison."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def profile(options: argparse.Namespace, module: Module) -> int:
 
 
 def shown(report: Profile, top: int) -> None:
-    """Print a profile as tables of at most `top` lines."""
+    """Prints a profile as tables of at most `top` lines."""
     first, second = report.titles()
     show(Text(first, "bold"), _table(report, report.launches, top))
     if report.is_merged:

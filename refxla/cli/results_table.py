@@ -1,4 +1,4 @@
-"""What commands print of the results of a program."""
+"""Prints the results of a program for commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`refxla run`: a program on a device, its results, and whether they keep the numeric contract."""
+"""`refxla run`: runs a program on a device, with its results, and whether they satisfy the numeric contract."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .results_table import duration, results_table
 
 
 def run(options: argparse.Namespace, module: Module) -> int:
-    """The command; 1 if --check finds an element that is suspect or wrong, else 0. Raises Error."""
+    """The command; 1 if --check finds an element that is suspect or wrong, otherwise 0. Raises Error."""
     if options.repeat < 1:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
     if options.random is not None and options.random < 0:
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)
         arguments: list[Any] | None = from_npz(module, arrays, options.inputs)
     elif options.random is not None:
-        arguments = None  # made when it is sure that the program runs
+        arguments = None  # created when it is certain that the program runs
     elif names(module):
         listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
         many = len(names(module))
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
 
 
 def compiled(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
-    """The same, with a line for who waits."""
+    """The same, with a progress line."""
     with (
         nullcontext() if options.tune else show_progress(f"compiling {module.name}")
     ):  # tuning has a progress bar of its own
@@ -87,7 +87,7 @@ def compiled(options: argparse.Namespace, module: Module) -> driver.Compiled | d
 
 
 def executable_of(flags: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
-    """The program compiled with the command's options, or as it is in the file."""
+    """The program compiled with the command's options, or the executable in the file."""
     options = compiler_options(flags)
     saved = flags.saved if options.device != REFERENCE else None
     if saved is None:
@@ -102,10 +102,10 @@ def executable_of(flags: argparse.Namespace, module: Module) -> driver.Compiled 
 
 
 class _Left:
-    """What a call must leave as it is: its arguments, and the results of a call before it, which is made here.
+    """What a call must not change: its arguments, and the results of a previous call, which is made here.
 
-    That call has other arguments, so that a result which is one of an earlier call shows: each array the other way
-    round. A program with loops is given its own ones instead: with others its loops need not end.
+    That call has other arguments, so that a result that shares memory with an earlier call's is detected: each array is
+    reversed. A program with loops gets its original arguments instead: with others, its loops might not end.
     """
 
     def __init__(self, executable: Any, module: Module, arguments: list[Any]) -> None:
@@ -118,7 +118,7 @@ class _Left:
         self.digests = [_digest(values) for values in (self.arguments, self.results)]
 
     def changed(self) -> list[str]:
-        """A sentence for each of the two that are not what they were."""
+        """A sentence for each of the two that has changed."""
         sentences = ("A call has changed its arguments.", "A call has changed the results of the call before it.")
         now = (_digest(values) for values in (self.arguments, self.results))
         return [what for what, a, b in zip(sentences, self.digests, now, strict=True) if a != b]
@@ -173,8 +173,8 @@ _STYLE = {"same bits": "green", "within": "green", "undecided": "yellow", "suspe
 
 
 def checked(report: Report) -> list[Any]:
-    """What --check prints: how many elements of each result have which verdict, the worst of each, and what it comes
-    to."""
+    """The output of --check: how many elements of each result have which verdict, the worst of each, and the
+    conclusion."""
     counts = _table("Against the reference", "result", "shape")
     for head in ("within", "undecided", "suspect", "wrong", "finds errors of"):
         counts.add_column(head, justify="right")
@@ -202,7 +202,7 @@ def checked(report: Report) -> list[Any]:
 
 
 def _not_finite(v: Verdicts) -> int:
-    """How many elements say little, since they are NaN or infinite, as they should be."""
+    """The number of elements that say little, since they are NaN or infinite, as expected."""
     kind = v.shape.element_type.kind
     return int(np.count_nonzero(~np.isfinite(v.reference) & v.same)) if kind in ("float", "complex") else 0
 
@@ -218,12 +218,12 @@ def _element(v: Verdicts, at: tuple[int, ...]) -> list[Any]:
     word = Verdict(v.codes[at]).name.lower()
     off, allowed = (f"{a[at]:.2g}" for a in (v.apart, v.allowed))
     if np.isinf(v.allowed[at]) and v.codes[at] != Verdict.UNDECIDED:
-        allowed = "by a property"  # of the matrix that it is in
+        allowed = "by a property"  # of the matrix that it belongs to
     return [str(list(at)), str(v.result[at]), str(v.reference[at]), off, allowed, Text(word, _STYLE[word])]
 
 
 def _sentence(report: Report) -> Text:
-    """What the table comes to."""
+    """The conclusion from the table."""
     counts = {k: sum(v.count(k) for v in report.results) for k in Verdict}
     total = sum(counts.values())
     if report.broken:

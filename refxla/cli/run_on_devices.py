@@ -1,8 +1,8 @@
-"""`refxla run` on the reference of a program for several devices, or with infeeds or outfeeds: each device has its
-arguments, its infeeds and its results.
+"""`refxla run` on the reference for a program for several devices, or with infeeds or outfeeds: each device has its own
+arguments, infeeds and results.
 
-In an npz, `dev0.arg0` is the first argument of device 0; `arg0` is that of every device that has none of its own.
-Results are called `dev0.out0`, and so on; of a program for one device `out0`. Infeeds and outfeeds are named alike:
+In an npz, `dev0.arg0` is the first argument of device 0; `arg0` is that of every device without one of its own. Results
+are called `dev0.out0`, and so on; for a program for one device `out0`. Infeeds and outfeeds are named likewise:
 `infeed0`, `dev1.infeed0`, `dev1.outfeed0` (see feeds.py). Device replica * partitions + partition is that partition of
 that replica.
 """
@@ -34,7 +34,7 @@ _OF_DEVICE = re.compile(r"dev(\d+)\.(.+)")
 
 
 def counts(options: argparse.Namespace, module: Module) -> tuple[int, int]:
-    """Replicas, and partitions of each: as the options say, else as the program does. Raises InputError."""
+    """Replicas, and partitions of each: from the options, otherwise from the program. Raises InputError."""
     stated = device_counts(module)
     for name in ("replicas", "partitions"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
@@ -95,7 +95,7 @@ def _arguments(options: argparse.Namespace, module: Module, count: int) -> list[
 
 
 def _infeeds(options: argparse.Namespace, count: int) -> list[list[Any]]:
-    """The values for the infeeds of each device: those of its own if it has any, else those for all devices."""
+    """The values for the infeeds of each device: its own if it has any, otherwise those for all devices."""
     if options.infeed is None:
         return [[] for _ in range(count)]
     source = "standard input" if options.infeed == "-" else options.infeed
@@ -105,7 +105,7 @@ def _infeeds(options: argparse.Namespace, count: int) -> list[list[Any]]:
 
 def by_device(module: Module, arrays: dict[str, Any], count: int) -> list[dict[str, Any]]:
     """The arrays of each device by their names without `devN.`; those without it are for every device that has no other
-    for the same parameter. Raises InputError for a device that is not there."""
+    for the same parameter. Raises InputError for a device that does not exist."""
     other = {k: v for number, name, _ in names(module) for k, v in ((number, name), (name, number))}
     own, shared = _own(arrays, count)
     return [

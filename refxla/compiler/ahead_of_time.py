@@ -1,5 +1,4 @@
-"""Executables out of files: on the device that a file was made for as they are, elsewhere compiled from their
-program."""
+"""Executables from files: unchanged on the device that a file was made for, compiled from their program elsewhere."""
 
 from __future__ import annotations
 
@@ -35,13 +34,13 @@ def executable(
     machine_code: bool = True,
     source: Source | None = None,
 ) -> Compiled:
-    """What a file holds, ready to be called; `where` is what messages call the file.
+    """The executable in a file, ready to be called; `where` is the file's name in messages.
 
-    `device` is a device's name; None takes what REFXLA_DEVICE says, or the device that the file was made for if it is
-    here, or the default. Without `machine_code`, or where the device is another, the program is compiled, and
-    `device_reason` says why. `source` is the program, if it is not the one in the file that is compiled.
+    `device` is a device's name; None means REFXLA_DEVICE, or the device that the file was made for if it is present, or
+    the default. Without `machine_code`, or on another device, the program is compiled, and `device_reason` says why.
+    `source` is the program to compile, if it is not the one in the file.
 
-    Raises DeviceError where there is no device, and what compiling raises.
+    Raises DeviceError if there is no device, and the errors of compiling.
     """
     if device == REFERENCE:
         raise InputError(f"{where} holds kernels, which the reference does not run; compile the program itself for it")
@@ -93,7 +92,7 @@ def _misfit(saved: SavedDevice, device: Device) -> str:
 
 
 def _difference(saved: SavedDevice, here: SavedDevice) -> str:
-    """What of the device is not as it was when the file was made."""
+    """What has changed about the device since the file was made."""
     if saved.target["compute_units"] != here.target["compute_units"]:
         return f"it was made for {saved.target['compute_units']} cores, and here are {here.target['compute_units']}"
     other = sorted(name for name, value in here.target.items() if saved.target.get(name) != value)

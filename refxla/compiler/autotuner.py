@@ -1,9 +1,9 @@
-"""Autotuning: the blocks of a program's matrix products, found by measuring; `refxla.compile(..., tune=True)`.
+"""Autotuning: measures the blocking of a program's matrix products; `refxla.compile(..., tune=True)`.
 
-Each dot and each convolution of the plan is taken out as a program of its own (what computes its operands within the
-kernel included), and tile configurations (device/tile_configurations.py) are tried on it, one field after the other,
-each from the best so far. What was found is kept in the cache on disk, by product, device and version of its driver.
-The results of the program keep their bits whatever is found.
+Each dot and each convolution of the plan is extracted as a separate program (with the producers of its operands within
+the kernel), and tile configurations (device/tile_configurations.py) are tried on it, one field after the other, each
+starting from the best so far. The best one is kept in the cache on disk, by product, device and driver version. The
+results of the program have the same bits with any configuration.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from ..runtime.devices import Device
 from ..runtime.executable import Executable
 from .planning import plan_module
 
-SECONDS = 0.05  # for which a candidate runs, at least three times
-ROUNDS = 7  # of the rules and of the best candidate, at the end
-BETTER = 0.98  # of the best time so far: what is not clearly quicker may be noise
+SECONDS = 0.05  # how long a candidate runs, at least three times
+ROUNDS = 7  # of the rules' configuration and the best candidate, at the end
+BETTER = 0.98  # of the best time so far: a smaller gain may be noise
 LEAST_PRODUCTS = 1 << 16  # multiply-adds from which a product is worth the search
 
 
 class Timer(Protocol):
-    """What measures the programs of one product."""
+    """Measures the programs of one product."""
 
     def __call__(self, module: Module, target: Target) -> float | None:
-        """The seconds that a program takes with the target's configurations, or None where the kernels are those of
-        configurations that were measured before."""
+        """The seconds that a program takes with the target's configurations, or None if its kernels are those of
+        configurations that were already measured."""
 
     def confirms(self, module: Module, configurations: dict[str, TileConfiguration]) -> bool:
         """Whether these configurations are faster than the rules when both are measured alternately: a search measures
@@ -60,8 +60,8 @@ def tune(
     """The best configuration for each product among the fusions, by its signature: from the cache on disk, or searched
     now, with a progress bar on the terminal (about ten seconds each).
 
-    `timer` makes what measures one product's candidates; None runs them on the device. Raises DeviceError when the
-    device fails.
+    `timer` creates the Timer of a product; None runs its candidates on the device. Raises DeviceError if the device
+    fails.
     """
     store = disk.cache()
     tiles: dict[str, TileConfiguration] = {}
@@ -86,7 +86,7 @@ def tune(
 
 
 def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
-    """By their signatures the fusions whose products are worth the search, one of each."""
+    """The fusions whose products are worth the search, by their signatures, one of each."""
     by_signature: dict[str, Fusion] = {}
     for fusion in fusions:
         if fusion.hero is not None and ROWS[fusion.hero.opcode].tunable and _products(fusion) >= LEAST_PRODUCTS:
@@ -95,7 +95,7 @@ def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
 
 
 def load_configurations(names: Iterable[str], device: Device) -> dict[str, TileConfiguration] | None:
-    """What `tune` gives for products of these signatures; None where it would have to search."""
+    """The result of `tune` for products of these signatures; None if it would have to search."""
     tiles: dict[str, TileConfiguration] = {}
     for name in names:
         content = disk.cache().get(_entry(name, device))
@@ -106,7 +106,7 @@ def load_configurations(names: Iterable[str], device: Device) -> dict[str, TileC
 
 
 def search(module: Module, name: str, target: Target, timer: Timer, advance: Callable[[], None]) -> TileConfiguration:
-    """The quickest configuration for the product of that signature, one field after the other."""
+    """The fastest configuration for the product of that signature, searched one field after the other."""
     best = TileConfiguration()
     by_rules = timer(module, target)
     least = math.inf if by_rules is None else by_rules
@@ -122,7 +122,7 @@ def search(module: Module, name: str, target: Target, timer: Timer, advance: Cal
 
 
 def program_of(fusion: Fusion) -> Module:
-    """A program of the fusion's product alone: its inputs are the parameters, the hero is the result."""
+    """A program of only the fusion's product: its inputs are the parameters, the hero is the result."""
     inputs, members = product_of(fusion)
     copies: dict[Instruction, Instruction] = {}
     for n, i in enumerate(inputs):
@@ -135,7 +135,7 @@ def program_of(fusion: Fusion) -> Module:
 
 
 class _OnDevice:
-    """The Timer that runs programs on a device, on numbers at random."""
+    """The Timer that runs programs on a device, with random numbers."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -156,7 +156,7 @@ class _OnDevice:
         return median(b for _, b in rounds) < BETTER * median(r for r, _ in rounds)
 
     def program(self, module: Module, target: Target) -> tuple[str, Callable[[], Executable]]:
-        """The kernels of a program as text, and what makes it an executable."""
+        """The kernels of a program as text, and a function that builds its executable."""
 
         plan = plan_module(module, target)[1].plan
         opencl = program(plan.kernels, target)
@@ -180,13 +180,13 @@ class _OnDevice:
 
 
 def _products(fusion: Fusion) -> int:
-    """The multiply-adds of a dot or convolution, at most."""
+    """An upper bound on the multiply-adds of a dot or convolution."""
     hero = hero_of(fusion)
     return ROWS[hero.opcode].work(hero) // 2
 
 
 def _entry(name: str, device: Device) -> str:
-    """The key in the cache of a product on a device: another search is another key."""
+    """The key of a product on a device in the cache: another search space gives another key."""
     return disk.key("tuning", repr((SPACE, ROUNDS)), name, device.platform, device.name, device.label, device.driver,
                     str(device.compute_units), repr(device.target))  # fmt: skip
 
@@ -199,7 +199,7 @@ def _decode(content: bytes) -> TileConfiguration:
 
 @contextmanager
 def _progress(steps: int) -> Iterator[Callable[[Fusion], None]]:
-    """Counts the candidates that were measured, in a bar on standard error if that is a terminal."""
+    """Counts the measured candidates, in a bar on standard error if that is a terminal."""
     if not steps or sys.stderr is None or not sys.stderr.isatty():
         yield lambda fusion: None
         return

@@ -1,13 +1,13 @@
-"""Compilations kept on disk: what a program became, so that the next process makes nothing of it anew.
+"""Compilations kept on disk, so that the next process need not repeat them.
 
-An entry holds what the runtime needs: the plan without its fusions, the OpenCL C, what a call costs. Its key is the
-program (fingerprint.py), the device and all that is assumed of it, the passes left out, how products are cut, and this
-version of refxla, down to the file times of its sources. An entry is written when a program was verified, planned and
-built, so that one that is found needs none of it; one that cannot be read counts as missing.
+An entry has what the runtime needs: the plan without its fusions, the OpenCL C, the cost of a call. Its key covers the
+program (fingerprint.py), the device with all assumptions about it, the disabled passes, the tile configurations, and
+this version of refxla, down to the file times of its sources. An entry is written after a program was verified, planned
+and built, so a program that is found needs none of these steps. An unreadable entry counts as missing.
 
-Entries are written as executable files are (serialization.py), which may hold the same; reading one runs nothing. They
-lie where PoCL's programs lie, which are loaded and run, so the cache itself is in a private directory
-(runtime/private_directories.py).
+Entries have the format of executable files (serialization.py), which may contain the same; reading one executes
+nothing. They are stored next to PoCL's programs, which are loaded and run, so the cache itself is in a private
+directory (runtime/private_directories.py).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from . import serialization
 @serialization.register
 @dataclass(frozen=True)
 class Compilation:
-    """What a program became. `plan` has no fusions, and its kernels' arguments name no instructions; `arity` is the
-    number of the entry's parameters; `dynamic` has, of a program with dynamic shapes, the array shapes of its
-    parameters, those of its results, and whether it has a single result."""
+    """The result of compiling a program. `plan` has no fusions, and its kernels' arguments name no instructions;
+    `arity` is the number of the entry's parameters; for a program with dynamic shapes, `dynamic` has the array shapes
+    of its parameters, those of its results, and whether it has a single result."""
 
     plan: Plan
     program: Program
@@ -51,7 +51,7 @@ class Compilation:
 
     @staticmethod
     def of(module: Module, plan: Plan, program: Program, cost: Cost) -> Compilation:
-        """The compilation of a module, whose plan may have all that planning left there."""
+        """The compilation of a module, whose plan may still have its fusions."""
         parameters, root = module.entry.parameters, module.entry.root.shape
         dynamic = None
         if any(s.is_dynamic for s in (*(p.shape for p in parameters), root)):
@@ -63,7 +63,7 @@ class Compilation:
 
 
 class _Bare:
-    """Kernels and arguments without the instructions that they are about; what was one object stays one."""
+    """Kernels and arguments without their instructions; objects that were shared stay shared."""
 
     def __init__(self) -> None:
         self.kernels: dict[int, Kernel] = {}
@@ -81,8 +81,7 @@ class _Bare:
 
 
 def key(what: str, fingerprint: str, device: Device, target: Target, without: Collection[str]) -> str:
-    """The key of what is kept of a program for a target on a device. Raises DeviceError when the device does not
-    work."""
+    """The key of a program's compilation for a target on a device. Raises DeviceError if the device does not work."""
     configurations = sorted((name, repr(configuration)) for name, configuration in target.tile_configurations.items())
     machine = (device.name, device.label, device.platform, device.driver, device.kind, device.access)
     parts = (part_size(device), linked_parts(device))
@@ -104,7 +103,7 @@ def load(name: str | None) -> Compilation | None:
 
 
 def read(content: bytes) -> Compilation | None:
-    """A compilation from its bytes; None for what is none of this version's."""
+    """A compilation from its bytes; None if they are not one of this version's."""
     try:
         value = serialization.loads(content)
     except serialization.UnreadableError:
@@ -113,14 +112,14 @@ def read(content: bytes) -> Compilation | None:
 
 
 def save(name: str | None, compilation: Compilation) -> None:
-    """Keep a compilation under a key; None keeps nothing, nor does a process whose own sources were edited since."""
+    """Stores a compilation under a key; None stores nothing, nor does a process whose own sources were edited since."""
     if name is not None and _is_as_it_began():
         disk.cache().put(name, serialization.dumps(compilation))
 
 
 def _is_as_it_began() -> bool:
     """Whether the code of this process is that of `build`: whether no file had been edited when its last module was
-    imported. Files are looked at again only when modules were imported since: others run as they were."""
+    imported. Files are checked again only if modules were imported since: the others run unchanged."""
     global _looked
     now = build, len(sys.modules)
     if now != _looked and build() == build.__wrapped__():
@@ -129,27 +128,27 @@ def _is_as_it_began() -> bool:
 
 
 def load_names(name: str | None) -> list[str] | None:
-    """The names kept under a key, or None."""
+    """The names stored under a key, or None."""
     content = None if name is None else disk.cache().get(name)
     return None if content is None else json.loads(content)
 
 
 def save_names(name: str | None, names: Iterable[str]) -> None:
-    """Keep names under a key; None keeps nothing."""
+    """Stores names under a key; None stores nothing."""
     if name is not None:
         disk.cache().put(name, json.dumps(list(names)).encode())
 
 
 @cache
 def build() -> str:
-    """Which refxla this is: the time and the size of each file of code, and what else makes values; as it
-    was when this was first asked."""
+    """Identifies this refxla: the time and size of each source file, and whatever else affects results; as of the first
+    call."""
     parts = [platform.python_version(), np.__version__, ml_dtypes.__version__]
     for package in ("refxla", "refxla_spec"):
         spec = find_spec(package)
         for root in (spec and spec.submodule_search_locations) or ():
             for directory, inner, names in os.walk(root):
-                if "__pycache__" in inner:  # where another process that starts may just be writing what it compiled
+                if "__pycache__" in inner:  # where another process that starts may be writing its bytecode
                     inner.remove("__pycache__")
                 for name in sorted(names):
                     if not name.endswith(".pyi"):
@@ -158,5 +157,5 @@ def build() -> str:
     return disk.key(*sorted(parts))
 
 
-_looked: tuple[Callable[[], str], int] | None = None  # `build`, and the count of modules, when it was last found so
-build()  # now, when the code that runs is the code on disk
+_looked: tuple[Callable[[], str], int] | None = None  # the last result of `build`, and the number of modules then
+build()  # now, while the running code is the code on disk

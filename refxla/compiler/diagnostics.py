@@ -1,4 +1,5 @@
-"""What the compiler cannot run, said well: values that no kernel takes, and the place of what has no emitter."""
+"""Errors about programs that the compiler cannot run: values that no kernel takes, and operations without an
+emitter."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from ..codegen import emitter_registry as emitters
 from ..device.description import Target
 from ..ir.plan import Fusion, Kernel
 
-LARGEST = 1 << 62  # bytes; what counts them in the core has 63 bits
+LARGEST = 1 << 62  # bytes; the core counts them in 63 bits
 
 
 def check_values(module: Module) -> None:
-    """UnsupportedError for a module, as the passes left it, with values that are no arrays (tokens, opaque ones), or
-    with arrays too large to count."""
+    """UnsupportedError for a module after the passes with values that are not arrays (tokens, opaque ones), or with
+    arrays too large to count."""
     for i in module.instructions():
         for shape in leaves(i.shape):
             if not shape.is_array:
@@ -31,7 +32,7 @@ def check_values(module: Module) -> None:
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernels of a fusion. Raises UnsupportedError, whose message begins with the name of an instruction."""
+    """The kernels of a fusion. Raises UnsupportedError with a message that begins with the name of an instruction."""
     try:
         return emitters.emit(fusion, target)
     except UnsupportedError as problem:
@@ -42,8 +43,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def with_source_location(problem: UnsupportedError, module: Module) -> Error:
-    """The error with the file that the module was read from, and the line of the instruction that its message begins
-    with, if one of that name, and no other, was parsed from a text."""
+    """The error with the file from which the module was read, and the line of the instruction with which its message
+    begins, if exactly one instruction of that name was parsed from a text."""
     name = str(problem).split(": ")[0]
     places = [i.position for i in module.instructions() if i.name == name and i.position is not None]
     if len(places) == 1 and module.source is not None:

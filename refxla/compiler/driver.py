@@ -1,4 +1,4 @@
-"""From an HLO program to something that is called with arrays."""
+"""Compiles an HLO program to an executable that is called with arrays."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be compiled, for what: the program, the device, the passes to leave out, and the target, which says
-    how products are cut."""
+    """A compilation: the program, the device, the passes to leave out, and the target, which includes the tile
+    configurations of products."""
 
     source: Source
     device: Device
@@ -65,20 +65,20 @@ class Request:
     target: Target
 
     def key(self, what: str = "compilation") -> str | None:
-        """The key in the cache on disk of this request's compilation, or of another entry about it that `what` names;
-        None if the program has no fingerprint, and so is not kept."""
+        """The key in the cache on disk of this request's compilation, or of another entry about it named by `what`;
+        None if the program has no fingerprint, and so is not cached."""
         if self.source.fingerprint is None:
             return None
         return compilation_cache.key(what, self.source.fingerprint, self.device, self.target, self.without)
 
 
 class Compiled(Executable):
-    """A program compiled for a device; see Executable for how it is called, and `compile` for how one is made.
+    """A program compiled for a device; see Executable for how it is called, and `compile` for how one is created.
 
-    `hlo` is the program as it came, `optimized_hlo` as the passes left it; `plan` the kernels, steps and memory;
-    `opencl` the source of the kernels; `memory` the bytes it needs. Each prints as text. Of a program that was found
-    on disk, `hlo`, `optimized_hlo` and `planned` (the plan with its fusions, and how it came about) are made when they
-    are asked for.
+    `hlo` is the original program, `optimized_hlo` the program after the passes; `plan` has the kernels, steps and
+    memory; `opencl` is the source of the kernels; `memory` the bytes it needs. Each prints as text. For a program from
+    the cache on disk, `hlo`, `optimized_hlo` and `planned` (the plan with its fusions and their reasons) are computed
+    when requested.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Compiled(Executable):
         build: ParallelBuild | None = None,
         machine_code: Binaries | None = None,
     ) -> None:
-        """`planning` is the result of `plan_module` for the request, if it is at hand; `build` the build of the kernels
-        that is under way; `machine_code` the kernels as the device's compiler made them before."""
+        """`planning` is the result of `plan_module` for the request, if it is available; `build` the build of the
+        kernels that is in progress; `machine_code` earlier output of the device's compiler for the kernels."""
         self._request, self._compilation = request, compilation
         if planning is not None:
             self._planning = planning
@@ -103,26 +103,26 @@ class Compiled(Executable):
 
     @property
     def hlo(self) -> Module:
-        """The program as it came."""
+        """The original program."""
         return self._request.source.module
 
     @property
     def optimized_hlo(self) -> Module:
-        """The program as the passes left it."""
+        """The program after the passes."""
         return self._planning[0]
 
     @property
     def planned(self) -> PlanningResult:
-        """The plan with its fusions, and how it came about."""
+        """The plan with its fusions and their reasons."""
         return self._planning[1]
 
     def explain(self) -> Explanation:
-        """Each kernel, what is in it and what it moves; and for each edge that was not fused, why."""
+        """Each kernel with its instructions and the bytes it moves; and why each edge was not fused."""
         return Explanation(self.planned)
 
     def save(self, path: str | Path) -> None:
-        """Write the executable to a file, which `refxla.load` opens where neither the program's source nor a compiler
-        is: its kernels as machine code for this device and processor, and the program for all others
+        """Writes the executable to a file, which `refxla.load` opens even without the program's source and a compiler:
+        it has the kernels as machine code for this device and processor, and the program for all others
         (docs/ahead_of_time.md).
 
         Raises UnsupportedError for a program that calls functions of this process, InputError if the file cannot be
@@ -133,9 +133,9 @@ class Compiled(Executable):
     def saved(
         self, calling: CallingConvention | None = None, program: bytes | None = None, options: bytes = b""
     ) -> SavedExecutable:
-        """What a file holds of the executable: `calling` says how a function's arguments are passed to it; `program` is
-        the HloModuleProto if it was compiled from another module than `hlo`, and `options` what else the reader
-        needs."""
+        """The file contents of the executable: `calling` says how a function's arguments are passed to it; `program` is
+        the HloModuleProto if it was compiled from a module other than `hlo`, and `options` is further data for the
+        reader."""
         if any(isinstance(step, HostCall) for step in all_steps(self.plan.steps)):
             raise UnsupportedError(
                 f"{self.plan.name} calls functions of this process (callbacks), which no file can hold: leave them out"
@@ -168,8 +168,8 @@ class Compiled(Executable):
         )
 
     def profile(self, *arguments: object, seconds: float = 1.0) -> Profile:
-        """How long each kernel takes in calls with these flattened arguments, beside the cost model's time; measured
-        for about so many seconds. What the program writes into its arguments it writes.
+        """How long each kernel takes in calls with these flattened arguments, with the cost model's time; measured for
+        about so many seconds. Arguments that the program writes are changed.
 
         Raises InputError for arguments that do not fit.
         """
@@ -184,19 +184,20 @@ class Compiled(Executable):
 
     @property
     def arity(self) -> int:
-        """How many parameters the program has."""
+        """The number of parameters of the program."""
         return self._compilation.arity
 
     @property
     def cost(self) -> Cost:
-        """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one iteration)."""
+        """Bytes moved and operations executed by one call, as counted by the compiler (a loop counts as one
+        iteration)."""
         return self._compilation.cost
 
 
 class DynamicShapeExecutable(Compiled):
-    """A program with dynamic shapes, such as f32[<=4], compiled: it takes arrays of any size up to the bounds, and its
+    """A compiled program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and its
     results have their dynamic sizes. `optimized_hlo` and `plan` are of its static form, which passes/dynamic_padder
-    makes."""
+    creates."""
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -209,14 +210,14 @@ class DynamicShapeExecutable(Compiled):
         return super().profile(*self.sizes.arguments(arguments), seconds=seconds)
 
     def __call__(self, *arguments: object) -> Result:
-        """The results, from the flattened arguments; raises InputError for those that do not fit."""
+        """The results for the flattened arguments; raises InputError for those that do not fit."""
         results = super().__call__(*self.sizes.arguments(arguments))
         return self.sizes.cut(results if isinstance(results, tuple) else (results,))
 
 
 def saved_device(device: Device, target: Target) -> SavedDevice:
-    """What decides whether the kernels of a file run on a device as they are. The rates by which fusion was decided and
-    the blocks of products change none of that."""
+    """Everything that decides whether the kernels of a file run on a device unchanged. The rates by which fusion was
+    decided and the tile configurations of products do not matter."""
     assumed = {
         f.name: getattr(target, f.name)
         for f in fields(Target)
@@ -266,7 +267,7 @@ class Reference:
 
 
 def _of_its_own(result: Any, arguments: Sequence[Any]) -> Any:
-    """A result that shares no memory with an argument, which the caller may change."""
+    """A result that shares no memory with an argument, so that the caller may change it."""
     if isinstance(result, np.ndarray) and any(
         isinstance(a, np.ndarray) and np.may_share_memory(a, result) for a in arguments
     ):
@@ -275,7 +276,7 @@ def _of_its_own(result: Any, arguments: Sequence[Any]) -> Any:
 
 
 def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Compiled | Reference:
-    """Compile an HLO program; see `refxla.compile` for the options and the errors."""
+    """Compiles an HLO program; see `refxla.compile` for the options and the errors."""
     with lenient_reading(options.lenient):
         source = program if isinstance(program, Source) else Source.of(program)
         if options.device == REFERENCE:
@@ -285,7 +286,7 @@ def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Co
             chosen, _ = choose(options.device)
             target = target_of(chosen, options)
         except DeviceError:
-            verify(source.module)  # what is wrong with the program comes first
+            verify(source.module)  # errors in the program come first
             raise
         if not chosen.is_present:
             verify(source.module)
@@ -298,27 +299,26 @@ def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Co
 
 
 def uses_library(options: Options) -> bool:
-    """Whether a program that is compiled so calls a library for linear algebra."""
+    """Whether a program compiled with these options calls a library for linear algebra."""
     if options.device == REFERENCE or not is_asked_for(options.linear_algebra):
         return False
     return target_of(choose(options.device)[0], options).library_calls
 
 
 def target_of(device: Device, options: Options = _DEFAULTS) -> Target:
-    """What the compiler assumes of a device, and what was asked for."""
+    """The compiler's assumptions about a device, and the options."""
     library = is_asked_for(options.linear_algebra) and device.access == "host"
     return replace(device.target, winograd=options.winograd, library_calls=library)
 
 
 def compile_request(request: Request) -> Compiled:
-    """The executable of a request, from the cache on disk or else built now. Raises as `refxla.compile` does."""
+    """The executable of a request, from the cache on disk or built now. Raises as `refxla.compile` does."""
     compilation = compilation_cache.load(request.key())
     return _build(request) if compilation is None else _make_executable(request, compilation)
 
 
 def _autotune(request: Request) -> Compiled:
-    """The executable with the tile configurations that are the fastest on the device: measured now, or in the cache on
-    disk."""
+    """The executable with the fastest tile configurations on the device: measured now, or from the cache on disk."""
     source, device, without = request.source, request.device, request.without
     entry = request.key("products")
     names = compilation_cache.load_names(entry)
@@ -336,8 +336,8 @@ def _autotune(request: Request) -> Compiled:
 
 
 def _build(request: Request) -> Compiled:
-    """Verify, plan and build the program, and keep it on disk. Its first kernels are compiled while later ones are
-    written."""
+    """Verifies, plans and builds the program, and stores it on disk. Its first kernels are compiled while later ones
+    are emitted."""
     source, device = request.source, request.device
     with ParallelBuild(device) as build, _gc_paused():
         build.expect(source.size)
@@ -355,8 +355,8 @@ def _build(request: Request) -> Compiled:
 
 @contextlib.contextmanager
 def _gc_paused() -> Iterator[None]:
-    """Pause Python's garbage collector: a compilation keeps nearly all that it allocates, and to walk that again and
-    again would take a tenth of the time."""
+    """Pauses Python's garbage collector: a compilation keeps nearly all that it allocates, and traversing that
+    repeatedly would take a tenth of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -378,13 +378,13 @@ def _make_executable(
 
 
 def restore_executable(request: Request, compilation: Compilation, machine_code: Binaries) -> Compiled:
-    """The executable of a compilation that was saved, with the kernels as the device's compiler made them."""
+    """The executable of a saved compilation, with the kernels as compiled by the device's compiler."""
     return _make_executable(request, compilation, machine_code=machine_code)
 
 
 def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, PlanningResult, Device]:
-    """What `compile_module` would build, and does not: the optimized module, its plan, and the device that it is for,
-    which need not be present. Raises as `refxla.compile` does, and InputError for the reference, which has no plan."""
+    """The input of a build by `compile_module`: the optimized module, its plan, and the device, which need not be
+    present. Raises as `refxla.compile` does, and InputError for the reference, which has no plan."""
     if options.device == REFERENCE:
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")
     with lenient_reading(options.lenient):
@@ -398,8 +398,9 @@ def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, 
 
 
 def optimized_module(module: Module, options: Options = _DEFAULTS, after: str | None = None) -> Module:
-    """The module as all passes leave it, or those up to `after`. It is the same for all devices but one: linear algebra
-    stays whole where the options ask for a library, though a GPU calls none. Raises as `refxla.compile` does."""
+    """The module after all passes, or after those up to `after`. It is the same for all devices except one: linear
+    algebra is not expanded if the options ask for a library, although a GPU calls none. Raises as `refxla.compile`
+    does."""
     with lenient_reading(options.lenient):
         verify(module)
         tiled = apply_winograd(module)[0] if options.winograd else module
@@ -408,12 +409,12 @@ def optimized_module(module: Module, options: Options = _DEFAULTS, after: str | 
 
 
 def flatten(value: Value) -> list[Any]:
-    """The arrays of nested tuples and lists, in order."""
+    """The arrays in nested tuples and lists, in order."""
     return [leaf for v in value for leaf in flatten(v)] if isinstance(value, (tuple, list)) else [value]
 
 
 def unflatten_all(values: Any, shapes: list[Shape]) -> list[Value]:
-    """Flat values, or values that are nested already, as one value for each shape."""
+    """Flat values, or values that are already nested, as one value for each shape."""
     arrays = flatten(list(values))
     if len(arrays) != sum(len(leaves(s)) for s in shapes):
         return list(values)

@@ -1,4 +1,4 @@
-"""Arguments and results of dynamic shapes: what a call of a program does that the pass `dynamic-padder` has made
+"""Arguments and results of dynamic shapes: what a call does for a program that the pass `dynamic-padder` has made
 static."""
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from ..passes.dynamic_padder import sizes_of
 
 
 class Sizes:
-    """How the arguments and results of a program, f32[<=4] among them, go with those of its static form.
+    """How the arguments and results of a program, some of them of shapes like f32[<=4], correspond to those of its
+    static form.
 
-    `parameters` and `results` are the array shapes of the program, tuples opened. The static form takes after the
-    arguments, and gives after the results, the size of each dynamic dimension as an s32[].
+    `parameters` and `results` are the array shapes of the program, with tuples flattened. The static form takes, after
+    the arguments, and returns, after the results, the size of each dynamic dimension as an s32[].
     """
 
     def __init__(self, parameters: Sequence[Shape], results: Sequence[Shape], single: bool) -> None:
@@ -27,7 +28,7 @@ class Sizes:
         self._result_sizes = sizes_of(list(results))
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """The values at their bounds, with zeros after those of dynamic shape, and their sizes.
+        """The values padded to their bounds with zeros, and their sizes.
 
         Raises InputError for an array of dynamic shape with another type or rank, or beyond its bounds.
         """
@@ -57,7 +58,7 @@ class Sizes:
         return whole
 
     def cut(self, values: Sequence[np.ndarray]) -> Any:
-        """The results of a call at the sizes that they have: one array, or the tuple of them."""
+        """The results of a call at their actual sizes: one array, or a tuple."""
         arrays = list(values[: len(self.results)])
         for (n, d), size in zip(self._result_sizes, values[len(self.results) :], strict=True):
             arrays[n] = arrays[n][(slice(None),) * d + (slice(int(size)),)]

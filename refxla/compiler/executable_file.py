@@ -1,10 +1,9 @@
 """Executables as files: a compilation, its kernels in machine code, and the program itself.
 
-A file is a mark, the format's number, the length and the SHA-256 of what follows, and a SavedExecutable as
-serialization.py writes it. Where the device, its driver and the processor are those that the file was made with, its
-kernels run as they are; anywhere else the program in it is compiled anew. The same bytes are what JAX gets of refxla's
-platform when it serializes an executable (pjrt/programs.py), and the compilation in them is what the cache on disk
-keeps.
+A file is a magic number, the format's number, the length and the SHA-256 of what follows, and a SavedExecutable as
+serialization.py writes it. If the device, its driver and the processor are those that the file was made with, its
+kernels run unchanged; otherwise the program in it is compiled again. JAX gets the same bytes when it serializes an
+executable on refxla's platform (pjrt/programs.py), and the compilation in them is what the cache on disk stores.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..ir.calling_convention import CallingConvention
 from ..version import RELEASE
 from . import serialization
 
-MARK = b"\x89refxla\r\n\x1a\n"  # no text, and damaged by whatever changes the ends of lines
+MARK = b"\x89refxla\r\n\x1a\n"  # not text, and damaged by anything that changes line ends
 FORMAT = 1
 _HEAD = len(MARK) + 4 + 8 + 32
 
@@ -29,9 +28,9 @@ _HEAD = len(MARK) + 4 + 8 + 32
 @serialization.register
 @dataclass(frozen=True)
 class SavedDevice:
-    """The device that a file was made for: what of it decides whether the file's kernels run as they are.
+    """The device that a file was made for: the properties that decide whether the file's kernels run unchanged.
 
-    `architecture` and `instruction_sets` are the processor's, as the system names them; `target` and `properties` have
+    `architecture` and `instruction_sets` are the processor's, under the system's names; `target` and `properties` have
     the fields of Target and of Properties; `probe` is the key of the latter.
     """
 
@@ -50,12 +49,12 @@ class SavedDevice:
 @serialization.register
 @dataclass(frozen=True)
 class SavedExecutable:
-    """What a file holds.
+    """The contents of a file.
 
     `program` is a serialized HloModuleProto; `without`, `winograd` and `library_calls` are how it was compiled.
     `compilation` is a Compilation as serialization.py writes it. `binaries` has, under the key of each part of the
-    OpenCL C, what the device's compiler made of it. `calling` says how a function's arguments become the program's;
-    None: it is a program. `options` is JAX's.
+    OpenCL C, the output of the device's compiler. `calling` says how a function's arguments become the program's; None:
+    it is a program. `options` is JAX's.
     """
 
     release: str
@@ -72,7 +71,7 @@ class SavedExecutable:
 
 
 def is_executable(data: bytes | memoryview) -> bool:
-    """Whether bytes begin as such a file does."""
+    """Whether bytes begin like such a file."""
     return bytes(data[: len(MARK)]) == MARK
 
 
@@ -84,12 +83,12 @@ def pack(saved: SavedExecutable) -> bytes:
 
 
 def write(path: str | Path, saved: SavedExecutable) -> None:
-    """Write a file, whole or not at all. Raises InputError."""
+    """Writes a file atomically. Raises InputError."""
     write_whole(path, pack(saved))
 
 
 def read(path: str | Path) -> SavedExecutable:
-    """What the file at a path holds. Raises InputError."""
+    """The contents of the file at a path. Raises InputError."""
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as problem:
@@ -98,8 +97,8 @@ def read(path: str | Path) -> SavedExecutable:
 
 
 def unpack(data: bytes, name: str) -> SavedExecutable:
-    """What a file holds; `name` is what messages call it. Raises InputError for anything that is not such a file, not
-    whole, or of another format."""
+    """The contents of a file; `name` is its name in messages. Raises InputError for anything that is not such a file,
+    is incomplete, or has another format."""
     if not is_executable(data):
         changed = data.lstrip(MARK[:1]).startswith(MARK[1:7])
         if changed:

@@ -1,4 +1,4 @@
-"""What the compiler made of a program, in words: fusions, bytes, and why edges were not fused."""
+"""The compiler's decisions for a program in words: fusions, bytes, and why edges were not fused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost", "terms
 
 
 GLOSSARY = "docs/glossary.md, in refxla's documentation,"
-# Terms of an explanation that a reader may not know; the glossary has all.
+# Terms of an explanation that a reader may not know; the glossary has all of them.
 TERMS = {
     "fusion": "instructions that are computed together, by a kernel of their own or a part of one",
     "moves": "bytes read from memory and written to it",
@@ -40,7 +40,7 @@ TERMS = {
 
 
 def terms_of(text: str) -> dict[str, str]:
-    """Those of TERMS that a text uses."""
+    """Those of TERMS that occur in a text."""
     return {term: meaning for term, meaning in TERMS.items() if re.search(rf"\b{term}s?\b", text)}
 
 
@@ -77,7 +77,7 @@ class Explanation:
 
     @property
     def rates(self) -> str:
-        """The rates of the device by which the cost model decided, in one line."""
+        """The rates of the device that the cost model used, in one line."""
         c = self.costs
         return f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"
 
@@ -87,7 +87,7 @@ class Explanation:
         return merged or any(isinstance(step, (Loop, Repeat)) for step in self.plan.steps)
 
     def rows(self, fusion: Fusion, cost: Cost) -> list[tuple[str, str]]:
-        """What there is to say of a fusion, each a label with a text."""
+        """The properties of a fusion, each a label with a text."""
         rows = [
             ("computes", self.operations(fusion)),
             ("reads", ", ".join(_value(i) for i in fusion.inputs) or "nothing"),
@@ -97,8 +97,8 @@ class Explanation:
         return rows + self.execution(fusion) + [("not fused", str(refusal)) for refusal in self.refusals_of(fusion)]
 
     def execution(self, fusion: Fusion) -> list[tuple[str, str]]:
-        """How a fusion runs, as words with a text each: "runs", how it shares launches with others (the innermost
-        first; it has its own where there is none), "calls", the library's routine, "tiles", its tiled fusion."""
+        """How a fusion runs, as labels with a text each: "runs", how it shares launches with others (the innermost
+        first; its own launch if it shares none), "calls", the library's routine, "tiles", its tiled fusion."""
         rows = [("runs", text) for text in self._launches(fusion)]
         if fusion.hero is not None and (routine := library_call(fusion.hero)) is not None:
             rows.append(("calls", _called(fusion.hero, routine)))
@@ -142,7 +142,7 @@ class Explanation:
         return self._kernels_by_fusion.get(fusion.name, [])
 
     def winograd_convolutions(self) -> list[str]:
-        """Which convolutions are computed in tiles and which are not, and why; [] where that was not asked for."""
+        """Which convolutions are computed in tiles and which are not, and why; [] if that was not requested."""
         reasons: dict[tuple[bool, str], list[str]] = {}
         for d in self.winograd:
             reasons.setdefault((d.done, d.reason), []).append(d.name)
@@ -177,7 +177,7 @@ def _sharing(m: MergedLaunch, name: str) -> str:
 
 
 def _called(i: Instruction, routine: LibraryRoutine) -> str:
-    """The routine that computes an instruction, and on what."""
+    """The routine that computes an instruction, and its sizes."""
     count = batch(i)
     if is_batched(i, routine):
         how = f"{routine_name(i, routine)} on {count} matrices, one in each lane of a vector"

@@ -1,9 +1,9 @@
-"""How long each kernel of a program takes in a call, beside the time that the cost model gives it.
+"""How long each kernel of a program takes in a call, with the cost model's time for comparison.
 
-Small kernels share launches (scheduling/launch_merging.py), and what is timed is a launch. So there are two executables
-of a program: as it is compiled, and with a launch for each kernel. Both compute the same bits from the same arguments.
-The executor notes when each step begins and ends (_core/launch.pyx), and waits for each, which a call does not
-otherwise. A device with memory of its own says when its kernels begin and end.
+Small kernels share launches (scheduling/launch_merging.py), and only launches can be timed. So a program has two
+executables: one as compiled, and one with a launch for each kernel. Both compute the same bits from the same arguments.
+The executor records when each step begins and ends (_core/launch.pyx), and waits for each, unlike in a normal call. A
+device with its own memory reports when its kernels begin and end.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ..ir.plan import Kernel, LibraryCall, Plan, all_steps
 from ..runtime.executable import Executable
 from .explanation import Explanation
 
-MOST_EVENTS = 1 << 20  # steps of a call that are noted
+MOST_EVENTS = 1 << 20  # steps of a call that are recorded
 LEAST_CALLS = 3
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """What the launches of a kernel take in one call (or the copies, the calls of a library, of host functions).
+    """The launches of a kernel in one call (or the copies, library calls, or calls of host functions).
 
     `kind` is that of the fusion ("loop", "reduction", "dot", ...), "merged" for a launch of several kernels, or that of
-    the step. `count` is how often it ran, `items` the work items of a launch. `seconds` is the least time of all of
-    them together that a call took; `model` the cost model's for one core, in seconds, None where it has none. `bytes`
-    and `operations` are what all of them must move and compute (of a fusion of several kernels, its last one).
+    the step. `count` is how often it ran, `items` the work items of a launch. `seconds` is the least total time of all
+    of them in a call; `model` the cost model's for one core, in seconds, None if it has none. `bytes` and `operations`
+    are what all of them must move and compute (for a fusion of several kernels, its last one).
     """
 
     name: str
@@ -58,9 +58,8 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The steps of one executable: their times, the longest first; the steps of the quickest call one by one (`events`:
-    name, beginning and end in nanoseconds), of which there were `total`; and the seconds of a call that nobody
-    traces."""
+    """The steps of one executable: their times, the longest first; the steps of the fastest call one by one (`events`:
+    name, beginning and end in nanoseconds), of which there were `total`; and the seconds of an untraced call."""
 
     steps: tuple[StepTime, ...]
     events: tuple[tuple[str, int, int], ...]
@@ -75,8 +74,8 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Profile:
-    """A program's kernels, each as a launch of its own (`kernels`), and its launches as they are compiled (`launches`);
-    the same where none are merged. Prints as a table; `trace` gives it to Perfetto and Chrome."""
+    """A program's kernels, each as a launch of its own (`kernels`), and its launches as compiled (`launches`); the same
+    if none are merged. Prints as a table; `trace` exports it for Perfetto and Chrome."""
 
     name: str
     device: str
@@ -86,7 +85,7 @@ class Profile:
     HEAD = ("kernel", "us", "share", "times", "model us", "moves", "GB/s", "Gop/s")
 
     def rows(self, timeline: Timeline) -> Iterator[tuple[str, ...]]:
-        """A line for each step, as HEAD has it; what is not known is empty."""
+        """A line for each step, with the columns of HEAD; unknown values are empty."""
         for s in timeline.steps:
             yield (
                 s.name,
@@ -110,7 +109,7 @@ class Profile:
 
     @property
     def is_merged(self) -> bool:
-        """Whether launches are other than kernels."""
+        """Whether launches differ from kernels."""
         return self.launches is not self.kernels
 
     def __str__(self) -> str:
@@ -143,7 +142,7 @@ class Profile:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of text: the first column to the left, the others to the right."""
+    """Lines of text: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join([row[0].ljust(widths[0]), *(t.rjust(w) for t, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
@@ -152,8 +151,8 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def timeline(executable: Executable, explanation: Explanation, arguments: Sequence[Any], seconds: float) -> Timeline:
-    """The steps of an executable's calls with these flattened arguments, for about so many seconds; `explanation` is of
-    its plan. Raises InputError for arguments that do not fit."""
+    """The steps of an executable's calls with these flattened arguments, for about so many seconds; `explanation` is
+    that of its plan. Raises InputError for arguments that do not fit."""
     _, _, total = executable.traced(arguments, 0)
     room = min(total, MOST_EVENTS)
     best: dict[tuple[int, int], int] = {}
@@ -180,7 +179,7 @@ def timeline(executable: Executable, explanation: Explanation, arguments: Sequen
 
 
 def wait_for(results: Any) -> tuple[Any, ...]:
-    """The results of a call, once they are there: one with Arrays returns before."""
+    """The results of a call, when they are ready: a call with Arrays returns earlier."""
     arrays: tuple[Any, ...] = results if isinstance(results, tuple) else (results,)
     for array in arrays:
         if isinstance(array, Array):
@@ -193,7 +192,7 @@ def _length(events: np.ndarray) -> int:
 
 
 def _sums(events: np.ndarray) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """For each kind and number of step: the nanoseconds of all, and how many there are."""
+    """For each kind and number of step: the total nanoseconds, and the count."""
     if len(events):
         keys, places = np.unique(events[:, :2], axis=0, return_inverse=True)
         spent = np.bincount(places.reshape(-1), events[:, 3] - events[:, 2])
@@ -204,7 +203,7 @@ def _sums(events: np.ndarray) -> Iterator[tuple[tuple[int, int], int, int]]:
 
 def _step(key: tuple[int, int], seconds: float, count: int, plan: Plan, explanation: Explanation) -> StepTime:
     kind, number = STEPS[key[0]], key[1]
-    seconds = max(seconds, 1e-9)  # a clock may not have moved
+    seconds = max(seconds, 1e-9)  # a clock may not have advanced
     if kind == "kernel":
         return _kernel(plan.kernels[number], seconds, count, explanation)
     if kind == "copy":

@@ -1,4 +1,4 @@
-"""How the compiler does each operation of HLO, in a word, from its tables."""
+"""How the compiler handles each operation of HLO, in a word, from its tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ REFERENCE_ONLY = "reference only"
 
 @cache
 def compiled_as(opcode: str) -> str:
-    """What becomes of an operation: how kernels compute it, or that a pass inlines or lowers it; REFERENCE_ONLY for one
-    that the compiler refuses."""
+    """How an operation is handled: how kernels compute it, or that a pass inlines or lowers it; REFERENCE_ONLY for one
+    that the compiler does not support."""
     library = "LAPACK, or " if opcode in library_calls.NAMES else ""
     entry = ROWS.get(opcode)
     if opcode in call_inliner.INLINED:
@@ -32,7 +32,7 @@ def compiled_as(opcode: str) -> str:
 
 
 def _compiles(opcode: str) -> bool:
-    """Whether the passes make of an example what the scheduler takes."""
+    """Whether the passes turn an example into a form that the scheduler accepts."""
     for example in operations()[opcode].examples:
         try:
             for i in pipeline.optimize(parse(example.hlo)).instructions():

@@ -1,4 +1,4 @@
-"""What a compilation is asked for: one object, from the front ends and the command line down to the driver."""
+"""The options of a compilation: one object, from the front ends and the command line down to the driver."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from refxla_spec.errors import InputError, a_type
 from ..ir.library_calls import is_asked_for
 from ..runtime.devices import Device
 
-REFERENCE = "reference"  # the device that is the specification's interpreter
+REFERENCE = "reference"  # the device name of the specification's interpreter
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `refxla.compile`, where each is described.
+    """The options of `refxla.compile`, which describes each.
 
     `device` is a device's name, "reference", or None; `without` names passes to leave out. `linear_algebra` is one of
     ir/library_calls.CHOICES, or None.
@@ -38,8 +38,8 @@ class Options:
         lenient: bool = False,
         linear_algebra: str | None = None,
     ) -> Options:
-        """From what a caller gives. Raises InputError for a device that is neither a name nor one of ours, and for a
-        `linear_algebra` that is no choice."""
+        """From a caller's values. Raises InputError for a device that is neither a name nor one of refxla's, and for an
+        invalid `linear_algebra`."""
         name = device.name if isinstance(device, Device) else device
         if name is not None and not isinstance(name, str):
             raise InputError(f"device is {a_type(device)}: give the name of a device, or one of refxla.devices()")

@@ -1,4 +1,4 @@
-"""From a module to its plan: the passes, fusion and scheduling, and the kernels' code; nothing is built yet."""
+"""From a module to its plan: the passes, fusion and scheduling, and code generation; nothing is built yet."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def plan_module(
     without: Collection[str] = (),
     on_kernel: Callable[[Kernel], object] | None = None,
 ) -> tuple[Module, PlanningResult]:
-    """The optimized module and its plan for a target; nothing is built yet. `on_kernel` is called with kernels that are
-    sure to be launched, when they are made.
+    """The optimized module and its plan for a target; nothing is built yet. `on_kernel` is called with each kernel that
+    is certain to be launched, as soon as it is emitted.
 
-    Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
+    Raises UnsupportedError for operations without an emitter, with the line of the text from which they were parsed.
     """
     try:
         tiled, tilings = tiles.apply_winograd(module) if target.winograd else (module, ())

@@ -1,17 +1,17 @@
-"""Values of the compiler's own classes as bytes, and back: what the cache on disk keeps and executable files hold.
+"""Values of the compiler's own classes as bytes, and back: the format of the cache on disk and of executable files.
 
-A value is made of None, numbers, strings, bytes, arrays, tuples, dicts and the frozen dataclasses that the compiler
-hands to the runtime. Nothing is called when it is read but the constructors of what is on that list, so a file from
-elsewhere is data. (Pickles, which would do the same, run what the file says.)
+A value consists of None, numbers, strings, bytes, arrays, tuples, dicts and the frozen dataclasses that the compiler
+passes to the runtime. Reading one calls only the constructors of these, so a file from elsewhere is data. (Pickles,
+which would do the same, execute code from the file.)
 
     8 bytes    the length of the JSON, little-endian
     JSON       {"classes": [[name, fields]], "objects": [[class, field, ...]],
                 "arrays": [[type, dimensions, place, bytes]], "bytes": [[place, bytes]], "value": ...}
     blobs      arrays, dense and row-major, and strings of bytes, at their places after the JSON
 
-In the JSON a list is a tuple. {"o": n} is object n, which comes after those that it holds, so that an object which is
-shared stays one; {"a": n} an array, {"b": n} bytes, {"e": name} an element type, {"c": [re, im]} a complex number,
-{"d": [[key, value], ...]} a dict.
+In the JSON, a list is a tuple. {"o": n} is object n, which comes after those that it refers to, so that shared objects
+stay shared; {"a": n} an array, {"b": n} bytes, {"e": name} an element type, {"c": [re, im]} a complex number, {"d":
+[[key, value], ...]} a dict.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _HEAD = 8
 
 
 class UnreadableError(ValueError):
-    """Bytes that are no value of this version's classes; the message says what is wrong."""
+    """Bytes that are not a value of this version's classes; the message says what is wrong."""
 
 
 def register(kind: type) -> type:
-    """Let instances of a frozen dataclass be values; gives the class."""
+    """Registers a frozen dataclass whose instances may be values. Returns the class."""
     _CLASSES[kind.__name__] = kind
     _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind))
     return kind
@@ -52,7 +52,7 @@ for _module in _MODULES:
 
 
 def dumps(value: Any) -> bytes:
-    """The bytes of a value. Raises TypeError for one that has none."""
+    """The bytes of a value. Raises TypeError for one that cannot be serialized."""
     return _Writer().written(value)
 
 

@@ -1,1 +1,1 @@
-"""What the compiler knows of a device: one description, filled by probing and calibration and passed down."""
+"""The compiler's knowledge of a device: one description, filled by probing and calibration and passed down."""

@@ -1,7 +1,8 @@
-"""What kernels may use of a kind of device: the questions that code generation asks, and each kind's answers.
+"""What kernels may use on a kind of device: the capabilities that code generation asks for, and their values for each
+kind.
 
 An emitter asks for a capability, never for the kind of a device or the name of its compiler. A new kind of device is
-another value of Capabilities here, and a row in codegen/emitter_registry.py where it needs emitters of its own.
+another value of Capabilities here, and a row in codegen/emitter_registry.py if it needs emitters of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Capabilities:
     rounding_option: bool = False  # f32 division and square root are correctly rounded only with a build option
 
     # A work item.
-    loop_vectorization: bool = False  # its loops are compiled to vector instructions, with masks where that is needed
+    loop_vectorization: bool = False  # its loops are compiled to vector instructions, with masks where necessary
     explicit_vectors: bool = False  # OpenCL's vector types are held in vector registers
     vector_shuffles: bool = False  # a block of an array can be transposed in vector registers
     cached_arrays: bool = False  # its private arrays stay in a cache
@@ -30,16 +31,17 @@ class Capabilities:
     non_temporal_stores: bool = False  # it can store whole cache lines past the caches
 
     # A launch.
-    coalescing: bool = False  # work items run in lockstep: neighbours should access neighbouring elements
+    coalescing: bool = False  # work items run in lockstep: adjacent items should access adjacent elements
     work_groups: bool = False  # work items share local memory and wait for each other at barriers
-    kernel_switch: bool = False  # several kernels are cases of a switch in one: that compiles faster and costs nothing
+    # several kernels are cases of a switch in one: that compiles faster and costs nothing at run time
+    kernel_switch: bool = False
     launch_merging: bool = False  # a kernel may make the calls of several launches
 
 
-# A CPU whose OpenCL compiler is known to take OpenCL C, and no more.
+# A CPU with an OpenCL compiler that is only known to accept OpenCL C.
 OPENCL_CPU = Capabilities(emitters="cpu", explicit_vectors=True, cached_arrays=True, kernel_switch=True)
 
-# A CPU whose OpenCL compiler is clang, as PoCL's is.
+# A CPU with clang as its OpenCL compiler, such as PoCL's.
 CLANG_CPU = replace(
     OPENCL_CPU,
     clang_builtins=True,
@@ -54,13 +56,13 @@ CLANG_CPU = replace(
 
 GPU = Capabilities(emitters="gpu", rounding_option=True, coalescing=True, work_groups=True, launch_merging=True)
 
-# A GPU whose OpenCL compiler is clang.
+# A GPU with clang as its OpenCL compiler.
 CLANG_GPU = replace(GPU, clang_builtins=True, loop_pragmas=True)
 
 
 def capabilities_of(kind: str, clang: bool) -> Capabilities:
-    """The capabilities of a device of OpenCL, from its kind ("gpu"; all others run what is written for a CPU) and
-    whether its compiler has clang's built-in functions."""
+    """The capabilities of an OpenCL device, from its kind ("gpu"; all others run code for a CPU) and whether its
+    compiler has clang's built-in functions."""
     if kind == "gpu":
         return CLANG_GPU if clang else GPU
     return CLANG_CPU if clang else OPENCL_CPU

@@ -1,8 +1,8 @@
-"""GPUs that are described, and need not be present: code for them can be written and examined on any machine.
+"""Descriptions of GPUs that need not be present: code for them can be generated and examined on any machine.
 
-Their names are those of devices, "gpu:<vendor>-<architecture>". What is known of one beside what code generation asks
-for (Target) is what limits a kernel: registers and local memory of a compute unit, and the rates of arithmetic and
-memory, from the vendors' data sheets and programming guides. bench/gpu_static.py estimates kernels by it.
+Their names are those of devices, "gpu:<vendor>-<architecture>". Besides the data for code generation (Target), there
+are the limits on a kernel: registers and local memory of a compute unit, and the rates of arithmetic and memory, from
+the vendors' data sheets and programming guides. bench/gpu_static.py uses them to estimate kernels.
 
     gpu:nvidia-sm80     A100 (40 GB, SXM4)
     gpu:nvidia-sm90     H200 (SXM5)
@@ -20,10 +20,10 @@ from .description import Target
 
 @dataclass(frozen=True)
 class GpuModel:
-    """A GPU. Of a compute unit: `registers`, words of 32 bits, of which an item has at most `item_registers`; the bytes
-    of `local_bytes`; the `items` and `groups` that it holds at a time. `tflops` are those of f32 (a multiply-add is
-    two), `gigabytes` those that memory moves in a second, `cache_bytes` the last cache, `sector_bytes` what memory
-    moves at a time. `architecture` is the compilers' name of it."""
+    """A GPU. For a compute unit: `registers`, words of 32 bits, of which an item has at most `item_registers`;
+    `local_bytes`; the maximum number of resident `items` and `groups`. `tflops` are those of f32 (a multiply-add is
+    two), `gigabytes` the memory bandwidth per second, `cache_bytes` the last-level cache, `sector_bytes` the size of a
+    memory transaction. `architecture` is the compilers' name of it."""
 
     name: str
     label: str
@@ -62,7 +62,7 @@ _KB, _MB = 1 << 10, 1 << 20
 MODELS = {
     m.name: m
     for m in (
-        # OpenCL gives a work-group of NVIDIA's 48 KB of what a compute unit has, and no cl_khr_fp16.
+        # OpenCL gives a work-group on NVIDIA GPUs 48 KB of a compute unit's local memory, and no cl_khr_fp16.
         GpuModel("gpu:nvidia-sm80", "NVIDIA A100", "sm_80", _target(108, fp16=False),
                  65536, 255, 163 * _KB, 2048, 32, 19.5, 1555, 40 * _MB),
         GpuModel("gpu:nvidia-sm90", "NVIDIA H200", "sm_90", _target(132, fp16=False),
@@ -74,6 +74,6 @@ MODELS = {
     )
 }  # fmt: skip
 
-# What is written for a GPU and runs on a CPU, so that it can be tested where there is no GPU: work-groups, local memory
-# and barriers, but no number of compute units that would make small programs look alone.
+# GPU code that runs on a CPU, so that it can be tested without a GPU: work-groups, local memory and barriers, but no
+# number of compute units for which small programs would seem too small.
 EMULATED = _target(2, local_bytes=32 << 10, group=256, fp16=False)

@@ -1,8 +1,8 @@
-"""How a matrix product is cut into tiles and blocks, where that is chosen by measuring and not by the emitters' rules.
+"""How a matrix product is cut into tiles and blocks, if that is chosen by measuring and not by the emitters' rules.
 
-No configuration changes a bit of the result: the terms of each element are added in the same order whatever the blocks
-are (contraction_order.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under
-which what it found is kept; the search itself is refxla/compiler/autotuner.py.
+No configuration changes a bit of the result: the terms of each element are added in the same order with any blocking
+(contraction_order.py). This file has the search space of `refxla.compile(..., tune=True)`, and the key under which the
+result is stored; the search itself is in refxla/compiler/autotuner.py.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..ir.plan import Fusion
 
 @dataclass(frozen=True)
 class TileConfiguration:
-    """What the emitters of products shall do; None leaves it to their rules.
+    """The parameters of the emitters of products; None leaves one to their rules.
 
-    `tile` is (rows, vectors) of the part of the result that lives in registers; `rows` and `columns` are those of the
-    block of the result that an item computes, rounded up to whole tiles; `terms` is the length of a block of the
-    contraction; `panels` says where an item reads the right side: "packed" by a stage before, "local" (the item packs
-    its own), "direct" (where it lies). What a product cannot do, as reading a right side directly that lies badly, is
-    left to the rules.
+    `tile` is (rows, vectors) of the part of the result in registers; `rows` and `columns` are those of the block of the
+    result that an item computes, rounded up to whole tiles; `terms` is the length of a block of the contraction;
+    `panels` says how an item reads the right side: "packed" by an earlier stage, "local" (the item packs its own),
+    "direct" (in place). If a product cannot follow a parameter, such as reading a badly laid out right side directly,
+    the rules decide.
     """
 
     tile: tuple[int, int] | None = None
@@ -39,7 +39,7 @@ class TileConfiguration:
         return ", ".join((*tile, *others)) or "the rules"
 
 
-# What is tried, one field after the other, each from the best so far.
+# The candidates, one field after the other, each starting from the best so far.
 SPACE = {
     "tile": ((6, 2), (6, 4), (8, 2), (8, 3), (4, 4), (4, 6), (4, 3), (3, 8), (12, 1)),
     "panels": ("packed", "local", "direct"),
@@ -58,7 +58,7 @@ def neighbours(configuration: TileConfiguration, field: str) -> Iterator[TileCon
 
 
 def configuration_for(fusion: Fusion, configurations: Mapping[str, TileConfiguration]) -> TileConfiguration:
-    """The target's configuration for a fusion's hero; one that leaves all to the rules if it has none."""
+    """The target's configuration for a fusion's hero; one that leaves everything to the rules if it has none."""
     return configurations.get(signature(fusion), _NONE) if configurations else _NONE
 
 
@@ -66,8 +66,8 @@ _NONE = TileConfiguration()
 
 
 def product_of(fusion: Fusion) -> tuple[list[Instruction], list[Instruction]]:
-    """What a configuration is for: the inputs that the hero depends on, and the members, operands first, with the hero
-    at the end. What follows the hero does not matter."""
+    """The computation that a configuration is for: the inputs that the hero depends on, and the members, operands
+    first, with the hero at the end. The epilogue does not matter."""
     inputs, needed, waiting = set(fusion.inputs), set(), [fusion.hero]
     while waiting and (i := waiting.pop()) is not None:
         if i not in needed:
@@ -78,7 +78,7 @@ def product_of(fusion: Fusion) -> tuple[list[Instruction], list[Instruction]]:
 
 
 def signature(fusion: Fusion) -> str:
-    """What tells one product from another: its operations with shapes and attributes, but no names."""
+    """The signature of a product: its operations with shapes and attributes, but without names."""
     inputs, members = product_of(fusion)
     number = {i: str(n) for n, i in enumerate((*inputs, *members))}
     lines = [f"input {i.shape.without_layout()}" for i in inputs]

@@ -1,6 +1,6 @@
-"""Where programs come from: one file for each source.
+"""The sources of programs: one file for each.
 
-`load` reads a program that is HLO already; `compile_function` asks a framework for the HLO of a function.
+`load` reads a program that is already HLO; `compile_function` asks a framework for the HLO of a function.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .stablehlo import BYTECODE, from_stablehlo, is_stablehlo
 
 def load(source: str | bytes | Path, lenient: bool = False, *, elided: str | None = None) -> Module:
     """The module of HLO text, of a serialized HloModuleProto, of StableHLO (text, bytecode, a portable artifact), or of
-    a file with any of them: what it is, its contents tell.
+    a file with any of them; the form is recognised from the contents.
 
-    `lenient` passes over what is not known here and says nothing, with a warning (`refxla_spec.leniency`). `elided`
-    says what takes the place of constants that an HLO text shortens to `{...}`: "zeros", "random", or None, by which
-    such a text is refused.
+    `lenient` ignores unknown parts that have their default value, with a warning (`refxla_spec.leniency`). `elided`
+    says what replaces constants that an HLO text shortens to `{...}`: "zeros", "random", or None, which rejects such a
+    text.
 
-    A string is text if it has a line break or the look of a module, else a path. Raises InputError for a file that
-    cannot be read, or for StableHLO where jaxlib is not installed; ParseError for contents that are none of them.
+    A string is text if it has a line break or looks like a module, otherwise a path. Raises InputError for a file that
+    cannot be read, or for StableHLO if jaxlib is not installed; ParseError for contents in none of these forms.
     """
     with lenient_reading(lenient or is_lenient()):
         return _load(source, elided)
 
 
 def named(file: str, read: Callable[[], Module]) -> Module:
-    """The module that `read` gives, which knows the file it is of; errors name it, too."""
+    """The module that `read` returns, annotated with its file; errors name the file, too."""
     try:
         module = read()
     except Error as problem:
@@ -61,10 +61,10 @@ def _load(source: str | bytes | Path, elided: str | None) -> Module:
 
 
 def parse(source: str, lenient: bool = False, *, elided: str | None = None) -> Module:
-    """The module of HLO text, or of StableHLO text where jaxlib is installed; `lenient` and `elided` as in `load`.
+    """The module of HLO text, or of StableHLO text if jaxlib is installed; `lenient` and `elided` as in `load`.
 
-    Raises ParseError with the line and column of what is wrong, InvalidProgramError for what contradicts itself,
-    UnsupportedError for StableHLO that has no HLO, InputError if jaxlib is needed and not there.
+    Raises ParseError with the line and column of the error, InvalidProgramError for contradictions, UnsupportedError
+    for StableHLO without a form in HLO, InputError if jaxlib is needed and missing.
     """
     with lenient_reading(lenient or is_lenient()):
         return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source, elided=elided)
@@ -100,19 +100,20 @@ def _decode(data: bytes, elided: str | None) -> Module:
 
 
 def _is_nearly_text(data: bytes) -> bool:
-    """Whether bytes that cannot be text were meant as such: in another encoding, or with a character of one."""
+    """Whether bytes that are not valid text were probably meant as text: in another encoding, or with a character in
+    one."""
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or re.match(rb"\s*HloModule\s", data) is not None
 
 
 def compile_function(
     function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], static: dict[str, Any], options: Options
 ) -> Any:
-    """Compile a function of TensorFlow, PyTorch, JAX or NumPy; at once if there are example arguments, positional or
-    keyword ones, else at its first call. `static` has what was given of static_argnums and static_argnames.
+    """Compiles a function of TensorFlow, PyTorch, JAX or NumPy: at once if there are example arguments, positional or
+    keyword ones, otherwise at its first call. `static` has the values of static_argnums and static_argnames.
 
-    It is another framework's if its class says so (`tf.function(f)`, a Keras model, a torch.nn.Module, `jax.jit(f)`) or
-    the class of one of the example arguments does; any other callable is NumPy's. Raises InputError for what cannot be
-    called.
+    It belongs to another framework if its class says so (`tf.function(f)`, a Keras model, a torch.nn.Module,
+    `jax.jit(f)`) or the class of one of the example arguments does; any other callable is NumPy's. Raises InputError
+    for objects that cannot be called.
     """
     if isinstance(function, (classmethod, staticmethod)):
         if arguments or keywords:
@@ -153,7 +154,7 @@ _PACKAGES = {
 
 
 def _origin(value: Any) -> str | None:
-    """The framework whose class a value is of, or of a class that inherits from one of it."""
+    """The framework that defines the class of a value, or one of its base classes."""
     packages = (c.__module__.partition(".")[0] for c in type(value).__mro__)
     return next((_PACKAGES[p] for p in packages if p in _PACKAGES), None)
 

@@ -1,4 +1,4 @@
-"""Numbers taken apart into m 2^e, and what follows from it."""
+"""The decomposition of numbers into m 2^e, and functions based on it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def frexp(b: Build, x: I) -> tuple[I, I]:
 
 
 def log10(b: Build, x: I) -> I:
-    """The logarithm to base 10, exact of powers of ten: log(x) / log(10) would be a little less than 3 of 1000.
+    """The logarithm to base 10, exact for powers of ten: log(x) / log(10) would be slightly less than 3 for 1000.
 
-    Of x = m 2^e it is e log10(2) + log(m) / log(10), where the first product is exact but for a small rest. Of what has
-    no exponent (0, inf, NaN), m is x.
+    For x = m 2^e, it is e log10(2) + log(m) / log(10), where the first product is exact except for a small remainder.
+    For values without an exponent (0, inf, NaN), m is x.
     """
     t = x.shape.element_type
     if t.is_complex:
@@ -53,7 +53,7 @@ def log10(b: Build, x: I) -> I:
     if t.bits == 16:
         return b.convert(log10(b, b.convert(x, "f32")), t)
     m, exponent = frexp(b, x)
-    above = b.compare(exponent, 0, direction="GT")  # so that m is near 1 where the exponent is small
+    above = b.compare(exponent, 0, direction="GT")  # so that m is near 1 if the exponent is small
     m = b.select(above, b.multiply(m, 2), m)
     e = b.convert(b.select(above, b.subtract(exponent, 1), exponent), t)
     high, low = _parts_of_log10_of_2(t.bits)
@@ -62,7 +62,7 @@ def log10(b: Build, x: I) -> I:
 
 
 def _parts_of_log10_of_2(bits: int) -> tuple[float, float]:
-    """log10(2) as a number of so few bits that its products with exponents are exact, and the rest."""
+    """log10(2) as a number with so few bits that its products with exponents are exact, and the remainder."""
     whole = Fraction(_LOG10_OF_2)
     digits = 24 - 8 if bits == 32 else 53 - 11
     mantissa, exponent = parts_of(float(whole))

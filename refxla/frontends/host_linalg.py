@@ -1,7 +1,8 @@
-"""Linear algebra that refxla has no code for, by the LAPACK that SciPy brings: what calls of host functions compute.
+"""Linear algebra for which refxla has no code, computed by SciPy's LAPACK: the functions behind calls of host
+functions.
 
-Each function takes the operands of JAX's primitive of the same name, as arrays [..., m, n], and gives the list of its
-results. Where LAPACK does not converge, a matrix' results are NaN, as on JAX's CPU.
+Each function takes the operands of JAX's primitive of the same name, as arrays [..., m, n], and returns the list of its
+results. If LAPACK does not converge, a matrix' results are NaN, as on JAX's CPU.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 def _by_matrix(
     compute: Callable[..., Any], results: Sequence[tuple[tuple[int, ...], np.dtype]], *operands: np.ndarray
 ) -> list[Any]:
-    """compute(matrix of each operand) for all matrices, into arrays of these shapes (without batch) and types; of
-    `compute`'s results the last is LAPACK's info."""
+    """Calls compute(matrix of each operand) for all matrices, with results in arrays of these shapes (without batch)
+    and types; the last result of `compute` is LAPACK's info."""
     batch = operands[0].shape[:-2]
     arrays = [np.empty((*batch, *shape), dtype) for shape, dtype in results]
     for index in np.ndindex(*batch):
@@ -27,8 +28,8 @@ def _by_matrix(
 
 
 def _routine(name: str, a: np.ndarray) -> Callable[..., Any]:
-    """LAPACK's routine of a name for the type of an array."""
-    from scipy.linalg import lapack  # here, since it takes 0.2 s and hardly a program needs it
+    """The LAPACK routine of a name for the type of an array."""
+    from scipy.linalg import lapack  # imported here, since it takes 0.2 s and hardly any program needs it
 
     routine: Callable[..., Any] = getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + name)
     return routine
@@ -41,7 +42,7 @@ def _complex(dtype: np.dtype) -> np.dtype:
 def eig(
     a: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **_: object
 ) -> list[np.ndarray]:
-    """[values[..., n], left and right eigenvectors[..., n, n], those that are asked for], all complex."""
+    """[values[..., n], left and right eigenvectors[..., n, n], as requested], all complex."""
     n, dtype = a.shape[-1], _complex(a.dtype)
     flags = (True, compute_left_eigenvectors, compute_right_eigenvectors)
     routine = _routine("geev", a)
@@ -50,7 +51,7 @@ def eig(
         if n == 0:
             return [v for v, w in zip(([], np.empty((0, 0)), np.empty((0, 0))), flags, strict=True) if w] + [0]
         finite = np.isfinite(matrix).all()
-        if not finite:  # LAPACK may never end
+        if not finite:  # LAPACK might never end
             return [np.nan] * sum(flags) + [1]
         *w, left, right, info = routine(
             matrix, compute_vl=compute_left_eigenvectors, compute_vr=compute_right_eigenvectors
@@ -65,7 +66,7 @@ def eig(
 
 
 def _from_pairs(imaginary: np.ndarray, v: np.ndarray, wanted: bool) -> np.ndarray:
-    """Complex vectors, of real ones that stand for conjugate pairs as (real part, imaginary part)."""
+    """Complex vectors, from real ones that represent conjugate pairs as (real part, imaginary part)."""
     if not wanted:
         return v
     vectors = v.astype(_complex(v.dtype))
@@ -84,7 +85,7 @@ def hessenberg(a: np.ndarray) -> list[np.ndarray]:
 
 
 def schur(a: np.ndarray, *, compute_schur_vectors: bool, sort_eig_vals: bool, **_: object) -> list[np.ndarray]:
-    """[t[..., n, n], vectors[..., n, n] if they are asked for]."""
+    """[t[..., n, n], vectors[..., n, n] if requested]."""
     if sort_eig_vals:
         raise NotImplementedError("Schur forms with sorted eigenvalues")
     n = a.shape[-1]
@@ -112,9 +113,10 @@ def tridiagonal(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
 
 
 def geqp3(a: np.ndarray, jpvt: np.ndarray, **_: object) -> list[np.ndarray]:
-    """[packed[..., m, n], pivots[..., n] from 1 on, taus[..., min(m, n)]]: QR with columns pivoted, none of them fixed.
+    """[packed[..., m, n], pivots[..., n] from 1 on, taus[..., min(m, n)]]: QR with column pivoting, with no columns
+    fixed.
 
-    Raises NotImplementedError for columns that are to be first.
+    Raises NotImplementedError for columns that are fixed at the front.
     """
     if jpvt.any():
         raise NotImplementedError("a QR decomposition in which some columns are to be first")
@@ -134,14 +136,14 @@ def geqp3(a: np.ndarray, jpvt: np.ndarray, **_: object) -> list[np.ndarray]:
 def tridiagonal_solve_perturbed(
     below: np.ndarray, diagonal: np.ndarray, above: np.ndarray, b: np.ndarray, **_: object
 ) -> list[np.ndarray]:
-    """[x[..., n, k]] of tridiagonal systems, of which the first element below the diagonal and the last one above it
-    count for nothing. A pivot that is tiny beside the largest element of its U is as large as rounding makes it, so
-    that x is finite: the step of an inverse iteration, where the matrix is singular but for rounding."""
+    """[x[..., n, k]] of tridiagonal systems; the first element below the diagonal and the last one above it are
+    ignored. A pivot that is tiny relative to the largest element of its U is raised to the size of rounding errors, so
+    that x is finite: a step of inverse iteration, if the matrix is singular except for rounding."""
     n, dtype = b.shape[-2], b.dtype
     first, second, x = diagonal.copy(), above.copy(), b.copy()  # of each row of U, from its diagonal on; and of U x
     third = np.zeros_like(first)
     second[..., n - 1 :] = 0
-    for i in range(n - 1):  # Gaussian elimination, where the larger of two rows goes first
+    for i in range(n - 1):  # Gaussian elimination, with the larger of two rows first
         swapped = abs(below[..., i + 1]) > abs(first[..., i])
         rows = [(first[..., i], below[..., i + 1]), (second[..., i], first[..., i + 1]), (0, second[..., i + 1])]
         upper = [np.where(swapped, low, high) for high, low in rows]

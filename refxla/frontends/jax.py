@@ -1,9 +1,9 @@
-"""Functions of JAX: lowered by JAX to HLO for a platform that is nobody's, then compiled.
+"""Functions of JAX: lowered by JAX to HLO for a neutral platform, then compiled.
 
-Lowering for a platform name that JAX does not know gives neutral HLO, without calls of a vendor's library; what JAX
-cannot lower so (callbacks, decompositions of matrices) is lowered for the platform "refxla" (jax_lowerings.py). Where
-LAPACK computes linear algebra (ir/library_calls.py), each such operation is lowered as for a CPU, to a call of its
-routine. What JAX wrote down itself is taken as it is (jax_stages.py).
+Lowering for a platform name that JAX does not know gives neutral HLO, without calls of a vendor's library. What JAX
+cannot lower like this (callbacks, decompositions of matrices) is lowered for the platform "refxla" (jax_lowerings.py).
+If LAPACK computes linear algebra (ir/library_calls.py), each such operation is lowered as for a CPU, to a call of its
+routine. Programs that JAX itself has lowered are used unchanged (jax_stages.py).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .jax_stages import WITHIN_TRACE, Arguments, JaxProgram, JaxStage, LoweredSt
 from .randomness import refused
 from .traced import TracedFunction, tracing
 
-PLATFORM = "neutral"  # nobody's
+PLATFORM = "neutral"  # a name that no platform has
 
-# The settings of JAX that change what a function means.
+# The settings of JAX that change the meaning of a function.
 _SETTINGS = (
     "jax_enable_x64",
     "jax_default_matmul_precision",
@@ -40,9 +40,9 @@ _SETTINGS = (
 def compile_jax(
     function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], static: dict[str, Any], options: Options
 ) -> JaxFunction | JaxProgram:
-    """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.stages.Traced,
-    Lowered or Compiled or a jax.export.Exported a JaxProgram, compiled at once. `static` has the static arguments of a
-    function that is not jitted yet, as `jax.jit` takes them. `options` are those of `refxla.compile`."""
+    """A JaxFunction, compiled at once if example arguments are given, otherwise at the first call; for a
+    jax.stages.Traced, Lowered or Compiled or a jax.export.Exported, a JaxProgram, compiled at once. `static` has the
+    static arguments of a function that is not jitted yet, as for `jax.jit`. `options` are those of `refxla.compile`."""
     try:
         import jax
     except ImportError:
@@ -69,10 +69,11 @@ def compile_jax(
 
 
 class JaxFunction(TracedFunction):
-    """Called with pytrees of arrays, as the function was; gives a pytree of NumPy arrays (random keys stay JAX's).
+    """Called with pytrees of arrays, like the original function; returns a pytree of NumPy arrays (random keys stay
+    JAX's).
 
-    Arguments are NumPy arrays, JAX arrays (read where they lie when they lie on the CPU), Python numbers, random keys;
-    for `compile` also jax.ShapeDtypeStruct. Arguments that `jax.jit` was told are static take part by their value.
+    Arguments are NumPy arrays, JAX arrays (read in place if they are on the CPU), Python numbers, random keys; for
+    `compile` also jax.ShapeDtypeStruct. Arguments that `jax.jit` declares static matter by value.
     """
 
     value_advice = "jax.jit was told that it is static; leave it out there if it is no size and no switch"
@@ -89,7 +90,7 @@ class JaxFunction(TracedFunction):
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         numbers, names = self._static
         fixed = {*names, *(self._argument(n + len(args) if n < 0 else n) for n in numbers)}
-        is_number = (bool, int, float, complex)  # those that are not static take part by their type
+        is_number = (bool, int, float, complex)  # those that are not static matter by type
         return [(k, type(v) if k not in fixed and type(v) in is_number else v) for k, v in super()._parts(args, kwargs)]
 
     def _shortcut(self, args: tuple[Any, ...], executable: LoweredStage) -> Shortcut | None:
@@ -134,14 +135,14 @@ class JaxFunction(TracedFunction):
 
     @functools.cached_property
     def _static(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The arguments that `jax.jit` was told are static: places and names."""
+        """The static arguments of `jax.jit`: positions and names."""
         info = getattr(self.function, "_jit_info", None)
         return tuple(getattr(info, "static_argnums", ())), tuple(getattr(info, "static_argnames", ()))
 
     def _split(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
-        """The static arguments, each with its place and type, and the other ones."""
+        """The static arguments, each with its position and type, and the others."""
         numbers, names = self._static
         if not numbers and not names:
             return (), args, kwargs
@@ -187,7 +188,7 @@ class JaxFunction(TracedFunction):
         return LoweredStage(lowered_stage(lowered, self.name, on_device), self._build, structures)
 
     def _structures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """The structure of each argument, in the order of their leaves; of a static one its value."""
+        """The structure of each argument, in the order of their leaves; for a static one its value."""
         import jax
 
         numbers, names = self._static
@@ -198,23 +199,23 @@ class JaxFunction(TracedFunction):
 
 
 def neutral_lowering(traced: Any, library_calls: bool = False) -> Any:
-    """The lowering for nobody's platform; of what JAX has for particular ones alone (eigh, svd, schur, callbacks, ...),
-    that for refxla: calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows, and of functions of this
-    process, which the lowering keeps alive. With `library_calls`, linear algebra is lowered to such calls in any
-    case."""
+    """The lowering for the neutral platform; for operations that JAX supports only on particular platforms (eigh, svd,
+    schur, callbacks, ...), that for refxla: calls of LAPACK by name, defined in refxla_spec.custom_calls, and of
+    functions of this process, which the lowering keeps alive. With `library_calls`, linear algebra is always lowered to
+    such calls."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is not needed here
+        warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is irrelevant here
         rules = _library_rules() if library_calls else {}
         try:
             return traced.lower(lowering_platforms=(PLATFORM,), **rules)
-        except (NotImplementedError, ValueError):  # a ValueError of callbacks
+        except (NotImplementedError, ValueError):  # callbacks raise a ValueError
             from . import jax_lowerings
 
             jax_lowerings.register()
             return traced.lower(lowering_platforms=(jax_lowerings.PLATFORM,), **rules)
 
 
-# Operations of linear algebra whose neutral lowering is a loop, or that have none.
+# Operations of linear algebra whose neutral lowering is a loop or missing.
 _LIBRARY_PRIMITIVES = (
     "eig", "eigh", "geqp3", "hessenberg", "lu", "schur", "svd", "tridiagonal", "tridiagonal_solve",
 )  # fmt: skip
@@ -222,9 +223,8 @@ _LIBRARY_PRIMITIVES = (
 
 @functools.cache
 def _library_rules() -> dict[str, Any]:
-    """What makes `lower` take a CPU's rules for linear algebra, whatever the platform: by default LU and the solution
-    of tridiagonal systems are loops. Empty where JAX, which shows this to nobody, has it no more; then these loops
-    run."""
+    """A context in which `lower` uses a CPU's rules for linear algebra on any platform: by default, LU and tridiagonal
+    solves are loops. Empty if JAX no longer has this internal interface; then these loops run."""
     try:
         from jax._src.interpreters.mlir import LoweringParameters, _platform_specific_lowerings
         from jax._src.lax import linalg
@@ -242,7 +242,7 @@ def _library_rules() -> dict[str, Any]:
 
 
 def _internals() -> tuple[tuple[tuple[Any, Any], ...], type] | None:
-    """What JAX shows to nobody: what holds each of the settings, with the value it has now; the class of its arrays."""
+    """JAX's internals: the holders of the settings, with their present values; the class of its arrays."""
     try:
         from jax._src.array import ArrayImpl
         from jax._src.config import config
@@ -253,15 +253,15 @@ def _internals() -> tuple[tuple[tuple[Any, Any], ...], type] | None:
 
 
 def _stand_in(leaf: Any) -> Any:
-    """What JAX traces in the place of a leaf: it knows no arrays of refxla's."""
+    """What JAX traces in place of a leaf: it does not know refxla's arrays."""
     import jax
 
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, Array) else leaf
 
 
 def _kind(leaf: Any) -> Any:
-    """What of a leaf decides about the program: shape and type, weak ones apart; of a Python number its type."""
-    if type(leaf) is np.ndarray and leaf.dtype.itemsize < 8:  # no width that JAX changes: the way of every call
+    """What matters of a leaf for the program: shape and type, whether it is weak; for a Python number its type."""
+    if type(leaf) is np.ndarray and leaf.dtype.itemsize < 8:  # JAX changes no such width: the common case
         return leaf.shape, leaf.dtype, False
     import jax
 

@@ -1,8 +1,8 @@
-"""What JAX lowers for its own platforms alone, for refxla.
+"""Lowerings for refxla of operations that JAX lowers only for its own platforms.
 
-Linear algebra becomes the calls of LAPACK that JAX makes for a CPU: refxla makes them itself (ir/library_calls.py), or
-knows their meaning (passes/expanders/lapack.py). Where it does not make them, what it has no code for becomes a call of
-a host function (runtime/host_calls.py), as Python callbacks do.
+Linear algebra becomes the LAPACK calls that JAX makes for a CPU: refxla makes them itself (ir/library_calls.py), or
+expands them (passes/expanders/lapack.py). Where it does not make them, operations without code in refxla become calls
+of host functions (runtime/host_calls.py), as Python callbacks do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from . import host_linalg
 PLATFORM = "refxla"
 _PALLAS = "pallas_call"
 
-_AS_ON_CPU = (linalg.svd_p,)  # beside those that have no other rule
+_AS_ON_CPU = (linalg.svd_p,)  # in addition to those without another rule
 _AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
 _ON_THE_HOST: dict[Any, Callable[..., list[np.ndarray]]] = {
     linalg.eig_p: host_linalg.eig,
@@ -40,7 +40,8 @@ _ON_THE_HOST: dict[Any, Callable[..., list[np.ndarray]]] = {
 
 @cache
 def register() -> None:
-    """Tell JAX of the platform's name, and how to lower these primitives for it; a second time does nothing."""
+    """Registers the platform's name with JAX, and the lowerings of these primitives for it; a second call does
+    nothing."""
     xla_bridge._nonexperimental_plugins.add(PLATFORM)
     mlir._platform_specific_lowerings[PLATFORM] = rules = _Lowerings()
     for primitive in _AS_ON_CPU:
@@ -65,9 +66,9 @@ def register() -> None:
 
 
 class _Lowerings(dict[Any, Any]):
-    """Rules of this platform. A primitive that has none here, and none for all platforms, has that of a CPU: it calls
-    LAPACK or a function of this process, as refxla can, or else something that it refuses by its name. Pallas is known
-    by its name alone, since importing it takes long."""
+    """The rules of this platform. A primitive without one here, and without one for all platforms, has that of a CPU:
+    it calls LAPACK or a function of this process, which refxla supports, or something else, which refxla rejects by
+    name. Pallas is only known by name, since importing it takes long."""
 
     def __contains__(self, primitive: Any) -> bool:
         return (
@@ -89,7 +90,7 @@ class _Lowerings(dict[Any, Any]):
 
 
 def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """A CPU's lowering of a primitive where programs call the library, else another one."""
+    """A CPU's lowering of a primitive if programs call the library, otherwise another one."""
     library = mlir._platform_specific_lowerings["cpu"][primitive].rule
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
@@ -102,7 +103,7 @@ def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[...
 
 def _flags_rule(primitive: Any) -> Callable[..., Any]:
     """The neutral lowering of a primitive whose flags may be given as 0 and 1, as SciPy's users do: only that of a CPU
-    takes those."""
+    accepts those."""
     neutral = mlir._lowerings[primitive].rule
 
     def rule(ctx: Any, *operands: Any, **flags: Any) -> Sequence[Any]:
@@ -113,7 +114,7 @@ def _flags_rule(primitive: Any) -> Callable[..., Any]:
 
 
 def _interpreter_rule(neutral: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering of a Pallas kernel, which JAX can turn into HLO in its interpret mode alone."""
+    """The lowering of a Pallas kernel, which JAX can turn into HLO only in its interpret mode."""
 
     def rule(ctx: Any, *operands: Any, interpret: Any, **parameters: Any) -> Sequence[Any]:
         if not interpret:
@@ -135,13 +136,13 @@ def _no_shardings_within(ctx: Any, *operands: Any, **params: Any) -> Any:
 
 
 def _as_one(ctx: Any, *operands: Any, call: Any, **parameters: Any) -> Sequence[Any]:
-    """The lowering of a function that says how it is to be partitioned: virtual devices compute it as one does."""
+    """The lowering of a function with its own partitioning: virtual devices compute it like a single one."""
     results: Sequence[Any] = mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *operands)
     return results
 
 
 def _host_rule(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering of a primitive to a call of a host function, which gets the primitive's parameters, too."""
+    """The lowering of a primitive to a call of a host function, which also gets the primitive's parameters."""
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
         host = HostFunction(partial(function, **parameters))
@@ -154,8 +155,8 @@ def _host_rule(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def perturbed_on_the_host(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering of tridiagonal systems: a call of a host function where singular ones are to be perturbed, as no
-    routine of LAPACK does, else another one."""
+    """The lowering of tridiagonal systems: a call of a host function if singular ones should be perturbed, which no
+    LAPACK routine does, otherwise another one."""
     host = _host_rule(host_linalg.tridiagonal_solve_perturbed)
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
@@ -168,7 +169,7 @@ def perturbed_on_the_host(otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
-    """JAX's emitter of callbacks, which refuses platforms that it does not know, with one more of them."""
+    """JAX's emitter of callbacks, which rejects unknown platforms, extended by one platform."""
 
     def emit_python_callback(
         ctx: Any,
@@ -182,7 +183,7 @@ def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
         sharding: Any = None,
         **more: Any,
     ) -> Any:
-        """What JAX's own gives: results, token, and what is to be kept alive."""
+        """The results of JAX's own emitter: results, token, and the object to keep alive."""
         if tuple(ctx.module_context.platforms) != (PLATFORM,):
             return emitter(
                 ctx, function, token, operands, operand_avals, result_avals,
@@ -207,7 +208,7 @@ def _host_call(
 
 
 def _checked(function: Callable[..., Any], result_avals: Sequence[Any]) -> Callable[..., Any]:
-    """The function, whose results are arrays of the types and shapes that the program was told of."""
+    """The function, with results converted to arrays of the types and shapes that the program expects."""
 
     def call(*arguments: np.ndarray) -> list[np.ndarray]:
         outputs = function(*arguments)

@@ -1,7 +1,8 @@
-"""Programs as JAX writes them down (jax.stages.Lowered and Compiled, jax.export.Exported), called as their functions.
+"""Programs that JAX itself has lowered (jax.stages.Lowered and Compiled, jax.export.Exported), called as their
+functions.
 
-JAX drops arguments that the program does not need, and passes some constants as arguments; which ones is asked of what
-it wrote.
+JAX drops arguments that the program does not need, and passes some constants as arguments; this is read from the
+lowered program.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ WITHIN_TRACE = (
 
 @dataclass(frozen=True)
 class JaxStage:
-    """A program that JAX wrote down.
+    """A program that JAX has lowered.
 
-    `inputs` and `results` are trees of what has a shape and a dtype: of (args, kwargs), and of what the function gives.
-    The program takes `constants` and then the leaves of the arguments, of all these the ones with the numbers in
-    `used`. `ordered` names the effects that JAX orders by further parameters. `keepalive` is what the program needs of
-    this process.
+    `inputs` and `results` are trees of objects with a shape and a dtype: of (args, kwargs), and of the function's
+    results. The program takes `constants` and then the leaves of the arguments, but only those with the numbers in
+    `used`. `ordered` names the effects that JAX orders by additional parameters. `keepalive` holds the objects of this
+    process that the program needs.
     """
 
     name: str
@@ -54,7 +55,7 @@ class JaxStage:
 
     @staticmethod
     def of(stage: Any) -> JaxStage | None:
-        """That of a jax.stages.Lowered or Compiled or a jax.export.Exported; None for anything else."""
+        """The stage of a jax.stages.Lowered or Compiled or a jax.export.Exported; None for anything else."""
         import jax
         from jax import export
 
@@ -69,7 +70,7 @@ class JaxStage:
 
 
 def lowered_stage(lowered: Any, name: str = "", on_device: Sequence[bool] = ()) -> JaxStage:
-    """That of a jax.stages.Lowered. Arguments that JAX was told to donate are donated where `on_device` says that the
+    """The stage of a jax.stages.Lowered. Arguments that JAX was told to donate are donated if `on_device` says that the
     leaf will be a refxla.Array."""
     import jax
 
@@ -91,7 +92,7 @@ def lowered_stage(lowered: Any, name: str = "", on_device: Sequence[bool] = ()) 
 
 
 def _compiled_stage(compiled: Any) -> JaxStage:
-    """That of a jax.stages.Compiled: the program as the compiler that JAX uses has optimised it."""
+    """The stage of a jax.stages.Compiled: the program as optimised by JAX's compiler."""
     modules = compiled.runtime_executable().hlo_modules()
     if len(modules) != 1:
         raise UnsupportedError(f"JAX compiled {plural(len(modules), 'program')} of one function: compile its lowering")
@@ -112,10 +113,10 @@ def _compiled_stage(compiled: Any) -> JaxStage:
 
 
 def _refuse_callbacks(name: str, has_callbacks: Any, backend: Any) -> None:
-    """Raises UnsupportedError for a program that calls functions of this process by another platform's means."""
+    """Raises UnsupportedError for a program that calls functions of this process by another platform's mechanism."""
     if not has_callbacks:
         return
-    from .jax_lowerings import PLATFORM  # which takes what only JAX itself knows
+    from .jax_lowerings import PLATFORM  # requires internals of JAX
 
     platform = getattr(backend, "platform", "its own platform")
     if platform != PLATFORM:
@@ -126,7 +127,7 @@ def _refuse_callbacks(name: str, has_callbacks: Any, backend: Any) -> None:
 
 
 def _exported_stage(exported: Any) -> JaxStage:
-    """That of a jax.export.Exported. Raises UnsupportedError for one whose shapes are not all known, or that was
+    """The stage of a jax.export.Exported. Raises UnsupportedError for one whose shapes are not all known, or that was
     exported for several platforms."""
     import jax
 
@@ -148,14 +149,14 @@ def _exported_stage(exported: Any) -> JaxStage:
 
 
 def _name(module: str) -> str:
-    """A function's name, of that which JAX gives to its program."""
+    """A function's name, from the name that JAX gives its program."""
     name = module.removeprefix("jit_")
     return "<lambda>" if name == "_lambda" else name
 
 
 def _source(lowered: Any, donated: Sequence[int] = ()) -> Source:
-    """The program of a lowering, whose parameters of these numbers are donated. It is known by its StableHLO, without
-    places in the user's source, of which HLO is made when that is needed."""
+    """The program of a lowering, whose parameters of these numbers are donated. It is identified by its StableHLO,
+    without source locations, which is converted to HLO when needed."""
     from jax import lib, version
 
     text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
@@ -170,11 +171,12 @@ def _source(lowered: Any, donated: Sequence[int] = ()) -> Source:
     return Source(f"jax {version.__version__} {lib.__version__} {digest}{numbers}", module, text.count("\n"))
 
 
-Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]  # positional and others: names, PyTreeDefs or Fixed
+# positional and keyword arguments: names, PyTreeDefs or Fixed
+Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]
 
 
 class LoweredStage(Lowered):
-    """A JaxStage, compiled: called with the leaves of the arguments. `arguments` are the arguments' structures."""
+    """A compiled JaxStage: called with the leaves of the arguments. `arguments` are the arguments' structures."""
 
     def __init__(self, stage: JaxStage, build: Callable[[Source], Compiled | Reference], arguments: Arguments) -> None:
         import jax
@@ -208,7 +210,7 @@ class LoweredStage(Lowered):
 
     def sources(self, types: Sequence[Any]) -> list[Any] | None:
         """For each parameter the number of a leaf, or an array, if leaves of these types (None: Python numbers) need no
-        conversion; else None."""
+        conversion; otherwise None."""
         import jax
 
         if any(jax.dtypes.issubdtype(dtype, jax.dtypes.extended) for dtype in self.types):
@@ -250,7 +252,7 @@ class LoweredStage(Lowered):
         return CallingConvention(name, positional, keywords, sources, result, not jax.config.jax_enable_x64)
 
     def _finish(self, results: Sequence[Any]) -> Any:
-        """What the function returns, of the program's results."""
+        """What the function returns, from the program's results."""
         import jax
 
         if self.special:
@@ -261,9 +263,9 @@ class LoweredStage(Lowered):
 
 
 def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None = None) -> Tree:
-    """A PyTreeDef as data; a Fixed as it is. `empty` are the leaves of type float0, by number, with their dimensions.
+    """A PyTreeDef as data; a Fixed unchanged. `empty` are the leaves of type float0, by number, with their dimensions.
 
-    Raises UnsupportedError for nodes of classes that JAX knows and a file does not.
+    Raises UnsupportedError for nodes of classes that JAX knows and a file does not support.
     """
     if isinstance(structure, Fixed):
         return structure
@@ -294,9 +296,9 @@ def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None =
 
 
 class JaxProgram:
-    """A program that JAX wrote down, compiled: called as the function was, with NumPy results.
+    """A compiled program that JAX has lowered: called like the original function, with NumPy results.
 
-    What an executable has (`hlo`, `plan`, `explain`, ...) this has, too. Nothing is donated.
+    It has the attributes of an executable (`hlo`, `plan`, `explain`, ...). Nothing is donated.
     """
 
     def __init__(self, stage: JaxStage, options: Options) -> None:
@@ -322,7 +324,7 @@ class JaxProgram:
         return self._lowered(leaves)
 
     def _difference(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """In which way arguments are others than those that the program was lowered for."""
+        """How arguments differ from those for which the program was lowered."""
         import jax
 
         positional, keywords = (dict(part) for part in self._lowered.arguments)
@@ -340,7 +342,7 @@ class JaxProgram:
         return f"takes {structures[other]} as {other}, and was given {given[other]}"
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file; see `TracedFunction.save`."""
+        """Writes it to a file; see `TracedFunction.save`."""
         if not isinstance(self.program, Compiled):
             raise InputError("the reference has no kernels to save: compile it for a device")
         executable_file.write(path, self.program.saved(self._lowered.calling(self.name)))
@@ -355,9 +357,10 @@ class JaxProgram:
 
 
 def _raw(leaf: Any, dtype: Any) -> Any:
-    """A leaf as the program takes it: of a random key its words, of NumPy's wide numbers the type that JAX makes it.
+    """A leaf in the form that the program takes: the words of a random key, wide NumPy numbers in the type to which JAX
+    converts them.
 
-    Raises InputError where one of the two is a random key and the other is none, or a key of another kind.
+    Raises InputError if only one of the two is a random key, or if they are keys of different kinds.
     """
     if type(leaf) is np.ndarray and leaf.dtype == dtype:
         return leaf
@@ -377,7 +380,7 @@ def _raw(leaf: Any, dtype: Any) -> Any:
 
 
 def _maker(info: Any) -> Callable[..., Any] | None:
-    """How a result becomes what the function gives, where the program's array is not yet that."""
+    """How a result is converted to what the function returns, if the program's array is not already that."""
     import jax
 
     if jax.dtypes.issubdtype(info.dtype, jax.dtypes.prng_key):

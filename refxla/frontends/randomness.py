@@ -1,9 +1,9 @@
-"""Random numbers in a function that is traced: refused, since the compiled function would give the same ones for ever.
+"""Random numbers in a traced function: rejected, since the compiled function would always return the same ones.
 
-Refused is what draws from a state that outlives the call, or from the system: NumPy's and Python's global generators,
-generators that the function captures, and new ones without a seed. A generator that the function makes of a fixed seed
-gives the same numbers at each call with and without a compiler, and is left alone. So is a module that the function is
-the first to import: it draws once with and without a compiler.
+Functions are rejected if they draw from a state that outlives the call, or from the system: NumPy's and Python's global
+generators, generators that the function captures, and new ones without a seed. A generator that the function creates
+with a fixed seed gives the same numbers at each call with and without a compiler, and is allowed. So is a module that
+the function is the first to import: it draws once with and without a compiler.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def refusal(called: str) -> UnsupportedError:
 
 
 class Guard:
-    """Stands for a generator, or a function of one, that a traced function reaches: all that is done with it raises."""
+    """Represents a generator, or a function of one, that a traced function reaches: every use of it raises."""
 
     def __init__(self, name: str, value: Any) -> None:
         self._name, self._value = name, value
@@ -59,8 +59,8 @@ class Guard:
 
 @contextlib.contextmanager
 def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterator[None]:
-    """Within, random numbers without a seed raise UnsupportedError in this thread: NumPy's, Python's if `pythons` says
-    so, and the system's if `entropy` does."""
+    """A context in which random numbers without a seed raise UnsupportedError in this thread: NumPy's, Python's if
+    `pythons`, and the system's if `entropy`."""
     me = threading.get_ident()
     modules = [(np.random, _GLOBAL_STATE, "np.random")] + ([(random, _PYTHONS, "random")] if pythons else [])
     states = _GlobalStates()
@@ -85,14 +85,14 @@ def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterat
 
 
 class _GlobalStates:
-    """The states that the global generators are to have when the function has been traced, and whether it has been."""
+    """The states that the global generators should have when the function has been traced, and whether it has been."""
 
     pythons: Any
     numpys: Any
     ended = False
 
     def note(self) -> None:
-        """They are to have those that they have now."""
+        """Makes them their present states."""
         self.pythons, self.numpys = _PYTHONS.getstate(), _GLOBAL_STATE.get_state(legacy=False)
 
     def end(self) -> None:
@@ -101,7 +101,7 @@ class _GlobalStates:
 
 
 def _same_state(one: Any, other: Any) -> bool:
-    """Whether two states of a generator of NumPy, nested dicts of strings, numbers and arrays, are the same."""
+    """Whether two states of a NumPy generator, nested dicts of strings, numbers and arrays, are equal."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same_state(one[k], other[k]) for k in one)
     return np.array_equal(one, other)
@@ -116,8 +116,8 @@ def _guard(
     called: str,
     draws: Callable[..., bool] = lambda *_, **__: True,
 ) -> None:
-    """Until the stack ends, let calls of a function in this thread raise where it draws, unless a module that is being
-    imported calls it. The module may keep what it takes for the function."""
+    """Until the stack ends, calls of a function that draws raise in this thread, unless a module that is being imported
+    calls it. The module may keep the replacement."""
     original = getattr(owner, attribute)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -134,7 +134,7 @@ def _guard(
 
 
 def _imports_module(frame: FrameType | None) -> bool:
-    """Whether a frame belongs to an import that a traced function has begun."""
+    """Whether a frame belongs to an import that a traced function has started."""
     while frame is not None and not frame.f_globals.get("__name__", "").startswith("refxla."):
         if frame.f_code.co_filename == _IMPORT:
             return True

@@ -1,5 +1,5 @@
-"""Functions out of files (refxla/compiler/executable_file.py): called as they were before they were saved, without the
-framework that they came from."""
+"""Functions from files (refxla/compiler/executable_file.py): called as before they were saved, without their
+framework."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ..runtime.result_memory import Memory
     from ..typing import Tree
 
-# What arrays become where JAX has no numbers of 64 bits.
+# How arrays are converted if JAX has no 64-bit numbers.
 _NARROW = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
     ("float64", "float32"), ("int64", "int32"), ("uint64", "uint32"), ("complex128", "complex64"),
 )}  # fmt: skip
 
 
 def _error(kind: str, message: str) -> Exception:
-    """An error by the name of its class: one of Python's, of NumPy's linear algebra's or of refxla's."""
+    """An exception by the name of its class: one of Python's, of NumPy's linear algebra's or of refxla's."""
     error = getattr(errors, kind, None) or getattr(builtins, kind, None) or getattr(np.linalg, kind, None)
     if isinstance(error, type) and issubclass(error, Exception):
         return error(message)
@@ -44,11 +44,11 @@ def _error(kind: str, message: str) -> Exception:
 
 
 class SavedFunction:
-    """A compiled function of a file. It takes what the function took, in the same nesting of tuples, lists and dicts,
-    and gives what it gave; arrays are NumPy's, and random keys their words. What an executable has (`hlo`, `plan`,
-    `explain`, ...) this has, too.
+    """A compiled function from a file. It takes the arguments of the original function, in the same nesting of tuples,
+    lists and dicts, and returns the same results; arrays are NumPy's, and random keys their words. It has the
+    attributes of an executable (`hlo`, `plan`, `explain`, ...).
 
-    Raises InputError for arguments of another structure, type or shape than those that it was saved for.
+    Raises InputError for arguments whose structure, type or shape differs from those for which it was saved.
     """
 
     if TYPE_CHECKING:  # of the program
@@ -96,7 +96,7 @@ class SavedFunction:
         return [leaf for name, tree, value in arguments for leaf in flattened(tree, value, name)]
 
     def _parameters(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the program is called with."""
+        """The arguments of the program."""
         shapes = self.program.plan.parameters
         return [self._argument(s, shape, leaves) for s, shape in zip(self.calling.sources, shapes, strict=True)]
 
@@ -106,7 +106,7 @@ class SavedFunction:
         return f"({', '.join(names)})"
 
     def _argument(self, source: Any, shape: Shape, leaves: Sequence[Any]) -> Any:
-        """What a parameter of the program gets."""
+        """The argument for a parameter of the program."""
         if isinstance(source, NumberArray):
             value, dtype = number(source.number, leaves), ELEMENT_TYPES[source.element_type].dtype
             return np.full((), value, dtype) if source.filled else np.asarray(value, dtype)
@@ -120,7 +120,7 @@ class SavedFunction:
             return np.asarray(leaf).astype(target)
         return leaf
 
-    if not TYPE_CHECKING:  # for type checkers it has what is declared above, and nothing else
+    if not TYPE_CHECKING:  # type checkers only see what is declared above
 
         def __getattr__(self, name: str) -> object:
             if name.startswith("_") or name == "program":
@@ -132,7 +132,7 @@ class SavedFunction:
         return self.program.profile(*self._parameters(self._leaves(args, kwargs)), seconds=seconds)
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file again; see `Compiled.save`."""
+        """Writes it to a file again; see `Compiled.save`."""
         executable_file.write(path, self.program.saved(self.calling))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The nestings of arguments and results as data, for functions that are written to files (ir/calling_convention.py)."""
+"""Nested arguments and results as data, for functions that are written to files (ir/calling_convention.py)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..ir.calling_convention import ArrayLeaf, Fixed, Nested, Tree
 def argument_trees(
     arguments: Sequence[tuple[str, bool, Any]], values: Mapping[int, Any], is_leaf: Callable[[Any], bool]
 ) -> list[tuple[str, Tree]]:
-    """Of each argument (name, whether it is static, value) its name and its tree. `is_leaf` says what is passed to the
-    program; `values` are those of the leaves that are part of it."""
+    """For each argument (name, whether it is static, value), its name and its tree. `is_leaf` says which values are
+    passed to the program; `values` are those of the leaves that are part of it."""
     count = 0
 
     def argument_tree(value: Any) -> Tree:
@@ -26,7 +26,7 @@ def argument_trees(
 
 
 def tree_of(value: Any, leaf: Callable[[Any], Tree]) -> Tree:
-    """A nesting as data, with what `leaf` gives of its leaves."""
+    """A nesting as data, with the result of `leaf` for each of its leaves."""
     if isinstance(value, dict):
         return Nested("dict", tuple(tree_of(v, leaf) for v in value.values()), tuple(value))
     if not isinstance(value, (tuple, list)):

@@ -1,4 +1,4 @@
-"""Arrays that a function writes into, which may share no memory with other arguments."""
+"""Arrays to which a function writes must not share memory with other arguments."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import InputError
 
-_MOST_WORK: Any = 10_000  # steps of NumPy's search, whose stubs do not always know that there may be a bound
+_MOST_WORK: Any = 10_000  # steps of NumPy's search; its stubs do not always declare that there may be a bound
 
 
 def check_written(leaves: Sequence[Any], writes: Sequence[int], names: Sequence[str] = ()) -> None:
-    """Refuses leaves with the numbers `writes`, which are written into, that share memory with others; `names` are what
-    messages call them. Raises InputError, and ValueError for a read-only one, as NumPy does."""
+    """Rejects leaves with the numbers `writes`, to which the function writes, if they share memory with others; `names`
+    are their names in messages. Raises InputError, and ValueError for a read-only one, as NumPy does."""
     for n in writes:
         if not leaves[n].flags.writeable:
             raise ValueError("assignment destination is read-only")

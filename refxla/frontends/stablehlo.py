@@ -1,7 +1,7 @@
-"""StableHLO: converted to HLO by jaxlib, where it is installed, in a child process that may abort without harm.
+"""StableHLO: converted to HLO by jaxlib, if it is installed, in a child process that may abort without harm.
 
-A program is MLIR text (what `jax.jit(f).lower(x).as_text()` gives; CHLO and VHLO too), MLIR bytecode, or a portable
-artifact, which is bytecode of the versioned dialect. It is recognised by its contents.
+A program is MLIR text (the output of `jax.jit(f).lower(x).as_text()`; also CHLO and VHLO), MLIR bytecode, or a portable
+artifact, which is bytecode of the versioned dialect. The form is recognised from the contents.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .stablehlo_child import receive, send
 BYTECODE = b"ML\xefR"
 CHILD = Path(__file__).with_name("stablehlo_child.py")
 
-# What MLIR text begins with, after comments: a module, an operation that has a symbol (`sdy.mesh @m = ...`) or stands
-# in quotes, an alias, or (of a file of resources) its metadata.
+# How MLIR text begins, after comments: a module, an operation that has a symbol (`sdy.mesh @m = ...`) or is in quotes,
+# an alias, or (in a file with resources) its metadata.
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)+")
 _HEAD = re.compile(
     r"(?P<module>(?:builtin\.)?module\b)|(?:func|vhlo)\.func\b"
@@ -49,7 +49,8 @@ def from_stablehlo(source: str | bytes) -> Module:
 
     The function `main` is its entry: arguments are parameters, one result is the root, several are a tuple. Sharding
     stays an attribute; donation becomes input_output_alias. Raises InputError if jaxlib is not installed, ParseError
-    for what MLIR refuses, with the line and column of a text, UnsupportedError for what has no place in HLO.
+    for programs that MLIR rejects, with the line and column of a text, UnsupportedError for anything that HLO cannot
+    represent.
     """
     with Converter() as convert:
         return convert(source)
@@ -62,11 +63,11 @@ def to_stablehlo(module: Module) -> str:
 
 
 class Converter:
-    """A child process with jaxlib, for as many programs as are given to it; it is started when it is first needed, and
-    again after a program that it died of. Close it, or use it as a context."""
+    """A child process with jaxlib, which converts any number of programs; it is started on first use, and again after a
+    program that killed it. Close it, or use it as a context."""
 
     def __init__(self) -> None:
-        self.version = ""  # jaxlib's, once the child is there
+        self.version = ""  # jaxlib's, once the child has started
         self._child: _Child | None = None
         self._lock = threading.Lock()
 
@@ -88,7 +89,7 @@ class Converter:
         raise UnsupportedError(f"jaxlib cannot write {module.name} as StableHLO: {_first(answer.decode())}")
 
     def close(self) -> None:
-        """End the child."""
+        """Ends the child."""
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -107,7 +108,7 @@ class Converter:
                 answer = receive(child.answers)
             except OSError:  # the child is gone
                 answer = None
-            except BaseException:  # interrupted: what is under way would be taken for the next answer
+            except BaseException:  # interrupted: the pending answer would be mistaken for the next one
                 self.close()
                 raise
             if answer is None:
@@ -136,7 +137,7 @@ class Converter:
         return child
 
     def _died(self, child: _Child) -> str:
-        """How the child ended, with its last words; it is closed."""
+        """How the child ended, with its last output; it is closed."""
         code, lines = child.process.wait(), child.complaints()
         self.close()
         fatal = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
@@ -146,7 +147,7 @@ class Converter:
 
 
 class _Child:
-    """The process, and what it is spoken to by."""
+    """The process and its pipes."""
 
     def __init__(self) -> None:
         code = f"import runpy, sys; sys.path[:] = {sys.path!r}; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
@@ -155,16 +156,16 @@ class _Child:
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=self.errors, bufsize=-1
         )
-        assert self.process.stdin is not None and self.process.stdout is not None  # which are pipes
+        assert self.process.stdin is not None and self.process.stdout is not None  # they are pipes
         self.requests, self.answers = self.process.stdin, self.process.stdout
 
     def complaints(self) -> list[str]:
-        """The lines that it has written where errors go."""
+        """The lines that it has written to standard error."""
         self.errors.seek(0)
         return [line.strip() for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
 
     def end(self) -> None:
-        with contextlib.suppress(OSError):  # closing sends what is left in the buffer, to nobody when it has died
+        with contextlib.suppress(OSError):  # closing flushes the buffer, which fails if the process has died
             self.requests.close()
         self.answers.close()
         self.process.kill()
@@ -172,7 +173,7 @@ class _Child:
         self.errors.close()
 
 
-# What jaxlib says is wrong ------------------------------------------------------------------------------------------
+# jaxlib's errors -----------------------------------------------------------------------------------------------------
 
 _DIAGNOSTIC = re.compile(
     r"^(?:[A-Z_]+: )?(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): error: (?P<what>.*)$", re.MULTILINE
@@ -180,7 +181,7 @@ _DIAGNOSTIC = re.compile(
 
 
 def _error(message: str, text: str | None) -> Exception:
-    """The error for what the converter said of a text, or of bytecode: its first diagnostic, with its place."""
+    """The error for the converter's message about a text, or bytecode: its first diagnostic, with its location."""
     match = _DIAGNOSTIC.search(message)
     if match is None:
         return UnsupportedError(f"jaxlib cannot convert this StableHLO program: {_first(message)}")
@@ -189,7 +190,7 @@ def _error(message: str, text: str | None) -> Exception:
         return InvalidProgramError("a StableHLO program begins with its function @main, and this module has none")
     where, shown = "", ""
     place: tuple[int, int] | tuple[None, None] = (None, None)
-    if match["file"] != "-":  # a source that the program's locations name
+    if match["file"] != "-":  # a source file named by the program's locations
         where = f"{match['file']}:{line}: "
     elif text is not None and line:
         place = line, column

@@ -1,9 +1,9 @@
-"""The process in which jaxlib converts StableHLO to HLO and back: it may abort there without harm.
+"""The process in which jaxlib converts StableHLO to HLO and back: it may abort without harm.
 
-It imports nothing of refxla. Frames go both ways: a letter, the length of what follows (8 bytes, little-endian), and so
-many bytes. The first frame that is sent says which jaxlib there is (`o`) or why none (`n`); then each request is
-answered. A request is MLIR text (`t`), MLIR bytecode (`b`) or a serialized HloModuleProto (`h`); an answer is a proto,
-or MLIR text for `h` (`o`), or what jaxlib says is wrong (`e`).
+It imports nothing from refxla. Frames in both directions: a letter, the length of the contents (8 bytes,
+little-endian), and the contents. The first frame it sends gives the version of jaxlib (`o`) or why there is none (`n`);
+then it answers each request. A request is MLIR text (`t`), MLIR bytecode (`b`) or a serialized HloModuleProto (`h`); an
+answer is a proto, or MLIR text for `h` (`o`), or jaxlib's error message (`e`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def converters() -> tuple[str, Any]:
 
 
 def to_hlo(mlir: Any, program: str | bytes) -> bytes:
-    """The HloModuleProto of a StableHLO program; a result alone is no tuple, several are one.
+    """The HloModuleProto of a StableHLO program; a single result is not a tuple, several are.
 
-    Where sizes are not written in the types and follow from the parameters' and from constants, they are found first.
+    Sizes that are not written in the types and follow from those of the parameters and from constants are refined
+    first.
     """
     try:
         return _convert(mlir, program)
@@ -98,16 +99,16 @@ def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
 
 
 def send(stream: IO[bytes], kind: bytes, body: bytes) -> None:
-    """Send one frame."""
+    """Sends one frame."""
     stream.write(kind + len(body).to_bytes(8, "little"))
     stream.write(body)
     stream.flush()
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answers requests until there are no more."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output printed by libraries must not become an answer
     source = sys.stdin.buffer
     try:
         version, mlir = converters()
@@ -118,7 +119,7 @@ def main() -> None:
         kind, body = request
         try:
             answer = from_hlo(mlir, body) if kind == b"h" else to_hlo(mlir, body.decode() if kind == b"t" else body)
-        except Exception as problem:  # of jaxlib's, whose types differ between versions
+        except Exception as problem:  # jaxlib's, whose types differ between versions
             send(out, b"e", str(problem).encode(errors="replace"))
         else:
             send(out, b"o", answer)

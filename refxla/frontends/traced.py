@@ -28,7 +28,7 @@ from ..ir.fingerprint import Source
 
 
 class Lowered:
-    """One lowering of a function, compiled: called with the leaves of the arguments, gives what the function gives."""
+    """One compiled lowering of a function: called with the leaves of the arguments, returns the function's results."""
 
     program: Compiled | Reference
     shortcut_tried = False  # whether `_shortcut` was asked for one; it may have had none
@@ -37,12 +37,12 @@ class Lowered:
         raise NotImplementedError
 
     def parameters(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the program is called with for these leaves."""
+        """The program's arguments for these leaves."""
         raise NotImplementedError
 
     def calling(self, name: str) -> CallingConvention:
-        """How the program is called for the function, of which `name` is the name, as data for a file. Raises
-        UnsupportedError for what no file can hold."""
+        """How the program is called for the function named `name`, as data for a file. Raises UnsupportedError for
+        anything that a file cannot represent."""
         raise UnsupportedError(f"{name} cannot be saved with its arguments: save its HLO, {name}.hlo, compiled alone")
 
 
@@ -51,7 +51,7 @@ _thread = threading.local()  # `traces`: whether refxla traces a function in thi
 
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
-    """Within, refxla traces a function: one that is compiled and called there becomes a part of it."""
+    """A context in which refxla traces a function: a compiled one that is called there becomes part of it."""
     before, _thread.traces = getattr(_thread, "traces", False), True
     try:
         yield
@@ -59,21 +59,21 @@ def tracing() -> Iterator[None]:
         _thread.traces = before
 
 
-WARN_COMPILATIONS = 5  # compilations because of one argument, after which a warning says so
+WARN_COMPILATIONS = 5  # compilations because of one argument after which a warning says so
 
 
 class RecompilationWarning(UserWarning):
-    """A function is compiled anew again and again, because of the argument that the warning names."""
+    """A function is compiled again and again, because of the argument that the warning names."""
 
 
 class TracedFunction(Caller):
-    """Called like the function it was made from.
+    """Called like the original function.
 
-    It is compiled at the first call, and again when arguments differ in structure, shapes, types, or values of what is
-    no array. What an executable has (`hlo`, `optimized_hlo`, `plan`, `opencl`, `memory`, `cost`, `explain`) is that of
-    the one used last. It may be called from several threads.
+    It is compiled at the first call, and again when arguments differ in structure, shapes, types, or values other than
+    arrays. The attributes of an executable (`hlo`, `optimized_hlo`, `plan`, `opencl`, `memory`, `cost`, `explain`) are
+    those of the one used last. It may be called from several threads.
 
-    Calls with positional arguments like those of one before take a shortcut (_core/calls.pyx), where the frontend has
+    Calls with positional arguments like those of an earlier one take a shortcut (_core/calls.pyx), if the front end has
     one. As an attribute of a class it is a method, whose `self` is the first argument.
     """
 
@@ -81,7 +81,7 @@ class TracedFunction(Caller):
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
-        self.function: Any = function  # which may have more than that it is called: JAX's can be traced
+        self.function: Any = function  # it may have more than a call: JAX's can be traced
         self.options = options
         self._compiled: dict[Hashable, Lowered] = {}
         self._lock = threading.RLock()
@@ -92,8 +92,8 @@ class TracedFunction(Caller):
         return self if instance is None else types.MethodType(self, instance)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call that takes no shortcut, after which the next one like it may. Where refxla traces a function, what it
-        calls with its own values becomes a part of it, as if that were not compiled."""
+        """A call without a shortcut, after which the next one like it may take one. If refxla traces a function, a call
+        with its symbolic values becomes part of that, as if the called function were not compiled."""
         if getattr(_thread, "traces", False) and self._has_traced(args, kwargs):
             return self.function(*args, **kwargs)
         key, leaves = self._describe(args, kwargs)
@@ -109,17 +109,17 @@ class TracedFunction(Caller):
         return executable(leaves)
 
     def _has_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether arguments hold values of a function that is being traced."""
+        """Whether arguments contain values of a function that is being traced."""
         return False
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile for arguments like these without running anything, unless that was done before."""
+        """Compiles for arguments like these without running anything, unless that was done before."""
         self.executable, _ = self._compile(args, kwargs)
 
     def compile_examples(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Compile for the example arguments that `refxla.compile` was given, if it was given any.
+        """Compiles for the example arguments of `refxla.compile`, if there were any.
 
-        Raises InputError for a keyword that the function does not take: a misspelt option, perhaps.
+        Raises InputError for a keyword that the function does not take: possibly a misspelt option.
         """
         names = keyword_names(self._signed)
         for name in kwargs:
@@ -132,8 +132,8 @@ class TracedFunction(Caller):
             self.compile(*args, **kwargs)
 
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
-        """How long each kernel takes in a call with these arguments, for which the function is compiled first if it was
-        not; see `Compiled.profile`. Nothing of the function's own Python runs in the calls that are measured."""
+        """How long each kernel takes in a call with these arguments, for which the function is compiled first if
+        necessary; see `Compiled.profile`. The measured calls do not run any of the function's own Python."""
         executable, leaves = self._compile(args, kwargs)
         self.executable = executable
         if not isinstance(executable.program, Compiled):
@@ -141,12 +141,12 @@ class TracedFunction(Caller):
         return executable.program.profile(*executable.parameters(leaves), seconds=seconds)
 
     def save(self, path: str | Path) -> None:
-        """Write what was compiled last to a file, which `refxla.load` opens without the framework and the function's
-        source, and calls as the function is called; see `Compiled.save`. A parameter that is static, or that the
-        function asked for the value of, is saved with its value.
+        """Writes what was compiled last to a file, which `refxla.load` opens without the framework and the function's
+        source, and calls as the function is called; see `Compiled.save`. A parameter that is static, or whose value the
+        function needed, is saved with its value.
 
         Raises InputError if nothing was compiled yet or the file cannot be written, UnsupportedError for arguments or
-        results that no file can hold, such as classes of the user's.
+        results that a file cannot represent, such as classes of the user's.
         """
         executable = self.executable
         if executable is None:
@@ -163,7 +163,7 @@ class TracedFunction(Caller):
             raise UnsupportedError(f"{self.name} cannot be saved: {problem}") from None
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lowered, Sequence[Any]]:
-        with self._lock:  # two threads that come with the same arguments compile once
+        with self._lock:  # two threads with the same arguments compile once
             key, leaves = self._describe(args, kwargs)
             executable = self._compiled.get(key)
             if executable is None:
@@ -178,7 +178,7 @@ class TracedFunction(Caller):
         raise NotImplementedError
 
     def _count(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Warn, once for each argument, when it was the reason for several compilations."""
+        """Warns, once for each argument, when it was the reason for several compilations."""
         parts = {name: _described(value) for name, value in self._parts(args, kwargs)}
         changed = [n for n in parts if n in self._last and parts[n] != self._last[n]]
         for name in changed:
@@ -195,12 +195,12 @@ class TracedFunction(Caller):
         self._last = parts
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-        """What takes part in the decision whether to compile: names, and values or types."""
+        """The parts of the decision whether to compile: names, and values or types."""
         arguments = [(self._argument(n), value) for n, value in enumerate(args)] + list(kwargs.items())
         return [part for name, value in arguments for part in _leaves(name, value)]
 
     def _argument(self, n: int) -> str:
-        """What the argument at a place is called."""
+        """The name of the argument at a position."""
         return self._parameters[n] if n < len(self._parameters) else f"argument {n}"
 
     @functools.cached_property
@@ -209,16 +209,16 @@ class TracedFunction(Caller):
 
     @property
     def _signed(self) -> Any:
-        """What has the function's parameters as its signature."""
+        """An object with the function's parameters as its signature."""
         return self.function
 
     def _shortcut(self, args: tuple[Any, ...], executable: Any) -> Shortcut | None:
-        """The way of calls with arguments that have the same description as these, for which `executable` was compiled;
-        None where they cannot be told from others by types, shapes and settings alone."""
+        """The shortcut for calls with the same description as these arguments, for which `executable` was compiled;
+        None if types, shapes and settings do not identify them."""
         return None
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
-        """Trace the function for arguments like these and compile it."""
+        """Traces the function for arguments like these and compiles it."""
         raise NotImplementedError
 
     def _build(self, program: Module | Source) -> Compiled | Reference:
@@ -251,7 +251,7 @@ _SHOWN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def positional(function: Any) -> tuple[str, ...]:
-    """The names of a function's positional parameters; () where they cannot be told."""
+    """The names of a function's positional parameters; () if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -260,7 +260,7 @@ def positional(function: Any) -> tuple[str, ...]:
 
 
 def keyword_names(function: Any) -> tuple[str, ...] | None:
-    """The keywords that a function takes; None where it takes any, or they cannot be told."""
+    """The keywords that a function takes; None if it takes any, or they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -271,7 +271,7 @@ def keyword_names(function: Any) -> tuple[str, ...] | None:
 
 
 def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int | str]:
-    """The places and the names of parameters that are given by either, as in `jax.jit`.
+    """The positions and the names of parameters given by either, as in `jax.jit`.
 
     Raises InputError for one that the function does not have.
     """
@@ -321,7 +321,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _described(value: Any) -> tuple[Hashable, ...]:
-    """Equal for what does not differ to a program: of an array its type and shape."""
+    """Equal for values that do not differ for a program: for an array, its type and shape."""
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
         return str(value.dtype), str(tuple(value.shape))
     shown = repr(value)[:60] if isinstance(value, _SHOWN) else f"<{type(value).__name__}>"

@@ -1,4 +1,4 @@
-"""A builder of HLO instructions, in which an expansion reads like the formula that it implements."""
+"""A builder of HLO instructions, with which an expansion reads like the formula that it implements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .._core.shapes import make
 
 
 class Build:
-    """Makes instructions named after one that is expanded, or after a function that is traced.
+    """Makes instructions named after the one that is expanded, or after a function that is traced.
 
     Elementwise operations are methods by their opcodes with `_` for `-` (`b.shift_left(x, 3)`); a Python number among
-    the operands is spread over the shape of the others.
+    the operands is broadcast to the shape of the others.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,18 +42,18 @@ class Build:
         return self.make("constant", shape=Shape(element_type), literal=literal)
 
     def full(self, value: float | int, shape: Shape) -> Instruction:
-        """An array of one number."""
+        """An array that holds one number."""
         scalar = self.scalar(value, shape.element_type)
         return self.spread(scalar, shape.with_dimensions(shape.dimensions), ()) if shape.rank else scalar
 
     def select(self, condition: Any, x: Any, y: Any) -> Instruction:
-        """x where the condition holds, else y; one of them may be a number."""
+        """x where the condition holds, y elsewhere; one of them may be a number."""
         like = x if isinstance(x, Instruction) else y
         x, y = (v if isinstance(v, Instruction) else self.full(v, like.shape) for v in (x, y))
         return self.make("select", condition, x, y)
 
     def spread(self, x: Instruction, shape: Shape, dimensions: tuple[int, ...]) -> Instruction:
-        """A broadcast of x to the dimensions of `shape`; x's own become `dimensions` there."""
+        """A broadcast of x to the dimensions of `shape`; `dimensions` says which of them are x's own."""
         wide = Shape(x.shape.element_type, shape.dimensions)
         return self.make("broadcast", x, shape=wide, dimensions=dimensions)
 
@@ -68,7 +68,7 @@ class Build:
         return self.make("reshape", x, shape=x.shape.with_dimensions(dimensions))
 
     def transposed(self, x: Instruction, order: tuple[int, ...]) -> Instruction:
-        """x with its dimensions in another order; x itself where it is the same."""
+        """x with its dimensions in another order; x itself if the order does not change."""
         return x if order == tuple(range(x.shape.rank)) else self.make("transpose", x, dimensions=order)
 
     def slice(self, x: Instruction, start: tuple[int, ...], limit: tuple[int, ...]) -> Instruction:
@@ -85,32 +85,33 @@ class Build:
         return self.make("reduce", x, init, dimensions=dimensions, to_apply=reducer)
 
     def conjugate(self, x: Instruction) -> Instruction:
-        """The complex conjugate; a real array as it is."""
+        """The complex conjugate; a real array unchanged."""
         return self.complex(self.real(x), self.negate(self.imag(x))) if x.shape.element_type.is_complex else x
 
     def transpose(self, x: Instruction) -> Instruction:
-        """The last two dimensions exchanged."""
+        """The last two dimensions swapped."""
         rank = x.shape.rank
         return self.make("transpose", x, dimensions=(*range(rank - 2), rank - 1, rank - 2))
 
     def pad(self, x: Instruction, *more: int) -> Instruction:
-        """x with so many zeros after it in each dimension."""
+        """x padded with so many zeros at the end of each dimension."""
         zero = self.scalar(0, x.shape.element_type)
         return self.make("pad", x, zero, padding=tuple(PaddingDimension(0, n) for n in more)) if any(more) else x
 
     def part(self, x: Instruction, dimension: int, start: Instruction, size: int) -> Instruction:
-        """`size` elements along one dimension, from `start` (s32[]) on."""
+        """`size` elements along one dimension, starting at `start` (s32[])."""
         starts = [start if d == dimension else self.scalar(0, S32) for d in range(x.shape.rank)]
         sizes = tuple(size if d == dimension else n for d, n in enumerate(x.shape.dimensions))
         return self.make("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes)
 
     def put(self, x: Instruction, update: Instruction, dimension: int, start: Instruction) -> Instruction:
-        """x with `update` in the place that `part` reads."""
+        """x with `update` at the place that `part` reads."""
         starts = [start if d == dimension else self.scalar(0, S32) for d in range(x.shape.rank)]
         return self.make("dynamic-update-slice", x, update, *starts)
 
     def product(self, x: Instruction, y: Instruction, along: tuple[int, int] = (-1, -2)) -> Instruction:
-        """Products of matrices, the last two dimensions of x and y: sums along x's dimension along[0], y's along[1]."""
+        """Matrix products over the last two dimensions of x and y, summed along x's dimension along[0] and y's
+        along[1]."""
         rank = x.shape.rank
         batch = tuple(range(rank - 2))
         return self.make(
@@ -141,8 +142,8 @@ class Build:
     ) -> list[Instruction]:
         """The last state of a loop: state = iteration(k, *state, *invariants) for k = 0, 1, ... count - 1 (an s32[]).
 
-        With `more` it ends as soon as more(k, *state, *invariants), a pred[], is false. Neither may use other
-        instructions than those it is given and those it makes.
+        With `more`, it ends as soon as more(k, *state, *invariants), a pred[], is false. Neither function may use
+        instructions other than its arguments and those it makes.
         """
         first = self.make("tuple", self.scalar(0, S32), *state, *invariants)
         places = range(len(first.operands))
@@ -178,7 +179,7 @@ def adder(element_type: ElementType) -> Computation:
 
 
 def bigger(element_type: ElementType) -> Computation:
-    """The reducer of a largest element."""
+    """The reducer of a maximum."""
     return reducer("maximum", element_type)
 
 

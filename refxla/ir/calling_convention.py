@@ -1,9 +1,9 @@
-"""How a function is called, as data that a file can hold: the structure of its arguments and results, and what becomes
-of the arrays in them.
+"""How a function is called, as data that can be stored in a file: the structure of its arguments and results, and how
+its arrays are passed.
 
-The leaves of the arguments' trees, in order, are arrays and Python numbers (`ArrayLeaf`); what else there is, such as
+The leaves of the arguments' trees, in order, are arrays and Python numbers (`ArrayLeaf`); everything else, such as
 strings and None, is part of the program (`Fixed`). A parameter of the program takes the leaf of a number, an array that
-is always the same, or what Python computes of numbers (`NumberArray`).
+never changes, or a value that Python computes from numbers (`NumberArray`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ class ArrayLeaf:
 
 @dataclass(frozen=True)
 class EmptyLeaf:
-    """A result without bytes, of JAX's type float0 (the gradient of an integer), in the place of the program's
-    array."""
+    """A result without bytes, of JAX's type float0 (the gradient of an integer), which replaces the program's array."""
 
     dimensions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class LeafResult:
-    """A result that is a leaf of the arguments, which the function has written into."""
+    """A result that is a leaf of the arguments, which the function has written to."""
 
     leaf: int
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """A value that is part of the program: of an argument, a call must give an equal one. `leaf`: it is counted among
-    the leaves all the same."""
+    """A value that is part of the program: if it is an argument, a call must pass an equal one. `leaf`: it still counts
+    as a leaf."""
 
     value: Any
     leaf: bool = False
@@ -49,8 +48,8 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Nested:
-    """A tuple, list, dict or named tuple (`kind`) of others: a dict's by its `keys`, in the order in which it is taken
-    apart, a named tuple's by its fields, with `name` that of its class."""
+    """A tuple, list, dict or named tuple (`kind`) of trees: a dict with its `keys`, in flattening order, a named tuple
+    with its fields, and the name of its class in `name`."""
 
     kind: str
     children: tuple[Any, ...]
@@ -60,8 +59,8 @@ class Nested:
 
 @dataclass(frozen=True)
 class Computed:
-    """A Python number that is computed at each call: `function` of NUMBER_FUNCTIONS on `operands`, each of which is the
-    number of a leaf, Fixed or Computed."""
+    """A Python number that is computed at each call: `function` of NUMBER_FUNCTIONS applied to `operands`, each of
+    which is the number of a leaf, a Fixed or a Computed."""
 
     function: str
     operands: tuple[Any, ...]
@@ -69,8 +68,8 @@ class Computed:
 
 @dataclass(frozen=True)
 class NumberArray:
-    """A Python number as the 0-d array that NumPy converts it to; `filled` converts as `np.full` does, which takes what
-    the type does not hold."""
+    """A Python number as the 0-d array that NumPy converts it to; `filled` converts like `np.full`, which accepts
+    values out of the type's range."""
 
     number: Any  # a leaf's number, Fixed or Computed
     element_type: str
@@ -83,12 +82,12 @@ Tree = ArrayLeaf | EmptyLeaf | LeafResult | Fixed | Nested | Computed
 @dataclass(frozen=True)
 class CallingConvention:
     """How a function is called. `positional` and `keywords` are its arguments, (name, tree) each. `sources` has for
-    each parameter of the program the number of a leaf, an array, or a NumberArray. `narrowed`: arrays of 64 bits become
-    the same of 32 where a parameter has these, as JAX does without jax_enable_x64.
+    each parameter of the program the number of a leaf, an array, or a NumberArray. `narrowed`: 64-bit arrays are
+    converted to 32 bits if a parameter is 32 bits wide, as JAX does without jax_enable_x64.
 
-    The program's results are the arrays of `result`, then the new values of the leaves `writes`, which the function
-    writes into, then whether what must hold does: for each of `checks` the class and the message of the error that is
-    raised if it does not.
+    The program's results are the arrays of `result`, then the new values of the leaves `writes`, to which the function
+    writes, then the outcomes of its checks: `checks` has for each the class and the message of the error that is raised
+    if it fails.
     """
 
     name: str
@@ -102,7 +101,7 @@ class CallingConvention:
 
 
 def index_from_start(size: int, dimension: int, index: int) -> int:
-    """An index counted from the beginning. Raises IndexError for one that is not there."""
+    """An index counted from the beginning. Raises IndexError if it is out of range."""
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for axis {dimension} with size {size}")
     return index % size
@@ -134,7 +133,7 @@ def number(source: Any, leaves: Sequence[Any]) -> Any:
 
 
 def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
-    """The leaves of an argument, in order. Raises InputError, with the place in words, for one of another structure."""
+    """The leaves of an argument, in order. Raises InputError for one of another structure, and names the place."""
     if isinstance(tree, ArrayLeaf):
         yield value
     elif isinstance(tree, Fixed):
@@ -150,7 +149,7 @@ def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
 
 
 def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
-    """Of each child the key as it is written, its tree and its value."""
+    """For each child, the key in source form, its tree and its value."""
     form = f"a {tree.kind} of {len(tree.children)}"
     if tree.kind == "dict":
         if isinstance(value, dict) and set(value) == set(tree.keys):
@@ -163,7 +162,7 @@ def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether a value makes the same program: 0.0 and -0.0 do not, nor do 1 and True."""
+    """Whether two values make the same program: 0.0 and -0.0 do not, nor do 1 and True."""
     if isinstance(first, np.ndarray) and hasattr(second, "shape"):
         other = np.asarray(second)
         return (first.dtype, first.shape) == (other.dtype, other.shape) and first.tobytes() == other.tobytes()
@@ -185,7 +184,7 @@ def _shown(value: Any) -> str:
 
 
 def rebuilt(tree: Tree, arrays: Iterator[Any], leaves: Sequence[Any] = ()) -> Any:
-    """The result of a structure, its arrays taken in order; `leaves` are those of the call."""
+    """The result of a structure, from its arrays in order; `leaves` are those of the call."""
     if isinstance(tree, ArrayLeaf):
         return next(arrays)
     if isinstance(tree, LeafResult):

@@ -1,8 +1,8 @@
-"""A short text that is equal for equal programs: the key under which a compilation is cached.
+"""A short text that is equal for equal programs: the key of the compilation cache.
 
-Everything that affects the compilation takes part: names (kernels are named after instructions), opcodes, shapes,
+It covers everything that affects the compilation: names (kernels are named after instructions), opcodes, shapes,
 operands, attributes, and the bits of literals. The origin of an instruction (metadata, stack frames, its place in the
-text) does not, so moving a line of the user's program does not change the fingerprint.
+text) is excluded, so moving a line of the user's program does not change the fingerprint.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from refxla_spec.types import ElementType, Shape
 
 
 class Source:
-    """A program whose Module is made when it is asked for.
+    """A program whose Module is made only when requested.
 
-    `fingerprint` is one text for one program, or None for what is not kept on disk; `make` gives the module, and may
-    raise what reading a program raises; `size` is about the number of its instructions.
+    `fingerprint` is the same text for the same program, or None for one that is not cached on disk; `make` returns the
+    module, and may raise what reading a program raises; `size` is the approximate number of its instructions.
     """
 
     def __init__(self, fingerprint: str | None, make: Callable[[], Module], size: int = 0) -> None:
@@ -31,10 +31,10 @@ class Source:
 
     @staticmethod
     def of(module: Module) -> Source:
-        """The source that a module is, as it stands now."""
+        """The source for a module in its present state."""
         try:
             key = fingerprint(module)
-        except (TypeError, ValueError, AttributeError, KeyError):  # put together wrongly: `verify` says how
+        except (TypeError, ValueError, AttributeError, KeyError):  # an invalid module: `verify` explains the error
             key = None
         source = Source(key, lambda: module, sum(len(c.instructions) for c in module.computations))
         _ = source.module
@@ -44,14 +44,14 @@ class Source:
     def module(self) -> Module:
         """The program."""
         program = self._make()
-        del self._make  # and what it holds
+        del self._make  # and what it refers to
         return program
 
 
 def fingerprint(module: Module) -> str:
     """Equal for two modules if they are the same program; see the module's docstring.
 
-    Raises TypeError for an attribute whose value is none of those that attributes have.
+    Raises TypeError for an attribute whose value has an unknown type.
     """
     writer = _Writer(module)
     writer.module()
@@ -59,7 +59,7 @@ def fingerprint(module: Module) -> str:
 
 
 class _Writer:
-    """Writes values into a digest such that different values are different texts."""
+    """Writes values into a digest so that different values give different texts."""
 
     def __init__(self, module: Module) -> None:
         self.content = module

@@ -1,13 +1,13 @@
-"""The messages of XLA's HloModuleProto, as a schema of our own, and the classes that read and write them.
+"""The messages of XLA's HloModuleProto, as our own schema, and the classes that read and write them.
 
 Each message is a table: the field's number, its type, its name; a `*` after the type marks a repeated field. Types are
-those of Protocol Buffers or the name of another message here. An enumeration is an `enum`: an int32 on the wire, whose
-values' names stand in ENUMS where they occur in text. A map is a repeated entry of key and value. Repeated numbers of
-fixed width (float, double, and bool, which is one byte) are `packed`: the bytes of all of them, as they are on the
-wire, so that NaNs keep their bits and large constants are read at once.
+those of Protocol Buffers or the name of another message here. An `enum` is an int32 on the wire; ENUMS has the names of
+its values that occur in text. A map is a repeated entry of key and value. Repeated numbers of fixed width (float,
+double, and bool, which is one byte) are `packed`: the raw bytes of all of them, as on the wire, so that NaNs keep their
+bits and large constants are read at once.
 
-All fields that the newest XLA known here has are named, so that one that is not is newer, and found out. A message that
-is only looked for, and not into, or that nobody here reads (profiles, device assignments), is `bytes`.
+All fields of the newest XLA known here are named, so that any other field is known to be newer. A message that is only
+tested for presence, or that nothing here reads (profiles, device assignments), is `bytes`.
 """
 
 from __future__ import annotations
@@ -415,7 +415,7 @@ MESSAGES = {
         2 int64* shape_index""",
 }
 
-# The values of enumerations as the text of HLO spells them, in the order of their numbers from 0 on.
+# The values of enumerations as spelled in HLO text, in the order of their numbers from 0 on.
 ENUMS = {
     "conv_kind": ("unset", "fprop", "dgrad", "wgrad"),
     "distribution": ("rng_invalid", "rng_uniform", "rng_normal"),
@@ -469,11 +469,11 @@ _SCALARS = {
     "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
     "packed": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
 }
-_PACKAGE = "refxla.hlo"  # not XLA's own: both may live in one process, each in its pool
+_PACKAGE = "refxla.hlo"  # not XLA's own: both may be in one process, each in its own pool
 
 
 def _file() -> descriptor_pb2.FileDescriptorProto:
-    """The schema as the description that the protobuf package builds classes from."""
+    """The schema as the description from which the protobuf package builds classes."""
     file = descriptor_pb2.FileDescriptorProto(name="refxla/hlo.proto", package=_PACKAGE, syntax="proto3")
     for name, table in MESSAGES.items():
         message = file.message_type.add(name=name)

@@ -1,17 +1,17 @@
-"""Which operations a library computes where the compiler calls one: linear algebra, by LAPACK.
+"""Which operations of linear algebra a library, LAPACK, computes.
 
-LAPACK blocks its algorithms for caches and has the iterations of eigenvalues and singular values that converge best,
-which an expansion into HLO (passes/expanders/) does not. Its results keep the specification's rules, but their bits are
-the library's: they may differ from one machine, or one version of the library, to another. The expansions serve devices
-whose memory the host cannot reach, and programs compiled with linear_algebra="expanded".
+LAPACK blocks its algorithms for caches, and its iterations for eigenvalues and singular values converge best, unlike
+those of an expansion into HLO (passes/expanders/). Its results satisfy the specification, but their bits are the
+library's: they may differ between machines, or between versions of the library. The expansions are for devices whose
+memory the host cannot access, and for programs compiled with linear_algebra="expanded".
 
-Such a call is one for each matrix of a batch. Many small matrices are done at once, one in each lane of a vector, by
-routines of the same names of refxla's own (`is_batched`, _core/batched_lapack.pyx).
+There is one call for each matrix of a batch. Many small matrices are computed at once, one in each lane of a vector, by
+refxla's own routines of the same names (`is_batched`, _core/batched_lapack.pyx).
 
-A call costs about a microsecond, and a loop with one in it is no kernel of its own: in loops the smallest matrices are
-left to the expansions (`pays_in_loop`).
+A call costs about a microsecond, and a loop that contains one cannot become a single kernel: in loops, the smallest
+matrices are left to the expansions (`pays_in_loop`).
 
-An instruction that is a library call stays one instruction until the scheduler makes it a step of the plan
+An instruction that is computed by a library call stays one instruction until the scheduler makes it a step of the plan
 (LibraryCall).
 """
 
@@ -29,15 +29,15 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
 LIBRARY, EXPANDED = "library", "expanded"
-CHOICES = (LIBRARY, EXPANDED)  # of the option linear_algebra
+CHOICES = (LIBRARY, EXPANDED)  # values of the option linear_algebra
 
-LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}  # LAPACK's, of the element types that it has
-LARGEST = (1 << 31) - 1  # rows or columns that it counts
+LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}  # LAPACK's letters for the element types that it supports
+LARGEST = (1 << 31) - 1  # rows or columns that it can count
 
 
 def is_asked_for(linear_algebra: str | None) -> bool:
-    """Whether an option asks for the library: for None, REFXLA_LINEAR_ALGEBRA does, or else the default, LIBRARY.
-    Raises InputError for what is none of CHOICES."""
+    """Whether an option selects the library: for None, REFXLA_LINEAR_ALGEBRA decides, or the default, LIBRARY. Raises
+    InputError for a value that is not in CHOICES."""
     name = "linear_algebra"
     if linear_algebra is None:
         name, linear_algebra = "REFXLA_LINEAR_ALGEBRA", os.environ.get("REFXLA_LINEAR_ALGEBRA") or LIBRARY
@@ -50,10 +50,10 @@ def is_asked_for(linear_algebra: str | None) -> bool:
 class LibraryRoutine:
     """One routine of LAPACK, on each matrix of a batch.
 
-    `routine` is its name without the letter of the type. `sizes` (m, n, k) and `flags` are what _core/lapack.pyx takes
-    for it; `operations` estimates the work for one matrix, in operations at the rate of a product. `results` counts
-    what the routine gives, in the order of the instruction's results; what the instruction does not have of them is the
-    status (info).
+    `routine` is its name without the letter of the type. `sizes` (m, n, k) and `flags` are the arguments of its
+    function in _core/lapack.pyx; `operations` estimates the work for one matrix, in operations at the rate of a
+    product. `results` counts the routine's results, in the order of the instruction's; any that the instruction does
+    not have is the status (info).
     """
 
     routine: str
@@ -64,8 +64,8 @@ class LibraryRoutine:
 
 
 def library_call(i: Instruction) -> LibraryRoutine | None:
-    """How a library computes an instruction; None where it does not: it is another operation, of a type that LAPACK
-    does not have, on empty matrices, or with options that only an expansion knows."""
+    """How a library computes an instruction; None if it does not: for another operation, a type that LAPACK does not
+    have, empty matrices, or options that only an expansion supports."""
     name = i.custom_call_target if i.opcode == "custom-call" else i.opcode
     maker = _CALLS.get(name)
     if maker is None or any(not o.shape.is_array for o in i.operands):
@@ -77,13 +77,13 @@ def library_call(i: Instruction) -> LibraryRoutine | None:
     return maker(i, shapes)
 
 
-_DIRECT = ("potrf", "trsm", "getrf")  # whose expansions do what the routine does, element by element
-_SMALL, _SMALL_OF_BATCH = 8, 4  # rows of a matrix up to which those are faster: of one matrix, and of several
-_BATCHED_IN_LOOP = 64  # matrices from which on a batched routine is faster than they are
+_DIRECT = ("potrf", "trsm", "getrf")  # their expansions do the same as the routine, element by element
+_SMALL, _SMALL_OF_BATCH = 8, 4  # rows of a matrix up to which those are faster: for one matrix, and for several
+_BATCHED_IN_LOOP = 64  # the number of matrices from which a batched routine is faster than they are
 
 
 def pays_in_loop(i: Instruction, call: LibraryRoutine) -> bool:
-    """Whether a library call in the body of a loop is faster than the kernel that its expansion becomes a part of; the
+    """Whether a library call in the body of a loop is faster than the kernel that would include its expansion. The
     answer follows from the shapes alone."""
     if is_batched(i, call) and batch(i) >= _BATCHED_IN_LOOP:
         return True
@@ -96,7 +96,7 @@ _BATCHED_ROWS, _BATCHED_MATRICES = 16, 4
 
 
 def is_batched(i: Instruction, call: LibraryRoutine) -> bool:
-    """Whether the matrices of a call are done several at once: at least 4, real, of at most 16 rows and columns."""
+    """Whether several matrices of a call are computed at once: at least 4, real, of at most 16 rows and columns."""
     return (
         call.routine in _BATCHED
         and not i.operands[0].shape.element_type.is_complex
@@ -106,7 +106,7 @@ def is_batched(i: Instruction, call: LibraryRoutine) -> bool:
 
 
 def routine_name(i: Instruction, call: LibraryRoutine) -> str:
-    """LAPACK's name of the routine: its letter and, of complex matrices, the word for unitary and Hermitian ones. That
+    """LAPACK's name of the routine: its letter and, for complex matrices, the word for unitary and Hermitian ones. That
     of a routine for several matrices at once ends in _batched."""
     kind = LETTERS[i.operands[0].shape.element_type.name]
     name = call.routine
@@ -116,12 +116,12 @@ def routine_name(i: Instruction, call: LibraryRoutine) -> str:
 
 
 def batch(i: Instruction) -> int:
-    """How many matrices an instruction that is a library call is about."""
+    """The number of matrices that an instruction computed by a library call has."""
     return prod(max((o.shape.dimensions for o in i.operands), key=len)[:-2])
 
 
 def _scale(s: Shape) -> float:
-    """Operations on real numbers that one on elements takes."""
+    """The operations on real numbers in one operation on elements."""
     return 4.0 if s.element_type.is_complex else 1.0
 
 
@@ -216,7 +216,7 @@ def _tridiagonal_solve(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
 
 
 def work(i: Instruction) -> int:
-    """The arithmetic of an instruction that is a library call."""
+    """The arithmetic of an instruction that is computed by a library call."""
     call = library_call(i)
     return 0 if call is None else int(call.operations * batch(i))
 
@@ -238,4 +238,4 @@ _CALLS: dict[str, _Make] = {
     "Qr": _qr,
 }
 
-NAMES = frozenset(_CALLS)  # what a library may compute: opcodes, and targets of custom calls
+NAMES = frozenset(_CALLS)  # operations that a library may compute: opcodes, and targets of custom calls

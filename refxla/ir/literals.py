@@ -1,4 +1,4 @@
-"""What can be said of the literal of a constant."""
+"""Properties of the literal of a constant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def is_splat(array: Any) -> bool:
-    """Whether all elements of an array have the same bits (so that it is a scalar, broadcast)."""
+    """Whether all elements of an array have the same bits (so that it is a broadcast scalar)."""
     if not isinstance(array, np.ndarray) or array.size == 0:
         return False
     flat = np.ascontiguousarray(array).reshape(-1)

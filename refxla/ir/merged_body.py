@@ -1,6 +1,6 @@
-"""What a merged kernel does, as data: which kernels it calls, on which of its arguments, in which control flow.
+"""The contents of a merged kernel as data: which kernels it calls, on which of its arguments, in which control flow.
 
-The scheduler makes these bodies (scheduling/launch_merging.py); codegen/merged_kernel_emitter.py writes them as
+The scheduler creates these bodies (scheduling/launch_merging.py); codegen/merged_kernel_emitter.py prints them as
 OpenCL C. Kernels are referred to by their number in `Kernel.calls`, arguments by their number in `Kernel.arguments`.
 
     CopyBody          a copy of memory; it calls no kernel
@@ -18,33 +18,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PROGRESS_BYTES = 32  # of the buffer in which a kernel that can be left notes where it is
+PROGRESS_BYTES = 32  # of the buffer in which a resumable kernel stores its progress
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Dimensions of `size` elements that are walked in steps of `block`. Where that does not divide `size`, the last
-    step begins earlier and computes some elements again."""
+    """Dimensions of `size` elements that are iterated in steps of `block`. If that does not divide `size`, the last
+    step begins earlier and recomputes some elements."""
 
     size: int
     block: int
 
     @property
     def count(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return -(-self.size // self.block)
 
     def starts(self) -> np.ndarray:
-        """Where each step begins."""
+        """The start of each step."""
         return np.minimum(np.arange(self.count) * self.block, self.size - self.block).astype(np.int32)
 
 
-# -- parts of arguments: how many bytes into an argument the memory lies that a called kernel takes --------------------
+# -- parts of arguments: the byte offset in an argument of the memory that a called kernel takes ----------------------
 
 
 @dataclass(frozen=True)
 class IterationOffset:
-    """`stride` bytes for each iteration of the loop that came before this one."""
+    """`stride` bytes for each previous iteration of the loop."""
 
     stride: int
 
@@ -54,7 +54,7 @@ class IterationOffset:
 
 @dataclass(frozen=True)
 class WorkerOffset:
-    """Each worker of a persistent kernel has `stride` bytes for itself; the part begins `offset` bytes into them."""
+    """Each worker of a persistent kernel has `stride` bytes of its own; the part begins `offset` bytes into them."""
 
     stride: int
     offset: int
@@ -65,7 +65,7 @@ class WorkerOffset:
 
 @dataclass(frozen=True)
 class TileOffset:
-    """`offset` bytes, and `strides[a]` more for each element of axis a that lies before the tile."""
+    """`offset` bytes, and `strides[a]` more for each element of axis a before the tile."""
 
     strides: tuple[int, ...]
     offset: int
@@ -76,7 +76,7 @@ class TileOffset:
 
 @dataclass(frozen=True)
 class TileNumberOffset:
-    """`stride` bytes for each tile that comes before this one along an axis."""
+    """`stride` bytes for each previous tile along an axis."""
 
     axis: int
     stride: int
@@ -103,8 +103,8 @@ Offset = IterationOffset | WorkerOffset | TileOffset | TileNumberOffset | FrameO
 
 @dataclass(frozen=True)
 class ResumeState:
-    """The arguments by which a kernel of control flow is left and resumed: its `progress` (PROGRESS_BYTES, zero before
-    the first launch), and the pred `more`, which is true as long as the kernel must be launched again."""
+    """The arguments by which a resumable kernel of control flow saves its state: its `progress` (PROGRESS_BYTES, zero
+    before the first launch), and the pred `more`, which is true as long as the kernel must be launched again."""
 
     progress: int
     more: int
@@ -113,7 +113,7 @@ class ResumeState:
 @dataclass(frozen=True)
 class KernelCall:
     """A call of a kernel on the arguments of these numbers; `offsets` has (position, offset) for each of them of which
-    the kernel takes a part. `state`: of a kernel that may return before it has done all."""
+    the kernel takes a part. `state`: for a kernel that may return before it has finished."""
 
     kernel: int
     arguments: tuple[int, ...]
@@ -123,9 +123,9 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class SectionBody:
-    """Calls that share a range of `units`, work items, or in a kernel of work-groups those. Each makes the calls for
-    its own number in that range; the one of a `serial` section makes each call for all units of the called kernel, in
-    order."""
+    """Calls that share a range of `units`: work items, or in a kernel of work-groups, work-groups. Each unit makes the
+    calls for its own number in that range; the unit of a `serial` section makes each call for all units of the called
+    kernel, in order."""
 
     units: int
     calls: tuple[KernelCall, ...]
@@ -137,8 +137,8 @@ class SectionBody:
 
 @dataclass(frozen=True)
 class CopyBody:
-    """Copies `count` elements of argument 0 to argument 1; each work item copies `per_item` of them. Where that is 0
-    the items of a work-group share them out."""
+    """Copies `count` elements of argument 0 to argument 1; each work item copies `per_item` of them. If that is 0, they
+    are distributed over the items of a work-group."""
 
     count: int
     per_item: int
@@ -146,7 +146,7 @@ class CopyBody:
 
 @dataclass(frozen=True)
 class MergedBody:
-    """Sections side by side: each work item runs one item of one section, `trip_count` times."""
+    """Sections in parallel: each work item runs one item of one section, `trip_count` times."""
 
     sections: tuple[SectionBody, ...]
     trip_count: int = 1
@@ -154,7 +154,7 @@ class MergedBody:
 
 @dataclass(frozen=True)
 class SharedPhase:
-    """A phase whose work items, those of all sections, are shared out among the workers."""
+    """A phase whose work items, those of all sections, are distributed over the workers."""
 
     sections: tuple[SectionBody, ...]
 
@@ -169,7 +169,7 @@ class NestedPhases:
 @dataclass(frozen=True)
 class TiledPhase:
     """A phase whose work items are the tiles of these axes, the last axis fastest. A worker makes the calls `each` for
-    every tile, and `once` before them where its tile before lay elsewhere on an axis but the last."""
+    every tile, and before them `once` if its previous tile was elsewhere on an axis other than the last."""
 
     axes: tuple[Axis, ...]
     once: tuple[KernelCall, ...]
@@ -196,8 +196,8 @@ class PersistentBody:
 
 @dataclass(frozen=True)
 class CountedLoopBody:
-    """Makes the calls `trip_count` times. The kernel is left after `limit_ns`, an iteration counting as
-    `iteration_ns`, to which inner loops add what they spend."""
+    """Makes the calls `trip_count` times. The kernel returns after `limit_ns`, where an iteration counts as
+    `iteration_ns`, plus the time that inner loops add."""
 
     trip_count: int
     calls: tuple[KernelCall, ...]
@@ -209,7 +209,7 @@ class CountedLoopBody:
 @dataclass(frozen=True)
 class WhileLoopBody:
     """Makes the calls as long as the pred in argument `predicate`, which the calls `test` compute, is true. The pred
-    also says whether the kernel, which is left as a CountedLoopBody is, must be launched again."""
+    also says whether the kernel, which returns like a CountedLoopBody, must be launched again."""
 
     test: tuple[KernelCall, ...]
     predicate: int
@@ -222,7 +222,7 @@ class WhileLoopBody:
 @dataclass(frozen=True)
 class ConditionalBody:
     """Makes the calls of one branch: by a pred (`of_pred`) in argument `index` the first if it is true, by an s32 the
-    last if it is out of range. `state`: where a call of a branch may return before it has done all."""
+    last if it is out of range. `state`: if a call of a branch may return before it has finished."""
 
     index: int
     of_pred: bool
@@ -232,9 +232,9 @@ class ConditionalBody:
 
 @dataclass(frozen=True)
 class FrameBody:
-    """Makes one call, of a kernel of control flow, which may take more arguments than a launch can. While it runs those
-    at the positions `promoted` lie in private memory: they are copied there before, and those that it writes back
-    after it."""
+    """Makes one call, of a kernel of control flow, which may take more arguments than a launch can. While it runs,
+    those at the positions `promoted` are in private memory: they are copied there before, and those that it writes are
+    copied back after it."""
 
     call: KernelCall
     promoted: tuple[int, ...]
@@ -276,7 +276,7 @@ def calls_of_phase(phase: Phase) -> Iterator[KernelCall]:
 
 
 def own_arguments(body: StructuredBody) -> Iterator[tuple[int, str]]:
-    """The arguments that control flow itself reads and writes, with the C types that it takes them for."""
+    """The arguments that control flow itself reads and writes, with their C types."""
     states = [call.state for call in calls(body)]
     match body:
         case CountedLoopBody() | ConditionalBody():

@@ -1,7 +1,7 @@
 """One row for each operation that the compiler supports: how the scheduler and the passes may treat it.
 
-`spec/ops/` defines what an operation means; this table has only what compiling it needs. The compiler cannot run an
-opcode without a row (`row` raises UnsupportedError).
+`spec/ops/` defines what an operation means; this table has only the data needed to compile it. The compiler cannot run
+an opcode without a row (`row` raises UnsupportedError).
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class Row:
     opcode: str
     op_class: str  # one of the classes above
 
-    # Arithmetic. `flops` is the rough cost of one element of the result, in vectorized additions of f32 (of a hero: of
-    # one combined element); `flops_of` has that of an instruction's type. `work(instruction)` counts the elements that
-    # are computed, or the terms that are combined.
+    # Arithmetic. `flops` is the approximate cost of one element of the result, in vectorized additions of f32 (for a
+    # hero: of one combined element); `flops_of` has that for an instruction's type. `work(instruction)` counts the
+    # elements that are computed, or the terms that are combined.
     flops: float = 1.0
-    commutative: bool = False  # the exact operation on integers and pred is
-    associative: bool = False  # likewise: for floats it does not hold, and is never used
+    commutative: bool = False  # for exact operations on integers and pred
+    associative: bool = False  # likewise; it does not hold for floats, and is never used for them
     work: Callable[[Instruction], int] = _elements
-    costly: bool = False  # an element takes long to compute again
-    invariant: bool = False  # worth moving out of a loop, whatever its cost for one element
+    costly: bool = False  # an element takes long to recompute
+    invariant: bool = False  # worth hoisting out of a loop, whatever its cost for one element
 
     # Shapes. `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the
     # operand's type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a
-    # rule of its own, in _core/shapes.pyx. `takes` are the kinds of element types that operations of a family take.
+    # separate rule in _core/shapes.pyx. `takes` are the kinds of element types that operations of a family accept.
     shape: str = ""
     takes: str = ""
 
@@ -77,30 +77,30 @@ class Row:
     fuses_operands: bool = False  # a hero's emitter evaluates producers element by element
     fuses_users: bool = False  # a hero's result can feed elementwise users in the same kernel
     access: Callable[[Instruction, int], str] = _in_memory
-    # How many of the first operands it overwrites, if nothing else reads them:
+    # How many of the first operands it overwrites if nothing else reads them:
     in_place: Callable[[Instruction], int] = _never
     tileable: bool = False  # its fusions can be parts of a tiled fusion
 
     # Emitters, as modules of `codegen`.
     emitter: str = ""  # "": a loop kernel computes it
     gpu_emitter: str = ""  # "": the same on GPUs
-    by_element: bool = False  # a loop kernel, too, can compute a hero's elements one by one
+    by_element: bool = False  # a loop kernel can also compute a hero's elements one by one
     tunable: bool = False  # its tiles and blocks can be chosen by measurement
 
-    # Cheaper forms. `has_below`: rx_<opcode>_below_<type> of the prelude, for operands that are not above 0
-    # (analysis/sign_analysis.py). `in_pieces`: of real numbers, one for moderate operands, which a CPU chooses for many
-    # elements at once (codegen/loops/fast_path_math.py); `complex_in_pieces`: the same, of complex numbers.
-    # `constant_role`: one for a constant operand, and what that is.
-    # Of an integer operation it is a "divisor", "modulus", "shift" or "factor": C's operator is written where it is
-    # defined for that constant. Of floats it is a "modulus", of which the remainder may need no loop; a "bound" of a
-    # maximum or minimum, or "bounds" of a clamp, which is then one selection; a "threshold" of a comparison.
+    # Cheaper forms. `has_below`: there is rx_<opcode>_below_<type> in the prelude, for operands that are not above 0
+    # (analysis/sign_analysis.py). `in_pieces`: there is one of real numbers for moderate operands, which a CPU selects
+    # for many elements at once (codegen/loops/fast_path_math.py); `complex_in_pieces`: the same for complex numbers.
+    # `constant_role`: there is one for a constant operand, which plays this role. For an integer operation, it is a
+    # "divisor", "modulus", "shift" or "factor": C's operator is used where it is defined for that constant. For floats,
+    # it is a "modulus", for which the remainder may need no loop; a "bound" of a maximum or minimum, or "bounds" of a
+    # clamp, which is then one selection; a "threshold" of a comparison.
     has_below: bool = False
     in_pieces: bool = False
     complex_in_pieces: bool = False
     constant_role: str = ""
 
 
-# The direction of a comparison that is the same with its operands exchanged.
+# The equivalent direction of a comparison with its operands exchanged.
 MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 # Kinds of element types.
@@ -139,14 +139,14 @@ _ELEMENTWISE = (
     ("", 2, "", "bitcast-convert"),
     ("", 4, "", "reduce-precision"),
 )
-# How many times as long as for f32 an element takes: of simple operations, and of functions.
+# The time of an element relative to f32: for simple operations, and for functions.
 _TIMES_F32 = {"f64": (2, 3), "s64": (2, 2), "u64": (2, 2), "c64": (2, 12), "c128": (4, 30)}
 _HAS_BELOW = {"exponential"}
 _IN_PIECES = {"cosine", "sine", "tan"}
 _COMPLEX_IN_PIECES = _IN_PIECES | {
     "abs", "cosh", "divide", "exponential", "exponential-minus-one", "power", "sinh", "tanh",
 }  # fmt: skip
-MOST_IN_PIECES = 8  # such functions of one kernel, each of which has arrays that stay in the innermost cache
+MOST_IN_PIECES = 8  # functions in one kernel, each of which needs arrays that stay in the innermost cache
 _CONSTANT_ROLES = {
     "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
@@ -171,13 +171,14 @@ def _updating(i: Instruction, number: int) -> str:
     return UPDATE if number == 1 else ANY_INDEX
 
 
-_LEAST_COPY = 4096  # bytes of an array that is not copied for a kernel that reads all over what it updates
-_LOOKED_AT = 64  # instructions
+# bytes of an array that should not be copied for a kernel that reads all over the array that it updates
+_LEAST_COPY = 4096
+_LOOKED_AT = 64  # instructions examined
 
 
 def _reads_elsewhere(i: Instruction, value: Instruction) -> bool:
-    """Whether a value is computed of other elements of an array than those that a dynamic-update-slice overwrites. One
-    kernel of both would need a copy of the array, so a small value is computed before."""
+    """Whether a value is computed from elements of an array other than those that a dynamic-update-slice overwrites.
+    One kernel for both would need a copy of the array, so a small value is computed before."""
     array, update, *starts = i.operands
     if array.shape.bytes < _LEAST_COPY or array.shape.size <= 2 * update.shape.size:
         return False
@@ -194,7 +195,7 @@ def _reads_elsewhere(i: Instruction, value: Instruction) -> bool:
 
 
 def is_slice_at(i: Instruction, update: Instruction, starts: Sequence[Instruction]) -> bool:
-    """Whether an instruction is a dynamic-slice of what an update with these start indices overwrites."""
+    """Whether an instruction is a dynamic-slice of the elements that an update with these start indices overwrites."""
     alike = i.opcode == "dynamic-slice" and i.shape.dimensions == update.shape.dimensions
     return alike and all(map(_same, i.operands[1:], starts))
 
@@ -203,13 +204,13 @@ def _same(a: Instruction, b: Instruction) -> bool:
     return a is b or a.opcode == b.opcode == "constant" and a.literal == b.literal
 
 
-_CONE = 12  # instructions of a cone that is evaluated in the place of a load
+_CONE = 12  # instructions of a cone that is evaluated instead of a load
 
 
 def _scattering(i: Instruction, number: int) -> str:
-    """The operand access of a scatter, whose operands are (operands ..., indices, updates ...). A scatter is mostly the
-    work of one item, so it evaluates only what takes less time than a load; the rest is computed by all cores before
-    it."""
+    """The operand access of a scatter, whose operands are (operands ..., indices, updates ...). A single item does most
+    of the work of a scatter, so it evaluates only values that are cheaper than a load; all cores compute the others
+    before it."""
     if number < len(i.operands) // 2:
         return IN_MEMORY
     cone, count = [i.operands[number]], 0
@@ -350,24 +351,25 @@ def _rows() -> dict[str, Row]:
         _hero("sort", 20, "sort", gpu_emitter="gpu.sort", work=_operand_elements),
         _hero("fft", 3, "fft.fft", gpu_emitter="gpu.fft", work=_fft_work, invariant=True),
     ]
-    rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # where they are not expanded
+    rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # if they are not expanded
     return {r.opcode: r for r in rows}
 
 
 ROWS: dict[str, Row] = _rows()
-# Elementwise operations that no processor has an instruction for: each evaluates polynomials, with their constants.
+# Elementwise operations without a processor instruction: each evaluates polynomials, with their constants.
 FUNCTIONS = frozenset(o for o, r in ROWS.items() if r.op_class == ELEMENTWISE and r.flops > ROWS["sqrt"].flops)
 _LIBRARY_CUSTOM_CALL = _library("custom-call")
 
 
 def class_of(instruction: Instruction) -> str:
-    """The class of an instruction's operation; "" where the compiler has no row for it."""
+    """The class of an instruction's operation; "" if the compiler has no row for it."""
     known = ROWS.get(instruction.opcode)
     return "" if known is None else known.op_class
 
 
 def flops_of(instruction: Instruction) -> float:
-    """The flops of an element of an instruction's result, as its type was measured; those of heroes are of any type."""
+    """The flops of an element of an instruction's result, as measured for its type; those of heroes do not depend on
+    it."""
     known = row(instruction)
     if known.op_class != ELEMENTWISE:
         return known.flops

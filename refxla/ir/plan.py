@@ -1,16 +1,16 @@
 """The plan of a program: which kernels run, in what order, on which memory.
 
-A plan is what the scheduler and the memory planner make of an optimized module, and all that code generation and the
-runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns it into a flat list of numbers.
+A plan is the result of scheduling and buffer assignment of an optimized module, and contains all that code generation
+and the runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns it into a flat list of numbers.
 
     Fusion    a set of instructions that becomes one kernel (or the few stages of one, for a packed dot)
     Kernel    OpenCL C for a fusion, or calls of several kernels, with the arguments and the number of work items
     Buffer    a value in memory and where it lies
     Step      Launch, Copy, HostCall, LibraryCall, Loop, Repeat, Branch: what the runtime does, in order
 
-The text of a plan shows what merged kernels do below their launches. There b3[64] is the part of buffer 3 that begins
-at byte 64, b3[iteration] that of the iteration of a loop, and b3[tile] that of a tile; b3 x 4 is buffer 3 four times. A
-phase of several kernels has the name that `explain` gives it.
+The text of a plan shows the contents of merged kernels below their launches. There, b3[64] is the part of buffer 3 that
+begins at byte 64, b3[iteration] that of the iteration of a loop, and b3[tile] that of a tile; b3 x 4 is buffer 3
+repeated four times. A phase of several kernels has the name that `explain` gives it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .merged_body import (
     calls_of_phase,
 )  # fmt: skip
 
-# The spaces a buffer can lie in.
+# The memory spaces of buffers.
 PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only, unless it is donated
-RESULT = "result"  # memory that is handed to the caller
+RESULT = "result"  # memory that is returned to the caller
 CONSTANT = "constant"  # filled once, when the executable is made
 ARENA = "arena"  # one block for all temporaries, reused within a call
-WORKSPACE = "workspace"  # zeroed once: counters of finished work groups, which a kernel resets, and partial results
+WORKSPACE = "workspace"  # zeroed once: counters of finished work-groups, which a kernel resets, and partial results
 TILE = "tile"  # only while planning: one tile of another buffer (scheduling/tiled_fusion.py)
 
 
@@ -54,11 +54,11 @@ class Fusion:
     `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
     are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
     "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "fft", "update" (a
-    dynamic-update-slice in place); a "library-call" has no kernel, but a LibraryCall. `hero` is the member that the
-    emitter is about; None for a loop. `loop_invariant` are the inputs that are the same in every iteration of the
-    enclosing loop: what depends on them alone is computed once, before the loop. `trip_count` is the number of tiles
-    that one launch runs the fusion for (scheduling/tiled_fusion.py); its shapes are those of one tile. `in_loop`: it
-    belongs to the body of a loop, so that its code runs more often than it is compiled.
+    dynamic-update-slice in place); a "library-call" has no kernel, but a LibraryCall. `hero` is the member that decides
+    the emitter; None for a loop. `loop_invariant` are the inputs that are invariant in the enclosing loop: values that
+    depend only on them are computed once, before the loop. `trip_count` is the number of tiles that one launch runs the
+    fusion for (scheduling/tiled_fusion.py); its shapes are those of one tile. `in_loop`: it belongs to the body of a
+    loop, so that its code runs more often than it is compiled.
     """
 
     name: str
@@ -76,10 +76,10 @@ class Fusion:
 class Argument:
     """One pointer argument of a kernel.
 
-    `role`: "input" (the value `instruction` is read), "output" (it is written), "scratch" (`bytes` of the arena, for
-    the time of the fusion's kernels: stages that name the same `scratch` share it) or "workspace" (see WORKSPACE).
-    `ctype` is the C type of an element. `updates` on an output names the input instruction whose value must already
-    be in the output's memory when the kernel starts, because the kernel writes only a part of it.
+    `role`: "input" (the value `instruction` is read), "output" (it is written), "scratch" (`bytes` of the arena while
+    the fusion's kernels run: stages that name the same `scratch` share it) or "workspace" (see WORKSPACE). `ctype` is
+    the C type of an element. `updates` on an output names the input instruction whose value must already be in the
+    output's memory when the kernel starts, because the kernel writes only a part of it.
     """
 
     role: str
@@ -93,33 +93,33 @@ class Argument:
 @dataclass(frozen=True)
 class Kernel:
     """What one launch runs: a function that is called once for every `item` in [0, items), each time for one chunk of
-    the work. Any call may run beside any other.
+    the work. Any two calls may run in parallel.
 
-    Of a fusion, `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)` in OpenCL C, where a_n is the
-    n-th argument, a pointer `__global [const] ctype* restrict`. Of a merged kernel (scheduling/launch_merging.py) it is
-    a StructuredBody, which says in which control flow the kernels `calls` run;
-    codegen/merged_kernel_emitter.py writes it as C.
+    For a fusion, `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)` in OpenCL C, where a_n is the
+    n-th argument, a pointer `__global [const] ctype* restrict`. For a merged kernel (scheduling/launch_merging.py), it
+    is a StructuredBody, which gives the control flow in which the kernels `calls` run; codegen/merged_kernel_emitter.py
+    prints it as C.
 
-    A GPU's kernel whose items work together has a `work_group`. Its body is that of a function f(const int group, const
-    int item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and the
-    local memory, aligned to 16 bytes. All items of a work-group reach the same barriers.
+    A GPU kernel whose items cooperate has a `work_group`. Its body is that of a function f(const int group, const int
+    item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and the local
+    memory, aligned to 16 bytes. All items of a work-group reach the same barriers.
     """
 
     name: str
     body: str | StructuredBody
     arguments: tuple[Argument, ...]
-    items: int  # of a persistent kernel: workers, of which there may be any number, and the body knows it as `workers`
+    items: int  # for a persistent kernel: workers, whose number is arbitrary, and known to the body as `workers`
     calls: tuple[Kernel, ...] = ()
     us: float = 0.0  # the cost model's estimate for all items on one core, in microseconds; 0: unknown
     wide_vectors: bool = False  # it is compiled for the widest vectors of the device (codegen/wide_vectors.py)
-    persistent_us: float = 0.0  # of a persistent kernel, the estimate for `items` workers
+    persistent_us: float = 0.0  # for a persistent kernel, the estimate for `items` workers
     helpers: tuple[str, ...] = ()  # C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once
-    # The text takes pointers into its arguments that are `__global`, so that these cannot lie in private memory
-    # (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not say).
+    # The text takes `__global` pointers into its arguments, so that these cannot be in private memory
+    # (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not set this).
     global_only: bool = False
-    work_group: int = 0  # items of a work-group, of which `items` is a multiple; 0: none
+    work_group: int = 0  # items of a work-group; `items` is a multiple of it; 0: none
     local_bytes: int = 0  # the local memory of a work-group
-    fusion: str = ""  # the fusion that it computes, alone or as a stage of it; "": it copies, or calls others
+    fusion: str = ""  # the fusion that it computes, alone or as one of its stages; "": it copies, or calls others
 
     @property
     def persistent(self) -> bool:
@@ -128,11 +128,12 @@ class Kernel:
 
     @property
     def code_size(self) -> int:
-        """How much code it has without that of what it calls: the characters of C of a fusion, 0 of a merged kernel."""
+        """The size of its code without that of the kernels it calls: the characters of C of a fusion, 0 for a merged
+        kernel."""
         return len(self.body) if isinstance(self.body, str) else 0
 
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernels that a merged one runs, in order; of another, itself."""
+        """The kernels that a merged one runs, in order; for another kernel, itself."""
         return tuple(part for k in self.calls for part in k.parts()) if self.calls else (self,)
 
 
@@ -154,7 +155,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Launch:
-    """Run kernel number `kernel` on the buffers of these numbers (one for each of its arguments)."""
+    """Runs kernel number `kernel` on the buffers of these numbers (one for each of its arguments)."""
 
     kernel: int
     buffers: tuple[int, ...]
@@ -162,7 +163,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy one buffer to another of the same size."""
+    """Copies one buffer to another of the same size."""
 
     source: int
     target: int
@@ -170,9 +171,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class HostCall:
-    """Wait, then call a function of this process (runtime/host_calls.py) that reads buffers and fills others.
+    """Waits, then calls a function of this process (runtime/host_calls.py) that reads buffers and fills others.
 
-    The shapes are those that the function sees; a buffer may have another one, of as many elements.
+    The shapes are those that the function sees; a buffer may have another one with as many elements.
     """
 
     key: int
@@ -184,12 +185,12 @@ class HostCall:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """Call a function of a library in the host's threads, for each of `items` matrices.
+    """Calls a library function in the host's threads, for each of `items` matrices.
 
-    `function` is a routine of LAPACK ("sgetrf", or "sgetrf_batched" for several matrices at once); `sizes` and `flags`
-    are what _core/lapack.pyx takes for it. Matrix k of a buffer lies k times its `bytes` into it: of each of
-    `operands`, then of each of `results`, which are None where nobody reads them. `us` estimates the microseconds of
-    one matrix on one core. Only for devices that use the host's memory as it is.
+    `function` is a LAPACK routine ("sgetrf", or "sgetrf_batched" for several matrices at once); `sizes` and `flags` are
+    the arguments of its function in _core/lapack.pyx. Matrix k of a buffer is at offset k times its `bytes`: those of
+    each of `operands`, then of each of `results`, which are None if nobody reads them. `us` estimates the microseconds
+    of one matrix on one core. Only for devices that use the host's memory in place.
     """
 
     function: str
@@ -209,7 +210,7 @@ class LibraryCall:
 
 @dataclass(frozen=True)
 class Loop:
-    """Run `condition`; while the pred in buffer `predicate` is true, run `body` and `condition` again."""
+    """Runs `condition`; while the pred in buffer `predicate` is true, runs `body` and `condition` again."""
 
     condition: tuple[Step, ...]
     predicate: int
@@ -218,9 +219,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Run `body` `trip_count` times: a loop whose trip count is known needs no predicate.
+    """Runs `body` `trip_count` times: a loop whose trip count is known needs no predicate.
 
-    In iteration k buffer `counter` is element k of buffer `table`; both are None if the body counts for itself.
+    In iteration k, buffer `counter` is element k of buffer `table`; both are None if the body counts by itself.
     """
 
     trip_count: int
@@ -231,7 +232,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Branch:
-    """Run one of `branches`, chosen by buffer `index`: a pred (true: the first) or an s32 (out of range: the last)."""
+    """Runs one of `branches`, chosen by buffer `index`: a pred (true: the first) or an s32 (out of range: the last)."""
 
     index: int
     branches: tuple[tuple[Step, ...], ...]
@@ -245,10 +246,10 @@ class Plan:
     """All that the runtime needs; see the module's docstring.
 
     `parameters` and `results` give the shapes of the flattened arguments and results (tuples opened, in order);
-    `constants` the values (NumPy arrays) with their offset in the constant space. `single` says that the program
+    `constants` the values (NumPy arrays) with their offsets in the constant space. `single` says that the program
     returns one array, not a tuple of results. `aliases` pairs results with the donated parameters in whose memory they
-    lie, (result, parameter); `overwritten` are all parameters whose memory is changed or becomes a result's: who calls
-    gives it away, or a copy is made first. `donated` are all that may be given away.
+    are, (result, parameter); `overwritten` are all parameters whose memory is changed or becomes a result's: the caller
+    donates it, or a copy is made first. `donated` are all that may be donated.
     """
 
     name: str
@@ -314,9 +315,9 @@ class Plan:
 
 
 def _called(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
-    """The lines of a launch or call of a kernel on arguments of these names, and what a merged kernel does."""
+    """The lines of a launch or call of a kernel on arguments of these names, and the contents of a merged kernel."""
     pairs = list(zip(names, kernel.arguments, strict=True))
-    written = "output" if any(a.role == "output" for _, a in pairs) else "scratch"  # of one that packs an operand
+    written = "output" if any(a.role == "output" for _, a in pairs) else "scratch"  # for one that packs an operand
     outs, ins = [n for n, a in pairs if a.role == written], _counted([n for n, a in pairs if a.role != written])
     items = plural(kernel.items, "worker" if kernel.persistent else "item")
     head = f"{'  ' * depth}{', '.join(outs)} = {kernel.name}({', '.join(ins)})  [{items}]"
@@ -324,7 +325,7 @@ def _called(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
 
 
 def _counted(names: Sequence[str]) -> list[str]:
-    """Names, where one that follows itself stands once: launches repeat their first buffer to fill up arguments."""
+    """Names, with consecutive repetitions collapsed: launches repeat their first buffer to pad their arguments."""
     runs = [(name, len(list(run))) for name, run in groupby(names)]
     return [name if count == 1 else f"{name} x {count}" for name, count in runs]
 
@@ -382,7 +383,7 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
 
 
 def phase_name(kernel: str, number: int) -> str:
-    """What a phase of several kernels is called; its number is that among the phases that call any, from 0."""
+    """The name of a phase of several kernels; its number counts only phases that call any, from 0."""
     return f"{kernel}.{number}"
 
 
@@ -407,7 +408,7 @@ def _used(steps: Iterable[Step]) -> Iterator[int]:
 
 
 def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tuple[Step, ...], tuple[Kernel, ...]]:
-    """The steps, and of the kernels those that they launch, or that have nothing to do, numbered anew."""
+    """The steps, and only those kernels that they launch or that have no work, renumbered."""
     used: dict[int, int] = {}
     launched = {s.kernel for s in launches(steps)}
     for n, kernel in enumerate(kernels):
@@ -462,7 +463,7 @@ def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, and after each loop and branch those within, each once."""
+    """The steps, each loop and branch followed by the steps in it, each once."""
     for step in steps:
         yield step
         match step:

@@ -1,8 +1,8 @@
 """HloModuleProto in and out: XLA's serialized form of a program.
 
-A proto says all that the text says but for notes to a compiler, which `refxla_spec.left_out` lists: in the module's
-header (replica_count, num_partitions, allow_spmd_sharding_propagation_to_..., and so on), and where instructions came
-from (`origin`, which is `original_value` in a proto).
+A proto says all that the text says except for notes to a compiler, which `refxla_spec.left_out` lists: those in the
+module's header (replica_count, num_partitions, allow_spmd_sharding_propagation_to_..., and so on), and where
+instructions came from (`origin`, which is `original_value` in a proto).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .proto_shardings import sharding_from, sharding_to
 from .proto_unknown import check_known
 from .proto_values import literal_from, literal_to, shape_from, shape_to
 
-# The attributes that hold the computations an operation calls, in the order of called_computation_ids.
+# The attributes with the computations that an operation calls, in the order of called_computation_ids.
 _CALLED = {
     "while": ("body", "condition"),
     "select-and-scatter": ("select", "scatter"),
@@ -44,16 +44,16 @@ _READ_OTHERWISE = {
     "name", "opcode", "shape", "metadata", "literal", "id", "operand_ids", "control_predecessor_ids",
     "called_computation_ids", "sharding", "backend_config", "frontend_attributes",
 }  # fmt: skip
-# What a reader may leave out: notes on the origin, and flags that repeat others.
+# Fields that a reader may ignore: notes on the origin, and flags that repeat others.
 _LEFT_OUT = {"original_value", "statistics_viz", "constrain_layout"}
 
 
 def from_proto(data: bytes, lenient: bool = False) -> Module:
-    """The Module of a serialized HloModuleProto, or of an HloProto around one.
+    """The Module of a serialized HloModuleProto, or of an HloProto with one.
 
-    Raises ParseError for bytes that are no such proto or contradict themselves, UnsupportedError for what the IR has no
-    place for. The rules of HLO are not checked here: `refxla_spec.verify` does. A field that is not known here is an
-    UnsupportedError; with `lenient` a warning, if it says nothing (`refxla_spec.leniency`).
+    Raises ParseError for bytes that are not such a proto or contradict themselves, UnsupportedError for contents that
+    the IR cannot represent. The rules of HLO are not checked here: `refxla_spec.verify` does that. An unknown field is
+    an UnsupportedError; with `lenient`, it is a warning if it has its default value (`refxla_spec.leniency`).
     """
     with lenient_reading(lenient or is_lenient()):
         message, around = _decode(data)
@@ -69,10 +69,10 @@ def _read(message: Any) -> Module:
 
 
 def to_proto(module: Module) -> bytes:
-    """A module as a serialized HloModuleProto. Arrays without a layout get the row-major one, and instructions of
-    different computations that share a name different ones: XLA insists on both.
+    """A module as a serialized HloModuleProto. Arrays without a layout get the row-major one, and instructions of the
+    same name in different computations are renamed: XLA requires both.
 
-    Raises UnsupportedError for what a proto has no place for.
+    Raises UnsupportedError for contents that a proto cannot represent.
     """
     data: bytes = _Writer(module).module().SerializeToString(deterministic=True)
     return data
@@ -91,13 +91,12 @@ _FOREIGN = re.compile(r"[^\w.\-]")
 
 
 def _name(name: str) -> str:
-    """A name as text can hold it: what may not stand in one becomes `_`, which is what XLA does with the names it is
-    given."""
+    """A name that is valid in text: invalid characters become `_`, as XLA does with the names it is given."""
     return _FOREIGN.sub("_", name) or "_"
 
 
 def _decode(data: bytes) -> tuple[Any, Any]:
-    """The HloModuleProto in the bytes, and the HloProto around it or None; the one that has instructions is meant."""
+    """The HloModuleProto in the bytes, and the HloProto around it or None: whichever has instructions."""
     for kind in (HloModuleProto, HloProto):
         try:
             message = kind.FromString(bytes(data))
@@ -111,7 +110,7 @@ def _decode(data: bytes) -> tuple[Any, Any]:
     )
 
 
-# An attribute to look for: its name, what it is, the path of its field, and whether there is something to read.
+# An attribute to look for: its name, its kind, the path of its field, and whether there is something to read.
 _Entry = tuple[str, Attribute, str, bool]
 
 
@@ -137,7 +136,8 @@ def _look_for(opcode: str, present: frozenset[str]) -> tuple[tuple[_Entry, ...],
 
 
 def _declared(opcode: str, present: frozenset[str]) -> dict[str, Attribute]:
-    """The attributes to look for: what the operation declares, else whatever the fields that are set may mean."""
+    """The attributes to look for: those that the operation declares, otherwise any that the fields that are set may
+    mean."""
     operation = operations().get(opcode)
     result = dict(operation.attributes) if operation else {}
     for name, kind in grammar.ATTRIBUTE_KINDS.items():
@@ -158,7 +158,7 @@ class _Reader:
     def __init__(self, message: Any) -> None:
         self.message = message
         self.computations: dict[int, Computation] = {}
-        # A program has few different shapes, and makes several instructions of one of the user's.
+        # A program has few different shapes, and expands one instruction of the user's into several.
         self.shapes: dict[bytes, Shape] = {}
         self.origins: dict[bytes, Metadata] = {}
 
@@ -209,7 +209,7 @@ class _Reader:
         return None if tables == StackFrames() else tables
 
     def fill(self, computation: Computation, message: Any, sequence: list[int] | None) -> None:
-        """Read the instructions of a computation; in the order of its schedule, if it has one."""
+        """Reads the instructions of a computation, in the order of its schedule if it has one."""
         by_id = {i.id: i for i in message.instructions}
         if len(by_id) != len(message.instructions):
             raise ParseError(f"two instructions of computation {message.name} have the same id")
@@ -246,14 +246,14 @@ class _Reader:
         return i
 
     def shape(self, m: Any) -> Shape:
-        """The shape of a message; of equal ones the same object."""
+        """The shape of a message; equal ones share an object."""
         raw = m.SerializeToString()
         if raw not in self.shapes:
             self.shapes[raw] = shape_from(m)
         return self.shapes[raw]
 
     def metadata(self, m: Any) -> Metadata | None:
-        """The same for where an instruction came from; None if nothing is known."""
+        """The same for the origin of an instruction; None if nothing is known."""
         raw = m.SerializeToString()
         if raw and raw not in self.origins:
             self.origins[raw] = metadata_from(m)
@@ -315,7 +315,7 @@ def _by(size: int, flat: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def _says_nothing(field: str, value: Any) -> bool:
-    """Whether a field that is set says the same as one that is not."""
+    """Whether a field that is set has the same meaning as one that is not."""
     if field in ("feature_group_count", "batch_group_count"):
         return value in (0, 1)
     if field == "precision_config":
@@ -327,7 +327,7 @@ def _says_nothing(field: str, value: Any) -> bool:
     return hasattr(value, "ByteSize") and not value.ByteSize() and field != "padding_config"
 
 
-# The order and the type (the older form) of a comparison that text leaves out, by the kind of the elements.
+# The order and the type (the older form) of a comparison if the text leaves them out, by the kind of the elements.
 _COMPARISONS = {
     "float": ("PARTIAL", "FLOAT"),
     "complex": ("PARTIAL", "FLOAT"),
@@ -336,7 +336,7 @@ _COMPARISONS = {
 
 
 def _goes_without_saying(i: Instruction, m: Any, name: str, value: Any) -> bool:
-    """Whether the text of a comparison leaves out what its proto says. Raises ParseError for a contradiction."""
+    """Whether the text of a comparison omits what its proto says. Raises ParseError for a contradiction."""
     kind = i.operands[0].shape.element_type.kind if i.operands else ""
     order, older = _COMPARISONS.get(kind, ("TOTAL", "UNSIGNED"))
     if name == "type" and m.comparison_order:  # written for readers that do not know the order
@@ -351,7 +351,7 @@ def _joined(values: Any) -> str:
 
 
 def _config_text(raw: bytes) -> str:
-    """A backend_config as text has it: a JSON object as it is, anything else quoted."""
+    """A backend_config in its text form: a JSON object unchanged, anything else quoted."""
     text = raw.decode("utf-8", "surrogateescape")
     try:
         is_object = isinstance(json.loads(text), dict)
@@ -369,7 +369,7 @@ class _Writer:
         self.source = source
         self.operations = operations()
         self.names: set[str] = set()
-        # As XLA numbers them: computations from 0 on, and an instruction's place below its computation's number.
+        # XLA's numbering: computations from 0 on, and an instruction's place below its computation's number.
         self.computation_ids = {c: n for n, c in enumerate(source.computations)}
         self.ids = {
             i: number << 32 | n for c, number in self.computation_ids.items() for n, i in enumerate(c.instructions)
@@ -446,7 +446,7 @@ class _Writer:
             m.backend_config = _config_bytes(i.backend_config)
         operation = self.operations.get(i.opcode)
         declared = operation.attributes if operation else {}
-        # Of defaults those are written that the proto's own default, zero, would contradict.
+        # Defaults are written if the proto's own default, zero, would contradict them.
         values = {n: a.default for n, a in declared.items() if a.default is not REQUIRED and a.default}
         values = {n: v for n, v in values.items() if field_of(i.opcode, n) and n not in SINGLE} | i.attributes
         values |= _stated_in_protos(i)
@@ -465,7 +465,7 @@ class _Writer:
                 raise UnsupportedError(f"the attribute {name} of {i.opcode} is not implemented in protos")
 
     def unique(self, name: str) -> str:
-        """The name, or where another computation has an instruction of this name already, name.1, name.2, ..."""
+        """The name, or if another computation already has an instruction of this name, name.1, name.2, ..."""
         result, n = name, 0
         while result in self.names:
             n += 1
@@ -478,12 +478,12 @@ class _Writer:
             m.map.add(key=key, value=value)
 
 
-# The messages that XLA wants even where there is nothing in them, of a dot without dimensions and the like.
+# The messages that XLA requires even if they are empty, as for a dot without dimensions.
 _ALWAYS_THERE = {"dot": "dot_dimension_numbers", "convolution": "window"}
 
 
 def _stated_in_protos(i: Instruction) -> dict[str, Any]:
-    """Attributes that a text may leave out, and a proto may not."""
+    """Attributes that are optional in text but required in a proto."""
     if i.opcode == "custom-call":
         return {"api_version": i.api_version or "API_VERSION_ORIGINAL"}
     if i.opcode == "outfeed" and i.operands:
@@ -492,7 +492,7 @@ def _stated_in_protos(i: Instruction) -> dict[str, Any]:
 
 
 def _shape_of(value: Any) -> Shape:
-    """The shape of a literal that states its own."""
+    """The shape of a literal that states it itself."""
     if isinstance(value, tuple):
         return Shape.tuple_of(*map(_shape_of, value))
     return Shape.of(value)

@@ -1,7 +1,7 @@
-"""Where each attribute of an operation lies in HloInstructionProto, and how it is read and written there.
+"""Where each attribute of an operation is in HloInstructionProto, and how it is read and written there.
 
-FIELDS gives for an attribute the path of its field; what stands there follows from the kind of the attribute
-(`refxla_spec.attributes`). Attributes whose fields have a form of their own have a pair of functions in SPECIAL.
+FIELDS gives the path of the field of each attribute; its contents follow from the kind of the attribute
+(`refxla_spec.attributes`). Attributes whose fields have a special form have a pair of functions in SPECIAL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_ba
 _SCATTER = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims")
 _DOT = ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
 
-# Collectives whose constrain_layout is an attribute; elsewhere it says that operand_layout_constraints are there.
+# Collectives whose constrain_layout is an attribute; in other operations, it says that there are
+# operand_layout_constraints.
 _GROUPED = ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all", "reduce-scatter")
 
 FIELDS: dict[str, str] = {
@@ -66,7 +67,7 @@ FIELDS: dict[str, str] = {
     "api_version": "custom_call_api_version",
     "iota_dimension": "dimensions",
     "inferred_dimension": "dimensions",
-    # of a form of their own:
+    # of a special form:
     "window": "window",
     "dim_labels": "convolution_dimension_numbers",
     "slice": "slice_dimensions",
@@ -79,7 +80,7 @@ FIELDS: dict[str, str] = {
     "replica_groups": "collective_device_list",
 }
 
-# Names that mean another field in one operation.
+# Names that refer to another field in one operation.
 _EXCEPTIONS = {
     ("gather", "index_vector_dim"): "gather_dimension_numbers.index_vector_dim",
     ("scatter", "index_vector_dim"): "scatter_dimension_numbers.index_vector_dim",
@@ -96,11 +97,11 @@ _EXCEPTIONS = {
 }
 
 
-# Single numbers that stand in a repeated field.
+# Single numbers that are in a repeated field.
 SINGLE = ("iota_dimension", "inferred_dimension")
 
 
-_ASSOCIATIVE = {True: 1, False: 2}  # 0: unknown, which HLO's text does not tell from false
+_ASSOCIATIVE = {True: 1, False: 2}  # 0: unknown, which HLO's text does not distinguish from false
 
 
 def field_of(opcode: str, name: str) -> str | None:
@@ -149,7 +150,7 @@ def _convolution_from(message: Any) -> ConvolutionDimensions:
         (dims.kernel_input_feature, dims.kernel_output_feature, dims.kernel_spatial),
         (dims.output_batch, dims.output_feature, dims.output_spatial),
     ):
-        labelled = {first, second, *spatial}  # of a custom call, others may be without a label: b01f?
+        labelled = {first, second, *spatial}  # in a custom call, others may be without a label: b01f?
         rank = len(dims.input_spatial) + 2
         if len(spatial) + 2 != rank or len(labelled) != rank or min(labelled) < 0 or max(labelled) >= _MOST_DIMENSIONS:
             raise ParseError(f"the dimension numbers of a convolution are contradictory: {dims}")
@@ -245,7 +246,7 @@ def _pairs_to(pairs: tuple[tuple[int, int], ...], message: Any) -> None:
         message.add(source=source, target=target)
 
 
-# Where the groups of a collective may stand: each form has its field, and older writers used others.
+# The possible fields of the groups of a collective: each form has its field, and older writers used others.
 GROUP_FIELDS = (
     "replica_groups",
     "collective_device_list",
@@ -331,7 +332,7 @@ def _owner(message: Any, path: str) -> tuple[Any, str]:
 
 
 def read(message: Any, path: str, name: str, kind: str) -> Any:
-    """The value of an attribute in an instruction's proto. A value that says nothing is None."""
+    """The value of an attribute in an instruction's proto. None for a default value."""
     if name == "replica_groups":
         return _groups_from(message)
     owner, last = _owner(message, path)
@@ -354,12 +355,12 @@ def read(message: Any, path: str, name: str, kind: str) -> Any:
     if kind == kinds.FLOAT:
         return float(str(np.float32(value)))
     if name in ("feature_group_count", "batch_group_count"):
-        return value or 1  # 0 is what old writers left there
+        return value or 1  # older writers left 0 there
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def write(message: Any, path: str, name: str, value: Any) -> None:
-    """Put the value of an attribute into an instruction's proto."""
+    """Writes the value of an attribute into an instruction's proto."""
     owner, last = _owner(message, path)
     if name == "replica_groups":
         _groups_to(value, message)
@@ -383,7 +384,7 @@ def write(message: Any, path: str, name: str, value: Any) -> None:
     else:
         setattr(owner, last, value)
     if owner is not message:
-        owner.SetInParent()  # a message whose fields all have their defaults is there, too
+        owner.SetInParent()  # a message whose fields all have their defaults is present, too
 
 
 def _word(field: str, number: int) -> str:

@@ -1,4 +1,5 @@
-"""Meshes of devices and their axes, which replica groups and shardings name, between their messages and the IR."""
+"""Meshes of devices and their axes, which replica groups and shardings refer to, converted between messages and the
+IR."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def mesh_from(message: Any) -> tuple[Axes, DeviceIds]:
 
 
 def mesh_to(axes: Axes, device_ids: DeviceIds, message: Any) -> None:
-    """Fill a MeshProto."""
+    """Fills a MeshProto."""
     for name, size in axes:
         message.axes.add(name=name, size=size)
     if isinstance(device_ids, Iota):
@@ -32,7 +33,7 @@ def mesh_to(axes: Axes, device_ids: DeviceIds, message: Any) -> None:
 
 
 def axis_from(message: Any, axes: Axes) -> MeshAxis:
-    """The axis that an AxisRefProto names, or part of one. Raises ParseError if the mesh has no such axis."""
+    """The axis that an AxisRefProto refers to, or part of one. Raises ParseError if the mesh has no such axis."""
     if not 0 <= message.mesh_axis_index < len(axes):
         raise ParseError(f"a mesh of {plural(len(axes), 'axis', 'axes')} has no axis {message.mesh_axis_index}")
     if not message.HasField("sub_axis_info"):
@@ -41,7 +42,7 @@ def axis_from(message: Any, axes: Axes) -> MeshAxis:
 
 
 def axis_to(axis: MeshAxis, message: Any) -> None:
-    """Fill an AxisRefProto."""
+    """Fills an AxisRefProto."""
     message.mesh_axis_index = axis.axis
     if axis.size is not None:
         message.sub_axis_info.pre_size, message.sub_axis_info.size = axis.pre_size, axis.size

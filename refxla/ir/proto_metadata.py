@@ -1,4 +1,4 @@
-"""Where an instruction or a sharding came from, between OpMetadata and the IR."""
+"""The origin of an instruction or a sharding, converted between OpMetadata and the IR."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metadata_from(m: Any) -> Metadata:
 
 
 def metadata_to(metadata: Metadata, m: Any) -> None:
-    """Fill an OpMetadata. Raises UnsupportedError for a field that it does not have."""
+    """Fills an OpMetadata. Raises UnsupportedError for a field that it does not have."""
     m.op_type, m.op_name, m.source_file = metadata.op_type, metadata.op_name, metadata.source_file
     m.source_line = metadata.source_line
     for name, text in metadata.other:

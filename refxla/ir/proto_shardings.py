@@ -1,10 +1,10 @@
-"""Shardings between OpSharding and the text that the IR keeps of them, as XLA writes it.
+"""Shardings, converted between OpSharding and the text that the IR keeps of them, as XLA writes it.
 
     {replicated}  {manual}  {unreduced}  {maximal device=1}  {devices=[2,1]<=[2] last_tile_dim_replicate}
     {mesh['x'=2,'y'=2], [{'x'}, {?}], replicated={'y'}}  {single_device[device_id=1]}
     {{replicated}, {devices=[2]0,1}}                        one for each element of a tuple
 
-Any of them may say where it came from (`metadata={...}`).
+Any of them may state its origin (`metadata={...}`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .proto_meshes import Axes, DeviceIds, axis_from, axis_to, mesh_from, mesh_t
 from .proto_metadata import metadata_from, metadata_to
 
 _KINDS = ENUMS["sharding_type"]
-_DEEPEST = 100  # levels of nesting of tuples
+_DEEPEST = 100  # nesting levels of tuples
 
 
 # -- to text
@@ -90,7 +90,7 @@ def _named_text(message: Any) -> str:
 
 
 def _cuts_text(message: Any, axes: Axes) -> list[str]:
-    """Along which axes each dimension is cut, and what is with the other axes."""
+    """The axes along which each dimension is split, and what the other axes do."""
     if not 0 <= message.reduction_op < len(ENUMS["reduction_op"]):
         raise UnsupportedError(f"the reduction number {message.reduction_op} of a sharding is unknown here")
     reduction = f"={ENUMS['reduction_op'][message.reduction_op]}" if message.reduction_op else ""
@@ -127,7 +127,7 @@ def _braced(parts: Iterable[str], separator: str) -> str:
 
 
 def sharding_to(text: str, message: Any) -> None:
-    """Fill an OpSharding from its text. Raises UnsupportedError for a form that is not known here."""
+    """Fills an OpSharding from its text. Raises UnsupportedError for an unknown form."""
     try:
         reader = _TextReader(text)
         reader.sharding(message)
@@ -147,7 +147,7 @@ _DEVICE_IDS = re.compile(r",\s*device_ids\s*=\s*\(")
 
 
 class _TextReader:
-    """Reads one sharding from where its scanner stands."""
+    """Reads one sharding at the position of its scanner."""
 
     def __init__(self, text: str) -> None:
         self.values = Values(text)
@@ -187,7 +187,7 @@ class _TextReader:
         elif word == "device":
             s.expect("=")
             message.tile_assignment_dimensions.append(1)
-            message.tile_assignment_devices.append(s.integer("the number of a device"))  # -1 is one, too
+            message.tile_assignment_devices.append(s.integer("the number of a device"))  # -1 is allowed, too
         elif word == "last_tile_dim_replicate":
             message.replicate_on_last_tile_dim = True
         elif word == "last_tile_dims":
@@ -241,7 +241,7 @@ class _TextReader:
         return _split(numbers[0]) if numbers else ()
 
     def metadata(self, message: Any) -> None:
-        """One in braces, or several in braces of their own."""
+        """One in braces, or several, each in its own braces."""
         s = self.scanner
         several = re.compile(r"\{\s*(?=\{)").match(s.text, s.at)
         if several:
@@ -315,7 +315,7 @@ class _TextReader:
             self.axis_list(others[word[1]], axes)
 
     def all_axes(self, message: Any, axes: Axes, others: dict[str, Any]) -> None:
-        """One word for all axes; `replicated` is what goes without saying."""
+        """One word for all axes; `replicated` is the default."""
         s = self.scanner
         word = s.need(re.compile("replicated|unreduced|manual"), "'[' or what is with all axes")
         if word == "unreduced" and s.accept("="):
@@ -330,7 +330,7 @@ class _TextReader:
             message.reduction_op = ENUMS["reduction_op"].index(word[0])
 
     def axis_list(self, messages: Any, axes: Axes) -> bool:
-        """Axes in braces; whether `?` stands after them."""
+        """Axes in braces; whether `?` follows them."""
         s = self.scanner
         s.expect("{")
         is_open = False

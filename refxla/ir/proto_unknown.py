@@ -1,4 +1,5 @@
-"""Fields of a proto that the schema does not name: a newer XLA wrote them, and they may change what a program means."""
+"""Fields of a proto that the schema does not name: a newer XLA wrote them, and they may change the meaning of a
+program."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from .hlo_schema import HloModuleProto
 
 
 def check_known(module: Any, around: Any = None) -> None:
-    """Raise UnsupportedError for a field of a HloModuleProto, of a message in it, or of the HloProto around it, that
+    """Raises UnsupportedError for a field of a HloModuleProto, of a message in it, or of the HloProto around it, that
     the schema does not name.
 
-    Where reading is lenient, of a field that says nothing (0, or empty) it is a warning.
+    If reading is lenient, a field with its default value (0, or empty) is only a warning.
     """
     for number, value in _own(around) if around is not None else ():
         _tell(f"module {module.name}", "HloProto", number, value)
@@ -37,7 +38,7 @@ def check_known(module: Any, around: Any = None) -> None:
 
 
 def _has_unknown(message: Any) -> bool:
-    """Whether there is any in the message; found out without a walk, for there is none in most programs."""
+    """Whether there is any in the message; determined without a walk, since most programs have none."""
     copy = HloModuleProto()
     copy.CopyFrom(message)
     copy.DiscardUnknownFields()

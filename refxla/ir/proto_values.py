@@ -1,6 +1,6 @@
-"""Shapes, layouts and literals between a proto's messages and the IR, in both directions.
+"""Shapes, layouts and literals, converted between a proto's messages and the IR.
 
-Whatever a proto says that the IR has no place for raises UnsupportedError; nothing is dropped but physical defaults.
+Proto contents that the IR cannot represent raise UnsupportedError; only physical defaults are dropped.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from refxla_spec.errors import ParseError, UnsupportedError, plural
 from refxla_spec.left_out import reason
 from refxla_spec.types import BY_NUMBER, TUPLE, Layout, Shape, Value
 
-_ANY_SIZE = -(1 << 63)  # of a tile's dimension: written `*`
-_BUFFER = 34  # the number of an element type that is left out
-_DEEPEST = 100  # levels of nesting of tuples
+_ANY_SIZE = -(1 << 63)  # for a tile's dimension: written `*`
+_BUFFER = 34  # the number of an element type that is not supported
+_DEEPEST = 100  # nesting levels of tuples
 
 
 # -- shapes
@@ -46,12 +46,12 @@ def shape_from(message: Any, depth: int = 0) -> Shape:
         )
     layout = _layout_from(message.layout, len(dimensions)) if message.HasField("layout") else None
     if layout == Layout(()):
-        layout = None  # a scalar's, which text leaves out too
+        layout = None  # a scalar's, which text omits, too
     return Shape(element_type, dimensions, layout, dynamic if any(dynamic) else ())
 
 
 def shape_to(shape: Shape, message: Any) -> None:
-    """Fill a ShapeProto. An array without a layout gets the row-major one: XLA wants one."""
+    """Fills a ShapeProto. An array without a layout gets the row-major one: XLA requires one."""
     message.element_type = shape.element_type.number
     if shape.is_tuple:
         for element in shape.elements:
@@ -107,12 +107,13 @@ def _layout_to(layout: Layout, message: Any) -> None:
 
 # -- literals
 
-# How the elements of each type lie in a LiteralProto: raw little-endian bytes in the field `<type>s`, or as here.
+# How the elements of each type are stored in a LiteralProto: raw little-endian bytes in the field `<type>s`, or as
+# here.
 _VARINTS = ("s32", "s64", "u32", "u64")
 
 
 def literal_from(message: Any, shape: Shape) -> Value:
-    """The value of a LiteralProto, of the shape that the instruction states. Raises ParseError if it is another."""
+    """The value of a LiteralProto, of the shape that the instruction states. Raises ParseError if it has another."""
     if shape.is_tuple:
         if len(message.tuple_literals) != len(shape.elements):
             raise ParseError(f"a literal of {plural(len(message.tuple_literals), 'element')} for the shape {shape}")
@@ -135,7 +136,7 @@ def literal_from(message: Any, shape: Shape) -> Value:
 
 
 def _slowest_first(layout: Layout) -> tuple[int, ...]:
-    """The dimensions of an array, from the one that varies slowest in memory on."""
+    """The dimensions of an array, from major to minor."""
     return tuple(reversed(layout.minor_to_major))
 
 
@@ -177,8 +178,8 @@ def _check_field(shape: Shape) -> None:
 
 
 def literal_to(value: Value, shape: Shape, message: Any) -> None:
-    """Fill a LiteralProto. Its elements stand in the order of the shape's layout, row-major without one: XLA wants the
-    layout of the instruction."""
+    """Fills a LiteralProto. Its elements are in the order of the shape's layout, row-major without one: XLA requires
+    the layout of the instruction."""
     shape_to(shape, message.shape)
     _clear_element_sizes(message.shape)
     if shape.is_tuple:
@@ -203,7 +204,7 @@ def literal_to(value: Value, shape: Shape, message: Any) -> None:
 
 
 def _clear_element_sizes(message: Any) -> None:
-    """Literals are never packed: XLA refuses one whose layout states the size of an element."""
+    """Literals are never packed: XLA rejects one whose layout states the size of an element."""
     if message.HasField("layout"):
         message.layout.element_size_in_bits = 0
     for element in message.tuple_shapes:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 
 def initialize() -> None:
-    """Register the platform with JAX, which calls this when it looks for plugins. Where JAX_PLATFORMS asks for others
-    alone, nothing is loaded."""
+    """Registers the platform with JAX, which calls this when it looks for plugins. If JAX_PLATFORMS names only others,
+    nothing is loaded."""
     import jax
 
     platforms = jax.config.jax_platforms

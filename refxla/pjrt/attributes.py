@@ -1,5 +1,5 @@
-"""What JAX says about the arrays of a program in attributes of its parameters and results, which StableHLO has and HLO
-has not: in which memory of a device results lie (in HLO the memory space of a layout), and their order in memory.
+"""JAX's attributes of a program's parameters and results, which StableHLO has and HLO does not: the memory of a device
+in which results are placed (in HLO the memory space of a layout), and their order in memory.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..ir.hlo_schema import HloModuleProto
 
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
-_ORDER = re.compile(r"\{(\d+(?:,\d+)*)")  # the dimensions of a layout, from minor to major
+_ORDER = re.compile(r"\{(\d+(?:,\d+)*)")  # the dimensions of a layout, minor to major
 _SPACES = (0, 5, 6)  # XLA's numbers, in the order of MEMORY_KIND_NAMES
 
 
 def with_memory_spaces(hlo: bytes, program: bytes) -> bytes:
-    """A serialized HloModuleProto, with the memory spaces of its results as the StableHLO artifact that it was made of
-    names them."""
+    """A serialized HloModuleProto, with the memory spaces of its results as the original StableHLO artifact names
+    them."""
     if _MEMORY_KIND.encode() not in program:
         return hlo
     message = HloModuleProto.FromString(hlo)
@@ -35,7 +35,7 @@ def with_memory_spaces(hlo: bytes, program: bytes) -> bytes:
 
 
 def check_layouts(program: bytes) -> None:
-    """Raises UnsupportedError where a StableHLO artifact wants another layout than the row-major one."""
+    """Raises UnsupportedError if a StableHLO artifact asks for a layout other than the row-major one."""
     if _LAYOUT.encode() not in program:
         return
     for layout in _values(program, _LAYOUT, "arg_attrs", "res_attrs"):
@@ -48,12 +48,12 @@ def check_layouts(program: bytes) -> None:
 
 
 def memory_kinds(message: Any) -> tuple[int, ...]:
-    """The kind of memory of each result of an HloModuleProto, as a number: its place among MEMORY_KIND_NAMES."""
+    """The kind of memory of each result of an HloModuleProto, as its index in MEMORY_KIND_NAMES."""
     return tuple(_SPACES.index(shape.layout.memory_space) for shape in _results(message))
 
 
 def _values(program: bytes, name: str, *groups: str) -> list[str | None]:
-    """The values of an attribute of the parameters ("arg_attrs") or results ("res_attrs"); None: there is none."""
+    """The values of an attribute of the parameters ("arg_attrs") or results ("res_attrs"); None if there is none."""
     with make_ir_context() as context, ir.Location.unknown(context):
         module = stablehlo.deserialize_portable_artifact(context, program)
         main = ir.SymbolTable(module.operation)["main"].attributes

@@ -1,4 +1,4 @@
-"""The thread that compiles. JAX asks on threads of its own, whose stacks are too small for a compiler in Python."""
+"""The compiler thread. JAX calls from its own threads, whose stacks are too small for a compiler in Python."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from concurrent.futures import Future
 
 from .programs import LoadedProgram, compiled, loaded
 
-_STACK = 256 << 20  # bytes, of which the system gives those that are touched
+_STACK = 256 << 20  # bytes; the system only provides the pages that are touched
 
 _lock = threading.Lock()
-# What is to be done, and where its result is waited for.
+# The requests, each with the place where its result is awaited.
 Request = tuple[Callable[[], LoadedProgram], "Future[LoadedProgram]"]
 _requests: queue.SimpleQueue[Request] | None = None
 
@@ -21,12 +21,12 @@ _raised: BaseException | None = None  # by a signal handler
 
 
 class Interruption(KeyboardInterrupt):
-    """A signal handler has raised while a program was compiled. JAX's interface passes on the text of an error alone:
-    what was raised is kept for `interruption`."""
+    """A signal handler has raised while a program was compiled. JAX's interface passes on only the text of an error:
+    the exception is kept for `interruption`."""
 
 
 def interruption() -> BaseException | None:
-    """What a signal handler raised while a program was compiled, once."""
+    """The exception that a signal handler raised while a program was compiled; returned once."""
     global _raised
     problem, _raised = _raised, None
     return problem
@@ -38,7 +38,7 @@ def compile_program(code: bytes, format: bytes, options: bytes) -> LoadedProgram
 
 
 def load_program(serialized: bytes, options: bytes) -> LoadedProgram:
-    """The program that was serialized, in the service's thread; see programs.loaded."""
+    """The program from its serialized form, in the service's thread; see programs.loaded."""
     return _ask(lambda: loaded(serialized, options))
 
 
@@ -56,7 +56,7 @@ def _ask(work: Callable[[], LoadedProgram]) -> LoadedProgram:
 
 
 def _service() -> queue.SimpleQueue[Request]:
-    """The requests of the service, whose thread is begun when there is none."""
+    """The requests of the service, whose thread is started if there is none."""
     global _requests
     with _lock:
         if _requests is None:
@@ -80,7 +80,7 @@ def _serve(requests: queue.SimpleQueue[Request]) -> None:
 
 
 def _forked() -> None:
-    """In a forked process there is no service yet."""
+    """A forked process starts without a service."""
     global _requests, _lock
     _requests, _lock = None, threading.Lock()
 

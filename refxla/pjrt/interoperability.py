@@ -1,8 +1,7 @@
 """DLPack of JAX's arrays on refxla: `numpy.from_dlpack`, `torch.from_dlpack`, `jax.dlpack.from_dlpack`.
 
-JAX exports arrays of its own platforms alone. refxla's lie in the host's memory, which is the device that other
-libraries are told, and what JAX asks jaxlib for in `jax._src.dlpack` is answered here where an array or a device is
-refxla's.
+JAX exports only arrays of its own platforms. refxla's arrays are in the host's memory, and other libraries are told so.
+Calls of jaxlib in `jax._src.dlpack` are answered here if an array or a device is refxla's.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _device_of = ArrayImpl.__dlpack_device__
 
 
 def register() -> None:
-    """Have JAX's DLPack functions know the platform. Memory of the host's becomes an array on refxla where that is the
-    default platform, as it becomes one on JAX's CPU where that is."""
+    """Makes JAX's DLPack functions support the platform. Host memory becomes an array on refxla if that is the default
+    platform, as it becomes one on JAX's CPU if that is."""
     if (jax.config.jax_platforms or "").split(",")[0] == PLATFORM:
         dlpack._DL_DEVICE_TO_PLATFORM[DLDeviceType.kDLCPU] = PLATFORM
     vars(dlpack)["_jax"] = _Jaxlib()
@@ -34,7 +33,7 @@ def register() -> None:
 
 
 class _Jaxlib:
-    """jaxlib's module as `jax._src.dlpack` sees it."""
+    """jaxlib's module as seen by `jax._src.dlpack`."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_jax, name)
@@ -75,8 +74,8 @@ def _is_ours(array: jax.Array) -> bool:
 def _view(array: jax.Array) -> np.ndarray:
     """The memory of an array, read-only."""
     try:
-        return np.asarray(memoryview(array))  # which the array does not keep, as it does what numpy.asarray gives
-    except BufferError:  # of a type that buffers do not have
+        return np.asarray(memoryview(array))  # the array does not keep this view, unlike that of numpy.asarray
+    except BufferError:  # a type that buffers do not have
         return np.asarray(array)
 
 

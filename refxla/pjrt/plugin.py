@@ -1,4 +1,4 @@
-"""The platform "refxla" as JAX knows it: its devices, its compiler, and what JAX keeps for platforms of its own."""
+"""The platform "refxla" in JAX: its devices, its compiler, and the registrations that JAX has for its own platforms."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..frontends.jax_lowerings import PLATFORM
 from ..version import RELEASE
 from . import compile_service, interoperability
 
-_PRIORITY = -100  # below the CPU of JAX's own: refxla runs what asks for it (JAX_PLATFORMS, jax.devices("refxla"))
-_COUNTS = range(1, 1025)  # of devices
+_PRIORITY = -100  # below JAX's own CPU: refxla runs only what asks for it (JAX_PLATFORMS, jax.devices("refxla"))
+_COUNTS = range(1, 1025)  # valid numbers of devices
 _XLA_DEVICE_COUNT = re.compile(r"--xla_force_host_platform_device_count=(\d+)(?!\S)")
 
 _cost_analysis_of_jax = pxla.MeshComputation.cost_analysis
@@ -30,8 +30,8 @@ _registered = False
 
 
 def register() -> None:
-    """Register the platform; a second time does nothing. Where REFXLA_DEVICES is no count, what is registered cannot be
-    used, and JAX gives the reason to whoever asks for it."""
+    """Registers the platform; a second call does nothing. If REFXLA_DEVICES is invalid, the registered platform cannot
+    be used, and JAX reports the reason to whoever asks for it."""
     global _registered
     with _lock:
         if _registered:
@@ -56,8 +56,8 @@ def register() -> None:
 
 
 def _cost_analysis(computation: Any) -> Any:
-    """What a program costs that is lowered and not compiled: XLA's count for it, as JAX gives it on a CPU. JAX asks no
-    plugin."""
+    """The cost of a program that is lowered and not compiled: XLA's count for it, as JAX reports it on a CPU. JAX does
+    not ask plugins."""
     platform = computation.compile_args["backend"].platform
     if platform != PLATFORM:
         return _cost_analysis_of_jax(computation)
@@ -65,8 +65,8 @@ def _cost_analysis(computation: Any) -> Any:
 
 
 def _interruption(problem: Exception) -> BaseException | None:
-    """What JAX raises in place of an error of compiling: Control-C and what else a signal handler raised have passed
-    through the plugin's interface as one."""
+    """The exception that JAX raises instead of a compilation error: Control-C and other exceptions of signal handlers
+    have passed through the plugin's interface as one."""
     text = str(problem)
     if text.startswith(f"CANCELLED: {compile_service.Interruption.__name__}"):
         return compile_service.interruption()
@@ -74,8 +74,8 @@ def _interruption(problem: Exception) -> BaseException | None:
 
 
 def _refuse(problem: InputError) -> None:
-    """Have JAX say why the platform cannot be used: an error where it is asked for, and a warning elsewhere. (What a
-    plugin raises, JAX logs with its traceback, and then knows no such platform.)"""
+    """Makes JAX report why the platform cannot be used: an error if it was requested, otherwise a warning. (If a plugin
+    raises an exception, JAX logs it with its traceback, and then has no such platform.)"""
     text = str(problem)
 
     def refused() -> Any:
@@ -86,7 +86,7 @@ def _refuse(problem: InputError) -> None:
 
 
 def device_count() -> int:
-    """How many devices there are: what REFXLA_DEVICES says, or else what the program asks JAX's CPU for (its option
+    """The number of devices: REFXLA_DEVICES, or the number that the program requests of JAX's CPU (its option
     jax_num_cpu_devices, or XLA's flag), or 1. Raises InputError."""
     value = os.environ.get("REFXLA_DEVICES")
     if not value:
@@ -99,12 +99,12 @@ def device_count() -> int:
 
 
 def _cpu_devices_asked_for() -> int:
-    """Into how many devices the program has JAX divide its CPU, as programs for several devices do that are to run on
-    one; 1 if it asks for none. What is wrong with a count is for JAX's CPU to say."""
+    """The number of devices into which the program has JAX divide its CPU, as programs for several devices do to run on
+    one; 1 if it does not. An invalid count is left to JAX's CPU to report."""
     count = jax.config.jax_num_cpu_devices
     if count < 0:  # the option is not set
         counts = _XLA_DEVICE_COUNT.findall(os.environ.get("XLA_FLAGS", ""))
-        count = int(counts[-1]) if counts else 1  # of a flag that is given twice XLA takes the last
+        count = int(counts[-1]) if counts else 1  # XLA uses the last one if a flag is given twice
     return count if count in _COUNTS else 1
 
 
@@ -114,6 +114,6 @@ def _version(text: str) -> tuple[int, int, int]:
 
 
 def _add_cpu() -> None:
-    """Callbacks run on JAX's CPU: where refxla alone was asked for, that is there, too, but not the default."""
+    """Callbacks run on JAX's CPU: if only refxla was requested, the CPU is there, too, but not as the default."""
     if jax.config.jax_platforms == PLATFORM:
         jax.config.update("jax_platforms", f"{PLATFORM},cpu")

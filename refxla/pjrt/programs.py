@@ -1,4 +1,4 @@
-"""Programs that JAX hands over: StableHLO, converted by jaxlib in this process, compiled by refxla's driver."""
+"""Programs from JAX: StableHLO, converted by jaxlib in this process, compiled by refxla's driver."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from ..runtime.result_memory import Memory
 from .attributes import check_layouts, memory_kinds, with_memory_spaces
 from .sharding_propagation import with_result_shardings
 
-_LARGEST_KEPT = 4 << 20  # bytes of HLO: what is larger has large constants, which fill the cache
+_LARGEST_KEPT = 4 << 20  # bytes of HLO: a larger program has large constants, which fill the cache
 _TYPE_NUMBERS = {name: number for number, name in enumerate(pjrt_objects.TYPE_NAMES) if name is not None}
 
 
 @dataclass(frozen=True)
 class LoadedProgram:
-    """A compiled program, as refxla/_core/pjrt_executable.pyx reads it.
+    """A compiled program, in the form that refxla/_core/pjrt_executable.pyx reads.
 
-    `executor` takes and gives the arrays of all devices, one device after another; all else is about one device.
-    `devices` has `replicas` rows of `partitions` numbers; `results` for each result its type's number and dimensions;
-    `memory_kinds` for each result the number of the kind of memory that it lies in; `donated` the numbers
-    of parameters whose arrays the program may destroy; `memory` bytes of code, arguments, results, aliases and
-    temporaries; `cost` named numbers.
+    `executor` takes and returns the arrays of all devices, concatenated; everything else is for one device. `devices`
+    has `replicas` rows of `partitions` numbers; `results` for each result its type's number and dimensions;
+    `memory_kinds` for each result the number of its kind of memory; `donated` the numbers of parameters whose arrays
+    the program may overwrite; `memory` bytes of code, arguments, results, aliases and temporaries; `cost` named
+    numbers.
     """
 
     executor: Compiled
@@ -60,7 +60,7 @@ class LoadedProgram:
     options: bytes
 
     def compile_options(self) -> bytes:
-        """The options it was compiled with, as JAX gave them."""
+        """The compile options, as JAX passed them."""
         return self.options
 
     def device_assignment(self) -> bytes:
@@ -70,11 +70,12 @@ class LoadedProgram:
         return assignment
 
     def optimized(self) -> bytes:
-        """A serialized HloModuleProtoWithConfig: for one device the program after the passes; for several the one that
-        was given, with its shardings.
+        """A serialized HloModuleProtoWithConfig: for one device the program after the passes; for several the original
+        program, with its shardings.
 
-        JAX's own code asks eight times for each program that it compiles or loads, and reads layouts and shardings
-        alone: it gets `_header`, since the passes take longer than all else where the kernels come from the cache.
+        JAX's own code requests it eight times for each program that it compiles or loads, and reads only layouts and
+        shardings: it gets `_header`, since the passes take longer than everything else if the kernels come from the
+        cache.
         """
         if _reads_the_header_alone(sys._getframe().f_back):
             return self._header
@@ -84,7 +85,7 @@ class LoadedProgram:
 
     @cached_property
     def _header(self) -> bytes:
-        """As `optimized`, with one operation in place of all that computes the results."""
+        """Like `optimized`, with a single operation in place of the computation of the results."""
         given = HloModuleProto.FromString(self.hlo)
         shape, parameters = given.host_program_shape, range(len(given.host_program_shape.parameters))
         entry, name = given.entry_computation_id, given.entry_computation_name
@@ -110,7 +111,7 @@ class LoadedProgram:
         return self._with_config(header.SerializeToString())
 
     def _with_config(self, hlo: bytes) -> bytes:
-        """A serialized HloModuleProtoWithConfig of a module, with how its parameters and results are cut."""
+        """A serialized HloModuleProtoWithConfig of a module, with the shardings of its parameters and results."""
         message = CLASSES["HloModuleProtoWithConfig"]()
         message.hlo_module.ParseFromString(hlo)
         _order_row_major(message.hlo_module.host_program_shape)
@@ -127,37 +128,37 @@ class LoadedProgram:
 
     @cached_property
     def _shardings(self) -> tuple[tuple[str, ...], str]:
-        """How the parameters and the result are cut. An empty tuple has one sharding, as in XLA."""
+        """The shardings of the parameters and of the result. An empty tuple has one sharding, as in XLA."""
         module = from_proto(self.hlo)
         results = [sharding or "{replicated}" for sharding in result_shardings(module)] or ["{replicated}"]
         result = f"{{{', '.join(results)}}}" if module.entry.root.shape.is_tuple else results[0]
         return tuple(p.sharding or "{replicated}" for p in module.entry.parameters), result
 
     def serialized(self) -> bytes:
-        """What `loaded` makes the program of again: an executable file (compiler/executable_file.py), with the program
-        that JAX gave and its options."""
+        """The serialized form from which `loaded` restores the program: an executable file
+        (compiler/executable_file.py), with JAX's program and its options."""
         if HOST_CALL.encode() in self.hlo:
             raise UnsupportedError("a program that calls functions of this process cannot be serialized")
         return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
 def _order_row_major(program_shape: Any) -> None:
-    """Have the layouts of parameters and results say how refxla's arrays lie, whatever the converter proposes."""
+    """Makes the layouts of parameters and results those of refxla's arrays, whatever the converter proposes."""
     for shape in (*program_shape.parameters, program_shape.result, *program_shape.result.tuple_shapes):
         if len(shape.layout.minor_to_major) > 1:
             shape.layout.minor_to_major[:] = range(len(shape.dimensions) - 1, -1, -1)
 
 
 def _reads_the_header_alone(caller: FrameType | None) -> bool:
-    """Whether what asks for a program is JAX's own and shows none: a function of JAX, or a thread of jaxlib's, in which
-    no Python runs (JAX 0.10 compiles in one)."""
+    """Whether the request for a program comes from JAX's own code and does not show it to users: from a function of
+    JAX, or a thread of jaxlib's, in which no Python runs (JAX 0.10 compiles in one)."""
     if caller is None:
         return True
     return caller.f_globals.get("__name__", "").startswith("jax.") and "hlo_modules" not in caller.f_code.co_names
 
 
 def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
-    """Compile for the devices that the options name. Raises as `refxla.compile` does."""
+    """Compiles for the devices that the options name. Raises as `refxla.compile` does."""
     if format != "mlir":
         raise UnsupportedError(f"programs come as StableHLO (format mlir), and this one as {format}")
     parsed = xla_client.CompileOptions.ParseFromString(options)
@@ -171,15 +172,15 @@ def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
 
 
 def loaded(serialized: bytes, options: bytes) -> LoadedProgram:
-    """The program that was serialized, for the devices that `options` name, if they are given."""
+    """The program from its serialized form, for the devices that `options` name, if they are given."""
     saved = executable_file.unpack(serialized, "what was serialized")
     options = options or saved.options
     return _program(saved.program, xla_client.CompileOptions.ParseFromString(options), options, saved)
 
 
 def _converted(code: bytes, partitions: int) -> bytes:
-    """The HLO of a program, with the shardings and memory spaces of its results, from the cache on disk, or
-    converted now and kept there: jaxlib takes longer for that than refxla does to open what it compiled."""
+    """The HLO of a program, with the shardings and memory spaces of its results, from the cache on disk, or converted
+    now and stored there: jaxlib takes longer for that than refxla does to load a compiled program."""
     store = disk_cache.cache()
     name = disk_cache.key(
         "hlo", jaxlib.version.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest()
@@ -188,13 +189,13 @@ def _converted(code: bytes, partitions: int) -> bytes:
     if hlo is None:
         hlo = to_hlo(_jax.mlir, with_result_shardings(code) if partitions > 1 else code)
         hlo = with_memory_spaces(hlo, code)
-        if len(hlo) <= _LARGEST_KEPT and HOST_CALL.encode() not in hlo:  # which are another process's functions
+        if len(hlo) <= _LARGEST_KEPT and HOST_CALL.encode() not in hlo:  # those are functions of another process
             store.put(name, hlo)
     return hlo
 
 
 def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | None = None) -> LoadedProgram:
-    """The program of some HLO, compiled, or as it was saved."""
+    """The program of a module, compiled or from its saved form."""
     build = parsed.executable_build_options
     replicas, partitions = build.num_replicas, build.num_partitions
     devices = _devices(parsed.device_assignment, replicas * partitions)
@@ -238,7 +239,8 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
 
 
 def _devices(assignment: Any, count: int) -> tuple[int, ...]:
-    """The numbers of the devices that a program is for, row r those of replica r; the first ones if nothing is said."""
+    """The numbers of the devices that a program is for; row r has those of replica r; the first ones if nothing is
+    specified."""
     if assignment is None:
         return tuple(range(count))
     message = CLASSES["DeviceAssignmentProto"].FromString(assignment.serialize())
@@ -247,7 +249,7 @@ def _devices(assignment: Any, count: int) -> tuple[int, ...]:
 
 
 def _fingerprint(message: Any) -> str:
-    """Of the program, wherever in the user's sources it was written."""
+    """Identifies the program, wherever in the user's sources it was written."""
     bare = HloModuleProto()
     bare.CopyFrom(message)
     bare.ClearField("stack_frame_index")

@@ -1,5 +1,5 @@
-"""How the results of a program for several devices are cut, where the program does not say: as Shardy, which XLA asks,
-propagates the shardings of arguments and values. JAX reads them from the compiled program."""
+"""The shardings of the results of a program for several devices, if the program does not specify them: they are
+propagated from arguments and values by Shardy, as in XLA. JAX reads them from the compiled program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _RESULTS = "res_attrs"  # the attributes of a function's results, one dictionary
 
 
 def with_result_shardings(program: bytes) -> bytes:
-    """A StableHLO artifact, with the sharding of each result of its function main that Shardy finds one for; the same
-    artifact where all of them have one, or no mesh is named."""
+    """A StableHLO artifact, with the sharding of each result of its function main for which Shardy finds one; the same
+    artifact if all results have one, or if no mesh is named."""
     with make_ir_context() as context, ir.Location.unknown(context):
         module = stablehlo.deserialize_portable_artifact(context, program)
         stated = _main(module)

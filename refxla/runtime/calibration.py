@@ -1,15 +1,15 @@
 """What a device reaches, measured once: bytes and multiply-adds a second, and the time of a launch.
 
-The costs by which fusion is decided (Costs) were fitted to one machine. On another they are those costs times what it
-takes longer: a figure of each core over the same figure there, to the nearest power of two, so that noise does not turn
-decisions round from one measurement to the next. Of a GPU, whose compute units work on any kernel together, the figures
-are those of all units over those of all cores there. No bit of any result depends on them.
+The costs by which fusion is decided (Costs) were fitted to one machine. On another machine, each cost is scaled by the
+ratio of a core's measured figure to the same figure there. The ratio is rounded to the nearest power of two, so that
+noise does not change decisions from one measurement to the next. On a GPU, whose compute units all work on the same
+kernel, the figures of all units are compared with those of all cores there. No bit of any result depends on them.
 
-Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
-program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
-then, and where it cannot be measured, the default costs hold. `refxla devices` waits for it. REFXLA_CALIBRATION=off
-asks for the default costs, always. A process keeps to what was known when it first asked, so that what it compiles
-twice is the same.
+Measuring takes a child process about a second with the cores to itself. So it starts when a process ends that has
+compiled a program for a device without measured rates. The results are kept on disk for later processes; until then,
+and where measuring fails, the default costs apply. `refxla devices` waits for the measurement. REFXLA_CALIBRATION=off
+always uses the default costs. A process keeps the rates that it saw first, so that compiling a program twice gives the
+same plan.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from . import disk_cache as disk
 from .device_probe import PACKAGES, Bench
 from .discovery import OpenClDevice, load
 
-BYTES = 1 << 26  # of a copy: more than caches hold
+BYTES = 1 << 26  # of a copy: larger than the caches
 CHUNK = 1 << 14  # float8 that an item copies
 TERMS = 1 << 14  # multiply-adds of each of the sums of an item
 SUMS = 12  # vectors of 8
@@ -40,16 +40,16 @@ GPU_BYTES = 1 << 28  # of a copy
 GPU_TERMS = 1 << 12
 GPU_ITEMS = 2048  # of a compute unit
 GROUP = 256  # items of a work-group: what kernels for GPUs have (codegen/gpu/work_groups.py)
-LAUNCHES = 64  # that are waited for together
-RUNS = 6  # of which the best counts
-SHARE = 0.9  # of the cores that a measurement must have had to itself
+LAUNCHES = 64  # waited for together
+RUNS = 6  # the best one counts
+SHARE = 0.9  # of the cores, which a measurement must have had to itself
 
 
 @dataclass(frozen=True)
 class MeasuredRates:
-    """What one core of a device, or compute unit of a GPU, reaches while all are at work: `bandwidth`, the gigabytes
-    that a copy reads and writes in a second; `arithmetic`, billions of operations in a second, of f32 multiply-adds of
-    two operations each (in vectors of 32 bytes on a CPU); `launch`, the microseconds of one launch among many."""
+    """What one core of a device, or one compute unit of a GPU, reaches while all are busy: `bandwidth`, the gigabytes
+    per second that a copy reads and writes; `arithmetic`, billions of f32 operations per second, where a multiply-add
+    is two operations (in vectors of 32 bytes on a CPU); `launch`, the microseconds of one launch among many."""
 
     bandwidth: float
     arithmetic: float
@@ -76,13 +76,13 @@ USUAL_GPU = MeasuredRates(bandwidth=20.0, arithmetic=400.0, launch=6.0)  # of a 
 
 
 def _step(ratio: float, most: int) -> float:
-    """The nearest power of two, and no more than so many times."""
+    """The nearest power of two, limited to a factor of so many."""
     limit = most.bit_length() - 1
     return 2.0 ** max(-limit, min(limit, round(math.log2(ratio))))
 
 
 def costs(device: OpenClDevice) -> Costs:
-    """The rates of a device, as far as they are known. They stay the same as long as the process lives."""
+    """The known rates of a device. They do not change during the life of the process."""
     if not _is_asked():
         return Costs()
     entry = _entry(device)
@@ -94,11 +94,11 @@ def costs(device: OpenClDevice) -> Costs:
 
 
 def load_rates(device: OpenClDevice) -> MeasuredRates | None:
-    """The rates of a device that are kept on disk; None where there are none, or calibration is off."""
+    """The rates of a device on disk; None if there are none, or if calibration is off."""
     content = disk.cache().get(_entry(device)) if _is_asked() else None
     try:
         return None if content is None else MeasuredRates(**json.loads(content))
-    except (TypeError, ValueError):  # what another version kept
+    except (TypeError, ValueError):  # written by another version
         return None
 
 
@@ -109,8 +109,8 @@ def known_rates(device: OpenClDevice) -> MeasuredRates | None:
 
 
 def calibrate(device: OpenClDevice) -> MeasuredRates | None:
-    """The rates of a device, measured now in a child process if they are not on disk; None if that fails, as on a
-    machine that others keep busy."""
+    """The rates of a device: from disk, or measured now in a child process; None if that fails, as on a busy
+    machine."""
     if _is_wanted(device):
         child = _begin(device.name)
         if child is not None:
@@ -119,7 +119,7 @@ def calibrate(device: OpenClDevice) -> MeasuredRates | None:
 
 
 def calibrate_at_exit(device: OpenClDevice) -> None:
-    """Let a child process measure a device of which nothing is known, when this process has ended."""
+    """Has a child process measure a device without known rates when this process ends."""
     if device.name not in _later and _is_wanted(device):
         if not _later:
             atexit.register(_begin_and_leave)
@@ -127,11 +127,11 @@ def calibrate_at_exit(device: OpenClDevice) -> None:
 
 
 def _begin_and_leave() -> None:
-    """Begin what is to be done after this process."""
+    """Starts what is to run after this process."""
     for name in _later:
         child = _begin(name)
         if child is not None:
-            child.returncode = 0  # nobody waits for it, and Python is not to warn of that
+            child.returncode = 0  # nobody waits for it, and Python must not warn of that
 
 
 def _is_wanted(device: OpenClDevice) -> bool:
@@ -139,7 +139,7 @@ def _is_wanted(device: OpenClDevice) -> bool:
 
 
 def _begin(name: str) -> subprocess.Popen[bytes] | None:
-    """A child that measures a device and keeps what it finds; None where there are no more processes to be had, say."""
+    """A child that measures a device and stores the result; None if no process can be started, for example."""
     nothing = subprocess.DEVNULL
     command = [sys.executable, "-m", "refxla.runtime.calibration", name]
     try:
@@ -149,7 +149,7 @@ def _begin(name: str) -> subprocess.Popen[bytes] | None:
 
 
 _costs: dict[str, Costs] = {}
-_later: list[str] = []  # the names of the devices that are measured when this process has ended
+_later: list[str] = []  # the names of the devices to measure when this process has ended
 
 
 def _is_asked() -> bool:
@@ -162,7 +162,7 @@ def _is_asked() -> bool:
 
 @cache
 def _source_digest() -> str:
-    """The hash of this file: rates that another version of it measured are not taken for these."""
+    """The hash of this file, so that rates measured by another version of it are not used."""
     with open(__file__, encoding="utf-8") as file:
         return disk.key(file.read())
 
@@ -194,7 +194,7 @@ __kernel void sums(__global const float8* restrict a, __global float8* restrict 
 __kernel void nothing(__global const float8* restrict a, __global float8* restrict b) {{ b[get_global_id(0)] = a[0]; }}
 """
 
-# As kernels for GPUs are: neighbours side by side, 16 bytes an item.
+# As in kernels for GPUs: adjacent items read adjacent elements, 16 bytes per item.
 _GPU_SOURCE = f"""
 __kernel void copy(__global const float4* restrict a, __global float4* restrict b) {{
     const size_t i = get_global_id(0);
@@ -213,7 +213,7 @@ __kernel void nothing(__global const float4* restrict a, __global float4* restri
 
 
 def measure_rates(bench: Bench) -> MeasuredRates | None:
-    """The rates, measured in this process; None where others used the cores meanwhile."""
+    """The rates, measured in this process; None if others used the cores meanwhile."""
     import numpy as np
     import pyopencl as cl
 
@@ -227,7 +227,7 @@ def measure_rates(bench: Bench) -> MeasuredRates | None:
         kernel.set_args(a, b)
 
     def best(name: str, items: int, times: int = 1) -> float:
-        """Seconds of one of several launches, of the best of several runs."""
+        """The seconds per launch in the best of several runs."""
         local = (min(GROUP, items, bench.raw.max_work_group_size) if gpu else 1,)
 
         def run() -> None:
@@ -238,7 +238,7 @@ def measure_rates(bench: Bench) -> MeasuredRates | None:
         run()
         return min(_seconds(run) for _ in range(RUNS)) / times
 
-    if gpu:  # a launch that is waited for takes as long as the copy: some of each together
+    if gpu:  # a single launch with a wait takes as long as the copy: measure several of each together
         items = GPU_ITEMS * units
         copied = 2 * size / best("copy", size // 16, 8)
         flops = items * SUMS * GPU_TERMS * 2 / best("sums", items, 8)
@@ -272,4 +272,4 @@ def main(name: str) -> None:
 if __name__ == "__main__":
     main(sys.argv[1])
     sys.stdout.flush()
-    os._exit(0)  # what a broken driver does at its end is of no interest
+    os._exit(0)  # ignore what a broken driver does at exit

@@ -16,17 +16,17 @@ _MEMBERSHIP = Path("/proc/self/cgroup")
 
 @dataclass(frozen=True)
 class Cores:
-    """`count`, one at least, and `limit`: what keeps it below the cores of the machine, "" if nothing does."""
+    """`count`, at least one, and `limit`: the reason why that is less than the machine's cores, or ""."""
 
     count: int
     limit: str = ""
 
 
 def cores() -> Cores:
-    """The cores that this process may use: those of its affinity, no more than its control groups' quota (rounded down,
-    since threads that wait busily use it up), and no more than REFXLA_THREADS.
+    """The cores that this process may use: those of its affinity, at most its control groups' quota (rounded down,
+    since busy-waiting threads use it up), and at most REFXLA_THREADS.
 
-    Raises InputError where REFXLA_THREADS is no number above 0.
+    Raises InputError if REFXLA_THREADS is not a positive number.
     """
     result = Cores(os.cpu_count() or 1)
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else result.count
@@ -51,10 +51,10 @@ def _asked() -> int | None:
     return int(text)
 
 
-@cache  # read once: OpenCL's threads, too, are as many as there were cores when the first device was asked for
+@cache  # read once: OpenCL also fixes its number of threads when the first device is opened
 def _quota() -> float | None:
-    """The cores that the control groups of this process allow, the process's own and those around it; None where there
-    is no limit."""
+    """The cores that the control groups of this process allow, both its own and the enclosing ones; None if there is no
+    limit."""
     try:
         memberships = [line.split(":", 2) for line in _MEMBERSHIP.read_text().splitlines()]
     except OSError:  # not Linux
@@ -70,7 +70,7 @@ def _quota() -> float | None:
 
 
 def _chain(root: Path, path: str) -> list[Path]:
-    """The folders of a group and of those around it; inside a container its own is the root."""
+    """The folders of a group and of the enclosing ones; inside a container, its own is the root."""
     own = root / path.lstrip("/")
     return [own, *(p for p in own.parents if p.is_relative_to(root))]
 

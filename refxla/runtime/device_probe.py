@@ -1,8 +1,9 @@
-"""What a device can really do, found by trying it.
+"""What a device can really do, found by trying.
 
-A vendor's compiler may crash or run for minutes on code that it should take or refuse, so each check runs in a child
-process, which says what it is about to try; when it dies or hangs there, that is the result of the check, and the next
-child goes on after it. The answers are kept in the cache on disk, for each device and version of its driver.
+A vendor's compiler may crash, or run for minutes, on code that it should either compile or reject. So each check runs
+in a child process, which first says what it is about to try. If it dies or hangs there, that is the result of the
+check, and the next child continues after it. The answers are kept in the cache on disk for each device and driver
+version.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ from .pocl import builtins_library, platform
 from .pocl.compile_workers import CompileWorker, PartQueue, libraries
 from .temporary_directories import temporary
 
-LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, and far more on a machine that is busy
-SLOW_SUBNORMALS = 8  # times as long as others take products that are subnormal, from which on exp avoids them (exp.cl)
+LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, but far longer on a busy machine
+SLOW_SUBNORMALS = 8  # the factor from which exp avoids subnormal products (exp.cl)
 
 
 @dataclass(frozen=True)
 class Properties:
     """The answers.
 
-    `works`: a small program gives the right result (else `problem` says what happened). `access`: "host" when kernels
-    reach host memory through its own pointers, else "buffer": the device's memory is its own. `clang`: clang's builtins
-    compile and compute correctly. `max_vector`: the widest vector that compiles. `bare`: programs compile with the
-    option BARE (codegen/primitives.py). `rounded`: f32 divide and square root are correctly rounded. `vector_bytes`:
-    the width of a register. `slow_subnormals`: products that are subnormal take many times as long as others.
-    `persistent`: items can go through phases together (persistent_kernel.py). `handover`: items of a work-group see
-    after a barrier what others have written (Target.handover). `features`: those of the processor that a function may
-    ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
+    `works`: a small program gives the right result (otherwise `problem` says what happened). `access`: "host" if
+    kernels reach host memory through its own pointers, otherwise "buffer": the device has its own memory. `clang`:
+    clang's builtins compile and compute correctly. `max_vector`: the widest vector that compiles. `bare`: programs
+    compile with the option BARE (codegen/primitives.py). `rounded`: f32 divide and square root are correctly rounded.
+    `vector_bytes`: the width of a register. `slow_subnormals`: subnormal products take many times as long as others.
+    `persistent`: items can go through phases together (persistent_kernel.py). `handover`: after a barrier, items of a
+    work-group see what others have written (Target.handover). `features`: the processor features that a function may
+    request (see Target), "" if it may not. `builtins` is the part of PoCL's library that refxla's kernels need
     (builtins_library.py), "" if there is none.
     """
 
@@ -79,7 +80,7 @@ def properties(device: OpenClDevice) -> Properties:
     content = store.get(name)
     if content is not None:
         return _read.setdefault((store.directory, name), Properties(**json.loads(content)))
-    # PoCL 3 compiles vectors of 16 for minutes, or not at all, where the machine has AVX-512; nothing needs them there.
+    # PoCL 3 takes minutes for vectors of 16, or fails, on machines with AVX-512; nothing needs them there.
     skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
     answers = run_checks(device.name, [c for c in CHECKS if c not in skip])
     result = _conclude(answers)
@@ -89,14 +90,14 @@ def properties(device: OpenClDevice) -> Properties:
 
 
 def adopt(device: OpenClDevice, name: str, record: Properties) -> None:
-    """Take properties that another process found under the key `name`, if it is this device's (see `entry`) and
-    nothing is known of it: for as long as this process lives."""
+    """Uses properties that another process found under the key `name` for the rest of this process, if they are for
+    this device (see `entry`) and it has none yet."""
     store = disk.cache()
     if name == entry(device) and not store.has(name):
         _read.setdefault((store.directory, name), record)
 
 
-_read: dict[tuple[Path, str], Properties] = {}  # by the directory of the cache, and the key
+_read: dict[tuple[Path, str], Properties] = {}  # keyed by the cache's directory and the entry's key
 
 
 def entry(device: OpenClDevice) -> str:
@@ -111,7 +112,7 @@ def _entry(*names: str) -> str:
 
 @cache
 def _self() -> str:
-    """What changes whenever the answers may change on our side."""
+    """Changes whenever the answers may change for reasons on our side."""
     texts = [
         Path(__file__).parent.joinpath(name).read_text("utf-8")
         for name in ("device_probe.py", "pocl/builtins_library.py")
@@ -120,7 +121,7 @@ def _self() -> str:
 
 
 def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
-    """Properties from what each check answered, or how it failed."""
+    """Properties from the answer of each check, or from how it failed."""
     values: dict[str, Any] = {}
     for answer in answers.values():
         if isinstance(answer, dict):
@@ -141,7 +142,7 @@ def run_checks(
 ) -> dict[str, dict[str, Any] | str]:
     """Run checks on the named device in child processes.
 
-    Gives, for each, its answer, or a sentence on how it failed. `command` starts a child; device and names follow.
+    Returns the answer of each, or a sentence on how it failed. `command` starts a child; device and names are appended.
     """
     answers: dict[str, dict[str, Any] | str] = {}
     queue = list(names)
@@ -158,7 +159,7 @@ def run_checks(
                 begun = None
         if not queue:
             break
-        # The check that was under way ended the child; or the child ended before its first.
+        # The check in progress ended the child, or the child ended before its first check.
         culprit = begun if begun is not None else queue[0]
         queue.remove(culprit)
         answers[culprit] = f"the check ended with {ended}" + (f": {complaint}" if complaint else "")
@@ -173,11 +174,12 @@ PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported 
 
 
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
-    """Run a child that may be silent for `limit` s: how it ended, the lines it printed, its last complaint."""
+    """Runs a child that may be silent for `limit` seconds. Returns how it ended, the lines it printed, and its last
+    error message."""
     pipe = subprocess.PIPE
     place = temporary()
     with (
-        tempfile.TemporaryDirectory(prefix="refxla-", dir=place) as directory,  # a child that dies leaves what it wrote
+        tempfile.TemporaryDirectory(prefix="refxla-", dir=place) as directory,  # a child that dies leaves its files
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -186,12 +188,12 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
             text=True,
             errors="replace",
             env={**os.environ, "TMPDIR": directory},
-            cwd=PACKAGES,  # where Python looks first: a checkout that somebody stands in may not be built
+            cwd=PACKAGES,  # Python looks here first, and a checkout in the current directory may not be built
         ) as child,
     ):
         late = threading.Event()
         answers, complaints = child.stdout, child.stderr
-        assert answers is not None and complaints is not None  # which are pipes
+        assert answers is not None and complaints is not None  # they are pipes
 
         def stop() -> None:
             late.set()
@@ -201,7 +203,7 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
         reader = threading.Thread(target=lambda: errors.extend(complaints), daemon=True)
         reader.start()
         lines = []
-        timer = threading.Timer(limit + 10, stop)  # the first line comes after the start of Python
+        timer = threading.Timer(limit + 10, stop)  # the first line comes only after Python has started
         timer.start()
         try:
             for line in answers:
@@ -210,7 +212,7 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
                 timer = threading.Timer(limit, stop)
                 timer.start()
             code = child.wait()
-        except BaseException:  # interrupted: nobody waits for the rest, nor for the timer
+        except BaseException:  # interrupted: neither the remaining output nor the timer is needed
             child.kill()
             child.wait()
             raise
@@ -225,8 +227,9 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
 
 
 def _is_settled(check: str, answer: dict[str, Any] | str) -> bool:
-    """Whether a check need not be made again. A failure may have passed by the next time (a full disk, a busy machine);
-    of a vector too wide it is the answer, and so is the end of a child by an instruction that the processor has not."""
+    """Whether a check need not be repeated. Most failures may be gone the next time (a full disk, a busy machine), but
+    failure is the answer for a vector that is too wide, and for a child ended by an instruction that the processor
+    lacks."""
     return isinstance(answer, dict) or check.startswith("float") or (check == "avx512" and "signal" in answer)
 
 
@@ -248,14 +251,14 @@ class Bench:
         return compile_source(self.context, self.raw, source, options)
 
     def build_bare(self, source: str) -> Any:
-        """The built program, which calls no function of OpenCL but get_global_id: without the header that declares
-        them, where that works and is quicker. Raises DeviceError."""
+        """The built program, which calls no OpenCL function but get_global_id: without the header that declares them,
+        if that works and is faster. Raises DeviceError."""
         if self.device.platform == platform.NAME and _header(self)["bare"]:
             return self.build(f"{GET_GLOBAL_ID}\n{source}", BARE)
         return self.build(source)
 
     def run(self, program: Any, name: str, arrays: list[Any], size: int = 1, group: int = 1) -> None:
-        """Run a kernel of so many items on copies of the arrays and bring them back."""
+        """Runs a kernel of so many items on copies of the arrays and returns them."""
         import pyopencl as cl
 
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
@@ -292,9 +295,10 @@ def _memory(bench: Bench) -> dict[str, Any]:
     import pyopencl as cl
 
     if bench.device.kind != "cpu" or not bench.raw.svm_capabilities:
-        return {}  # elsewhere a host pointer is an address fault at best
+        return {}  # elsewhere, a host pointer is at best an address fault
     kernel = cl.Kernel(bench.build_bare(_TWICE), "twice")
-    a, b = np.arange(9, dtype=np.float32)[1:], np.zeros(8, np.float32)  # not where only an allocator would put them
+    # at an address that an allocator would not return
+    a, b = np.arange(9, dtype=np.float32)[1:], np.zeros(8, np.float32)
     kernel.set_args(cl.SVM(a), cl.SVM(b))
     cl.enqueue_nd_range_kernel(bench.queue, kernel, (8,), (1,))
     bench.queue.finish()
@@ -327,7 +331,7 @@ def _clang(bench: Bench) -> dict[str, Any]:
 
 @cache
 def _header(bench: Bench) -> dict[str, Any]:
-    """Reading the header takes PoCL's clang 0.1 s for each program, and generated code calls one function of it."""
+    """PoCL's clang takes 0.1 s to read the header for each program, and generated code calls one function of it."""
     import numpy as np
 
     a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
@@ -364,7 +368,7 @@ def _rounding(bench: Bench) -> dict[str, Any]:
 
 
 def _seconds(bench: Bench, program: Any, name: str, value: float) -> float:
-    """The least time of a kernel that makes 4,096 numbers of as many, each of which is `value`."""
+    """The least time of a kernel that computes 4,096 numbers from as many, all equal to `value`."""
     import time
 
     import numpy as np
@@ -381,8 +385,8 @@ def _seconds(bench: Bench, program: Any, name: str, value: float) -> float:
 def _subnormals(bench: Bench) -> dict[str, Any]:
     if bench.device.kind != "cpu":
         return {"slow_subnormals": False}
-    # A maximum keeps each product, and is exact: a sum may become an fma, which has no subnormal product. There are so
-    # many that a launch takes far less time.
+    # A maximum keeps each product, and is exact; a sum may become an fma, which has no subnormal product. There are so
+    # many products that the launch itself takes far less time.
     program = bench.build_bare("""
         __kernel void squares(__global const float* restrict a, __global float* restrict b) {
             for (int k = 0; k < 2048; ++k)
@@ -428,7 +432,7 @@ def _fp16(bench: Bench) -> dict[str, Any]:
 
 
 def _vectors(width: int) -> Callable[[Bench], dict[str, Any]]:
-    """The check that vectors of `width` floats can be arguments of functions, accumulators, loaded and stored."""
+    """Checks that vectors of `width` floats can be function arguments and accumulators, and be loaded and stored."""
 
     def check(bench: Bench) -> dict[str, Any]:
         import numpy as np
@@ -456,8 +460,8 @@ AVX512 = "avx512f,avx512vl,avx512dq,avx512bw"
 
 
 def _processor_has(features: str) -> bool:
-    """Whether Linux lists the features of a processor, named as clang names them; True where it lists none, so that
-    only trying tells."""
+    """Whether Linux lists these processor features, under clang's names; True if it lists none, so that only trying
+    tells."""
     try:
         flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
@@ -466,7 +470,7 @@ def _processor_has(features: str) -> bool:
 
 
 def _vnni(bench: Bench, wide: str) -> bool:
-    """Whether functions with the `target` that is named in `wide` may multiply bytes and add products by fours."""
+    """Whether functions with the `target` named in `wide` may multiply bytes and add the products four at a time."""
     import numpy as np
 
     features = f"{wide},avx512vnni"
@@ -485,7 +489,7 @@ def _vnni(bench: Bench, wide: str) -> bool:
     __kernel void f(__global const int* a, __global const int* b, __global int* c) {{ quads(a, b, c); }}
     """
     a, b = (np.arange(64) * 37 % 256).astype(np.uint8), (np.arange(64) * 91 % 256).astype(np.uint8)
-    a[:4], b[:4] = 255, 128  # as far as products go
+    a[:4], b[:4] = 255, 128  # the extremes of the products
     sums = np.arange(16, dtype=np.int32)
     want = sums + (a.astype(np.int32) * b.view(np.int8)).reshape(16, 4).sum(1)
     try:
@@ -496,8 +500,8 @@ def _vnni(bench: Bench, wide: str) -> bool:
 
 
 def _avx512(bench: Bench) -> dict[str, Any]:
-    """Whether functions with a `target` of their own use the registers of AVX-512: as many sums as those hold, in
-    vectors as wide as they are."""
+    """Whether functions with their own `target` use the registers of AVX-512: as many accumulators as fit in them, in
+    vectors of their width."""
     import numpy as np
 
     if not _clang(bench)["clang"] or not _processor_has(AVX512):
@@ -549,7 +553,7 @@ __kernel void phases(__global long* sync, __global int* x) {
 
 
 def _persistent(bench: Bench) -> dict[str, Any]:
-    """Whether items go through phases together, in several launches."""
+    """Whether items can go through phases together, in several launches."""
     import numpy as np
 
     from ..codegen import prelude
@@ -576,7 +580,7 @@ def _persistent(bench: Bench) -> dict[str, Any]:
 
 
 def _builtins(bench: Bench) -> dict[str, Any]:
-    """What stands in the place of PoCL's library, if a process that has it compiles a kernel with it."""
+    """The replacement of PoCL's library, if a process that loads it compiles a kernel with it."""
     directory, paths = platform.directory(), libraries()
     if bench.device.platform != platform.NAME or directory is None or paths is None:
         return {}
@@ -596,8 +600,8 @@ def _builtins(bench: Bench) -> dict[str, Any]:
     return {"builtins": library} if parts.done else {}
 
 
-# An LU decomposition by one work-group, as merged kernels are written: functions that are inlined, each of which leaves
-# in memory what the next one reads; one item has found the pivot, and all exchange rows by it.
+# An LU decomposition by one work-group, in the form of merged kernels: inlined functions, each of which leaves results
+# in memory for the next one; one item finds the pivot, and all items exchange rows by it.
 _HANDOVER = """
 #define INLINED __attribute__((always_inline)) static inline
 typedef float __attribute__((may_alias)) any_float;
@@ -686,7 +690,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
 
 
 def main(arguments: list[str]) -> None:
-    """`python -m refxla.runtime.device_probe DEVICE CHECK...`: print what each check answers."""
+    """`python -m refxla.runtime.device_probe DEVICE CHECK...`: print the answer of each check."""
     bench = Bench(discovery.load()[arguments[0]])
     for name in arguments[1:]:
         print(f"begin {name}", flush=True)
@@ -696,4 +700,4 @@ def main(arguments: list[str]) -> None:
 if __name__ == "__main__":
     main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(0)  # what a broken driver does at its end is of no interest
+    os._exit(0)  # ignore what a broken driver does at exit

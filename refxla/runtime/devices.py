@@ -1,8 +1,8 @@
-"""Which device is used, what it is called, and what is known of it.
+"""Which device is used, its name, and what is known about it.
 
-Beside the devices that are found there are two kinds that are asked for by name alone. A described GPU
-(device/gpu_models.py) need not be present: code for it can be shown, not run. "pocl:gpu" is PoCL's CPU device, which
-runs what is written for a GPU, in work-groups with local memory and barriers: slow, and there for tests.
+Beside the devices that are found there are two kinds that are only used when named. A described GPU
+(device/gpu_models.py) need not be present: its code can be shown, not run. "pocl:gpu" is PoCL's CPU device running code
+written for a GPU, in work-groups with local memory and barriers: slow, and only for tests.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MERGING = "REFXLA_GPU_MERGING"
 
 
 def _merges_work_groups() -> bool:
-    """Whether the kernels of a GPU that have work-groups are merged, as has to be asked for: it gave wrong values on an
-    NVIDIA H100, and no GPU has run what was mended since. Raises InputError for a value that the variable has not."""
+    """Whether a GPU's kernels with work-groups are merged, which is off unless asked for: it gave wrong values on an
+    NVIDIA H100, and no GPU has run the corrected code since. Raises InputError for an invalid value of the variable."""
     value = os.environ.get(MERGING, "")
     if value not in ("", "work-groups"):
         raise InputError(f"{MERGING} is {value!r}: say work-groups, or leave it unset, for loops of single items alone")
@@ -43,11 +43,11 @@ def _merges_work_groups() -> bool:
 
 @dataclass(frozen=True)
 class Device(OpenClDevice):
-    """An OpenCL device, with what was found out about it."""
+    """An OpenCL device, with what the probe found about it."""
 
     @cached_property
     def properties(self) -> Properties:
-        """What the device can do, found by trying it in a child process; from a cache after the first time."""
+        """What the device can do, found by trying in a child process; cached after the first time."""
         return device_probe.properties(self)
 
     @property
@@ -89,8 +89,8 @@ class Device(OpenClDevice):
 
     @property
     def build_options(self) -> str:
-        """The options that each program is built with for the device."""
-        # Oclgrind stops at what its compiler makes of restrict in an inlined function.
+        """The options with which each program is built for the device."""
+        # Oclgrind stops at the code that its compiler generates for restrict in an inlined function.
         return " ".join(build_options(self.target)) + (" -Drestrict=" if self.kind == "simulator" else "")
 
     @property
@@ -100,8 +100,8 @@ class Device(OpenClDevice):
 
 
 def _sub_group(raw: Any) -> int:
-    """How many work items of a GPU run in step, which each vendor has a query of its own for; 0: its driver has none,
-    and answers the others' with an error."""
+    """How many work items of a GPU run in lockstep, for which each vendor has its own query; 0 if the driver has none
+    of them, and answers each with an error."""
     import pyopencl as cl
 
     for query in ("warp_size_nv", "wavefront_width_amd"):
@@ -115,7 +115,7 @@ def _sub_group(raw: Any) -> int:
 
 @dataclass(frozen=True)
 class EmulatedGpu(Device):
-    """PoCL's CPU device as one that runs what is written for a GPU."""
+    """PoCL's CPU device, running code written for a GPU."""
 
     of: Device | None = None
 
@@ -127,7 +127,7 @@ class EmulatedGpu(Device):
 
     @property
     def target(self) -> Target:
-        """What is written for it: OpenCL's own functions, as a GPU has them."""
+        """Code is written with OpenCL's own functions, as for a GPU."""
         p = self.properties
         if not p.works:
             raise DeviceError(f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}")
@@ -135,22 +135,22 @@ class EmulatedGpu(Device):
 
     @property
     def access(self) -> str:
-        """As a GPU has it: memory of its own."""
+        """As on a GPU: memory of its own."""
         return "buffer"
 
 
 @dataclass(frozen=True)
 class DescribedGpu(Device):
-    """A GPU that is not here."""
+    """A GPU that is not present."""
 
     @property
     def properties(self) -> Properties:
-        """As it is described."""
+        """As described."""
         return Properties(works=True, access="buffer", fp64=self.target.fp64, fp16=self.target.fp16, rounded=True)
 
     @property
     def target(self) -> Target:
-        """As it is described."""
+        """As described."""
         return MODELS[self.name].target
 
     @property
@@ -167,8 +167,9 @@ def devices() -> tuple[Device, ...]:
 def find(name: str | None = None) -> Device:
     """The device of this name; for None, the one that REFXLA_DEVICE names, or the default.
 
-    A kind will do ("gpu", "cpu"), for the first device of it, or a kind and a number ("gpu:1"); so will the start of
-    just one device's name. Raises DeviceError when there is no such device, or none at all.
+    A kind ("gpu", "cpu") means the first device of that kind, and a kind with a number ("gpu:1") another one; the
+    beginning of a name also works if it is that of just one device. Raises DeviceError when there is no such device, or
+    none at all.
     """
     return choose(name)[0]
 
@@ -218,7 +219,7 @@ def choose(name: str | None = None) -> tuple[Device, str]:
 
 
 def _named(name: str, by_name: dict[str, Device]) -> Device | None:
-    """A device that is asked for by name alone."""
+    """A device that is only used when named."""
     if name in MODELS:
         model = MODELS[name]
         raw: Any = None  # nothing runs on it
@@ -231,7 +232,7 @@ def _named(name: str, by_name: dict[str, Device]) -> Device | None:
 
 
 def _of_kind(name: str, by_name: dict[str, Device]) -> Device | None:
-    """The device that is asked for as one of a kind: "gpu", the first of them, or "gpu:1", the second."""
+    """The device named by its kind: "gpu", the first one, or "gpu:1", the second."""
     kind, colon, number = name.partition(":")
     of_kind = sorted((d for d in by_name.values() if d.kind == kind), key=_rank)
     if not of_kind or (colon and not (number.isdecimal() and int(number) < len(of_kind))):
@@ -250,13 +251,13 @@ def _ordered(by_name: dict[str, Device]) -> list[Device]:
 
 
 def _speed(device: Device) -> float:
-    """A figure for how fast a device is, of its bandwidth and its arithmetic; 0 where they were not measured."""
+    """A figure for how fast a device is, from its bandwidth and arithmetic; 0 if they were not measured."""
     rates = calibration.known_rates(device)
     return 0.0 if rates is None else (rates.bandwidth * rates.arithmetic) ** 0.5 * device.compute_units
 
 
 def _faster(device: Device, by_name: dict[str, Device]) -> str:
-    """Why the first device of a kind comes before that of the other; "" where not both were measured."""
+    """Why the first device of one kind comes before that of the other; "" unless both were measured."""
     kind = "cpu" if device.kind == "gpu" else "gpu"
     other = next((d for d in sorted(by_name.values(), key=_rank) if d.kind == kind), None)
     rates = [(d, calibration.known_rates(d)) for d in (device, other) if d is not None]

@@ -1,20 +1,20 @@
-"""The OpenCL devices of this machine, as they are found when OpenCL is loaded.
+"""The OpenCL devices of this machine, found when OpenCL is loaded.
 
-Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, eight things are seen to, each
-only where the user's environment has not decided it already:
+Nothing happens at import: OpenCL is loaded when devices are first requested. Eight things are arranged at that point,
+each only if the user's environment has not already decided it:
 
 - PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread, and so any thread of refxla's
   own thread pool) side by side in one context;
-- Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
-- PoCL compiles for a processor that its compiler knows, where it does not know this one (pocl/processor_name.py);
-- PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (disk_cache.py);
-- pyopencl keeps nothing on disk: it would end where it cannot write below the user's home;
-- PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
-- PoCL's threads, where there is one for each core, keep to one each: woken together, two of them may otherwise share
+- Intel's CPU runtime, when it was installed with pip, is registered with the loader, which its wheel does not do;
+- PoCL compiles for a processor that its compiler knows, if it does not know this one (pocl/processor_name.py);
+- PoCL compiles in a directory of this process; its output is kept by refxla's own cache (disk_cache.py);
+- pyopencl keeps nothing on disk: it fails if it cannot write below the user's home;
+- PoCL and Oclgrind, if they come with pyopencl, use their own LLVM: bound to TensorFlow's, PoCL crashes;
+- PoCL's threads, if there is one for each core, are each bound to one: woken together, two of them may otherwise share
   one for milliseconds while another idles;
 - the process keeps its signal handlers, which LLVM replaces (signal_handlers.py).
 
-The environment is left as it was found.
+The environment is restored afterwards.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ FIX = "run: pip install 'pyopencl[pocl]'"
 class OpenClDevice:
     """An OpenCL device, or PoCL's two devices for one CPU, under a short and stable name.
 
-    `kind` is "cpu", "gpu", "accelerator" or "simulator" (Oclgrind). `raw` is the pyopencl device; `small`, where there
-    is one, another device of the same context, which runs what it is given in the thread that gives it. `driver` tells
-    one version of the driver from another. `why` says how the device came to be chosen, once it was.
+    `kind` is "cpu", "gpu", "accelerator" or "simulator" (Oclgrind). `raw` is the pyopencl device; `small`, if there is
+    one, is another device of the same context, which runs work in the thread that submits it. `driver` distinguishes
+    versions of the driver. `why` says how the device came to be chosen, once it was.
     """
 
     name: str
@@ -71,7 +71,7 @@ class OpenClDevice:
 
     @property
     def runner(self) -> cl.Device:
-        """The pyopencl device that programs run on: threads of refxla's own start sooner than those of a device."""
+        """The pyopencl device that programs run on: refxla's own threads start sooner than those of a device."""
         return self.raw if self.small is None else self.small
 
     @property
@@ -110,7 +110,7 @@ def load() -> dict[str, OpenClDevice]:
 
 
 def _discover() -> tuple[dict[str, OpenClDevice], str]:
-    """Load OpenCL and name its devices; with them, the loader's complaint if it had one."""
+    """Loads OpenCL and names its devices. Returns them with the loader's error message, if it had one."""
     before = dict(os.environ)
     try:
         _prepare()
@@ -120,9 +120,9 @@ def _discover() -> tuple[dict[str, OpenClDevice], str]:
             raise DeviceError(f"pyopencl cannot be loaded ({error}); {FIX}") from error
         devices: dict[str, OpenClDevice] = {}
         try:
-            with pocl.threads_apart():  # some loaders ask for the devices of a platform, too
+            with pocl.threads_apart():  # some loaders query the devices of a platform as well
                 platforms = cl.get_platforms()
-        except cl.Error as error:  # the loader calls it an error when there is no platform
+        except cl.Error as error:  # the loader reports an error if there is no platform
             return {}, str(error)
         for platform in platforms:
             try:
@@ -143,18 +143,18 @@ def _discover() -> tuple[dict[str, OpenClDevice], str]:
 
 
 def pocl_directory() -> Path | None:
-    """Where PoCL keeps what it compiles in this process; None where the user or an earlier import decided that."""
+    """Where PoCL keeps what it compiles in this process; None if the user or an earlier import decided that."""
     load()
     return pocl.directory()
 
 
 def failure() -> str:
-    """What the loader said when it found no devices, in parentheses; "" if it said nothing."""
+    """The loader's message if it found no devices, in parentheses; "" if there was none."""
     return f" ({_failure})" if _failure else ""
 
 
 def _prepare() -> None:
-    """Set the environment that OpenCL is loaded with."""
+    """Sets the environment for loading OpenCL."""
     already = pocl.is_loaded()
     pocl.prepare()
     os.environ.setdefault(_NO_CACHE, "1")
@@ -167,10 +167,11 @@ def _prepare() -> None:
 
 
 def _load_apart() -> None:
-    """Load the implementations in pyopencl's wheel so that they look for symbols in themselves first.
+    """Loads the implementations in pyopencl's wheel so that they look up symbols in themselves first.
 
-    TensorFlow offers the symbols of its LLVM to the whole process, and these have one in them too. The loader, which
-    comes later, gets the libraries as they are loaded here. (Where LD_PRELOAD replaces functions, they stay replaced.)
+    TensorFlow exports the symbols of its LLVM to the whole process, and these implementations contain an LLVM, too. The
+    loader, which comes later, gets the libraries as they are loaded here. (Functions that LD_PRELOAD replaces stay
+    replaced.)
     """
     package = importlib.util.find_spec("pyopencl")
     if package is None or package.origin is None:
@@ -178,12 +179,12 @@ def _load_apart() -> None:
     for icd in sorted((Path(package.origin).parent / ".libs").glob("*.icd")):
         try:
             ctypes.CDLL(str(icd.with_name(icd.read_text().strip())), os.RTLD_LAZY | os.RTLD_DEEPBIND)
-        except OSError:  # the loader then leaves it out, which is what `devices()` shows
+        except OSError:  # the loader then skips it, and `devices()` shows that
             continue
 
 
 def _intel_library() -> Path | None:
-    """libintelocl.so, where the wheel intel-opencl-rt is installed."""
+    """libintelocl.so, if the wheel intel-opencl-rt is installed."""
     try:
         files = importlib.metadata.distribution("intel-opencl-rt").files or []
     except importlib.metadata.PackageNotFoundError:
@@ -196,13 +197,13 @@ def _intel_library() -> Path | None:
 
 
 def _announce(library: Path) -> None:
-    """Make Intel's runtime known to the loader, beside all that the system knows."""
+    """Registers Intel's runtime with the loader, in addition to those that the system has."""
     for name in ("libtbb.so.12", "libintlc.so.5", "libimf.so", "libirng.so", "libsvml.so"):
         neighbour = library.with_name(name)
         if neighbour.exists():
             try:
                 ctypes.CDLL(str(neighbour), ctypes.RTLD_GLOBAL)
-            except OSError:  # the loader then leaves the runtime out, which is what `devices()` shows
+            except OSError:  # the loader then skips the runtime, and `devices()` shows that
                 return
     vendors = scratch()
     for icd in Path("/etc/OpenCL/vendors").glob("*.icd"):
@@ -212,7 +213,7 @@ def _announce(library: Path) -> None:
 
 
 def _of_platform(platform: Any, raws: Sequence[Any]) -> list[OpenClDevice]:
-    """The devices of one platform, named; numbers are added where a name comes twice."""
+    """The devices of one platform with their names; numbers are appended to names that occur twice."""
     import pyopencl as cl
 
     def make(name: str, kind: str, raw: Any, small: Any = None) -> OpenClDevice:
@@ -260,7 +261,7 @@ def _kind(raw: Any) -> str:
 
 
 def _unused(name: str, devices: dict[str, OpenClDevice]) -> str:
-    """The name itself, or the name with the first number that makes it new."""
+    """The name itself, or with the first number that makes it unique."""
     if name not in devices:
         return name
     number = 1

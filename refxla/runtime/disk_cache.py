@@ -1,14 +1,14 @@
-"""What took long to make, kept on disk: compiled programs and the properties of devices.
+"""Results that took long to compute, kept on disk: compiled programs and the properties of devices.
 
 An entry is one file: a checksum, then the content. It is written to a temporary file and renamed, so that a reader, or
 another writer of the same entry, sees all of it or nothing; a file whose checksum is wrong counts as missing and is
-removed. Using an entry sets its file time; when the files together grow over the limit, those used longest ago go.
-To count them takes a second when they are many, so that a file `growth` has a byte for each KiB that was written since.
+removed. Using an entry sets its file time; when the total size exceeds the limit, the least recently used ones are
+removed. Counting many files takes a second, so a file `growth` has a byte for each KiB written since the last count.
 
-What lies in the cache is run, so the directory must be one that nobody else can write to (private_directories.py); it
-is made so. One that others could have written, or that cannot be used for another reason, or a full disk, costs one
-CacheWarning, and everything goes on without the cache. The directory is the platform's cache directory for "refxla", or
-REFXLA_CACHE_DIR.
+Compiled code in the cache is executed, so the directory must be one that nobody else can write to
+(private_directories.py), and is created like that. If others could have written to it, if it cannot be used for another
+reason, or if the disk is full, there is one CacheWarning, and everything continues without the cache. The directory is
+the platform's cache directory for "refxla", or REFXLA_CACHE_DIR.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from . import private_directories
 LIMIT = 1 << 30
 _MAGIC = b"refxla cache 1\n"
 _SUFFIX = ".entry"
-_COUNTED = 64  # files are counted again when this part of the limit has been written
+_COUNTED = 64  # files are counted again when this fraction of the limit has been written
 _GROWTH = "growth"
 
 
@@ -38,7 +38,7 @@ class CacheWarning(UserWarning):
 
 
 class Cache:
-    """A store of bytes under keys in `directory`, of at most `limit` bytes on disk. Methods never raise OSError."""
+    """Stores bytes under keys in `directory`, at most `limit` bytes on disk. Methods never raise OSError."""
 
     def __init__(self, directory: Path, limit: int = LIMIT) -> None:
         self.directory = directory
@@ -67,15 +67,15 @@ class Cache:
         return content
 
     def has(self, key: str) -> bool:
-        """Whether there is an entry, which may turn out to be broken."""
+        """Whether there is an entry, which may still turn out to be damaged."""
         return os.path.exists(self._path(key))
 
     def put(self, key: str, content: bytes) -> bool:
-        """Store a content. Whether that worked."""
+        """Stores a content. Returns whether that worked."""
         path = self._path(key)
         try:
             with _descriptor(path.parent, make=True):
-                pass  # it is there, and private
+                pass  # it exists, and is private
             handle, name = tempfile.mkstemp(dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -92,12 +92,12 @@ class Cache:
         return True
 
     def drop(self, key: str) -> None:
-        """Forget a content that turned out to be of no use."""
+        """Removes a content that turned out to be useless."""
         with contextlib.suppress(OSError):
             self._path(key).unlink()
 
     def clear(self) -> int:
-        """Remove every entry. Gives the number of bytes removed."""
+        """Remove every entry. Returns the number of bytes removed."""
         removed = 0
         for _, size, path in self._entries():
             with contextlib.suppress(OSError):
@@ -126,21 +126,21 @@ class Cache:
         return sorted(entries)
 
     def _make_room(self, written: int, keep: Path) -> None:
-        """Keep to the limit, nearly: the files are counted where they may have grown by a part of it."""
+        """Roughly enforces the limit: the files are counted once they may have grown by a fraction of it."""
         grown = self._growth(written)
         if grown is None or grown > self.limit // _COUNTED:
             self._evict(keep)
             self._restart_growth()
 
     def _growth(self, written: int) -> int | None:
-        """The bytes that all processes have written since the files were counted, with these; None if they never
-        were."""
+        """The bytes that all processes have written since the files were counted, including these; None if they were
+        never counted."""
         try:
             handle = os.open(self.directory / _GROWTH, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         except FileNotFoundError:
             return None
         with os.fdopen(handle, "ab", buffering=0) as file:
-            file.write(bytes(1 + (written >> 10)))  # in one go: others may write, too
+            file.write(bytes(1 + (written >> 10)))  # in one write: others may write as well
             return os.fstat(file.fileno()).st_size << 10
 
     def _restart_growth(self) -> None:
@@ -176,7 +176,7 @@ class Cache:
 
 @contextlib.contextmanager
 def _descriptor(directory: Path, make: bool = False) -> Iterator[int]:
-    """Of a directory of entries, which lies in that of the cache."""
+    """The cache in a directory of entries, which is inside the cache's directory."""
     descriptor = private_directories.open_directory(directory, 2, make)
     try:
         yield descriptor
@@ -185,7 +185,7 @@ def _descriptor(directory: Path, make: bool = False) -> Iterator[int]:
 
 
 def key(*parts: str) -> str:
-    """The key of what is made from these parts, in this order."""
+    """The key of a result computed from these parts, in this order."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()
@@ -204,5 +204,5 @@ def cache() -> Cache:
 
 
 def clear() -> int:
-    """Empty the cache on disk. Gives the number of bytes removed."""
+    """Empty the cache on disk. Returns the number of bytes removed."""
     return cache().clear()

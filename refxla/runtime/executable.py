@@ -1,4 +1,4 @@
-"""A compiled program that is called with arrays and gives arrays."""
+"""A compiled program that is called with arrays and returns arrays."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Executable(Executor):
 
     Call it with the flattened arguments (NumPy arrays, or anything with `__array__`, `__dlpack__` or the buffer
     protocol; Python numbers for 0-d parameters) of exactly the parameters' types and shapes. It returns the tuple of
-    results as new NumPy arrays. On a CPU device arguments are read where they lie when they are dense and aligned.
+    results as new NumPy arrays. On a CPU device, dense and aligned arguments are read in place.
 
-    It may be called from several threads, which then take turns. Raises InputError for arguments that do not fit, and
-    DeviceError when the device fails. KeyboardInterrupt is answered between the iterations of a `while` and between the
-    matrices of a batch that a library is called for.
+    It may be called from several threads; calls then run one at a time. Raises InputError for arguments that do not
+    fit, and DeviceError if the device fails. KeyboardInterrupt is handled between the iterations of a `while` and
+    between the matrices of a batched library call.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class Executable(Executor):
         parallel_build: ParallelBuild | None = None,
         binaries: Binaries | None = None,
     ) -> None:
-        """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);
-        `parallel_build` has begun to compile the program, `binaries` are what a device's compiler made of it before."""
+        """`program` is built from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);
+        `parallel_build` has begun to compile the program; `binaries` are the device compiler's earlier output."""
         self.program = program
         self.device = device
         check_device_memory(plan, device)
@@ -54,7 +54,7 @@ class Executable(Executor):
 
     @property
     def memory(self) -> Memory:
-        """How many bytes the program needs, by what they are for."""
+        """How many bytes the program needs, by purpose."""
         return Memory.of(self.plan)
 
     @property
@@ -68,17 +68,17 @@ class Executable(Executor):
 
 
 def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, str]:
-    """How many threads of refxla's share the work of a plan, and why; 1, too, for a device that has its own.
+    """How many of refxla's threads share the work of a plan, and why; also 1 for a device that has its own threads.
 
-    It is done in the calling thread alone when splitting it would save less than it costs. A loop of unknown trip
-    count counts as one. `operations` is an estimate of the arithmetic in a call.
+    The calling thread runs the plan alone if splitting it would save less than it costs. A loop of unknown trip count
+    counts as one iteration. `operations` estimates the arithmetic in a call.
     """
     if device.small is None:
         return 1, ""
-    share = 1 - 1 / max(1, device.compute_units)  # what all cores but one do
+    share = 1 - 1 / max(1, device.compute_units)  # the share of all cores but one
     costs = device.target.costs
     saved, cost = _gain(plan, plan.steps, share, costs)
-    if saved:  # something can be split
+    if saved:  # some work can be split
         saved = max(saved, share * operations * costs.flop / 1e3)
     cost += costs.wake / 1e3
     if saved > cost:

@@ -1,7 +1,7 @@
-"""Functions of this process that programs call: Python callbacks, and what only a library of the host computes.
+"""Host functions that programs call: Python callbacks, and results that only a library of the host computes.
 
-A program knows a function by its key. A key is never given twice in a process, and a function is forgotten when nobody
-else has it: who registers one keeps it alive as long as programs may call it.
+A program knows a function by its key. A key is never reused in a process. A function is forgotten when nobody else
+refers to it, so its owner must keep it alive as long as programs may call it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from refxla_spec.errors import Error, plural
 
 
 class HostFunction:
-    """A function that a program may call: `function(*operands)` with arrays of its own gives the sequence of results,
-    each an array of the type and shape that the program says. `key` is what programs know it by."""
+    """A function that a program may call: `function(*operands)`, called with its own copies of arrays, returns the
+    sequence of results, each an array of the type and shape that the program states. `key` identifies it in
+    programs."""
 
     def __init__(self, function: Callable[..., Sequence[Any]]) -> None:
         self.function = function
@@ -30,8 +31,8 @@ _functions: weakref.WeakValueDictionary[int, HostFunction] = weakref.WeakValueDi
 
 
 def call(key: int, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-    """Call the function of a key and fill `results` with what it gives. What it raises is raised; Error for a key of no
-    function, and for results of other shapes."""
+    """Calls the function of a key and stores its results in `results`. Its exceptions are passed on; raises Error for
+    an unknown key, and for results of other shapes."""
     entry = _functions.get(key)
     if entry is None:
         raise Error(f"the program calls host function {key} of another process, or of a function that is gone")

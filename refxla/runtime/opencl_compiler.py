@@ -1,4 +1,4 @@
-"""OpenCL C into a built program, past all caches."""
+"""Compiles OpenCL C to a program, bypassing all caches."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .discovery import OpenClDevice
 
 
 def program_key(sources: list[str], options: str, device: OpenClDevice) -> str:
-    """Under which a program that was built of these sources for a device's `runner` is kept on disk."""
+    """The key in the cache on disk of a program built from these sources for a device's `runner`."""
     return disk_cache.key("program", *sources, options, device.platform, device.runner.name, device.driver)
 
 
 def compile_source(context: Any, raw: Any, source: str, options: str = "") -> Any:
-    """Compile, without any cache of ours or pyopencl's. Raises DeviceError with the compiler's log."""
+    """Compiles without any cache of ours or pyopencl's. Raises DeviceError with the compiler's log."""
     import pyopencl as cl
     from pyopencl import _cl
 
@@ -34,7 +34,7 @@ def compile_source(context: Any, raw: Any, source: str, options: str = "") -> An
 
 
 def _excerpt(log: str, source: str, limit: int = 2000) -> str:
-    """The compiler's first errors, with the line of the source that the first is about."""
+    """The compiler's first errors, with the source line of the first one."""
     errors = [line for line in log.splitlines() if "error" in line]
     text = "\n".join(errors or log.splitlines())[:limit]
     place = re.search(r":(\d+):\d+:", text)

@@ -1,9 +1,9 @@
-"""Directories that nobody but this user, and root, can change: the only ones that compiled code is loaded from.
+"""Directories that only this user and root can change, the only ones that compiled code is loaded from.
 
-A directory is private when it belongs to the user (or to root) and neither its group nor others may write to it, and
-when nobody else can put another in its place: each directory above it belongs to the user or to root, and is either
-not writable by anyone else or sticky, as /tmp is. A symbolic link on the way counts as a component: it must belong to
-the user or to root, and what it points at is checked in the same way.
+A directory is private if it belongs to the user (or to root), neither its group nor others may write to it, and nobody
+else can replace it: each directory above it must belong to the user or to root, and be either not writable by anyone
+else or sticky, as /tmp is. A symbolic link on the way counts as a component: it must belong to the user or to root, and
+its target is checked in the same way.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import stat
 from pathlib import Path
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_MOST_LINKS = 40  # as Linux has it
+_MOST_LINKS = 40  # as in Linux
 
 
 class NotPrivateError(OSError):
-    """A directory or a file that others could have written; the message names it and says how to mend it."""
+    """A directory or a file that others could have written; the message names it and says how to fix it."""
 
 
 def check(path: Path, last: int = 1) -> None:
-    """Raise NotPrivateError unless the directory at `path` is private, and with it the `last` of those that it lies in
-    (0: it may be sticky itself, so that a new directory in it is safe); OSError if it is not there."""
+    """Raises NotPrivateError unless the directory at `path` is private, including the `last` of its parents (0: it may
+    be sticky itself, so that a new directory in it is safe); OSError if it does not exist."""
     if not path.is_absolute():
         raise NotPrivateError(f"the user has no home directory in which {path} could be")
     names = list(reversed(path.parts[1:]))
@@ -53,9 +53,9 @@ def check(path: Path, last: int = 1) -> None:
 
 
 def open_directory(path: Path, last: int = 1, make: bool = False) -> int:
-    """A descriptor of the private directory at `path` (see `check`), which is made, with what is above it, where it is
-    missing and `make` says so; nothing is made in one that is not private. Raises as `check` does, and OSError for one
-    that cannot be made."""
+    """A descriptor of the private directory at `path` (see `check`). With `make`, missing directories are created,
+    including its parents, but none inside a directory that is not private. Raises as `check` does, and OSError for one
+    that cannot be created."""
     if make and path.is_absolute():
         _make(path, last)
     check(path, last)
@@ -63,8 +63,8 @@ def open_directory(path: Path, last: int = 1, make: bool = False) -> int:
 
 
 def read(name: str, directory: int) -> bytes:
-    """The contents of a file in an open private directory. Raises NotPrivateError for one that others could have
-    written, whatever the directory says, and OSError as `os.open` does."""
+    """The contents of a file in an open private directory. Raises NotPrivateError for a file that others could have
+    written, whatever the directory's permissions, and OSError as `os.open` does."""
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
@@ -83,7 +83,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _make(path: Path, last: int) -> None:
-    """Make a directory and those above it that are missing, for this user alone. Raises as `check` does."""
+    """Creates a directory and its missing parents, for this user alone. Raises as `check` does."""
     if path.is_dir():
         return
     if path.parent != path:
@@ -91,5 +91,5 @@ def _make(path: Path, last: int) -> None:
     check(path.parent, max(0, last - 1))
     try:
         path.mkdir(mode=0o700)
-    except FileExistsError:  # another process was quicker, or something else is there, which `check` says
+    except FileExistsError:  # another process was faster, or something else exists there, which `check` reports
         pass

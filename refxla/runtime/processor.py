@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
-# What Linux calls the instruction sets of x86-64, by the beginnings of their names; the rest of its list is of
-# kernels'.
+# Linux's names of the instruction sets of x86-64, by their beginnings; the other flags in its list concern kernels.
 _X86 = (
     "abm", "adx", "aes", "amx", "avx", "bmi", "cx16", "f16c", "fma", "gfni", "lahf_lm", "mmx", "movbe", "pclmulqdq",
     "popc", "sha", "sse", "ssse", "vaes", "vpclmulqdq", "xsave",
@@ -16,13 +15,13 @@ _X86 = (
 
 
 def architecture() -> str:
-    """As the system names it: "x86_64", "aarch64"."""
+    """The system's name of it: "x86_64", "aarch64"."""
     return platform.machine()
 
 
 @cache
 def instruction_sets() -> tuple[str, ...]:
-    """The instruction sets that every core has, sorted; () where the system does not tell."""
+    """The instruction sets that every core has, sorted; () if the system does not list them."""
     try:
         lines = _CPUINFO.read_text(errors="replace").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""OpenCL C into a built program that is ready to launch, through the cache on disk.
+"""Builds OpenCL C to a program that is ready to launch, through the cache on disk.
 
-Most devices give their compiled program as bytes and take them back. PoCL needs more (pocl/pocl_build.py). These
-bytes are the *binaries* of a program, each under the key of its part; executable files hold them, too.
+Most devices return their compiled program as bytes and accept them again. PoCL needs more (pocl/pocl_build.py). These
+bytes are the *binaries* of a program, each under the key of its part; executable files contain them, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .pocl import built_parts, kernel_library, pocl_build
 from .pocl import platform as pocl
 from .pocl.parallel_build import ParallelBuild, processes
 
-_PART = 12_000  # characters: some five times what PoCL takes for a part without any
+_PART = 12_000  # characters: some five times PoCL's fixed cost of a part
 
 
 Binaries = Mapping[str, bytes]
@@ -27,10 +27,10 @@ Binaries = Mapping[str, bytes]
 def build(
     device: Device, program: Program, parallel_build: ParallelBuild | None = None, archive: Binaries | None = None
 ) -> dict[str, Any]:
-    """The parts of a program built for a device's `runner`: for each __kernel its pyopencl program.
+    """The parts of a program built for a device's `runner`: the pyopencl program of each __kernel.
 
-    `parallel_build` has begun to compile the program when its first parts were made; `archive` has binaries that are
-    looked at before the cache on disk. Raises DeviceError with the compiler's log.
+    `parallel_build` began to compile the program when its first parts were ready; binaries in `archive` take precedence
+    over the cache on disk. Raises DeviceError with the compiler's log.
     """
     if device.platform == pocl.NAME:
         return _by_function(program, pocl_build.build(device, program.parts, parallel_build, archive))
@@ -39,8 +39,8 @@ def build(
 
 
 def binaries(device: Device, program: Program) -> dict[str, bytes]:
-    """The binaries of a program that was built for a device: from the cache on disk, or made now. A part of which the
-    device gives none is left out."""
+    """The binaries of a program that was built for a device: from the cache on disk, or made now. A part is left out if
+    the device returns none for it."""
     contents: dict[str, bytes | None] = {}
     for part in program.parts:
         if device.platform == pocl.NAME:
@@ -56,7 +56,7 @@ def _binary(device: Device, source: str) -> bytes | None:
 
 
 def _binary_of(program: Any) -> bytes | None:
-    """What a device gives of a program that was built for it alone; it may keep its binaries to itself."""
+    """The device's binaries of a program that was built for it alone; it may not return any."""
     import pyopencl as cl
 
     try:
@@ -71,7 +71,7 @@ def _by_function(program: Program, programs: Sequence[Any]) -> dict[str, Any]:
 
 
 def part_size(device: Device) -> int | None:
-    """How many characters of OpenCL C make a part of a program for the device; None: a program is one part."""
+    """How many characters of OpenCL C form a part of a program for the device; None: a program is one part."""
     return _PART if device.platform == pocl.NAME and cores().count > 1 else None
 
 
@@ -81,7 +81,7 @@ def can_link(device: Device) -> bool:
 
 
 def linked_parts(device: Device) -> int:
-    """How many linked parts a program for the device is cut into: as many as are compiled at a time."""
+    """How many linked parts a program for the device has: as many as are compiled at a time."""
     return processes() if can_link(device) else 1
 
 
@@ -97,7 +97,7 @@ def _with_binary(device: Device, source: str, store: disk_cache.Cache, archive: 
             program = _cl._Program(device.context, [raw], [content])
             program._build(options.encode(), [raw])
             return program
-        except cl.Error:  # another version of the driver than it says, perhaps
+        except cl.Error:  # perhaps another version of the driver than it claims
             store.drop(name)
     program = compile_source(device.context, raw, source, options)
     binary = _binary_of(program)

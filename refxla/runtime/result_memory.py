@@ -1,4 +1,4 @@
-"""How much memory a program needs, and the memory that arrays of results lie in."""
+"""How much memory a program needs, and the memory of result arrays."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Memory", "check_device_memory", "set_limit", "trim", "usage"]
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes a program needs: `constants`, `arena` and `workspace` as long as it lives, the rest for each call. Of the
-    results, `aliases` lie in the memory of donated parameters.
+    """Bytes a program needs: `constants`, `arena` and `workspace` for its lifetime, the rest for each call. Of the
+    results, `aliases` are in the memory of donated parameters.
 
-    On a CPU device the parameters are the caller's own arrays, and the results are arrays whose memory comes from a
-    pool (`usage`, `trim`, `set_limit`); on other devices both have memory there too, as long as the program lives.
+    On a CPU device, the parameters are the caller's own arrays, and the results are arrays with memory from a pool
+    (`usage`, `trim`, `set_limit`); on other devices, both also have memory there, for the lifetime of the program.
     """
 
     parameters: int
@@ -32,7 +32,7 @@ class Memory:
 
     @classmethod
     def of(cls, plan: Plan) -> Memory:
-        """What a plan needs."""
+        """The needs of a plan."""
         return cls(
             parameters=sum(s.bytes for s in plan.parameters),
             results=sum(s.bytes for s in plan.results),
@@ -47,8 +47,8 @@ class Memory:
 
 
 def check_device_memory(plan: Plan, device: Device) -> None:
-    """Raises DeviceError where a device that arrays are copied to has less memory than the program needs, or allocates
-    less at a time."""
+    """Raises DeviceError if a device with its own memory has less than the program needs, or cannot allocate as much at
+    once."""
     if device.access == "host":
         return
     memory, raw = Memory.of(plan), device.raw

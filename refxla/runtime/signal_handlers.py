@@ -1,7 +1,7 @@
 """The signal handlers of the process, which OpenCL drivers replace when they are loaded.
 
-LLVM, which comes with PoCL, installs handlers of its own: it removes the files that it is writing before it passes a
-signal on, and keeps SIGUSR1 for itself, by which schedulers tell a program to save its state.
+LLVM, which comes with PoCL, installs its own handlers: they remove the files that LLVM is writing before a signal is
+passed on, and they take SIGUSR1, which schedulers send to tell a program to save its state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _SIZE = 512  # bytes, more than a sigaction takes
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Restore what is replaced within the block. LLVM installs its handlers once in a process: they stay away."""
+    """Restores handlers that are replaced within the block. LLVM installs its handlers only once per process, so they
+    do not come back."""
     sigaction = ctypes.CDLL(None).sigaction
     before = {number: _action(sigaction, number) for number in signal.valid_signals()}
     try:
@@ -28,6 +29,6 @@ def preserved() -> Iterator[None]:
 
 
 def _action(sigaction: ctypes._NamedFuncPointer, number: int) -> bytes | None:
-    """What happens at a signal, as the C library describes it; None where it does not say."""
+    """The action for a signal, in the C library's format; None if it has none to tell."""
     action = ctypes.create_string_buffer(_SIZE)
     return None if sigaction(int(number), None, action) else action.raw

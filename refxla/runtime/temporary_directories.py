@@ -1,9 +1,9 @@
-"""Directories for what a process needs while it lives, such as what PoCL compiles.
+"""Directories that a process needs while it runs, such as that for PoCL's output.
 
-They lie in memory where the system has a file system there: PoCL waits for a disk some five times for each program.
+They are in memory if the system has a file system there: PoCL waits for a disk some five times for each program.
 
-A process that is killed cannot remove its own. Each holds a lock on a file in its directory, so the next process knows
-whose owner is gone, in whatever container it ran, and removes those.
+A killed process cannot remove its own directory. Each process holds a lock on a file in its directory, so the next
+process knows which owners are gone, in whatever container they ran, and removes those directories.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from . import private_directories
 _PREFIX = "refxla-"
 _LOCK = "lock"
 _IN_MEMORY = "/dev/shm"
-_LEAST_FREE = 1 << 30  # bytes that are free in memory, or it is left to those who asked for it
-_CHOICES = ("TMPDIR", "TEMP", "TMP")  # by which a user says where temporary files are to be
-_removed: set[Path] = set()  # directories of this process, which ends
-_locks: list[int] = []  # the locks of this process, which end with it
+_LEAST_FREE = 1 << 30  # free bytes in memory below which the memory is left to others
+_CHOICES = ("TMPDIR", "TEMP", "TMP")  # set by a user to choose where temporary files are
+_removed: set[Path] = set()  # directories of this process, which is ending
+_locks: list[int] = []  # the locks of this process, released when it ends
 
 
 def scratch() -> Path:
-    """A new directory for this process, removed when it ends; those that killed processes left are removed now.
+    """A new directory for this process, removed when it ends; those of killed processes are removed now.
 
-    Raises DeviceError if there is nowhere to make one.
+    Raises DeviceError if there is no place for one.
     """
     place = temporary()
     try:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
         raise DeviceError(_refusal(str(error))) from error
-    with suppress(OSError):  # a file system without locks: what is killed there stays
+    with suppress(OSError):  # a file system without locks: directories of killed processes stay
         begun = path / "begun"
         _locks.append(os.open(begun, os.O_RDWR | os.O_CREAT, 0o600))
         fcntl.flock(_locks[-1], fcntl.LOCK_EX)
-        begun.rename(path / _LOCK)  # so that no lock is ever seen that its owner does not hold yet
+        begun.rename(path / _LOCK)  # so that a lock never exists before its owner holds it
     _remove_orphans(place)
     atexit.register(_remove_at_exit, path, os.getpid())
     return path
@@ -59,8 +59,8 @@ def _remove_at_exit(path: Path, owner: int) -> None:
 
 @contextmanager
 def present(directory: Path) -> Iterator[None]:
-    """While a directory within one of `scratch` is there: handlers of the exit that run after the one which removes it
-    may need it once more."""
+    """Waits while a directory within one of `scratch` exists: exit handlers that run after the one that removes it may
+    still need it."""
     gone = next((path for path in _removed if path in directory.parents), None)
     if gone is None:
         yield
@@ -73,8 +73,8 @@ def present(directory: Path) -> Iterator[None]:
 
 
 def temporary() -> Path:
-    """The directory for temporary ones: one in memory, or else Python's, which a user may choose; or where other users
-    could replace what lies there, one of this user.
+    """The directory for temporary ones: one in memory, otherwise Python's, which a user may choose; if other users
+    could replace what is in that, one of this user's.
 
     Raises DeviceError if none can be used.
     """
@@ -91,8 +91,8 @@ def temporary() -> Path:
 
 
 def _in_memory() -> str | None:
-    """The directory for files in memory, if libraries can be loaded from there and there is room, and unless the user
-    chose another one."""
+    """The directory for files in memory, if libraries can be loaded from it, there is room, and the user has not chosen
+    another."""
     if any(os.environ.get(name) for name in _CHOICES):
         return None
     with suppress(OSError, AttributeError):  # another system than Linux
@@ -120,7 +120,7 @@ def _remove_orphans(place: Path) -> None:
                 continue
             file = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its owner lives
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its owner is alive
                 shutil.rmtree(directory, ignore_errors=True)
             finally:
                 os.close(file)

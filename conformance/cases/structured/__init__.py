@@ -1,1 +1,1 @@
-"""Generated cases of the structured operations, over the space of their attributes; one file for each family."""
+"""Generated cases of the structured operations, varying their attributes; one file for each family."""

@@ -37,7 +37,7 @@ def positive(rng: np.random.Generator, element_type: ElementType | str, dims: tu
 
 
 def _choleskys(thorough: bool) -> Iterator[Case]:
-    """Only the chosen triangle is looked at, for the other one of the result is not specified."""
+    """Only the selected triangle is compared: the other one of the result is not specified."""
     for t in _fields():
         for n, dims in enumerate(MATRICES if thorough or t.name == "f32" else MATRICES[3:4]):
             a = positive(seeded(f"cholesky/{t}_{n}"), t, dims)
@@ -78,7 +78,7 @@ def _solves(thorough: bool) -> Iterator[Case]:
             attributes = f"left_side={left}, lower={lower}, unit_diagonal={unit}, transpose_a={transpose}"
             name = f"{t}_{'left' if left == 'true' else 'right'}_{'lower' if lower == 'true' else 'upper'}"
             name += f"{'_unit' if unit == 'true' else ''}_{transpose.lower()}"
-            if t.is_complex:  # those of `positive` are Hermitian but for their triangles: real on the diagonal
+            if t.is_complex:  # those of `positive` are Hermitian except for their triangles: real on the diagonal
                 a = (a + 1j * np.triu(random_values(rng, "f64", a.shape)) + 1j * np.eye(4)).astype(t.dtype)
             yield structured("triangular-solve", name, f"ROOT r = _ triangular-solve(p0, p1), {attributes}", a, b)
     for n, (a_dims, b_dims) in enumerate(
@@ -120,7 +120,7 @@ def _ffts(thorough: bool) -> Iterator[Case]:
             case = several("fft", f"{'x'.join(map(str, length))}_{wide}", lines, z, x, h)
             yield case
             if length in ((8,), (12,), (4, 6)):
-                yield from not_finite(case, ("nan",))  # what comes of infinities depends on the algorithm
+                yield from not_finite(case, ("nan",))  # results for infinities depend on the algorithm
 
 
 def _norms(thorough: bool) -> Iterator[Case]:
@@ -148,8 +148,8 @@ def _norms(thorough: bool) -> Iterator[Case]:
 
 
 def _far_from_zero() -> Iterator[Case]:
-    """Features whose means are far larger than their deviations: the mean of the squares less the square of the mean
-    is nothing like the variance, and a scale and an offset that are put together first lose all digits."""
+    """Features whose means are far larger than their deviations: the mean of the squares minus the square of the mean
+    is nothing like the variance, and combining scale and offset first loses all digits."""
     for t, mean in (("f32", 1e4), ("f64", 1e8)):
         for n, (dims, feature) in enumerate((((8, 5, 7, 6), 3), ((2, 3, 9, 11), 1), ((131, 5), 1))):
             rng, features = seeded(f"batch-norm/far_{t}_{n}"), dims[feature : feature + 1]

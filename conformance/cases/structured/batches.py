@@ -1,6 +1,7 @@
-"""Nine batches and seventy of what stands beside each other: products, rows, matrices, groups, features, windows.
+"""Nine and seventy batches of whatever is batched: products, rows, matrices, groups, features, windows.
 
-Cases with two or three of them do not tell an index from its last bits, nor the first block of batches from the second.
+With two or three batches, an index is not distinguished from its low bits, nor the first block of batches from the
+second.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _algebra(n: int) -> Iterator[Case]:
 
 
 def _rows(n: int) -> Iterator[Case]:
-    """Rows that are sorted, summed up, windowed and normalised."""
+    """Rows that are sorted, summed, windowed and normalised."""
     rng = seeded(f"batches/rows/{n}")
     x = random_values(rng, "f32", (n, 5))
     yield structured("sort", f"batches_{n}", "ROOT r = _ sort(p0), dimensions={1}, to_apply=before", x,

@@ -1,4 +1,4 @@
-"""Programs that are called several times: what a call gives depends on its own arguments, and on no call before it."""
+"""Programs that are called several times: the result of a call depends on its own arguments, and on no earlier call."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .. import Case, seeded
 from ..building import combiner, random_values, structured
 from .control import BRANCHES, COUNTING, SWAPPING
 
-CALLS = 3  # before the one that is looked at
+CALLS = 3  # before the one that is checked
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Programs of every way in which results and state are kept in memory."""
+    """Programs for every way in which results and state are kept in memory."""
     f32 = lambda rng, *dims: random_values(rng, "f32", dims)  # noqa: E731
     yield _again("add", "ROOT r = _ add(p0, p1)", lambda rng: (f32(rng, 70), f32(rng, 70)))
     for calls in (1, 2, 3):
@@ -68,8 +68,8 @@ def _index(rng: np.random.Generator, below: int) -> np.ndarray:
 
 
 def _again(opcode: str, lines: str, draw, variant: str = "again", before: str = "") -> Case:
-    """The case, with other arguments for each of the calls before: all of them differ, then the last element of each
-    array alone, then one in the middle, then the order of the elements."""
+    """The case, with other arguments for each of the earlier calls: all elements differ, then only the last element of
+    each array, then one in the middle, then the order of the elements."""
     *earlier, last = (tuple(np.asarray(v) for v in draw(seeded(f"calls/{opcode}/{n}"))) for n in range(CALLS + 1))
     other = earlier[0]
     for change in (_but_the_last, _but_the_middle, _reversed):
@@ -86,7 +86,7 @@ def _but_the_middle(value: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _with_one_of(value: np.ndarray, other: np.ndarray, place: int) -> np.ndarray:
-    """The array with one of its elements from the other; scalars stay, for they are often what an index is."""
+    """The array with one of its elements from the other; scalars stay, since they are often indices."""
     changed = value.copy()
     if value.ndim:
         changed.reshape(-1)[place] = other.reshape(-1)[place]
@@ -94,5 +94,5 @@ def _with_one_of(value: np.ndarray, other: np.ndarray, place: int) -> np.ndarray
 
 
 def _reversed(value: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The same elements the other way round."""
+    """The same elements in reverse order."""
     return np.flip(value).copy()

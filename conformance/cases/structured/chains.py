@@ -1,5 +1,5 @@
-"""Several operations one after another, where a compiler is tempted: to round once for twice, to group sums anew, to
-leave out what cancels, to fold one operation into the next. Each result says what the program says, no more."""
+"""Several operations in sequence that tempt a compiler: to round once instead of twice, to reassociate sums, to cancel
+terms, to fold one operation into the next. Each result is exactly that of the program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 
 def _products_and_sums(t: ElementType) -> Case:
-    """A product and a sum are rounded each: the sums cancel, so that the product's rounding is all that is left."""
+    """A product and a sum are each rounded: the sums cancel, so that only the product's rounding is left."""
     rng = seeded(f"chains/products/{t}")
     x, y = random_values(rng, t, (COUNT,)), random_values(rng, t, (COUNT,))
     z = -(x * y).astype(t.dtype)
@@ -50,7 +50,7 @@ def _products_and_sums(t: ElementType) -> Case:
 
 
 def _grouped(t: ElementType) -> Case:
-    """Sums and products of three, grouped either way, and of four as a tree."""
+    """Sums and products of three, associated either way, and of four as a tree."""
     rng = seeded(f"chains/grouped/{t}")
     inputs = [random_values(rng, t, (COUNT,)) * t.dtype.type(2.0**k) for k in (6, 0, 3, -2)]
     inputs = [i.astype(t.dtype) for i in inputs]
@@ -89,8 +89,8 @@ def _with_constants(t: ElementType) -> Case:
 
 
 def _by_sign(t: ElementType) -> Case:
-    """What lies between zeros of both signs: bounds that are zeros and others, and selections of x or a zero by how x
-    compares with a zero, which are nearly, and not quite, a maximum or a minimum."""
+    """Comparisons with zeros of both signs: clamps whose bounds are zeros or others, and selections of x or a zero by
+    comparing x with a zero, which are almost a maximum or a minimum."""
     x = edges(t)
     d, pred, constants, lines = shape(t, x.shape), shape("pred", x.shape), "", []
     names = {"z": "0", "n": "-0", "h": "0.5", "l": "-2"}
@@ -134,7 +134,8 @@ def _there_and_back(wide: str, narrow: str) -> Case:
 
 
 def _integers(t: ElementType) -> Case:
-    """What overflows on the way: (x + y) - y, (x * y) / y, (x << 3) >> 3, x / 2 and x % 2 by shifts and masks."""
+    """Overflow in intermediate results: (x + y) - y, (x * y) / y, (x << 3) >> 3, x / 2 and x % 2 by shifts and
+    masks."""
     rng = seeded(f"chains/integers/{t}")
     x = np.concatenate([edges(t), random_values(rng, t, (COUNT,))])
     y = np.concatenate([edges(t)[::-1], random_values(rng, t, (COUNT,))])
@@ -155,8 +156,8 @@ def _integers(t: ElementType) -> Case:
 
 
 def _wrapped(t: ElementType, divisor: int) -> Case:
-    """What a division leaves in six ways, as an index that counts from the end where it is negative: JAX writes that
-    around every index, and a compiler knows at one place and not at another that nothing is negative here."""
+    """Remainders in six forms, as an index that counts from the end if it is negative: JAX writes that around every
+    index, and a compiler knows in some places, but not in others, that the value is not negative."""
     x = seeded(f"chains/wrapped/{t}").integers(0, 2 ** min(t.bits - 1, 62), COUNT).astype(t.dtype)
     own, index = shape(t, (COUNT,)), f"s32[{COUNT}]"
     shift, less = divisor.bit_length() - 1, -divisor if t.kind == "signed" else (1 << t.bits) - divisor
@@ -185,7 +186,8 @@ def _wrapped(t: ElementType, divisor: int) -> Case:
 
 
 def _movement() -> Iterator[Case]:
-    """Movement of squares and cubes, of which a wrong one has the right dimensions, and what is folded together."""
+    """Movement of squares and cubes, for which a wrong one has the right dimensions, and combinations that are
+    folded."""
     rng = seeded("chains/movement")
     square, cube = random_values(rng, "f32", (4, 4)), random_values(rng, "s16", (3, 3, 3))
     lines = ["_ transpose(p0), dimensions={1,0}"] + [

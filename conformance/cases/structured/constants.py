@@ -23,7 +23,7 @@ def cases(thorough: bool) -> Iterator[Case]:
         rng = seeded(f"constant/{t}")
         table = np.concatenate([edges(t), random_bits(rng, t, 32)])
         if t.is_complex:
-            table = table[~_is_large(table)]  # have a case of their own: XLA's parser takes none of them
+            table = table[~_is_large(table)]  # these have a case of their own: XLA's parser accepts none of them
         scalars = [random_bits(rng, t, 1).reshape(()), random_values(rng, t)]
         return [], [_constant(t, value) for value in (table, *scalars)], ""
 
@@ -51,7 +51,8 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 
 def _of_several_dimensions() -> Iterator[Case]:
-    """As many elements of three, four and five dimensions, of a type of four bytes, of one and of eight."""
+    """Constants of three, four and five dimensions, with equally many elements, of types of four bytes, one and
+    eight."""
     for name, dims in (("f32", (7, 11, 17)), ("s8", (3, 5, 9, 11)), ("f64", (2, 3, 5, 7, 11))):
         x = random_values(seeded(f"constant/dimensions_{name}"), name, dims)
         yield several("constant", f"rank_{len(dims)}_{name}", [_constant(ELEMENT_TYPES[name], x)])
@@ -68,7 +69,7 @@ def _is_large(numbers: np.ndarray) -> np.ndarray:
 
 
 def _nearly_equal(value: np.ndarray, other: np.ndarray) -> Iterator[np.ndarray]:
-    """All elements are equal, and all but one: the last, one in the middle, the first."""
+    """All elements are equal, or all but one: the last, one in the middle, the first."""
     count = MATRIX[0] * MATRIX[1]
     yield np.full(MATRIX, value)
     for place in (count - 1, count // 2, 0):

@@ -1,4 +1,5 @@
-"""What runs computations (while, conditional, call, fusion, map), custom calls, tuples, sizes of dimensions."""
+"""Operations that run computations (while, conditional, call, fusion, map), custom calls, tuples, sizes of
+dimensions."""
 
 from __future__ import annotations
 
@@ -236,7 +237,7 @@ def _custom_calls(rng: np.random.Generator) -> Iterator[Case]:
     line = f"s = () custom-call(p0), {marks}\n  ROOT r = _ negate(p0)"
     yield structured("custom-call", "dce_sink", line, random_values(rng, "f32", (3, 4)))
     for n, dims in enumerate(((4, 3), (3, 4), (2, 3, 3))):
-        # the result of a decomposition may turn signs; what is put together again may not
+        # the result of a decomposition may differ in signs; the recomposed matrix may not
         m, k = dims[-2], min(dims[-2:])
         batch = ",".join(map(str, dims[:-2])) + ("," if dims[:-2] else "")
         line = f"""ROOT r = (f64[{batch}{m},{dims[-1]}], f64[{batch}{k}]) custom-call(p0), custom_call_target="Qr\""""

@@ -28,13 +28,13 @@ FIXED = (  # lhs, rhs, window, dim_labels, groups
     ((2, 3, 3), (5, 3, 4), "size=5", "b0f_0io->b0f", ""),  # a window larger than the array
     ((2, 3, 3), (1, 3, 4), "size=1 stride=7", "b0f_0io->b0f", ""),
     ((1, 12, 13, 8), (3, 3, 8, 16), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", ""),
-    # Gradients, of as many features as fill a vector or two: of the input, and of the filter.
+    # Gradients, with as many features as fill a vector or two: by the input, and by the filter.
     ((1, 6, 7, 8), (3, 3, 16, 8), "size=3x3 pad=1_1x1_1", "b01f_01oi->b01f", ""),
     ((1, 6, 7, 24), (3, 3, 16, 24), "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", "b01f_01oi->b01f", ""),
     ((2, 8, 9, 16), (2, 8, 9, 24), "size=8x9 pad=1_1x1_1", "f01b_i01o->01bf", ""),
     ((2, 9, 9, 8), (2, 4, 4, 16), "size=4x4 rhs_dilate=2x2", "f01b_i01o->01bf", ""),
 )
-NOT_FINITE = {  # a type, and the forms whose operands hold NaN and infinities
+NOT_FINITE = {  # a type, and the forms whose operands have NaN and infinities
     "f32": (0, 1, 2, 5, 7, 9, 18, 21),
     "f64": (0,),
     "f16": (0,),
@@ -52,7 +52,7 @@ def cases(thorough: bool) -> Iterator[Case]:
             yield _convolution(f"{t}_{n}", FIXED[n], t.name, t.name)
     for t, forms in NOT_FINITE.items():
         for n in forms:
-            labels = ("nan",) if t == "c64" else ("nan", "inf")  # of complex infinities no part is decided
+            labels = ("nan",) if t == "c64" else ("nan", "inf")  # the parts of complex infinities are not specified
             yield from not_finite(_convolution(f"{t}_{n}", FIXED[n], t, t), labels)
     for operands, result in (("s8", "s32"), ("bf16", "f32"), ("f16", "f32"), ("u8", "s32")):
         yield _convolution(f"{operands}_{result}", FIXED[1], operands, result)

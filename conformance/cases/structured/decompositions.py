@@ -1,5 +1,5 @@
-"""The custom calls of linear algebra, as JAX writes them for a CPU: matrices of good condition, in batches and of each
-form that a routine takes, with eigenvalues that are apart."""
+"""The custom calls of linear algebra, as JAX writes them for a CPU: well-conditioned matrices, in batches and of each
+form that a routine takes, with well-separated eigenvalues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANY = ((5, 3), (3, 5), (2, 4, 4))
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Each routine in each type that it has, in one form of matrix after the other."""
+    """Each routine in each type that it has, for each form of matrix."""
     for t in array_types("float", "complex"):
         if t.name in (LETTER if thorough else ("f32", "c128")):
             yield from _of_hermitian(t, thorough)
@@ -36,8 +36,8 @@ def _call(
     options: dict[str, int | str] | None = None,
     without: Sequence[int] = (),
 ) -> Case:
-    """A case of one call; letters among the options are written as the numbers of their characters. The results
-    numbered `without`, of which nothing is known, are not results of the program."""
+    """A case of one call; letters among the options are written as their character codes. The results numbered
+    `without`, which are unspecified, are not results of the program."""
     if target.islower():
         numbers = ", ".join(
             f"{name} = {ord(o) if isinstance(o, str) else o} : {'ui8' if isinstance(o, str) else 'i32'}"
@@ -47,7 +47,7 @@ def _call(
         more = f", api_version=API_VERSION_TYPED_FFI, backend_config={{{numbers}}}"
     else:
         more = ""
-    rank = max(o.ndim for o in operands)  # that of matrices; vectors have one dimension less
+    rank = max(o.ndim for o in operands)  # of matrices; vectors have one dimension less
     shapes = [_by_columns(s, s.rank == rank) for s in results]
     result = f"({', '.join(shapes)})" if len(results) > 1 else shapes[0]
     layouts = ", ".join(_by_columns(Shape.of(o), o.ndim == rank) for o in operands)
@@ -65,7 +65,7 @@ def _call(
 
 
 def _by_columns(shape: Shape, matrices: bool) -> str:
-    """The shape with the layout that LAPACK has: columns of matrices lie together."""
+    """The shape with LAPACK's layout: columns of matrices are contiguous."""
     rank = shape.rank
     order = [rank - 2, rank - 1, *reversed(range(rank - 2))] if matrices else list(reversed(range(rank)))
     if not rank:

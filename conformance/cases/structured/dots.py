@@ -65,7 +65,7 @@ MIXED = (  # lhs, rhs, result
     ("pred", "pred", "s32"),
     ("f32", "f32", "bf16"),
 )
-NOT_FINITE = {  # types, and the forms whose operands hold NaN and infinities
+NOT_FINITE = {  # types, and the forms whose operands have NaN and infinities
     ("f32", "f32", "f32"): (0, 1, 3, 7, 15, 18),
     ("f64", "f64", "f64"): (7, 18),
     ("f16", "f16", "f16"): (7, 15),
@@ -93,7 +93,8 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _extremes()
     for types, forms in NOT_FINITE.items():
         for n in forms:
-            labels = ("nan",) if types[0] == "c64" else ("nan", "inf")  # of complex infinities no part is decided
+            # the parts of complex infinities are not specified
+            labels = ("nan",) if types[0] == "c64" else ("nan", "inf")
             yield from not_finite(_dot(f"{types[0]}_{n}", FORMS[n], *types), labels)
     for precision in ("default,default", "high,high", "highest,highest", "default,highest"):
         lhs, rhs, attributes = FORMS[0]
@@ -117,7 +118,7 @@ def _dot(variant: str, form: tuple, lhs_type: str, rhs_type: str, result: str) -
 
 
 def _extremes() -> Iterator[Case]:
-    """Integers of 8 bits at their ends: two products do not fit 16 bits, and many do not fit the result."""
+    """Extreme 8-bit integers: two products do not fit 16 bits, and many do not fit the result."""
     for n, types in enumerate((("u8", "s8", "s32"), ("s8", "s8", "s32"), ("u8", "u8", "s32"), ("s8", "s8", "s8"))):
         rng = seeded(f"dot/extremes_{n}")
         ends = [
@@ -139,7 +140,7 @@ def _random(n: int) -> Case:
     arrays, lists = [], []
     for free in (left, right):
         sizes = [*batch, *contracting, *free]
-        place = rng.permutation(len(sizes))  # the dimension that each lies at
+        place = rng.permutation(len(sizes))  # the position of each dimension
         dims = [0] * len(sizes)
         for size, at in zip(sizes, place, strict=True):
             dims[at] = size
@@ -182,7 +183,7 @@ RAGGED = (  # lhs, rhs, sizes of groups (an empty one among them), attributes
 
 
 def _ragged() -> Iterator[Case]:
-    """Every form as f32, some with rows or terms that no group holds, and the first one in other types."""
+    """Every form as f32, some with rows or terms that are in no group, and the first one in other types."""
     for t in ("f32", "f64", "bf16", "s32"):
         for n, (lhs, rhs, sizes, attributes) in enumerate(RAGGED if t == "f32" else RAGGED[:1]):
             rng = seeded(f"ragged-dot/{t}_{n}")

@@ -186,7 +186,7 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 
 def _without_elements() -> Iterator[Case]:
-    """Several index vectors that have no elements: each takes, or is combined into, the same place of its batch."""
+    """Several index vectors without elements: each reads, or is combined into, the same place of its batch."""
     rng = seeded("without elements")
     x, y, rows = (random_values(rng, "f32", dims) for dims in ((2, 7), (2,), (2, 2, 7)))
     constants = "i = s32[2,0] constant({ {}, {} })\n"
@@ -209,7 +209,7 @@ def _without_elements() -> Iterator[Case]:
 
 
 def _leaving() -> Iterator[Case]:
-    """Slices of several elements that leave the array: it is their starts that are clamped."""
+    """Slices of several elements that exceed the array: their starts are clamped."""
     rng = seeded("leaving")
     x, y = random_values(rng, "f32", (10,)), random_values(rng, "f32", (5, 7))
     at = np.array([-3, 0, 5, 6, 7, 8, 9, 10, 99, -1], np.int32)
@@ -223,7 +223,7 @@ def _leaving() -> Iterator[Case]:
 
 
 def _used_again() -> Iterator[Case]:
-    """What could be done in place of an operand that is no parameter, and that is needed afterwards."""
+    """Updates that could be done in place of an operand that is not a parameter, and that is needed afterwards."""
     rng = seeded("used_again")
     x, u = random_values(rng, "f32", (9,)), random_values(rng, "f32", (4,))
     at = np.array([[7], [1], [1], [0]], np.int32)
@@ -261,7 +261,7 @@ def _far() -> Iterator[Case]:
 
 
 def _indices(rng: np.random.Generator, dims: tuple[int, ...], t: str = "s32") -> np.ndarray:
-    """Indices of which about a third lie outside (small sizes are between 3 and 7), on either side where signed."""
+    """Indices of which about a third are out of range (small sizes are between 3 and 7), on either side if signed."""
     return small_integers(rng, t, dims, -2, 7)
 
 
@@ -347,7 +347,7 @@ def _scatters(thorough: bool) -> Iterator[Case]:
 
 
 def _distinct(rng: np.random.Generator, dims: tuple, operand: tuple, attributes: str) -> np.ndarray:
-    """Index vectors of which no two meet, so that the order of updates does not matter; some lie outside."""
+    """Distinct index vectors, so that the order of updates does not matter; some are out of range."""
     if "index_vector_dim=0" in attributes or "batching" in attributes or 0 in dims or not dims:
         count = dims[-1] if dims else 1
         base = np.arange(count, dtype=np.int32) * 3 if dims else np.array(2, np.int32)
@@ -359,7 +359,7 @@ def _distinct(rng: np.random.Generator, dims: tuple, operand: tuple, attributes:
 
 
 def _dynamic(thorough: bool) -> Iterator[Case]:
-    """Starts inside, at the ends, and beyond them on either side: the block is moved until it lies inside."""
+    """Starts inside, at the ends, and beyond them on either side: the block is clamped."""
     starts = [np.array(v, np.int32) for v in (1, 3, -2, 9)]
     pairs = ((0, 1), (2, 0), (1, 3), (3, 2))  # which of these
 

@@ -1,6 +1,6 @@
-"""Arrays of a million elements: what goes wrong where work is shared out, an index is too narrow, or once in a while.
+"""Arrays of a million elements: errors in sharing out work, in too narrow indices, or that occur rarely.
 
-The arrays are made in the program, from a scalar and counted numbers, and their sizes are no multiples of anything.
+The arrays are computed in the program, from a scalar and an iota, and their sizes are multiples of nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..building import combiner, shape, structured
 ROWS, COLUMNS = 1031, 1021  # primes
 SIZE = ROWS * COLUMNS
 LONG = 20011  # a prime, too: of a sum
-ODD = (1001, 4099, 16387, 65539, 150001, 1048583)  # terms of sums of one array, odd all of them
+ODD = (1001, 4099, 16387, 65539, 150001, 1048583)  # terms of sums of one array, all odd
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -38,7 +38,7 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 
 def _noise(element_type: str, dims: tuple[int, ...], name: str = "x") -> str:
-    """The lines that make an array: numbers that differ from element to element, and depend on the parameter."""
+    """The lines that compute an array: numbers that differ between elements, and depend on the parameter."""
     d, flat = shape(element_type, dims), shape(element_type, (prod(dims),))
     return f"""{name}i = {flat} iota(), iota_dimension=0
                {name}k = {element_type}[] constant(2654435761)
@@ -96,8 +96,8 @@ def _reductions(seed: np.ndarray) -> Iterator[Case]:
 
 
 def _one_term() -> Iterator[Case]:
-    """Long sums of which one term alone is not zero: the first, one in the middle, the last. Arrays of one
-    dimension are summed up by reductions, windows and dots."""
+    """Long sums with a single nonzero term: the first, one in the middle, the last. Arrays of one dimension are summed
+    by reductions, windows and dots."""
     for t in ("f32", "f64", "bf16", "s32"):
         for n in ODD if t != "bf16" else ODD[:1]:
             lines, results = f"zero = {t}[] constant(0)\n", []
@@ -126,7 +126,7 @@ def _one_term() -> Iterator[Case]:
 
 
 def _one_at(element_type: str, n: int, place: str, name: str) -> str:
-    """The lines that make an array of zeros with a 1 at a place, which is a parameter."""
+    """The lines that compute an array of zeros with a 1 at a position given by a parameter."""
     return f"""{name}i = s32[{n}] iota(), iota_dimension=0
                {name}p = s32[{n}] broadcast({place}), dimensions={{}}
                {name}e = pred[{n}] compare({name}i, {name}p), direction=EQ

@@ -1,4 +1,4 @@
-"""Layouts that are not row-major, of parameters and results: they change where elements lie and no value."""
+"""Layouts of parameters and results that are not row-major: they change the memory order of elements and no value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = "HloModule layout, entry_computation_layout={{{inputs}->{result}}}\n\n{be
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Programs whose parameters and results lie in every order of three dimensions, or some of four."""
+    """Programs whose parameters and results have every layout of three dimensions, or some of four."""
     orders = list(permutations(range(3)))
     for n, order in enumerate(orders if thorough else orders[:5]):
         result = orders[-1 - n]

@@ -1,5 +1,5 @@
-"""More than two of a thing, and all of one type and size, so that to mistake one for another shows in values alone:
-operands, results, branches, what a loop carries; dimensions that are paired in an order that is not theirs."""
+"""More than two of a kind, all of one type and size, so that confusing one with another changes only values: operands,
+results, branches, loop state; dimensions that are paired out of order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 
 def _pairs_of_dimensions() -> Iterator[Case]:
-    """Of equal size, and each pair in an order of its own."""
+    """Of equal size, and each pair in its own order."""
     rng = seeded("many_of_a_kind/dimensions")
     a, b = small_integers(rng, "f32", (3, 4, 4, 4)), small_integers(rng, "f32", (4, 4, 5, 4))
     lines = [
@@ -90,8 +90,8 @@ def _operands() -> Iterator[Case]:
 
 
 def _control() -> Iterator[Case]:
-    """A conditional of seven branches that give five results each, for every index; a loop of many iterations that
-    carries six values and exchanges them."""
+    """A conditional of seven branches with five results each, for every index; a loop of many iterations that carries
+    six values and permutes them."""
     rng = seeded("many_of_a_kind/control")
     x = small_integers(rng, "s32", (5,), -9, 9)
     results = ", ".join(["s32[5]"] * 5)

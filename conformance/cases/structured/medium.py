@@ -1,6 +1,6 @@
-"""Arrays of some thousand elements: what goes wrong from the second block, tile or work-group on, and at the end of the
-last one. The arrays of the other cases are smaller, or have a million elements; of
-elementwise operations edges.py has as many. No size here is a multiple of anything.
+"""Arrays of some thousand elements: errors from the second block, tile or work-group on, and at the end of the last
+one. The arrays of the other cases are smaller, or have a million elements; edges.py has such arrays for elementwise
+operations. No size here is a multiple of anything.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .algebra import positive
 
 LENGTH = 2053  # a prime
 TERMS = (257, 300, 1031)  # of sums and products
-FEW = (19,)  # where a target may round after each term: of many, any number would do
-SQUARE = (70, 67)  # more than one tile of 64, and no whole one at the end
+FEW = (19,)  # if a target may round after each term: with many terms, any result would be valid
+SQUARE = (70, 67)  # more than one tile of 64, and a partial one at the end
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -44,7 +44,7 @@ def _movement() -> Iterator[Case]:
 
 
 def _indexing() -> Iterator[Case]:
-    """Updates that meet at one place, next to each other and far apart; indices beyond 127 in a byte."""
+    """Updates that collide at one position, adjacent and far apart; indices beyond 127 in a byte."""
     rng, add = seeded("medium/indexing"), combiner("add", "add", "s32")
     attributes = "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"
     for variant, places, t in (("medium", 60, "s32"), ("medium_u8", 250, "u8")):
@@ -75,7 +75,7 @@ def _rows() -> Iterator[Case]:
 
 
 def _sums() -> Iterator[Case]:
-    """Rows and columns; a NaN in the middle of them; sums of all elements so far; windows of three dimensions."""
+    """Rows and columns; a NaN in the middle of them; cumulative sums; windows of three dimensions."""
     rng = seeded("medium/sums")
     for n in TERMS:
         lines, inputs, before = [], [], ""
@@ -102,8 +102,8 @@ def _sums() -> Iterator[Case]:
 
 
 def _products() -> Iterator[Case]:
-    """Vectors and matrices with as many terms; whole numbers, whose sums are exact in every order, show one that is
-    missing. More batches, and more features of an image, than a tile has."""
+    """Vectors and matrices with as many terms; integers, whose sums are exact in every order, reveal a missing one.
+    More batches, and more features of an image, than a tile has."""
     rng = seeded("medium/products")
     rows = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     for t in ("f32", "bf16", "f64", "s32"):

@@ -1,4 +1,5 @@
-"""What only moves elements: pad, slice, concatenate, transpose, reshape, broadcast, reverse, iota, copy, bitcast."""
+"""Operations that only move elements: pad, slice, concatenate, transpose, reshape, broadcast, reverse, iota, copy,
+bitcast."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ..building import Program, braces, by_type, not_finite, random_values, seve
 
 Forms = tuple[tuple[tuple[int, ...], str], ...]
 
-FORMS: dict[str, Forms] = {  # of each operation: dimensions of the operand, attributes
+FORMS: dict[str, Forms] = {  # for each operation: dimensions of the operand, attributes
     "pad": (
         ((3, 4), "padding=1_2x0_1"),
         ((3, 4), "padding=0_0_2x1_0_1"),
@@ -136,7 +137,7 @@ def _attributes(opcode: str, forms: Forms, thorough: bool) -> Iterator[Case]:
 
 
 def _results(opcode: str, forms: Sequence[tuple], thorough: bool) -> Iterator[Case]:
-    """Operations whose result's dimensions are the program's choice."""
+    """Operations whose result's dimensions are chosen by the program."""
 
     def program(t: ElementType, first: int) -> Program:
         chosen = _chosen(forms, t, thorough)
@@ -169,8 +170,8 @@ def _iotas(t: ElementType, first: int) -> Program | None:
 
 
 def _long_iotas() -> Iterator[Case]:
-    """Numbers that are counted beyond what an f32 has (2^24) and 16 bits, of which the last ones are results, and
-    beyond what narrow types have."""
+    """An iota beyond the integers of an f32 (2^24) and 16 bits, whose last numbers are results, and beyond the range of
+    narrow types."""
     for t in ("s32", "f32"):
         lines = f"""i = {t}[{COUNTED}] iota(), iota_dimension=0
                     ROOT r = _ slice(i), slice={{[{COUNTED - 100}:{COUNTED}]}}"""

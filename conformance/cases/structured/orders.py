@@ -110,8 +110,8 @@ def _topks(thorough: bool) -> Iterator[Case]:
 
 
 def _long_ties() -> Iterator[Case]:
-    """Rows of a few numbers each, so that nearly all are equal to others, of which many are asked for: an
-    implementation may take another way from some k or some length on."""
+    """Rows of a few distinct numbers, so that nearly all have ties, and many are requested: an implementation may use
+    another algorithm from some k or some length on."""
     for length, k in ((70, 1), (70, 20), (70, 70), (700, 33), (5000, 3), (5000, 2500)):
         x = small_integers(seeded(f"topk/long_ties/{length}"), "f32", (2, length))
         result = f"(f32[2,{k}], s32[2,{k}])"

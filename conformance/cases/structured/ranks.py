@@ -1,4 +1,4 @@
-"""Arrays of seven and of nine dimensions, of every operation that takes as many as there are."""
+"""Arrays of seven and of nine dimensions, for every operation that takes any number of them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _movement(variant: str, dims: tuple[int, ...], order: tuple[int, ...]) -> It
 
 
 def _indexing(variant: str, dims: tuple[int, ...]) -> Iterator[Case]:
-    """Slices at run time, and gathers and scatters of two of the dimensions, the other ones as a window."""
+    """Dynamic slices, and gathers and scatters over two of the dimensions, with the others as a window."""
     rng, rank = seeded(f"ranks/indexing/{variant}"), len(dims)
     x = random_values(rng, "f32", dims)
     sizes = tuple(max(1, n - 1) for n in dims)
@@ -120,7 +120,7 @@ def _reductions(variant: str, dims: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _rows(variant: str, dims: tuple[int, ...]) -> Iterator[Case]:
-    """What goes along one dimension: sort, topk, scan, batch normalisations."""
+    """Operations along one dimension: sort, topk, scan, batch normalisations."""
     rng, rank = seeded(f"ranks/rows/{variant}"), len(dims)
     x = random_values(rng, "f32", dims)
     before = comparator("before", "LT", "f32")

@@ -125,7 +125,7 @@ SHAPES = (  # dimensions, which are reduced
 )
 
 NARROW = (((4, 33), 1), ((33, 4), 0), ((100,), 0), ((3, 37, 5), 1))  # dimensions, which one is reduced
-NARROWEST = (((16, 5), 1), ((5, 16), 0))  # of f8, of which a sum of many terms could be anything
+NARROWEST = (((16, 5), 1), ((5, 16), 0))  # of f8, for which a sum of many terms could be anything
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -140,8 +140,8 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 
 def _independent() -> Iterator[Case]:
-    """Several arrays of a narrow type that are reduced together, each by an operation of its own: each sum among them
-    is held to f32, as by itself."""
+    """Several arrays of a narrow type that are reduced together, each by its own operation: each sum among them is
+    computed in f32, as by itself."""
     for t in ("bf16", "f16", "f8e5m2", "f8e4m3fn"):
         for opcodes in (("add", "add"), ("add", "maximum"), ("add", "multiply"), ("minimum", "add")):
             forms = NARROW if t == "bf16" else NARROW[:2] if t == "f16" else NARROWEST
@@ -168,7 +168,7 @@ def _terms(rng: np.random.Generator, opcode: str, t: str, dims: tuple[int, ...])
 def _variadic_reduce(
     variant: str, reducers: Sequence[str], d: int, inputs: Sequence[np.ndarray], lines: str = ""
 ) -> Case:
-    """Arrays reduced together, each by its reducer: the inputs, and behind them x, which `lines` make of them."""
+    """Arrays reduced together, each by its reducer: the inputs, followed by x, which `lines` compute from them."""
     given = [(f"p{n}", str(Shape.of(x).element_type)) for n, x in enumerate(inputs)]
     names, types = zip(*given, *([("x", given[-1][1])] if lines else []), strict=True)
     inits = "".join(f"c{n} = {t}[] constant({_neutral(reducers[n], t)})\n" for n, t in enumerate(types))
@@ -179,7 +179,7 @@ def _variadic_reduce(
 
 
 def _each(reducers: Sequence[str], types: Sequence[str]) -> str:
-    """A computation of two times as many scalars, which combines each with its like."""
+    """A computation of two groups of scalars, which combines each with its counterpart."""
     sides = [(side, n, t) for side in "ab" for n, t in enumerate(types)]
     lines = [f"{side}{n} = {t}[] parameter({k})" for k, (side, n, t) in enumerate(sides)]
     lines += [f"r{n} = {t}[] {o}(a{n}, b{n})" for n, (o, t) in enumerate(zip(reducers, types, strict=True))]
@@ -189,8 +189,8 @@ def _each(reducers: Sequence[str], types: Sequence[str]) -> str:
 
 
 def _in_order() -> Iterator[Case]:
-    """Reducers that are associative and do not commute: maps x -> a x + b one after the other, and the first of the
-    largest where several are NaN."""
+    """Reducers that are associative and not commutative: the composition of maps x -> a x + b, and the first maximum if
+    several are NaN."""
     for n, (dims, axes) in enumerate(
         (((9,), (0,)), ((100,), (0,)), ((3, 40), (1,)), ((40, 3), (0,)), ((4, 3, 33), (0, 2)))
     ):
@@ -212,7 +212,7 @@ def _in_order() -> Iterator[Case]:
 
 
 def _cubes() -> Iterator[Case]:
-    """Along any of the dimensions of a cube, which is as large along each other."""
+    """Along any of the dimensions of a cube, which are equally large."""
     for t in ("s32", "f32", "bf16"):
         x = random_values(seeded(f"reduce/cube_{t}"), t, (3, 3, 3))
         lines = [f"_ reduce(p0, zero), dimensions={braces(axes)}, to_apply=op"
@@ -228,7 +228,7 @@ def _not_finite() -> Iterator[Case]:
             for n in ((2, 4, 14, 15, 16)[: 5 if opcode == "add" else 4]) if t == "f32" else (15,):
                 labels = (
                     ("nan", "inf") if opcode == "add" else ("nan",)
-                )  # what a product with infinities is, is not sure
+                )  # results of a product with infinities are unspecified
                 yield from not_finite(_reduce(f"{opcode}_{t}_{n}", opcode, t, *SHAPES[n]), labels)
         for opcode in ("add", "multiply", "maximum", "minimum"):
             for n in (1, 2, 9, 10) if t == "f32" else (10,):
@@ -237,7 +237,7 @@ def _not_finite() -> Iterator[Case]:
 
 
 def _has_neutral(opcode: str, t: ElementType) -> bool:
-    """Whether the operation combines numbers of the type with a neutral element among them."""
+    """Whether the operation combines numbers of the type with an identity among them."""
     if t.name == "f8e8m0fnu":
         return opcode in ("multiply", "minimum")  # it has no zero and no negative numbers
     if t.is_complex:
@@ -246,7 +246,7 @@ def _has_neutral(opcode: str, t: ElementType) -> bool:
 
 
 def _starting(thorough: bool) -> Iterator[Case]:
-    """Reducers that are no plain sum or the like, whose initial values are not neutral: they count once."""
+    """Reducers that are not simple sums or the like, whose initial values are not identities: they count once."""
     for n, (dims, axes) in enumerate((*LONG, *SHAPES) if thorough else (*LONG, *SHAPES[1:7])):
         rng, over = seeded(f"reduce/starting_{n}"), f"dimensions={braces(axes)}"
         m, x = small_integers(rng, "s32", dims), small_integers(rng, "f32", dims)
@@ -259,7 +259,7 @@ def _starting(thorough: bool) -> Iterator[Case]:
         line = f"ROOT r = _ reduce(p0, p1, p2, p3), {over}, to_apply=pairs"
         yield structured("reduce", f"pairs_from_{n}", line, m, x, np.int32(3), np.float32(1), before=PAIRS)
         line = f"c = f32[] constant(1)\nROOT r = _ reduce(p0, c), {over}, to_apply=widened"
-        terms = np.abs(small_integers(rng, "bf16", dims))  # of one sign, so that the bound of many decides
+        terms = np.abs(small_integers(rng, "bf16", dims))  # of one sign, so that the bound for many terms decides
         yield structured("reduce", f"widened_{n}", line, terms, before=WIDENED)
     x = small_integers(seeded("reduce-window/starting"), "s32", (100,))
     for n, window in enumerate(("size=3", "size=100 pad=99_0", "size=5 stride=2 pad=1_3", "size=2 pad=3_3")):
@@ -327,7 +327,7 @@ def _combined(opcode: str, variant: str, reducers: Sequence[str], attributes: st
 
 
 def _neutral(opcode: str, t: str) -> str:
-    """As building.neutral; in the types without infinities their largest numbers."""
+    """As building.neutral; in types without infinities their largest numbers."""
     word = neutral(opcode, t)
     kind = ELEMENT_TYPES[t]
     if kind.is_complex:
@@ -345,7 +345,7 @@ WINDOWS = (  # dimensions, window
     ((7,), "size=2 lhs_dilate=3"),
     ((7,), "size=3 rhs_dilate=2 pad=2_2"),
     ((7,), "size=2 stride=3 pad=-1_4 lhs_dilate=2 rhs_dilate=2"),
-    ((4,), "size=9"),  # no placing at all
+    ((4,), "size=9"),  # no position at all
     ((0,), "size=2 pad=2_2"),
     ((6, 8), "size=2x2 stride=2x2"),
     ((6, 8), "size=3x3 stride=2x1 pad=1_1x0_2"),

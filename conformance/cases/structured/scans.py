@@ -26,7 +26,7 @@ FORMS = (((7,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 4, 3), 1), ((1, 3), 0), ((0, 
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Running sums, then what does not commute, in both directions."""
+    """Running sums, then non-commutative reducers, in both directions."""
     for n, (dims, d) in enumerate(FORMS):
         rest = dims[:d] + dims[d + 1 :]
         for t in ("s32", "f32"):

@@ -1,5 +1,5 @@
-"""Arrays of one to five dimensions and some thousand to forty thousand elements, of whatever moves elements: tiles,
-blocks and vectors are full, and the last ones are not, in every dimension. The arrays of ranks.py and of most other
+"""Arrays of one to five dimensions and some thousand to forty thousand elements, for whatever moves elements: there are
+full tiles, blocks and vectors, and partial ones at the end of every dimension. The arrays of ranks.py and of most other
 files fit into one tile. No size here is a multiple of a tile.
 """
 
@@ -17,7 +17,7 @@ from ..building import braces, combiner, comparator, random_values, several, sha
 Dims = tuple[int, ...]
 
 ARRAYS: dict[int, Dims] = {1: (20011,), 2: (131, 241), 3: (17, 33, 65), 4: (3, 11, 40, 29), 5: (2, 3, 8, 9, 41)}
-# Which rank in which type: every rank in f32, and a type of one byte, of two and of eight.
+# Which rank in which type: every rank in f32, and types of one byte, two and eight.
 TYPED = (*((rank, "f32") for rank in ARRAYS), (4, "s8"), (3, "bf16"), (3, "f64"))
 REARRANGED = (*TYPED, (5, "s8"), (2, "c128"), (4, "c128"))
 ORDERS: dict[int, tuple[Dims, ...]] = {
@@ -26,11 +26,11 @@ ORDERS: dict[int, tuple[Dims, ...]] = {
     4: ((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), (3, 2, 1, 0), (0, 1, 3, 2)),
     5: ((0, 2, 1, 3, 4), (0, 2, 3, 4, 1), (4, 3, 2, 1, 0), (1, 0, 4, 2, 3)),
 }
-IMAGES = (  # of as many rows as columns
+IMAGES = (  # with as many rows as columns
     ("nchw_to_nhwc", (2, 19, 21, 21), (0, 2, 3, 1)),
     ("nhwc_to_nchw", (2, 21, 21, 19), (0, 3, 1, 2)),
     ("nchw_to_hwcn", (3, 37, 13, 13), (2, 3, 1, 0)),
-    ("heads", (2, 33, 5, 37), (0, 2, 1, 3)),  # of attention: batch, place, head, feature
+    ("heads", (2, 33, 5, 37), (0, 2, 1, 3)),  # of attention: batch, position, head, feature
     ("keys", (2, 33, 5, 37), (0, 2, 3, 1)),
 )
 PERMUTED = (  # each array in all orders of its dimensions
@@ -80,7 +80,7 @@ def _rearranged(variant: str, t: str, dims: Dims) -> Iterator[Case]:
 
 
 def _resized(variant: str, t: str, dims: Dims) -> Iterator[Case]:
-    """Slices that begin behind the first element and end with the last one; padding; broadcasts."""
+    """Slices that begin after the first element and end with the last one; padding; broadcasts."""
     rng, rank = seeded(f"tiles/resized/{variant}"), len(dims)
     x = random_values(rng, t, dims)
     ends = [f"[{int(n > 2)}:{n}]" for n in dims]
@@ -106,7 +106,7 @@ def _reshaped(variant: str, t: str, dims: Dims) -> Iterator[Case]:
 
 
 def _indexed(variant: str, t: str, dims: Dims) -> Iterator[Case]:
-    """Slices that begin where the program says, and rows of some dimensions in another order, some of them twice."""
+    """Slices with computed starts, and permuted rows of some dimensions, some of them repeated."""
     rng, rank = seeded(f"tiles/indexed/{variant}"), len(dims)
     x, sizes = random_values(rng, t, dims), [max(1, n - 1) for n in dims]
     starts = [np.array(int(n > 2), np.int32) for n in dims]
@@ -124,7 +124,7 @@ def _indexed(variant: str, t: str, dims: Dims) -> Iterator[Case]:
 
 
 def _updated(variant: str, t: str, dims: Dims) -> Iterator[Case]:
-    """A block that reaches the last element, and rows that are added, some of them twice."""
+    """A block that reaches the last element, and rows that are added, some of them repeated."""
     rng, rank = seeded(f"tiles/updated/{variant}"), len(dims)
     x, u = small_integers(rng, t, dims), random_values(rng, t, [max(1, n - 1) for n in dims])
     starts = [np.array(int(n > 2), np.int32) for n in dims]
@@ -141,7 +141,7 @@ def _updated(variant: str, t: str, dims: Dims) -> Iterator[Case]:
 
 
 def _elements() -> Case:
-    """An array of three dimensions of elements that are looked up by themselves."""
+    """An array of three dimensions whose elements are looked up individually."""
     rng, dims = seeded("tiles/elements"), ARRAYS[3]
     table, at = random_values(rng, "f32", (31, 41)), rng.integers(-1, 42, (*dims, 2)).astype(np.int32)
     line = """ROOT r = _ gather(p0, p1), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1},
@@ -159,7 +159,7 @@ def _images() -> Iterator[Case]:
 
 
 def _permutations() -> Iterator[Case]:
-    """Each element is another number, so that no two orders give the same."""
+    """Each element is a different number, so that all orders are distinguished."""
     for label, dims in PERMUTED:
         x = seeded(f"tiles/permutations/{label}").permutation(prod(dims)).astype(np.int32).reshape(dims)
         orders = permutations(range(len(dims)))

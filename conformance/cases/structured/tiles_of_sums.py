@@ -1,5 +1,5 @@
-"""As tiles.py, of whatever adds up, compares or solves: reductions, windows, sorts, products, linear algebra. Sums are
-short, or of whole numbers, so that one term that is missing shows.
+"""Like tiles.py, for whatever adds, compares or solves: reductions, windows, sorts, products, linear algebra. Sums are
+short, or of integers, so that a missing term shows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RAGGED = (  # lhs, rhs, sizes of groups, attributes
 
 
 def cases(thorough: bool) -> Iterator[Case]:
-    """Reductions and windows of each rank and type; what goes along one dimension; products; linear algebra."""
+    """Reductions and windows of each rank and type; operations along one dimension; products; linear algebra."""
     for rank, t in TYPED:
         dims, variant = ARRAYS[rank], f"tiles_{rank}_{t}"
         yield _reduced(variant, t, dims)
@@ -76,13 +76,13 @@ def _reduced(variant: str, t: str, dims: Dims) -> Case:
 
 
 def _windows(variant: str, t: str, dims: Dims) -> Iterator[Case]:
-    """Windows that overlap, sums of all elements so far, and pools and their gradients."""
+    """Windows that overlap, cumulative sums, and pools and their gradients."""
     rng = seeded(f"tiles/windows/{variant}")
     x = small_integers(rng, t, dims)
     size = "x".join("2" if n > 2 else "1" for n in dims)
     pad = "x".join("1_0" if n > 2 else "0_0" for n in dims)
     lines = [f"_ reduce-window(p0, zero), window={{size={size} pad={pad}}}, to_apply=add"]
-    if len(dims) > 1:  # of one dimension medium.py has them
+    if len(dims) > 1:  # medium.py has those of one dimension
         so_far = "x".join(["1"] * (len(dims) - 1) + [str(dims[-1])])
         before_it = "x".join(["0_0"] * (len(dims) - 1) + [f"{dims[-1] - 1}_0"])
         lines.append(f"_ reduce-window(p0, zero), window={{size={so_far} pad={before_it}}}, to_apply=add")
@@ -100,7 +100,7 @@ def _zero(t: str) -> str:
 
 
 def _sorted(variant: str, t: str, dims: Dims) -> Iterator[Case]:
-    """Along the first, the last and a dimension in the middle, and with the places of what is sorted."""
+    """Along the first, the last and a dimension in the middle, and with the positions of the sorted elements."""
     rng, rank = seeded(f"tiles/sorted/{variant}"), len(dims)
     x, places = random_values(rng, t, dims), random_values(rng, "s32", dims)
     before = comparator("before", "LT", t)
@@ -121,7 +121,7 @@ def _along(variant: str, dims: Dims) -> Iterator[Case]:
     line = f"ROOT r = ({shape('f32', result)}, {shape('s32', result)}) topk(p0), k={k}, largest=true"
     yield structured("topk", variant, line, x)
     d = rank // 2
-    if rank > 1:  # a scan of one number at a time takes interpreters long: scans.py has some of 2,001 steps
+    if rank > 1:  # a scan of one number at a time is slow in interpreters: scans.py has some of 2,001 steps
         yield _running_sums(variant, dims, d)
     scale, offset, mean = (random_values(rng, "f32", dims[d : d + 1]) for _ in range(3))
     variance = np.abs(random_values(rng, "f32", dims[d : d + 1])) + np.float32(0.5)
@@ -146,7 +146,7 @@ def _running_sums(variant: str, dims: Dims, d: int) -> Case:
 
 
 def _products(t: str) -> Iterator[Case]:
-    """Whole numbers, whose sums are exact in every order. In f32 each form; in other types those of four dimensions."""
+    """Integers, whose sums are exact in every order. Each form in f32; in other types those of four dimensions."""
     for opcode, forms in (("dot", DOTS), ("convolution", CONVOLUTIONS)):
         for label, lhs, rhs, attributes in forms if t == "f32" else forms[2:4]:
             rng = seeded(f"tiles/{opcode}/{label}_{t}")

@@ -1,6 +1,6 @@
-"""Blocks that fill every dimension but one and begin along that one where the program says: a row of a matrix, a
-position of a cache, a frame of a buffer. What is contiguous may be copied in one piece, which is another way through
-an implementation than a block that is inside in each dimension; and operands without elements, between others.
+"""Blocks that fill every dimension but one and have a computed start along that one: a row of a matrix, a position of a
+cache, a frame of a buffer. A contiguous block may be copied in one piece, which is another path through an
+implementation than a block that is smaller in each dimension; and operands without elements, between others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def cases(thorough: bool) -> Iterator[Case]:
 
 def _moved(t: str) -> Iterator[Case]:
     """Along each dimension of arrays of two to four, blocks of one and of several: at the start, inside, at the end and
-    outside. Each start is a parameter of its own."""
+    outside. Each start is a separate parameter."""
     rng = seeded(f"whole_rows/{t}")
     arrays = [random_values(rng, t, dims) for dims in ARRAYS]
-    inputs: list[np.ndarray] = [*arrays, np.array(0, np.int32)]  # the last one: where no block moves
+    inputs: list[np.ndarray] = [*arrays, np.array(0, np.int32)]  # the last one: the start where no block moves
     slices, updates, blocks = [], [], []
     for n, dims in enumerate(ARRAYS):
         for d, size in enumerate(dims):

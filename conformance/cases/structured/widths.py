@@ -1,5 +1,5 @@
-"""What moves elements, of each width of an element but four bytes and each rank up to five: a loop that moves bytes,
-words or halves of a byte is another one for each width, and so is its remainder. No size is a multiple of a vector.
+"""Operations that move elements, for each element width except four bytes and each rank up to five: a loop that moves
+bytes, words or halves of a byte differs for each width, and so does its remainder. No size is a multiple of a vector.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from .. import Case, seeded
 from ..building import braces, random_values, several, shape
 
 Dims = tuple[int, ...]
-Lines = tuple[list[np.ndarray], list[str]]  # inputs beside the arrays, and a line for each array
+Lines = tuple[list[np.ndarray], list[str]]  # inputs in addition to the arrays, and a line for each array
 
 TYPES = ("s4", "s8", "f16", "f64", "c128")  # four bits, one byte, two, eight, sixteen; f32 has tiles.py
 ARRAYS: tuple[Dims, ...] = ((1009,), (13, 37), (5, 7, 19), (3, 4, 5, 11), (2, 3, 4, 5, 7))
-FIRST = len(ARRAYS)  # the parameter behind the arrays
+FIRST = len(ARRAYS)  # the first parameter after the arrays
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -35,7 +35,7 @@ def _attributes(opcode: str, attributes: Callable[[Dims], str]) -> Callable[[np.
 
 
 def _inner(dims: Dims) -> str:
-    """A slice of all but the first and the last elements, of the last dimension every second one."""
+    """A slice without the first and the last elements, with every second one of the last dimension."""
     return f"slice={{{', '.join(f'[1:{d - 1}:{1 + (n == len(dims) - 1)}]' for n, d in enumerate(dims))}}}"
 
 
@@ -62,7 +62,7 @@ def _pads(rng: np.random.Generator, t: str) -> Lines:
 
 
 def _concatenates(rng: np.random.Generator, t: str) -> Lines:
-    """Along the first and the last dimension, with a part of other size between."""
+    """Along the first and the last dimension, with a part of another size in between."""
     more, lines = [], []
     for n, dims in enumerate(ARRAYS):
         for d in sorted({0, len(dims) - 1}):
@@ -100,7 +100,7 @@ def _updates(rng: np.random.Generator, t: str) -> Lines:
 
 
 def _gathers(rng: np.random.Generator, t: str) -> Lines:
-    """Rows in another order, some twice, and elements of the last dimension likewise."""
+    """Permuted rows, some repeated, and elements of the last dimension likewise."""
     more: list[np.ndarray] = []
     lines = []
     for n, dims in enumerate(ARRAYS):

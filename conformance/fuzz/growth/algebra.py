@@ -1,4 +1,4 @@
-"""Matrices, transforms, products of mixed types, running computations, and operations undone by their inverses."""
+"""Matrices, transforms, products of mixed types, scans, and operations followed by their inverses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def triangular_solve(f: ProgramBuilder) -> None:
 @rule(0.4)
 def transform(f: ProgramBuilder) -> None:
     """Of one to three dimensions, of real and complex numbers."""
-    f.type("float", "complex")  # or it is a program of integers alone
+    f.type("float", "complex")  # fails in a program of only integers
     length = tuple(f.r.choice((1, 2, 3, 4, 5, 8)) for _ in range(f.r.choice((1, 2, 2, 3))))
     kind, t = f.r.choice(("FFT", "IFFT", "RFFT", "IRFFT")), ELEMENT_TYPES[f.r.choice(("c64", "c64", "c128"))]
     dims = (*length[:-1], length[-1] // 2 + 1) if kind == "IRFFT" else length
@@ -78,7 +78,8 @@ def batch_norm_grad(f: ProgramBuilder) -> None:
 
 @rule(0.3)
 def top_k(f: ProgramBuilder) -> None:
-    """The largest elements as a custom call, which gives them and their places: of s32 two arrays of one type."""
+    """The largest elements by a custom call, which returns them and their positions: for s32, two arrays of one
+    type."""
     s32, n = ELEMENT_TYPES["s32"], f.r.choice((1, 3, 8))
     shape = Shape(s32, (2, f.r.randint(1, n)))
     called = f.put("custom-call", f.of(s32, (2, n)), shape=Shape.tuple_of(shape, shape), custom_call_target="TopK")
@@ -87,7 +88,7 @@ def top_k(f: ProgramBuilder) -> None:
 
 @rule(0.4, control=True)
 def scan(f: ProgramBuilder) -> None:
-    """A running sum, product or maximum along a dimension, from what is carried in."""
+    """A running sum, product or maximum along a dimension, from an initial carry."""
     x = f.any("signed", "unsigned", "float", least=1)
     t, d = x.shape.element_type, f.r.randrange(x.shape.rank)
     part = Shape(t, x.shape.dimensions[:d] + x.shape.dimensions[d + 1 :])
@@ -157,7 +158,7 @@ def mixed_dot(f: ProgramBuilder) -> None:
 
 @rule(0.3)
 def ragged_dot(f: ProgramBuilder) -> None:
-    """Rows in groups, each with a matrix of its own; the groups may hold fewer rows than there are, or none."""
+    """Rows in groups, each with its own matrix; the groups may have fewer rows than there are, or none."""
     t = f.type("float", "signed", "unsigned")
     m, k, n, groups = (f.r.choice((1, 2, 3, 5)) for _ in range(4))
     sizes = np.array([f.r.choice((0, 1, 1, 2, m)) for _ in range(groups)], np.int32)

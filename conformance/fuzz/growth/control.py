@@ -1,4 +1,4 @@
-"""Loops, conditionals, calls, fusions and maps: what holds other computations."""
+"""Loops, conditionals, calls, fusions and maps: operations that contain computations."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def carried(f: ProgramBuilder, least: int, most: int) -> list[Instruction]:
 
 @rule(2, control=True)
 def while_(f: ProgramBuilder) -> None:
-    """A loop that ends: it counts up or down to a constant, which may be part of its state. State may change places,
-    stay as it is, be there twice, and be left as it was."""
+    """A loop that ends: it counts up or down to a constant, which may be part of its state. State may be permuted,
+    unchanged, duplicated, and ignored."""
     program, r = f.program, f.r
     state = carried(f, 1, 4)
     turns, step = r.randint(0, 4), r.choice((1, 1, 1, 2, -1))
     limit = turns * step
-    at = r.randint(0, len(state))  # the place of the counter
+    at = r.randint(0, len(state))  # the position of the counter
     state.insert(at, f.number(S32, 0))
     carries_limit = f.flip(0.3)
     if carries_limit:
@@ -97,7 +97,7 @@ def conditional(f: ProgramBuilder) -> None:
 @rule(0.8, control=True)
 def in_many_roles(f: ProgramBuilder) -> None:
     """One computation as the branches of a conditional, the body of a loop and its condition, called and applied to
-    elements: x -> not x, alone or in tuples."""
+    elements: x -> not x, on scalars or in tuples."""
     depth = f.r.choice((0, 0, 1, 2))
     role = ProgramBuilder(f.program, 0)
     shape = Shape(PRED)
@@ -132,7 +132,7 @@ def in_many_roles(f: ProgramBuilder) -> None:
 
 @rule(0.6)
 def tuple_constant(f: ProgramBuilder) -> None:
-    """Tuples of constants in one constant, in each other perhaps."""
+    """Tuples of constants in one constant, possibly nested."""
     if f.scalar:
         raise Skip("scalars alone")
     parts = [values.array(f.r, f.type(), f.dims()[-1:]) for _ in range(f.r.randint(1, 3))]
@@ -149,7 +149,7 @@ def _shape_of(value: Value) -> Shape:
 
 @rule(0.6)
 def drawn(f: ProgramBuilder) -> None:
-    """Random numbers, whose state goes through loops and branches in an order that the program fixes."""
+    """Random numbers, whose state passes through loops and branches in an order that the program fixes."""
     if f.scalar:
         raise Skip("applied to elements, in no order")
     t = f.type("signed", "unsigned")
@@ -161,7 +161,7 @@ def drawn(f: ProgramBuilder) -> None:
 
 @rule(1.5, control=True)
 def call(f: ProgramBuilder) -> None:
-    """A call, a composite, or a fusion as another compiler leaves it."""
+    """A call, a composite, or a fusion as another compiler creates it."""
     r = f.r
     operands = carried(f, 1, 3)
     inner = f.inner([bare(v.shape) for v in operands], r.randint(1, 5))
@@ -189,7 +189,7 @@ def map_(f: ProgramBuilder) -> None:
 def splice(
     program: Program, computation: Computation, arguments: list[Instruction], builder: ProgramBuilder
 ) -> Instruction:
-    """Another module's computation put in line; those that it calls are kept beside. Its root there."""
+    """Inlines another module's computation; those that it calls are copied as well. Returns its root."""
     values: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         if i.opcode == "parameter":
@@ -201,7 +201,7 @@ def splice(
 
 
 def _copied(program: Program, value: object) -> object:
-    """An attribute with the computations in it copied into the program under names of its own."""
+    """An attribute whose computations are copied into the program under new names."""
     if isinstance(value, tuple) and value and isinstance(value[0], Computation):
         return tuple(_copied(program, c) for c in value)
     if not isinstance(value, Computation):

@@ -1,4 +1,4 @@
-"""Elementwise operations: whatever the registry calls so, on any types that its `infer` takes."""
+"""Elementwise operations: all that the registry has, on any types that their `infer` accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 @cache
 def plain() -> tuple[tuple[str, int], ...]:
-    """Each elementwise operation that needs no attribute and no shape of its own, with its arity."""
+    """Each elementwise operation that needs no attribute and no stated shape, with its arity."""
     special = {"convert", "bitcast-convert", "copy", "clamp", "select", "complex"}
     return tuple(
         (opcode, rule.arity)
@@ -33,7 +33,7 @@ def plain() -> tuple[tuple[str, int], ...]:
 
 @rule(10)
 def elementwise(f: ProgramBuilder) -> None:
-    """A random operation on a random value; if its type is not taken, another operation."""
+    """A random operation on a random value; if its type is not accepted, another operation."""
     x = f.any()
     table = plain()
     for _ in range(8):
@@ -76,7 +76,7 @@ def clamp(f: ProgramBuilder) -> None:
 
 @rule(3)
 def convert(f: ProgramBuilder) -> None:
-    """To one of the program's types, or to another one that is common."""
+    """To one of the program's types, or to another common one."""
     x = f.any()
     f.put("convert", x, shape=Shape(f.any_type(*OTHERS), x.shape.dimensions))
 
@@ -106,7 +106,7 @@ def reduce_precision(f: ProgramBuilder) -> None:
 
 @rule(1)
 def complex_(f: ProgramBuilder) -> None:
-    """A complex number, and its parts, also of what squares of the parts overflow or vanish for."""
+    """A complex number, and its parts, including parts whose squares overflow or underflow."""
     x = f.any("float")
     parts = x, f.like(x)
     if f.flip() and f.entry:

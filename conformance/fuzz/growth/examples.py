@@ -1,4 +1,4 @@
-"""Examples of the specification put in line, so that every operation takes part, whether or not it has a rule here."""
+"""Examples of the specification inlined, so that every operation takes part, whether or not it has a rule here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .control import splice
 
 @cache
 def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
-    """By opcode the examples, with their inputs, that fit a random program: of one device, of arrays, and small."""
+    """By opcode, the examples that fit a random program, with their inputs: for one device, of arrays, and small."""
     by_opcode: dict[str, tuple] = {}
     for opcode, operation in operations().items():
         fitting = []
@@ -36,10 +36,10 @@ def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
 
 @rule(2, control=True)
 def example(f: ProgramBuilder) -> None:
-    """With values of the program, with the example's inputs, or with random ones in their place."""
+    """With values of the program, with the example's inputs, or with random ones instead."""
     module, inputs = f.r.choice(examples()[f.r.choice(list(examples()))])
     operands = []
-    loops = any(i.opcode == "while" for i in module.instructions())  # which end for the example's inputs
+    loops = any(i.opcode == "while" for i in module.instructions())  # those end for the example's inputs
     for p, literal in zip(module.entry.parameters, inputs, strict=True):
         t, dims = p.shape.element_type, p.shape.dimensions
         if p.shape.is_tuple:

@@ -1,4 +1,5 @@
-"""Functions of new arrays, so that none is rare and each meets the operands at which it goes wrong; and roundings."""
+"""Functions of new arrays, so that none is rare and each meets the operands at which errors are likely; and
+roundings."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .elementwise import plain
 
 MODES = ("edges", "edges", "special", "special", "ties", "bits", "normal", "whole", "whole", "small")
 COMMON = ("f32", "f32", "f64", "f16", "bf16", "c64", "c64", "c128", "s32", "u8", "s64")
-WIDE = ("f64", "f64", "f32", "f32", "f16", "s64", "s32", "u32", "u64")  # what is rounded
+WIDE = ("f64", "f64", "f32", "f32", "f16", "s64", "s32", "u32", "u64")  # types that are rounded
 FLOATS = tuple(t for t in ELEMENT_TYPES.values() if t.is_float)
 
 
@@ -26,8 +27,8 @@ def row(f: ProgramBuilder) -> Dims:
 
 @rule(3.5)
 def functions(f: ProgramBuilder) -> None:
-    """Several functions of the same operands, out of the whole table of them; the elements of the two are often equal
-    but for their signs."""
+    """Several functions of the same operands, from the whole table of them; the elements of the two are often equal
+    except for their signs."""
     t, dims = f.any_type(*COMMON), row(f)
     x = values.array(f.r, t, dims, f.r.choice(MODES))
     y = values.array(f.r, t, dims, f.r.choice(MODES))

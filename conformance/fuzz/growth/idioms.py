@@ -1,4 +1,4 @@
-"""Formulas at which simplifiers and expanders go wrong: each looks as if it were something simpler."""
+"""Formulas on which simplifiers and expanders fail: each looks as if it were something simpler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_constant(f: ProgramBuilder) -> None:
     opcodes = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power"]
     opcodes += [] if floating else ["shift-left", "shift-right-arithmetic", "shift-right-logical", "and", "or", "xor"]
     numbers = [0, 1, 2, 4, 3] + ([-1] if not unsigned else []) + ([-0.0, 0.5, float("inf"), float("nan")] * floating)
-    if f.flip(0.25):  # near a power of two: masks, and divisors by whose reciprocal is multiplied
+    if f.flip(0.25):  # near a power of two: masks, and divisors that become multiplications by the reciprocal
         numbers = [2 ** f.r.randrange(max(1, digits_of(x.shape.element_type))) + f.r.choice((-1, 0, 1, 1))]
     number = f.r.choice(numbers)
     c = spread(f, x, number)
@@ -83,7 +83,7 @@ def back_and_forth(f: ProgramBuilder) -> None:
 
 @rule(0.7)
 def shift_of_constant(f: ProgramBuilder) -> None:
-    """A shift that is known when the program is compiled."""
+    """A shift that is known at compile time."""
     t = f.type("signed", "unsigned")
     x, by = f.full(f.any().shape, f.number(t, f.r.choice((-4, 7)) if t.kind == "signed" else 7)), f.r.choice((0, 1, 3))
     opcode = f.r.choice(("shift-left", "shift-right-arithmetic", "shift-right-arithmetic", "shift-right-logical"))
@@ -146,7 +146,7 @@ def unsigned_order(f: ProgramBuilder) -> None:
 
 @rule(1)
 def attributes_differ(f: ProgramBuilder) -> None:
-    """Two instructions that are equal but for one attribute."""
+    """Two instructions that are equal except for one attribute."""
     x = f.any(least=1, empty=False)
     dims = x.shape.dimensions
     match f.r.randrange(3):

@@ -1,7 +1,7 @@
-"""An array of a million elements at the end of a program: where threads share the work, and indices are large.
+"""An array of a million elements at the end of a program, where threads share the work, and indices are large.
 
-It is made of a value that is there, repeated, and of counted numbers, so that each element is another; what a program
-is given, and what is kept of one that differs, stay small.
+It is computed from an existing value, repeated, and an iota, so that all elements differ; the program's arguments, and
+the record of a divergence, stay small.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPES = ("s32", "u32", "f32", "u8", "bf16", "s16", "f64")
 
 
 def large(f: ProgramBuilder, r: Random) -> list[Instruction]:
-    """One result of at least LEAST elements, or one and what a reduction makes of it; none where nothing fits."""
+    """One result of at least LEAST elements, or one and its reduction; none if nothing fits."""
     candidates = [v for v in f.pool if v.shape.element_type.name in TYPES and v.shape.size and v.shape.rank]
     if not candidates:
         return []

@@ -1,8 +1,8 @@
-"""Operations of middling length, and with more than two of a thing, at the end of a program.
+"""Operations of medium length, and with more than two of a kind, at the end of a program.
 
-Code takes another path from some length on (a second block, a second tile, another algorithm), and pairs alone do not
-show the order of three. Each kind here draws its lengths evenly from a range around some hundred elements, or a number
-of operands, results, branches or batch dimensions from three on, all of one type and size.
+From some length on, code takes another path (a second block, a second tile, another algorithm), and pairs alone do not
+reveal the order of three. Each kind here draws its lengths evenly from a range around some hundred elements, or a
+number of operands, results, branches or batch dimensions of at least three, all of one type and size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FUNCTIONS = ("exponential", "tanh", "log", "sine", "cosine", "logistic", "rsqrt"
 
 
 def lengths(f: ProgramBuilder, r: Random) -> Grown:
-    """The results of one of KINDS that takes the program's types; none if that does not."""
+    """The results of one of KINDS that supports the program's types; none if it does not."""
     limit, f.limit = f.limit, LONGEST
     try:
         return r.choice(KINDS)(f, r)
@@ -47,7 +47,7 @@ def _indices(f: ProgramBuilder, r: Random, t: ElementType, dims: tuple[int, ...]
 
 
 def _open(f: ProgramBuilder) -> None:
-    f.other_types()  # Skip of a program that has integers alone
+    f.other_types()  # Skip in a program of only integers
 
 
 def _function(f: ProgramBuilder, r: Random) -> Grown:
@@ -73,7 +73,7 @@ def _long_product(f: ProgramBuilder, r: Random) -> Grown:
 
 
 def _batches(f: ProgramBuilder, r: Random) -> Grown:
-    """Many, or several batch dimensions of one size, in another order on either side."""
+    """Many, or several batch dimensions of one size, in a different order on either side."""
     t, n = f.type("float", "signed"), r.randrange(2, 4)
     if r.random() < 0.5:
         sizes: tuple[int, ...] = (r.randrange(10, 40),)
@@ -111,7 +111,7 @@ def _points(f: ProgramBuilder, r: Random) -> Grown:
 
 
 def _rows(f: ProgramBuilder, r: Random) -> Grown:
-    """Of a system of equations, whose matrix is not far from the unit matrix."""
+    """Linear algebra of a system of equations whose matrix is close to the identity."""
     _open(f)
     n = r.randrange(20, 70)
     drawn = np.array([[r.uniform(-0.3, 0.3) / n + (a == b) for b in range(n)] for a in range(n)], np.float32)
@@ -124,7 +124,7 @@ def _rows(f: ProgramBuilder, r: Random) -> Grown:
 
 
 def _windows_of_gather(f: ProgramBuilder, r: Random) -> Grown:
-    """Slices of several elements, which leave the array on either side."""
+    """Slices of several elements, which exceed the array on either side."""
     size, slice_size, n = r.randrange(5, 30), r.randrange(2, 5), r.randrange(2, 40)
     x, at = _indices(f, r, S32, (size,), -99, 99), _indices(f, r, S32, (n, 1), -3, size + 3)
     return [f.put("gather", x, at, offset_dims=(1,), collapsed_slice_dims=(), start_index_map=(0,), index_vector_dim=1,
@@ -179,7 +179,7 @@ def _count(f: ProgramBuilder, r: Random) -> Grown:
 
 
 def _long_sum(f: ProgramBuilder, r: Random) -> Grown:
-    """Of counted numbers, or of products of them."""
+    """Of an iota, or of products of it."""
     n, t = r.randrange(20_000, 80_000), f.type("float", "signed") if r.random() < 0.5 else S32
     if t.bits < 32:
         t = S32

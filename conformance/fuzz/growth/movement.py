@@ -1,4 +1,4 @@
-"""Data movement: broadcast, reshape, transpose, slice, pad, concatenate, gather and their kind."""
+"""Data movement: broadcast, reshape, transpose, slice, pad, concatenate, gather and the like."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reshape(f: ProgramBuilder) -> None:
 
 @rule(2)
 def transpose(f: ProgramBuilder) -> None:
-    """Of a cube, which is as large in any order of its dimensions, now and then."""
+    """Sometimes of a cube, which is equally large in any order of its dimensions."""
     n = f.r.choice((2, 3))
     if f.flip(0.15) and not f.scalar:
         x = f.of(f.type(), (n,) * f.r.choice((3, 3, 4)))
@@ -129,7 +129,7 @@ def gather(f: ProgramBuilder) -> None:
 
 @rule(2)
 def scatter(f: ProgramBuilder) -> None:
-    """Windows added to, multiplied with, or (one alone) put into a copy of the operand."""
+    """Windows added to, multiplied with, or (a single one) put into a copy of the operand."""
     x = f.any("signed", "unsigned", "float", least=1)
     dims, rank = x.shape.dimensions, x.shape.rank
     indexed = f.some(range(rank)) or (f.r.randrange(rank),)
@@ -159,7 +159,7 @@ def iota(f: ProgramBuilder) -> None:
 
 @rule(0.5)
 def iota_indices(f: ProgramBuilder) -> None:
-    """A gather by counted numbers, which simplifiers know to be a slice."""
+    """A gather by an iota, which simplifiers recognise as a slice."""
     x = f.any(least=1)
     n = x.shape.dimensions[0]
     count = f.put("iota", shape=Shape(S32, (n, 1)), iota_dimension=0)
@@ -179,7 +179,7 @@ def sizes(f: ProgramBuilder) -> None:
 
 @rule(0.7)
 def large_constant(f: ProgramBuilder) -> None:
-    """A constant of more elements than the ones that are written into a kernel."""
+    """A constant with more elements than those that are written into a kernel."""
     size = f.r.choice((33, 100, 255))
     dims = (size,) if f.flip() else (3, size // 3)
     t = f.type()

@@ -1,4 +1,4 @@
-"""Reductions, windows, dots, convolutions, sorts and the other operations with a structure of their own."""
+"""Reductions, windows, dots, convolutions, sorts and the other structured operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reducer(f: ProgramBuilder, t: ElementType) -> Computation:
 
 
 def shifted(program: Program, t: ElementType) -> Computation:
-    """a + b + 1, of which no kernel knows the neutral element."""
+    """a + b + 1, whose identity no kernel knows."""
     key = ("shifted", t.name)
     if key not in program.reducers:
         name = program.name(f"shifted.{t}")
@@ -37,13 +37,13 @@ def shifted(program: Program, t: ElementType) -> Computation:
 
 
 def start(f: ProgramBuilder, t: ElementType) -> Instruction:
-    """Where a reduction starts: mostly 0, for the others are rarely what anybody writes."""
+    """The initial value of a reduction: mostly 0, since real programs rarely have others."""
     return f.number(t, f.r.choice((0, 0, 0, 1))) if f.flip(0.7) else f.of(t, ())
 
 
 @rule(5)
 def reduce(f: ProgramBuilder) -> None:
-    """And, as in a softmax, back to where it came from."""
+    """And, as in a softmax, broadcast back to the operand's shape."""
     x = f.any(least=1 if f.flip(0.9) else 0)
     t = x.shape.element_type
     over = f.some(range(x.shape.rank)) or tuple(range(x.shape.rank))[:1]
@@ -57,7 +57,7 @@ def reduce(f: ProgramBuilder) -> None:
 
 @rule(0.8)
 def reduce_pairs(f: ProgramBuilder) -> None:
-    """The largest or smallest value with its index, of two operands at once."""
+    """The maximum or minimum with its index, of two operands at once."""
     x = f.any(*NUMBERS, least=1)
     t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
     index = f.put("iota", shape=Shape(S32, x.shape.dimensions), iota_dimension=axis)
@@ -87,9 +87,9 @@ def reduce_two(f: ProgramBuilder) -> None:
 
 
 def choose_pair(program: Program, t: ElementType, direction: str) -> Computation:
-    """(a, i), (b, j) -> the pair whose value is the better, or of equal ones whose index is the smaller.
+    """(a, i), (b, j) -> the pair with the better value, or for equal ones that with the smaller index.
 
-    NaN is better than all else, so that this is a total order, and the order of combination does not matter.
+    NaN is better than everything else, so that this is a total order, and the order of combination does not matter.
     """
     key = (direction, t.name, "pair")
     if key not in program.reducers:
@@ -173,7 +173,7 @@ def dot(f: ProgramBuilder) -> None:
         free = [x.shape.dimensions[0]] * (2 - len(mine))  # two squares
     dims = [x.shape.dimensions[d] for d in mine] + free
     places = list(range(len(dims)))
-    f.r.shuffle(places)  # places[k]: where the k-th of them stands in the other operand
+    f.r.shuffle(places)  # places[k]: the position of the k-th of them in the other operand
     there = [0] * len(dims)
     for k, p in enumerate(places):
         there[p] = dims[k]
@@ -236,7 +236,7 @@ def placed(order: list[int], sizes: list[int]) -> tuple[int, ...]:
 
 @rule(1.5)
 def sort(f: ProgramBuilder) -> None:
-    """One array, or keys with what goes along, up or down."""
+    """One array, or keys with values, ascending or descending."""
     x = f.any("signed", "unsigned", "float", "pred", least=1)
     axis, t = f.r.randrange(x.shape.rank), x.shape.element_type
     direction = f.r.choice(("LT", "GT"))
@@ -250,8 +250,8 @@ def sort(f: ProgramBuilder) -> None:
 
 
 def order(program: Program, types: tuple[ElementType, ...], direction: str) -> Computation:
-    """(a, b, ...) -> whether a goes before b, of operands of these types; floats in their total order, for with NaN
-    the usual one is none."""
+    """(a, b, ...) -> whether a sorts before b, for operands of these types; floats in their total order, since with NaN
+    the usual one is not an order."""
     key = (direction, *(t.name for t in types), "sort")
     if key not in program.reducers:
         name = program.name("sort")

@@ -1,7 +1,8 @@
-"""Dots, convolutions, reductions and transposes of sizes that fill vectors, panels and blocks, and leave tails of them.
+"""Dots, convolutions, reductions and transposes of sizes that fill vectors, panels and blocks, with partial ones.
 
-What they make is kept apart (`ProgramBuilder.wide`), where only these rules find it: the others would take longer for
-it than they find out. A program has a few of them, of bounded work; where one ends small, the others go on with it.
+Their results are kept separately (`ProgramBuilder.wide`), where only these rules find them: for the others, their cost
+would exceed their benefit. A program has a few of them, of bounded work; if one ends small, the others continue with
+it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def width(f: ProgramBuilder, narrow: float = 0.2) -> int:
 
 
 def array(f: ProgramBuilder, t: ElementType, dims: tuple[int, ...]) -> Instruction:
-    """A value of these dimensions: one that is there, a parameter or a constant; or a transpose of one."""
+    """A value of these dimensions: an existing one, a parameter or a constant; or a transpose of one."""
     if prod(dims) > WIDEST:
         raise Skip("too large")
     candidates = [v for v in f.wide if v.shape.without_layout() == Shape(t, dims)]
@@ -41,7 +42,7 @@ def array(f: ProgramBuilder, t: ElementType, dims: tuple[int, ...]) -> Instructi
 
 
 def spend(f: ProgramBuilder, work: int) -> None:
-    """Raises Skip for a product of more multiply-adds than are left; computations within others may run many times."""
+    """Raises Skip for a product with more multiply-adds than are left; nested computations may run many times."""
     limit = WORK if f.entry else WORK // 16
     if work > limit or f.program.work + work > BUDGET:
         raise Skip("too much work")
@@ -49,7 +50,8 @@ def spend(f: ProgramBuilder, work: int) -> None:
 
 
 def prepared(f: ProgramBuilder, x: Instruction) -> Instruction:
-    """What a product reads: the value, or something cheap of it, which may be computed where the value is packed."""
+    """The operand of a product: the value, or a cheap function of it, which may be computed while the value is
+    packed."""
     t = x.shape.element_type
     if f.flip(0.7):
         return x
@@ -59,7 +61,7 @@ def prepared(f: ProgramBuilder, x: Instruction) -> Instruction:
 
 
 def follow(f: ProgramBuilder, x: Instruction) -> None:
-    """What mostly comes after a product, and then perhaps something small that other rules go on with."""
+    """A typical epilogue of a product, and then perhaps something small with which other rules continue."""
     t = x.shape.element_type
     if x.shape.rank and f.flip(0.4):
         at = f.r.randrange(x.shape.rank)
@@ -103,8 +105,8 @@ def wide_dot(f: ProgramBuilder) -> None:
 
 @rule(1.6, wide=True)
 def wide_convolution(f: ProgramBuilder) -> None:
-    """Of many features, as they are, by groups or one by one; also as gradients are: with a dilated input, a window
-    that is reversed, the batch and the features in each other's places."""
+    """With many features, unchanged, by groups or depthwise; also in the form of gradients: with a dilated input, a
+    reversed window, the batch and the features exchanged."""
     t = f.type("float", "signed")
     spatial = f.r.choice((1, 2, 2))
     groups = f.r.choice((1, 1, 1, 2, 4))
@@ -128,7 +130,7 @@ def wide_convolution(f: ProgramBuilder) -> None:
         if f.flip(0.4):
             orders[n] = f.r.sample(range(spatial + 2), spatial + 2)
     labels = ConvolutionDimensions(*(v for o in orders for v in (o[0], o[1], tuple(o[2:]))))
-    # At most: what lies in the padding counts, too.
+    # An upper bound: windows in the padding count, too.
     reach = [(n - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high for n, w in zip(size, window, strict=True)]
     places = prod(-(-r // w.stride) for r, w in zip(reach, window, strict=True))
     spend(f, batch * places * outputs * groups * features * prod(w.size for w in window))
@@ -139,7 +141,7 @@ def wide_convolution(f: ProgramBuilder) -> None:
 
 
 def any_wide(f: ProgramBuilder) -> Instruction:
-    """A wide value, one that is there or a new one."""
+    """A wide value, an existing or a new one."""
     if f.wide and f.flip(0.7):
         return f.r.choice(f.wide)
     dims = [width(f) for _ in range(f.r.choice((1, 2, 2, 3)))]
@@ -150,7 +152,7 @@ def any_wide(f: ProgramBuilder) -> Instruction:
 
 @rule(1.6, wide=True)
 def wide_reduce(f: ProgramBuilder) -> None:
-    """And, as in a softmax, back to where it came from."""
+    """And, as in a softmax, broadcast back to the operand's shape."""
     x = any_wide(f)
     t, dims = x.shape.element_type, x.shape.dimensions
     over = f.some(range(len(dims))) or (f.r.randrange(len(dims)),)
@@ -165,7 +167,7 @@ def wide_reduce(f: ProgramBuilder) -> None:
 
 @rule(1.6, wide=True)
 def wide_transpose(f: ProgramBuilder) -> None:
-    """Alone, or of what is computed; and what of it is read by the rows and by the columns at once."""
+    """Alone, or of a computed value; possibly read both by the rows and by the columns."""
     x = any_wide(f)
     t, rank = x.shape.element_type, x.shape.rank
     if rank < 2:

@@ -1,11 +1,11 @@
-"""NumPy functions, unchanged: run once on traced arrays, which write down HLO instead of computing.
+"""NumPy functions, unchanged: run once on traced arrays, which record HLO instead of computing.
 
-A Traced (array.py) stands for an array whose shape and type are known and whose values are not, a Number (number.py)
-for a Python number. NumPy hands them every call of a ufunc and of most functions; what each becomes stands in the files
-that tables.py lists. Functions that make arrays are given to the function as creation.py has them. Arrays that the
-function reads beside its arguments are further parameters (captures.py). What would need values that are not known,
-such as an `if` on an element, is an UnsupportedError that says so; where they can be had, as a size can, they become
-part of the program (tracing.py).
+A Traced (array.py) represents an array whose shape and type are known and whose values are not, a Number (number.py) a
+Python number. NumPy passes them every call of a ufunc and of most functions; the files listed in tables.py define what
+each becomes. Functions that create arrays are replaced while the function runs (creation.py). Arrays that the function
+reads in addition to its arguments are further parameters (captures.py). Anything that needs unknown values, such as an
+`if` on an element, is an UnsupportedError that says so; if the values are available, as for a size, they become part of
+the program (tracing.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .subclasses import require_plain
 from .tracing import Tracing, running
 from .trees import fields_of, is_dataclass, leaves, rebuild
 
-_LARGEST = 2**63  # from which on a Python integer is part of the program
+_LARGEST = 2**63  # from which a Python integer is part of the program
 
 
 def compile_numpy(
@@ -55,20 +55,22 @@ def compile_numpy(
     options: Options,
     **static: Any,
 ) -> NumpyFunction:
-    """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `static` has what was
-    given of static_argnums and static_argnames."""
+    """A NumpyFunction; compiled at once if example arguments are given, otherwise at the first call. `static` has the
+    values of static_argnums and static_argnames."""
     numpy_function = NumpyFunction(function, options, **static)
     numpy_function.compile_examples(arguments, keywords)
     return numpy_function
 
 
 class NumpyFunction(TracedFunction):
-    """Called with arrays in any nesting of tuples, lists and dicts, as the function was; gives NumPy arrays likewise.
+    """Called with arrays in any nesting of tuples, lists and dicts, like the original function; returns NumPy arrays
+    likewise.
 
     Python numbers are parameters, too, unless the function needs their values when it is traced, or they are named in
-    `static_argnums` or `static_argnames`. All else (strings, booleans, None) is part of the program: another value
-    makes another program. Arrays that the function reads from globals, closures, defaults, attributes or objects among
-    its arguments are read at each call; if another value that it reads so has changed, it is compiled anew.
+    `static_argnums` or `static_argnames`. Everything else (strings, booleans, None) is part of the program: another
+    value gives another program. Arrays that the function reads from globals, closures, defaults, attributes or objects
+    among its arguments are read at each call; if another value that it reads in this way has changed, it is compiled
+    again.
     """
 
     value_advice = "its value is part of the program; pass it as np.float32(x) or as an array, if it is no size"
@@ -83,12 +85,12 @@ class NumpyFunction(TracedFunction):
         self._by_value: dict[Hashable, frozenset[int]] = {}  # for each kind: the leaves that are part of the program
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if running() is not None:  # a part of what is traced
+        if running() is not None:  # a part of the function being traced
             return self.function(*args, **kwargs)
         return super().call(args, kwargs)
 
     def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inputs:
-        with _tracing:  # what others trace has other values for a while
+        with _tracing:  # a trace temporarily changes values that others see
             inputs = _Inputs(self, args, kwargs)
             if inputs.objects:
                 inputs.take(self._captures_with(inputs.objects))
@@ -99,7 +101,7 @@ class NumpyFunction(TracedFunction):
             return inputs
 
     def _captures_with(self, objects: list[tuple[str, Any]]) -> Captures:
-        """What the function and objects among its arguments reach; known as long as the objects live."""
+        """What the function and objects among its arguments reach; cached for the lifetime of the objects."""
         key = tuple((name, id(value)) for name, value in objects)
         captures = self._objects.get(key)
         if captures is None or not captures.is_plain or not captures.like():
@@ -108,7 +110,7 @@ class NumpyFunction(TracedFunction):
                 for _, value in objects:
                     weakref.finalize(value, self._objects.pop, key, None).atexit = False
                 self._objects[key] = captures
-            except TypeError:  # an object that does not tell of its end
+            except TypeError:  # an object without weak references
                 pass
         return captures
 
@@ -137,9 +139,9 @@ class NumpyFunction(TracedFunction):
             or any(n >= inputs.of_arguments for n in by_value)
         ):
             return None
-        # Of each argument; then of captured arrays, and of parameters that numbers become.
+        # For each argument; then for captured arrays, and for parameters that numbers become.
         kinds: list[tuple[Any, ...]] = []
-        places: list[int] = []  # of each leaf among the arguments
+        places: list[int] = []  # for each leaf among the arguments
         for n, value in enumerate(args):
             is_leaf = n not in self._static and (type(value) in (np.ndarray, Array) or _is_number(value))
             if type(value) is np.ndarray and is_leaf:
@@ -173,7 +175,8 @@ class NumpyFunction(TracedFunction):
         numbers = [(n, kinds[n][0]) for n in places if len(kinds[n]) == 1]
 
         def flattened(arguments: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
-            """The arguments, captured arrays and the parameters that numbers become; whether all else is as it was."""
+            """The arguments, captured arrays and the parameters that numbers become; whether everything else is
+            unchanged."""
             if (
                 len(arguments) != count
                 or not captures.unchanged()
@@ -182,12 +185,12 @@ class NumpyFunction(TracedFunction):
                 return arguments, False
             try:
                 values = [p.get() for p in arrays]
-                if not all(issubclass(type(v), (np.ndarray, np.generic)) for v in values):  # or of another's trace
+                if not all(issubclass(type(v), (np.ndarray, np.generic)) for v in values):  # or values of another trace
                     return arguments, False
                 values = [np.asarray(v) for v in values]
                 leaves = [*(arguments[n] for n in places), *values]
                 return [*arguments, *values, *(evaluate(leaves) for evaluate in evaluated)], True
-            except Exception:  # the longer way says what is wrong, if something is
+            except Exception:  # the slower path reports what is wrong, if anything
                 return arguments, False
 
         return Shortcut(
@@ -202,7 +205,7 @@ class NumpyFunction(TracedFunction):
                 tracing = Tracing(self._title, inputs.leaves, inputs.open)
                 try:
                     module, structure, contents = _traced(self.function, tracing, inputs, by_value)
-                except Exception as problem:  # for want of a value, perhaps: with it, the trace begins anew
+                except Exception as problem:  # possibly because a value is missing: with it, the trace starts again
                     if tracing.asked <= by_value:
                         raise with_python_location(problem) from problem.__cause__
                 else:
@@ -210,7 +213,7 @@ class NumpyFunction(TracedFunction):
                         break
                 self._by_value[inputs.kind] = by_value | tracing.asked
         numpy_lowered = _NumpyLowered(self._build(module), structure, contents, tracing, inputs)
-        if inputs.objects:  # such a function is not saved, and the objects may end
+        if inputs.objects:  # such a function is not saved, and the objects may be deleted
             kinds = (v if isinstance(v, type) else type(v) for _, v in inputs.objects)
             numpy_lowered.objects = [kind.__name__ for kind in kinds]
             return numpy_lowered
@@ -227,13 +230,13 @@ class NumpyFunction(TracedFunction):
 
 
 class _NumpyLowered(Lowered):
-    """A traced function, compiled, the structure of its result, and where its parameters come from: a leaf, of which
-    those from number `of_arguments` on are the captured arrays, or what is computed of leaves. `arguments` are the
-    positional ones and the others, each with its name and its tree.
+    """A compiled traced function, the structure of its result, and the sources of its parameters: a leaf (those from
+    number `of_arguments` on are the captured arrays), or a value computed from leaves. `arguments` are the positional
+    ones and the others, each with its name and its tree.
 
-    The program's results are the arrays that the function returns or puts into lists and dicts that it is given
-    (`contents`, by leaf what is in them), then the new values of the arguments that it writes into (`writes`, their
-    leaves), then whether what must hold does (`checks`, each of which makes an error).
+    The program's results are the arrays that the function returns or puts into lists and dicts among its arguments
+    (`contents`, by leaf what is in them), then the new values of the arguments to which it writes (`writes`, their
+    leaves), then the outcomes of its checks (`checks`, each of which creates an error).
     """
 
     arguments: tuple[list[tuple[str, Tree]], list[tuple[str, Tree]]] = ([], [])
@@ -269,7 +272,7 @@ class _NumpyLowered(Lowered):
         return [leaves[s] if isinstance(s, int) else s(leaves) for s in self.sources]
 
     def calling(self, name: str) -> CallingConvention:
-        """Arrays that the function reads beside its arguments have the values that they have now."""
+        """Freezes arrays that the function reads in addition to its arguments at their present values."""
         if self.objects:
             raise TypeError(f"a value of type {self.objects[0]} has no form in a file")
         captures = self.captures()
@@ -304,7 +307,7 @@ class _NumpyLowered(Lowered):
         )
 
     def finish(self, results: Sequence[np.ndarray], values: Sequence[Any] = ()) -> Any:
-        """What the function returns, of the program's results and the leaves of the call."""
+        """What the function returns, from the program's results and the leaves of the call."""
         first_check = len(results) - len(self.checks)
         for is_met, error in zip(results[first_check:], self.checks, strict=True):
             if not is_met:
@@ -327,7 +330,7 @@ class _NumpyLowered(Lowered):
 
 
 class _Written:
-    """In the structure of a result: an argument that the function has written into or changed, and returns."""
+    """In the structure of a result: an argument that the function has written to or changed, and returns."""
 
     def __init__(self, leaf: int) -> None:
         self.leaf = leaf
@@ -344,16 +347,16 @@ def _leaf_tree(leaf: Any) -> Tree:
     return Fixed(leaf)
 
 
-_RESULT = object()  # in the structure of a result: an array that the program makes
+_RESULT = object()  # in the structure of a result: an array that the program computes
 _NUMBERS = (int, float, complex)
-_tracing = threading.RLock()  # held while places have other values than the user's
+_tracing = threading.RLock()  # held while variables have values other than the user's
 
 
 class _Inputs:
-    """What a call takes: `leaves` (see tracing.py), those of the arguments first, `of_arguments` of them, with `names`,
-    and at last the lists and dicts among the arguments, which the function may change, with `container_names`; `kind`,
-    which decides about the program as far as the values of leaves do not; `open` are the leaves whose values
-    may be asked for; `objects` are arguments whose attributes are to be looked at."""
+    """The inputs of a call: `leaves` (see tracing.py), first those of the arguments, `of_arguments` of them, with
+    `names`; and last the lists and dicts among the arguments, which the function may change, with `container_names`.
+    `kind` decides about the program together with the values of leaves; `open` are the leaves whose values may be
+    requested; `objects` are arguments whose attributes must be inspected."""
 
     captures: Captures
 
@@ -372,7 +375,7 @@ class _Inputs:
         self.of_arguments = len(self.leaves)
 
     def take(self, captures: Captures) -> None:
-        """Append what the function reads beside its arguments."""
+        """Appends what the function reads in addition to its arguments."""
         self.captures = captures
         self.kind = (self.kind, captures.kind)
         for place in captures.arrays:
@@ -425,8 +428,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _parameter_name(inputs: _Inputs, source: object, number: int, names: Container[str]) -> str:
-    """A parameter is called as the function calls it, `x` or `pair_0`, and arg0, arg1, ... where that is no name: other
-    instructions' names end in a number after a dot."""
+    """A parameter is named as in the function, `x` or `pair_0`, or arg0, arg1, ... if that is not a valid name: names
+    of other instructions end in a number after a dot."""
     path = inputs.names[source] if isinstance(source, int) and source < inputs.of_arguments else ""
     name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
     return name if re.match(r"(?!arg\d)[A-Za-z]", name) and name not in names else f"arg{number}"
@@ -435,10 +438,11 @@ def _parameter_name(inputs: _Inputs, source: object, number: int, names: Contain
 def _traced(
     function: Callable[..., Any], tracing: Tracing, inputs: _Inputs, by_value: frozenset[int]
 ) -> tuple[Module, Any, dict[int, Any]]:
-    """The module that a function computes of such inputs, those in `by_value` by their values, the structure of its
-    result, and by leaf what it leaves in lists and dicts that it is given.
+    """The module of a function of such inputs (those in `by_value` by their values), the structure of its result, and
+    by leaf the final contents of lists and dicts among its arguments.
 
-    Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
+    Raises UnsupportedError for operations without an HLO form, InputError for an array of a type that HLO does not
+    have.
     """
     numbers = iter(range(inputs.of_arguments))
 
@@ -516,7 +520,7 @@ def _traced(
             raise leaf.unknown_size("returned")
         if isinstance(leaf, (Iterator, AsyncIterator, Coroutine)):
             if isinstance(leaf, Coroutine):
-                leaf.close()  # which nobody will await
+                leaf.close()  # nobody will await it
             kind = indefinite(type(leaf).__name__.replace("_", " "))
             raise InputError(
                 f"{tracing.name} gives {kind}, which computes when it is asked for values (yield, async, a generator "
@@ -557,7 +561,7 @@ def _traced(
 
 
 def _add_called(instructions: Iterable[Instruction], computations: dict[Computation, None]) -> None:
-    """Add the computations that instructions call, each after those that it calls itself."""
+    """Adds the computations that instructions call, each after those that it calls itself."""
     for i in instructions:
         for computation in i.called:
             if computation not in computations:
@@ -578,9 +582,9 @@ def _dataclasses(tree: Any) -> Iterator[Any]:
 
 
 def with_python_location(problem: Exception) -> Exception:
-    """An error of a trace, whose message ends with the line of the user's that it came from."""
+    """An error of a trace, with a message that ends with the user's source line."""
     reason = problem.__cause__ or problem.__context__
-    if type(problem) in (ValueError, TypeError) and isinstance(reason, UnsupportedError):  # NumPy's words for it
+    if type(problem) in (ValueError, TypeError) and isinstance(reason, UnsupportedError):  # NumPy's errors for it
         problem = UnsupportedError(
             f"NumPy asks for the value of an array ({problem}), which is not known when the function is compiled: "
             "where you assign to an array that the function did not make with functions of NumPy, begin with "
@@ -597,7 +601,7 @@ def with_python_location(problem: Exception) -> Exception:
 
 
 def _is_symbol(value: Any) -> bool:
-    """Whether a value is one of a trace, or holds one."""
+    """Whether a value belongs to a trace, or contains one that does."""
     return any(issubclass(type(leaf), (Traced, Number, Selection, Guard)) for leaf in leaves(value))
 
 
@@ -620,7 +624,7 @@ def _content(value: Any) -> Hashable:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether an argument is an array (or a NumPy scalar), also one of another library: a parameter of the program."""
+    """Whether an argument is an array (or a NumPy scalar), possibly of another library: a parameter of the program."""
     if isinstance(leaf, (np.ndarray, np.generic, Array)):
         return True
     kind = type(leaf)
@@ -630,13 +634,13 @@ def is_array(leaf: Any) -> bool:
 
 
 def _as_numpy(value: Any) -> np.ndarray:
-    """An array of another library as one of NumPy's, which the function may not write into: perhaps it is a copy.
+    """An array of another library as a NumPy array, to which the function must not write, since it may be a copy.
 
-    Raises InputError for one that stands for a value while JAX traces.
+    Raises InputError for one that represents a value while JAX traces.
     """
     try:
         array = np.asarray(value).view()
-    except Exception as problem:  # JAX's class has a name alone here, where nothing of JAX is imported
+    except Exception as problem:  # JAX's class is only known by name here, since JAX is not imported
         if type(problem).__name__ != "TracerArrayConversionError":
             raise
         from ..jax_stages import WITHIN_TRACE
@@ -654,7 +658,7 @@ def _key(tree: Any) -> Any:
         return (type(tree), tuple(_key(v) for v in tree))
     if is_array(tree):
         raise InputError("a static argument is an array: its values would be part of the program; pass it as it is")
-    if isinstance(tree, (float, complex)):  # 0.0 == -0.0, and they are different programs
+    if isinstance(tree, (float, complex)):  # 0.0 == -0.0, but they are different programs
         return (type(tree), tree.real.hex(), tree.imag.hex())
     try:
         hash(tree)
@@ -666,7 +670,7 @@ def _key(tree: Any) -> Any:
 
 
 def _framework_of(problem: Exception) -> tuple[str, str] | None:
-    """The framework in whose code an exception arose, and how its functions are compiled."""
+    """The framework in whose code an exception was raised, and how its functions are compiled."""
     frame, packages = problem.__traceback__, {type(problem).__module__.split(".")[0]}
     while frame is not None:
         packages.add(frame.tb_frame.f_globals.get("__name__", "").split(".")[0])

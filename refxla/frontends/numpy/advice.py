@@ -1,4 +1,4 @@
-"""What to write in the place of functions of NumPy that have no compiled form."""
+"""Replacements for functions of NumPy that have no compiled form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from refxla_spec.errors import UnsupportedError
 from .location import called_library
 
 _SIZE_IS_A_VALUE = "the size of its result depends on values"
-# A function's name, as it is written after `np.`, and why it has no compiled form or what has one in its place.
+# A function's name, as it is written after `np.`, and why it has no compiled form, or its replacement.
 ADVICE = {
     "nonzero": f"{_SIZE_IS_A_VALUE}: np.where(mask, x, 0) keeps the shape, refxla.nonzero(x, size=n) has a size",
     "flatnonzero": f"{_SIZE_IS_A_VALUE}: refxla.nonzero(x.ravel(), size=n)[0] has a size",
@@ -61,7 +61,7 @@ ADVICE = {
 
 
 def advice_for(called: str) -> str:
-    """What to write in the place of a call, by its name as the user has it; "" where nothing is known."""
+    """The replacement for a call, by its name in the user's code; "" if none is known."""
     name = called.removeprefix("np.").removeprefix("numpy.")
     last = name.rpartition(".")[-1]
     kind = getattr(np, last, None)
@@ -78,11 +78,11 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def unsupported(function: Callable[..., Any], detail: str = "") -> UnsupportedError:
-    """The error for a function of NumPy that has no compiled form, or for what it was asked for (`detail`)."""
+    """The error for a function of NumPy that has no compiled form, or for an option of one (`detail`)."""
     name = name_of(function)
-    prefix = "np." if not isinstance(function, np.ufunc) or hasattr(np, name) else ""  # others have ufuncs, too
+    prefix = "np." if not isinstance(function, np.ufunc) or hasattr(np, name) else ""  # other packages have ufuncs, too
     kind = " (its arguments are arrays of the compiled function)" if not hasattr(np, name.partition(".")[0]) else ""
-    caller = called_library()  # which calls it in its turn
+    caller = called_library()  # the library that calls it
     subject = f"{caller} calls {prefix}{name}{detail}, which" if caller else f"{prefix}{name}{detail}"
     advice = (
         advice_for(caller)

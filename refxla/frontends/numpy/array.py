@@ -1,9 +1,9 @@
-"""Traced: an array that writes down HLO instead of computing.
+"""Traced: an array that records HLO instead of computing.
 
-As in NumPy, arrays may share memory: a *storage* has the value of an array that the function made, and what shares its
-memory (x[1:], x.T, x.reshape(n)) are *views*, which read their value from the storage's, and change it when they are
-assigned to. A value is an instruction; or an array of NumPy's, as long as all that made it is known when the function
-is traced (np.zeros(3), np.arange(4) % 2), and then NumPy itself computes with it.
+As in NumPy, arrays may share memory: a *storage* has the value of an array that the function created, and the arrays
+that share its memory (x[1:], x.T, x.reshape(n)) are *views*, which read their value from the storage's, and change it
+when they are assigned to. A value is an instruction; or a NumPy array, as long as all its inputs are known when the
+function is traced (np.zeros(3), np.arange(4) % 2), and then NumPy itself computes with it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ I = Instruction  # noqa: E741
 class TracedStorage:
     """The memory that an array and its views share.
 
-    `value` is what it holds now, and `version` counts how often that has changed. `owner` says whose it is if not the
-    function's own; `leaf` is the argument that it is. `region` is the one that may change it (None: nobody may).
+    `value` is the present value, and `version` counts its changes. `owner` says whose it is if not the function's own;
+    `leaf` is the argument that it is. `region` is the one that may change it (None: no region may).
     """
 
     __slots__ = ("value", "version", "owner", "leaf", "region")
@@ -53,9 +53,9 @@ class TracedStorage:
 
 
 class View:
-    """How an array shows a part of another one, `of`: what it is of an array of NumPy's and of an instruction, and what
-    the other one becomes, of its instruction and the part's new one (None: it is read-only). Unless it `is_known` when
-    the function is traced where the part lies, `of_array` gives one that lies elsewhere, with the same strides."""
+    """How an array shows a part of another one, `of`: as a function of a NumPy array and of an instruction; and the new
+    value of the other one as a function of its instruction and the part's new one (None: it is read-only). Unless it
+    `is_known` at trace time where the part is, `of_array` gives one that is elsewhere, with the same strides."""
 
     __slots__ = ("of", "of_array", "of_instruction", "put", "is_known")
 
@@ -68,11 +68,11 @@ class View:
 
 
 class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
-    """An array of the traced program: `dtype`, `shape` and the like are an ndarray's; values are not there.
+    """An array of the traced program: `dtype`, `shape` and the like are an ndarray's; it has no values.
 
-    `is_scalar` says that it is one of NumPy's scalars, which no operation changes, and not an array without dimensions.
-    `python` is int, float or complex for one that stands for a Python number, as a loop's counter does: its type gives
-    way to an array's.
+    `is_scalar` says that it is a NumPy scalar, which no operation changes, and not an array without dimensions.
+    `python` is int, float or complex if it represents a Python number, such as a loop's counter: its type then yields
+    to an array's.
     """
 
     __array_priority__ = 1000
@@ -93,8 +93,8 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
         put: Callable[[I, I], I] | None, is_known: bool = True, kind: Any = None,
     ) -> Traced:  # fmt: skip
-        """An array (a `kind` of Traced) that shares memory with this one (see View); with a copy of it, if it is one of
-        NumPy's scalars."""
+        """An array (a `kind` of Traced) that shares memory with this one (see View); with a copy of it, if it is a
+        NumPy scalar."""
         if self.is_scalar:
             value = self.known_value
             self = Traced(self.instruction if value is None else np.array(value), self.build, is_scalar=False)
@@ -114,7 +114,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
     # -- its value
     @property
     def known_value(self) -> np.ndarray | None:
-        """Its value, if that is known when the function is traced. Who changes it changes the array."""
+        """Its value, if that is known when the function is traced. Changing it changes the array."""
         if isinstance(self.storage.value, Instruction):
             return None
         if self.alias is None:
@@ -124,7 +124,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def instruction(self) -> I:
-        """What computes its value as it is now."""
+        """The instruction of its present value."""
         version = self.storage.version
         if self._seen is None or self._seen[0] != version or not self.build.sees(self._seen[1]):
             if (value := self.known_value) is not None:
@@ -143,7 +143,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         return instruction
 
     def assign(self, value: I) -> None:
-        """Change all elements to those of an instruction, of the same type and shape."""
+        """Changes all elements to those of an instruction, of the same type and shape."""
         self._may_change()
         if self.alias is None:
             self.storage.value = value
@@ -155,7 +155,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             whole.assign(self.alias.put(whole.instruction, value))
 
     def change(self, how: Callable[[np.ndarray], Any]) -> None:
-        """Change elements of an array whose value is known."""
+        """Changes elements of an array whose value is known."""
         self._may_change()
         value = self.known_value
         assert value is not None
@@ -183,17 +183,18 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             )
 
     def ask(self) -> bool:
-        """Note that the values are needed. Whether they can be had when the function is traced again."""
+        """Records that the values are needed. Returns whether they will be available when the function is traced
+        again."""
         return self.build.ask(self.build.origins_of(self.instruction))
 
-    # -- what an ndarray tells about itself
+    # -- properties of an ndarray
     @property
     def shape(self) -> tuple[int, ...]:
         return self._shape.dimensions
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        """As in NumPy, the array itself gets another shape: it becomes a view of what it was."""
+        """As in NumPy, the array itself gets another shape: it becomes a view of its old form."""
         before = object.__new__(Traced)
         before.__dict__.update(self.__dict__)
         self.__dict__.update(METHODS["reshape"](before, shape).__dict__)
@@ -222,7 +223,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Traced:
-        transposed: Any = np.transpose(self)  # which NumPy hands over to this package
+        transposed: Any = np.transpose(self)  # NumPy passes this to this package
         return transposed
 
     @property
@@ -284,7 +285,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             METHODS["__setitem__"](self, key, value)
 
     def __getattr__(self, name: str) -> Any:
-        # The methods that are functions of NumPy, too: x.sum(axis=0) is np.sum(x, axis=0).
+        # Methods that are also functions of NumPy: x.sum(axis=0) is np.sum(x, axis=0).
         value = None if name in ALIASING or name.startswith("__") else self.known_value
         if value is not None:
             member = getattr(value, name)
@@ -312,7 +313,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
         return method
 
-    # -- operators that NumPy's arrays have in their own way, beside ufuncs
+    # -- operators that NumPy's arrays implement without ufuncs
     def __eq__(self, other: Any) -> Any:
         return self._differs(False) if _is_no_number(other) else super().__eq__(other)
 
@@ -320,23 +321,23 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         return self._differs(True) if _is_no_number(other) else super().__ne__(other)
 
     def _differs(self, answer: bool) -> Any:
-        """The answer for all elements, of a comparison with what is no number."""
+        """The result for all elements of a comparison with a value that is not a number."""
         return answer if self.is_scalar else ARRAYS["of"](np.full(self.shape, answer), self.build)
 
     def __pow__(self, other: Any) -> Any:
         if type(other) is int and other == 2 and self.dtype == bool and not self.is_scalar:
-            return np.square(self)  # which is int8
+            return np.square(self)  # int8
         return super().__pow__(other)
 
     def __mul__(self, other: Any) -> Any:
         if self.is_scalar and self.dtype.kind in "iu" and isinstance(other, (list, tuple)):
-            return self.__index__() * other  # as Python's integers do
+            return self.__index__() * other  # as for Python's integers
         return super().__mul__(other)
 
     def __rmul__(self, other: Any) -> Any:
         return self * other if isinstance(other, (list, tuple)) else super().__rmul__(other)
 
-    # -- what needs its values
+    # -- operations that need its values
     def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
         value = self.known_value
         if value is not None:
@@ -381,7 +382,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __format__(self, spec: str) -> str:
-        if is_library(sys._getframe(1)):  # which writes a message
+        if is_library(sys._getframe(1)):  # it writes a message
             return repr(self)
         return self._value(
             lambda x: format(x[()], spec), "an f-string or format()",
@@ -407,7 +408,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         )  # fmt: skip
 
     @property  # type: ignore[misc]  # only read
-    def __class__(self) -> type:  # isinstance(x, np.ndarray) and isinstance(x, np.floating) are what they would be
+    def __class__(self) -> type:  # so that isinstance(x, np.ndarray) and isinstance(x, np.floating) are as in NumPy
         return self.dtype.type if self.is_scalar else np.ndarray
 
 
@@ -418,7 +419,8 @@ _IF = (
 
 
 class Flat(Traced):
-    """x.flat: an array's elements in a row. To assign to them changes the array; what is taken of them is a copy."""
+    """x.flat: an array's elements in a row. Assigning to them changes the array; elements taken from them are
+    copies."""
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(key).copy()
@@ -438,12 +440,12 @@ _METHOD_ADVICE = {
 
 
 def advice_of(name: str) -> str:
-    """What to do instead of a method that has no compiled form, as the end of a message."""
+    """The replacement for a method that has no compiled form, as the end of a message."""
     return f": {_METHOD_ADVICE[name]}" if name in _METHOD_ADVICE else ""
 
 
 def constant(b: Tracing, array: np.ndarray) -> I:
-    """The instruction of an array that is known. One element that fills it is a broadcast."""
+    """The instruction of a known array. If all its elements are equal, it is a broadcast."""
     literal = np.array(array, order="C")
     if literal.size > 1:
         first = literal.reshape(-1)[:1]

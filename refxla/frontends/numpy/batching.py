@@ -1,8 +1,8 @@
-"""vmap: a function of NumPy, for all elements along a dimension of its arguments at once.
+"""vmap: applies a function of NumPy to all elements along a dimension of its arguments at once.
 
-The function is traced for one element, into a region. Its instructions are then made again for all of them: a value
-that depends on the elements is *batched* and has them along a new first dimension; one that does not stays as it is.
-A rule below says for each kind of operation how.
+The function is traced for one element, into a region. Its instructions are then recreated for all elements: a value
+that depends on the element is *batched*, and has the elements along a new first dimension; any other value is
+unchanged. A rule below does this for each kind of operation.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ Rule = Callable[["_Batch", I, Sequence[Value]], I]
 
 
 def vmap(fun: Callable[..., R], in_axes: Tree = 0, out_axes: Tree = 0) -> Callable[..., R]:
-    """A function that gives for arrays with one more dimension what `fun` gives for the elements along it, stacked:
+    """A function that takes arrays with one more dimension, and returns the stacked results of `fun` for the elements
+    along it:
 
         vmap(f)(x, y)  is  np.stack([f(a, b) for a, b in zip(x, y)])
 
     `in_axes` says which dimension of an argument that is (None: the argument is the same for all elements): one number
-    for all arguments, or a tuple with one for each, in which a nesting like the argument's says it for each array.
-    `out_axes` says where it is in the results. Outside of a compiled function it is compiled when it is called.
+    for all arguments, or a tuple with one for each, in which a nesting like the argument's gives it for each array.
+    `out_axes` is its position in the results. Outside a compiled function, it is compiled when it is called.
     """
     if not callable(fun):
         raise InputError(f"refxla.vmap takes a function, and is given {a_type(fun)}")
@@ -53,12 +54,13 @@ def vmap(fun: Callable[..., R], in_axes: Tree = 0, out_axes: Tree = 0) -> Callab
 
     compiled = NumpyFunction(call, Options())
     call.__name__, call.__doc__ = f"vmap_of_{getattr(fun, '__name__', 'function')}", fun.__doc__
-    call.__module__ = getattr(fun, "__module__", __name__)  # so that what `fun` reads is found (captures.py)
+    # so that the values that `fun` reads are found (captures.py)
+    call.__module__ = getattr(fun, "__module__", __name__)
     return call
 
 
 def _axes(spec: Any, tree: Any) -> list[int | None]:
-    """The dimension of each array of an argument, of what in_axes says."""
+    """The dimension for each array of an argument, from in_axes."""
     count = len(leaves(tree))
     if spec is None or isinstance(spec, int):
         return [spec] * count
@@ -147,11 +149,11 @@ def _out_axes(spec: Any, tree: Any) -> list[int | None]:
 
 
 class _Batch:
-    """Makes instructions again for all elements of a batch of a size; `values` has what stands for those made."""
+    """Recreates instructions for all elements of a batch; `values` maps instructions to their replacements."""
 
     def __init__(self, b: Tracing, size: int, values: dict[I, Value]) -> None:
         self.b, self.size, self.values = b, size, values
-        self.tuples: dict[I, list[Value]] = {}  # a tuple is not made: its elements stand for it
+        self.tuples: dict[I, list[Value]] = {}  # tuples are not recreated: a tuple is represented by its elements
 
     def run(self, order: Sequence[I]) -> None:
         for i in order:
@@ -175,11 +177,11 @@ class _Batch:
                 self.values[i] = rule(self, i, operands), True
 
     def value(self, i: I) -> Value:
-        """What stands for an instruction: itself, if it is made of nothing in the region."""
+        """The replacement of an instruction: itself, if it depends on nothing in the region."""
         return self.values.get(i, (i, False))
 
     def batched(self, i: I) -> I:
-        """What stands for an instruction, for each element."""
+        """The replacement of an instruction, batched."""
         return self.spread(self.value(i))
 
     def spread(self, value: Value) -> I:
@@ -193,7 +195,7 @@ class _Batch:
         return Shape(s.element_type, (self.size, *s.dimensions))
 
     def remake(self, i: I, operands: Sequence[I], shape: Shape, **attributes: Any) -> I:
-        """The same operation of other operands, with some attributes changed."""
+        """The same operation on other operands, with some attributes changed."""
         changed = {**i.attributes, **attributes}
         return self.b.make(i.opcode, *operands, shape=shape, backend_config=i.backend_config, **changed)
 
@@ -228,7 +230,7 @@ def _shapes(batch: _Batch, s: Shape) -> Shape:
     "sqrt", "subtract", "tan", "tanh", "xor", "cholesky", "triangular-solve", "custom-call", "fft",
 )  # fmt: skip
 def _same(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
-    """Operations that take further dimensions in front as they are."""
+    """Operations that allow further leading dimensions unchanged."""
     return batch.remake(i, [batch.spread(o) for o in operands], _shapes(batch, i.shape))
 
 
@@ -287,7 +289,7 @@ def _reduce(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
 
 
 def _reduce_from(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
-    """A reduction that begins with a value of each element: the value is one more element that is reduced."""
+    """A reduction with an initial value for each element: the value becomes one more element of the reduction."""
     if len(operands) != 2 or len(i.dimensions) < 1:
         raise UnsupportedError("refxla.vmap: a reduction of several arrays with initial values that differ")
     b, x, start = batch.b, batch.spread(operands[0]), operands[1][0]
@@ -329,7 +331,7 @@ def _dot(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
 
 @_rule("convolution")
 def _convolution(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
-    """Of vectors, as np.convolve makes them: each element's is a group of features."""
+    """For vectors, as np.convolve creates them: each element's is a group of features."""
     x, w = (batch.spread(o) for o in operands)
     (n, _, _, length), (_, _, _, k) = x.shape.dimensions, w.shape.dimensions
     b = batch.b
@@ -364,7 +366,7 @@ def _scatter(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
 
 
 def _clamped_starts(batch: _Batch, starts: Sequence[Value], whole: Sequence[int], sizes: Sequence[int]) -> I:
-    """[batch, rank] (s64): where blocks begin, moved inside as dynamic-slice moves them."""
+    """[batch, rank] (s64): where blocks begin, clamped like those of dynamic-slice."""
     b = batch.b
     columns = []
     for start, n, size in zip(starts, whole, sizes, strict=True):
@@ -411,7 +413,7 @@ def _dynamic_update_slice(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
 
 
 def _inlined(batch: _Batch, computation: Computation, values: Sequence[Value]) -> list[Value]:
-    """The results of a computation of a tuple, for all elements."""
+    """The results of a computation that takes a tuple, for all elements."""
     (parameter,) = [i for i in computation.instructions if i.opcode == "parameter"]
     inner = _Batch(batch.b, batch.size, {})
     inner.tuples[parameter] = list(values)
@@ -421,7 +423,7 @@ def _inlined(batch: _Batch, computation: Computation, values: Sequence[Value]) -
 
 
 def _branches(batch: _Batch, i: I, operands: Sequence[Value]) -> list[Value]:
-    """A condition of each element: both branches are computed, and each element chooses."""
+    """A condition for each element: both branches are computed, and each element selects one."""
     b, (index, is_batched) = batch.b, operands[0]
     sides = [
         _inlined(batch, c, batch.tuples[o])
@@ -440,8 +442,8 @@ def _branches(batch: _Batch, i: I, operands: Sequence[Value]) -> list[Value]:
 
 
 def _loop(batch: _Batch, i: I, operands: Sequence[Value]) -> list[Value]:
-    """A loop that goes on as long as one element's does; the others keep their state. What depends on the elements in
-    an iteration is batched from the beginning."""
+    """A loop that continues as long as any element's does; the others keep their state. Values that depend on the
+    element in any iteration are batched from the beginning."""
     b = batch.b
     start = batch.tuples[i.operands[0]]
     flags = [is_batched for _, is_batched in start]

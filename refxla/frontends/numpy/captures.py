@@ -1,10 +1,10 @@
-"""What a function reaches beside its arguments: globals, closures, defaults, attributes.
+"""Values that a function reaches in addition to its arguments: globals, closures, defaults, attributes.
 
-A compiled function must give what the function would give now. So all that it can reach by the names in its code is
-listed as *variables*, each of which can be read, and written for the time of a trace: those of arrays become parameters
-that are read at each call; those of other values decide, as they are, which program a call runs. Followed are functions
-that are called, containers, objects with their attributes, and the names that a module or a class is asked for.
-Python's own library, NumPy and other large packages are not looked into.
+A compiled function must return what the function would return now. So all values that it can reach by the names in its
+code are listed as *variables*, each of which can be read, and written during a trace. Those of arrays become parameters
+that are read at each call; the values of others decide which program a call runs. The search follows functions that are
+called, containers, objects with their attributes, and the names that are read from a module or a class. It does not
+enter Python's own library, NumPy and other large packages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .location import LIBRARIES as _LIBRARIES
 from .subclasses import require_plain
 
 MAX_CAPTURED_VALUES = 20_000
-_LONG_LIST_ELEMENTS = 1000  # elements of a list that are compared as a text
+_LONG_LIST_ELEMENTS = 1000  # elements of a list that are compared as text
 SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BOUND = (types.MethodType, types.BuiltinMethodType)
 _BUFFERS = (bytearray, memoryview, array.array, np.ndarray, np.generic)
@@ -39,7 +39,7 @@ MISSING = (KeyError, IndexError, ValueError, AttributeError)
 
 class CapturedVariable:
     """A global, attribute or element that a function reaches: `get` reads it, `set` writes it (None: it cannot be
-    written). `value` is the value that it had when it was found."""
+    written). `value` is the value when it was found."""
 
     __slots__ = ("name", "get", "set", "value", "root")
 
@@ -47,15 +47,16 @@ class CapturedVariable:
         self, name: str, get: Callable[[], Any], set: Callable[[Any], Any] | None, root: CapturedVariable | None = None
     ) -> None:
         self.name, self.get, self.set, self.value = name, get, set, get()
-        self.root = self if root is None else root  # what is written: for an element of a tuple, the tuple's variable
+        # the variable that is written: for an element of a tuple, the tuple's
+        self.root = self if root is None else root
 
     def put(self, value: Any) -> None:
-        """Write another value into a variable that can be written."""
+        """Writes another value to a writable variable."""
         assert self.set is not None, self.name
         self.set(value)
 
     def refresh(self) -> bool:
-        """Read the array again into `value`, and say whether its type and shape are still the same."""
+        """Reads the array again into `value`. Returns whether its type and shape are unchanged."""
         old, self.value = self.value, self.get()
         return (
             isinstance(self.value, (np.ndarray, np.generic))
@@ -65,20 +66,21 @@ class CapturedVariable:
 
 
 class Captures:
-    """The variables that some roots reach: those of `arrays`, of `sources` of random numbers, of the module numpy
+    """The variables reachable from some roots: those of `arrays`, of `sources` of random numbers, of the module numpy
     (`numpys`), and of all other values (`constants`).
 
-    `caches` are variables of functions that keep their results (lru_cache, cached_property), each with a function that
-    does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements
-    that they had, `namespaces` the globals of functions. `kind` is equal where all but the contents of arrays is equal.
-    `is_plain` says that `unchanged` sees every change, and not only other objects. Raises UnsupportedError for more
-    than MAX_CAPTURED_VALUES.
+    `caches` are variables of functions that cache their results (lru_cache, cached_property), each with a function that
+    does not, for a trace, whose results must not be cached. `sizes` are containers, by name, with their number of
+    elements, `namespaces` the globals of functions. `kind` is equal if everything except the contents of arrays is
+    equal. `is_plain` says that `unchanged` detects every change, and not only other objects. Raises UnsupportedError
+    for more than MAX_CAPTURED_VALUES.
     """
 
     def __init__(self, *roots: tuple[str, Any]) -> None:
         self._names: set[str] = set()
         count = -1
-        while len(self._names) != count:  # a name of one function may be an attribute in what another one reaches
+        # a name in one function may be an attribute of something that another one reaches
+        while len(self._names) != count:
             count = len(self._names)
             self.arrays: list[CapturedVariable] = []
             self.sources: list[CapturedVariable] = []
@@ -94,17 +96,18 @@ class Captures:
             for name, root in roots:
                 self._visit(root, name, None)
         self.kind = tuple(self._kind)
-        del self._kind, self._seen, self._alive  # what it looked at may end
+        del self._kind, self._seen, self._alive  # the objects that it examined may be deleted
 
     def unchanged(self) -> bool:
-        """Whether every value but the arrays is the same object as before."""
+        """Whether every value except the arrays is the same object as before."""
         try:
             return all(len(c) == n for _, c, n in self.sizes) and all(p.get() is p.value for p in self.constants)
         except MISSING:
             return False
 
     def refuse_assignments(self) -> None:
-        """UnsupportedError where a trace has assigned a number that the function reads, which then is what it was."""
+        """Raises UnsupportedError if a trace has assigned a number that the function reads, which then has its old
+        value."""
         for variable in self.constants:
             old = variable.value
             if variable.set is not None and type(old) in (int, float, complex) and not _holds(variable, old):
@@ -113,7 +116,7 @@ class Captures:
 
     def like(self) -> bool:
         """Whether `unchanged`, and the arrays have the same types and shapes as before. The variables then hold the
-        arrays of now."""
+        present arrays."""
         try:
             return self.unchanged() and all(map(CapturedVariable.refresh, self.arrays))
         except MISSING:
@@ -128,7 +131,7 @@ class Captures:
         set: Callable[[Any], Any] | None,
         root: CapturedVariable | None = None,
     ) -> None:
-        """Add a variable, which `where` identifies, and what it leads to."""
+        """Adds a variable, identified by `where`, and what it leads to."""
         if where in self._seen:
             return
         self._seen[where] = len(self._seen)
@@ -227,7 +230,7 @@ class Captures:
     def _tuple(self, value: tuple[Any, ...], name: str, variable: CapturedVariable | None) -> None:
         self._kind.append((name, type(value), len(value)))
         for n in range(len(value)):
-            where = object(), n  # in each place it is another one
+            where = object(), n  # a different one in each place
             if variable is None or variable.set is None:
                 self._add(where, f"{name}[{n}]", functools.partial(getitem, value, n), None)
             else:
@@ -263,7 +266,7 @@ class Captures:
             self._add((id(content), used), f"{name}.{used}", get, _setter(content, used))
 
     def _class(self, cls: type, name: str) -> None:
-        """The attributes of a class that the code names, and what makes and calls its objects."""
+        """The attributes of a class that the code names, and the methods that create and call its objects."""
         for base in cls.__mro__:
             if _package(base) in _LIBRARIES:
                 continue
@@ -308,7 +311,7 @@ class Captures:
 
 
 class _Same:
-    """An object as part of a key: equal to itself alone, and kept alive."""
+    """An object as part of a key: equal only to itself, and kept alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -321,7 +324,7 @@ class _Same:
 
 
 class _Uncached:
-    """A cached_property that keeps nothing."""
+    """A cached_property that caches nothing."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -331,11 +334,11 @@ class _Uncached:
 
 
 class PatchedVariables:
-    """While it is entered, variables have other values. What a function itself wrote into one of them is an error, and
-    so is what it changed in one of the `containers`, which get their elements back.
+    """A context in which variables have other values. If the function itself wrote to one of them, that is an error,
+    and so is a change in one of the `containers`, which get their elements back.
 
     Sets and dicts may get further elements for which `is_symbol` does not hold, unless they are among the `arguments`:
-    so a function keeps what it knows, and it is the same at each call.
+    such a function caches constants, which are the same at each call.
     """
 
     def __init__(
@@ -367,7 +370,7 @@ class PatchedVariables:
             raise _assigned(changed[0])
 
     def _put_back_keys(self, name: str, container: dict[Any, Any], before: dict[Any, Any]) -> list[str]:
-        """Undo what a trace changed in a dict, but for new constants. Gives the names of the elements."""
+        """Undoes what a trace changed in a dict, except for new constants. Yields the names of the elements."""
         new = [key for key, value in container.items() if key not in before and self.is_symbol(value)]
         for key in new:
             del container[key]
@@ -378,7 +381,7 @@ class PatchedVariables:
         return [f"{name}[{key!r}]" for key in (*new, *lost)]
 
     def _put_back_elements(self, name: str, container: Any, before: Any) -> list[str]:
-        """Undo what a trace changed in a list, a deque or a set. Gives its name, if that was something."""
+        """Undoes what a trace changed in a list, a deque or a set. Yields its name if there was a change."""
         if isinstance(container, set):
             if container == before or (container > before and all(v is not container for v in self.arguments)):
                 return []
@@ -422,7 +425,7 @@ def _cell_setter(cell: types.CellType) -> Callable[[Any], None]:
 
 
 def _tuple_setter(variable: CapturedVariable, n: int) -> Callable[[Any], None]:
-    """A tuple is written by putting another one in its place."""
+    """A tuple is written by replacing it."""
 
     def write(value: Any) -> None:
         old = variable.get()
@@ -434,7 +437,7 @@ def _tuple_setter(variable: CapturedVariable, n: int) -> Callable[[Any], None]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_of(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
-    """All names that a function's code uses, with the functions and classes that are written in it; and the globals."""
+    """All names that a function's code uses, including those in nested functions and classes; and the globals."""
     names, used = set(code.co_names), {i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -444,7 +447,7 @@ def _names_of(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
     return frozenset(names), tuple(sorted(used))
 
 
-_IMPLIED = {"__init__", "__call__", "__getattr__", "__post_init__"}  # methods that are called without their names
+_IMPLIED = {"__init__", "__call__", "__getattr__", "__post_init__"}  # methods that are called without being named
 _GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 
 

@@ -1,7 +1,7 @@
 """Lists and dicts among the arguments, which a function may change: the caller's are changed when the program has run.
 
-A traced function is given lists and dicts of its own, in the place of the caller's. What it puts into them, and takes
-out, is found by looking at them before and after.
+A traced function gets its own lists and dicts in place of the caller's. Changes are found by comparing them before and
+after.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def containers(tree: Any) -> Iterator[Any]:
 
 
 class GivenContainers:
-    """The lists and dicts that a traced function is given."""
+    """The lists and dicts that a traced function gets."""
 
     def __init__(self, arguments: Any) -> None:
         self._containers = list(containers(arguments))
@@ -33,11 +33,11 @@ class GivenContainers:
         self._places = {id(c): n for n, c in enumerate(self._containers)}
 
     def place(self, value: Any) -> int | None:
-        """Which one of them a value is."""
+        """The one that a value is, if any."""
         return self._places.get(id(value))
 
     def is_changed(self, value: Any) -> bool:
-        """Whether a value is one of them, with other elements than at the beginning."""
+        """Whether a value is one of them, with elements other than initially."""
         place = self.place(value)
         if place is None:
             return False
@@ -47,7 +47,7 @@ class GivenContainers:
         )
 
     def contents(self, convert: Callable[[Any], Any]) -> dict[int, Any]:
-        """What is in those that the function has changed, with `convert(leaf)` for each leaf that was not there."""
+        """The contents of those that the function has changed, with `convert(leaf)` for each new leaf."""
         changed: dict[int, Any] = {}
         for n, container in enumerate(self._containers):
             if self.is_changed(container):
@@ -61,7 +61,7 @@ class GivenContainers:
 
 
 def put(container: Any, content: Any) -> None:
-    """Let a list or dict of the caller's hold what `GivenContainers.contents` says."""
+    """Gives a list or dict of the caller's the contents from `GivenContainers.contents`."""
     if isinstance(container, dict):
         new = {k: container[v.key] if isinstance(v, _OldElement) else v for k, v in content.items()}
         container.clear()
@@ -71,7 +71,7 @@ def put(container: Any, content: Any) -> None:
 
 
 def require_apart(own: Sequence[Any], changed: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse lists and dicts that are changed, and are there twice: the function was given two of them."""
+    """Rejects lists and dicts that are changed and occur twice: the function got two copies of them."""
     for n in changed:
         for k, other in enumerate(own):
             if k != n and other is own[n]:
@@ -82,7 +82,7 @@ def require_apart(own: Sequence[Any], changed: Sequence[int], names: Sequence[st
 
 
 class _OldElement:
-    """In the content of a container: what was in it before, at this place."""
+    """In the contents of a container: its previous element at this place."""
 
     def __init__(self, key: Any) -> None:
         self.key = key

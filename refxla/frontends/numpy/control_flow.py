@@ -1,8 +1,8 @@
-"""Loops and branches of a compiled NumPy function that values decide: cond, while_loop, fori_loop, scan.
+"""Loops and branches of a compiled NumPy function that depend on values: cond, while_loop, fori_loop, scan.
 
-Their meaning is that of JAX's functions of these names. Each traces the functions that it is given into a region, and
-closes it: what the region takes from outside becomes a part of the state of the loop, or an operand of the branch.
-Outside of a compiled function they run as the Python loops that they stand for.
+They have the semantics of JAX's functions of these names. Each traces its function arguments into a region, and closes
+it: values from outside become part of the state of the loop, or operands of the branch. Outside a compiled function,
+they run as the equivalent Python loops.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _is_number(x: Any) -> bool:
 
 
 def free_values(b: Tracing, region: Region, results: Sequence[I]) -> tuple[list[I], list[I]]:
-    """The instructions of a region that results need, each after its operands, and what they take from outside."""
+    """The instructions of a region that results need, each after its operands, and the values from outside that they
+    use."""
     order: list[I] = []
     free: dict[I, None] = {}
     visited: set[I] = set()
@@ -68,7 +69,7 @@ def free_values(b: Tracing, region: Region, results: Sequence[I]) -> tuple[list[
 
 
 def _is_cheap(i: I) -> bool:
-    """Whether a value is made again in a region rather than handed in."""
+    """Whether a value is recreated in a region rather than passed in."""
     if i.opcode == "constant":
         return i.shape.size <= 64
     return i.opcode == "iota" or (i.opcode == "broadcast" and _is_cheap(i.operands[0]))
@@ -78,8 +79,8 @@ def closed(
     b: Tracing, region: Region, name: str, inputs: Sequence[I], free: Sequence[I], results: Sequence[I],
     is_tuple: bool = True,
 ) -> Computation:  # fmt: skip
-    """A computation of what a region makes: its parameter is a tuple of `inputs`, which the region was traced with, and
-    `free`, what it takes from outside; its result the tuple of `results`, or the only one."""
+    """A computation for the contents of a region: its parameter is a tuple of `inputs`, with which the region was
+    traced, and `free`, the values from outside that it uses; its result is the tuple of `results`, or the only one."""
     with b.inside(region):
         parameter = b.stand_in(Shape.tuple_of(*(i.shape for i in (*inputs, *free))))
         order, _ = free_values(b, region, results)
@@ -113,7 +114,7 @@ def closed(
 
 
 class _State:
-    """A nesting of arrays and numbers that a loop keeps: its structure and the types of its elements."""
+    """A nesting of arrays and numbers that a loop carries: its structure and the types of its elements."""
 
     def __init__(self, name: str, tree: Any) -> None:
         self.name, self.tree, self.leaves = name, tree, leaves(tree)
@@ -126,7 +127,7 @@ class _State:
 
     def types(self, b: Tracing, iterate: Function) -> list[numpy.dtype]:
         """The types of the elements. A Python number takes the type that one iteration gives it, if that is of its
-        kind, as it would in NumPy."""
+        kind, as in NumPy."""
         dtypes = [self._own(leaf) for leaf in self.leaves]
         numbers = [n for n, leaf in enumerate(self.leaves) if _is_number(leaf)]
         if not numbers:
@@ -134,7 +135,7 @@ class _State:
         try:
             with b.within(f"the body of {self.name}"):
                 after = leaves(iterate(self.tree))
-        except Exception:  # it needs arrays: what it does wrong, the trace with them says
+        except Exception:  # it needs arrays: the trace with them reports errors
             return dtypes
         if len(after) == len(dtypes):
             for n in numbers:
@@ -152,7 +153,7 @@ class _State:
         return from_leaves(self.tree, [Traced(v, b) for v in values])
 
     def checked(self, after: Any, inputs: Sequence[I], b: Tracing) -> list[I]:
-        """The instructions of a new state. Raises InputError where it is not like the old one."""
+        """The instructions of a new state. Raises InputError if it is not like the old one."""
         if structure(after) != structure(self.tree):
             raise InputError(
                 f"the body of {self.name} is given {shown(self.tree)} and returns {shown(after)}: return the new "
@@ -203,24 +204,24 @@ def _predicate(b: Tracing, value: Any, what: str) -> I:
 
 
 def _add_checks(b: Tracing, region: Region, inputs: list[I], results: list[I]) -> None:
-    """Let a loop keep whether what must hold in its body is met in all iterations."""
+    """Makes a loop carry whether the checks in its body hold in all iterations."""
     for condition, _ in region.checks:
         inputs.append(b.stand_in(Shape(PRED)))
         results.append(b.and_(inputs[-1], condition))
 
 
-# -- what users call
+# -- public functions
 
 
 def while_loop(cond_fun: Callable[[State], object], body_fun: Callable[[State], State], init_val: State) -> State:
-    """The state after `state = body_fun(state)`, as often as `cond_fun(state)` holds, beginning with `init_val`::
+    """The state after `state = body_fun(state)`, as often as `cond_fun(state)` holds, starting with `init_val`::
 
         state = init_val
         while cond_fun(state):
             state = body_fun(state)
 
     The state is a nesting (tuples, lists, dicts, dataclasses) of arrays and numbers; structure, shapes and types stay
-    the same, and InputError says where they do not.
+    the same, otherwise InputError says where they differ.
     """
     b = running()
     if b is None:
@@ -241,7 +242,7 @@ def _while(b: Tracing, state: _State, cond_fun: Function, body_fun: Function) ->
     with b.within(f"the body of {state.name}") as body:
         inputs = [b.stand_in(i.shape) for i in first]
         if test.checks:
-            cond_fun(state.rebuilt(b, inputs))  # what must hold in the condition is looked at here
+            cond_fun(state.rebuilt(b, inputs))  # checks in the condition are evaluated here
         results = state.checked(body_fun(state.rebuilt(b, inputs)), inputs, b)
         _add_checks(b, body, inputs, results)
     after = _closed_while(b, state.name, first, (test, test_inputs, goes_on), (body, inputs, results))
@@ -261,7 +262,7 @@ def _closed_while(
     """The values after a loop of regions. The checks of the body come after those of `first`."""
     test, test_inputs, goes_on = condition
     region, inputs, results = body
-    with b.inside(test):  # a loop ends where a check fails: it might not end at all
+    with b.inside(test):  # a loop ends when a check fails: otherwise it might not end at all
         met = [b.stand_in(Shape(PRED)) for _ in region.checks]
         test_inputs = [*test_inputs[: len(first)], *met]
         for h in met:
@@ -288,8 +289,8 @@ def fori_loop(
         for i in range(lower, upper):
             state = body_fun(i, state)
 
-    The bounds may be computed. The counter takes part as a Python int does: `x * i` has the type of x. The state is as
-    in while_loop.
+    The bounds may be computed. The counter behaves like a Python int: `x * i` has the type of x. The state is as in
+    while_loop.
     """
     b = running()
     if b is None:
@@ -326,7 +327,7 @@ def _counter(b: Tracing, i: I) -> Any:
 
 
 def _know_range(b: Tracing, i: I, lower: Any, upper: Any) -> None:
-    """Note that a counter is an index of all that is as long as the loop."""
+    """Records that a counter is a valid index of every dimension as long as the loop."""
     low, high = known_value(lower), known_value(upper)
     if low is not None and high is not None and low >= 0:
         b.ranges[i] = int(high)
@@ -347,8 +348,8 @@ def scan(
             ys.append(y)
         return carry, np.stack(ys)
 
-    `xs` is a nesting of arrays, all as long, whose first dimension is gone through, from its end if `reverse`; or None,
-    and then `length` says how often. `f` may return None for y.
+    `xs` is a nesting of arrays of the same length, which is iterated over in their first dimension, from its end if
+    `reverse`; or None, and then `length` is the number of iterations. `f` may return None for y.
     """
     name = "refxla.scan"
     sizes = {np.shape(x)[:1] for x in leaves(xs) if x is not None}
@@ -415,10 +416,10 @@ def _scanned_eagerly(f: Function, init: Any, xs: Any, count: int, reverse: bool)
 
 
 def cond(pred: ArrayLike, true_fun: Callable[..., Chosen], false_fun: Callable[..., Chosen], *operands: Tree) -> Chosen:
-    """`true_fun(*operands) if pred else false_fun(*operands)`, for a `pred` that is computed.
+    """`true_fun(*operands) if pred else false_fun(*operands)`, for a computed `pred`.
 
-    Both functions return the same structure with the same types and shapes; InputError says where they do not. Only one
-    of them runs.
+    Both functions return the same structure with the same types and shapes; otherwise InputError says where they
+    differ. Only one of them runs.
     """
     b = running()
     value = known_value(pred)
@@ -472,12 +473,12 @@ def cond(pred: ArrayLike, true_fun: Callable[..., Chosen], false_fun: Callable[.
 
 
 def _own(b: Tracing, leaf: Any) -> Any:
-    """An operand as the branch's own, which may be assigned to."""
+    """An operand as the branch's own array, which it may assign to."""
     return Traced(leaf.instruction, b, is_scalar=leaf.is_scalar) if isinstance(leaf, Traced) else leaf
 
 
 def _common(b: Tracing, x: Any, y: Any) -> numpy.dtype:
-    """The type of a result of both branches: of a Python number that of the other one."""
+    """The type of a result of both branches: a Python number takes that of the other one."""
     numbers = [_is_number(v) for v in (x, y)]
     if any(numbers):
         kinds = [weak(v) for v in (x, y)]
@@ -492,5 +493,5 @@ def _common(b: Tracing, x: Any, y: Any) -> numpy.dtype:
 
 
 def _copied(tree: Any) -> Any:
-    """A state that nobody else has."""
+    """A state that shares no memory."""
     return from_leaves(tree, [x.copy() if isinstance(x, numpy.ndarray) else x for x in leaves(tree)])

@@ -1,9 +1,9 @@
-"""np.zeros, np.array and other functions that make arrays, as a traced function sees them.
+"""np.zeros, np.array and other functions that create arrays, as a traced function sees them.
 
-NumPy does not ask anybody about these, since they may have no array among their arguments. A traced function may write
-into what they make, and hand them lists of traced values. So while a function is traced, the places from which it has
-NumPy (the global `np` of its module, say) have a NumpyModule instead: what its functions make is an array of the trace,
-whose value is known as long as all that is written into it is. Libraries, and NumPy itself, do not see it.
+NumPy does not dispatch these functions, since they may have no array among their arguments. A traced function may write
+to their results, and pass them lists of traced values. So while a function is traced, the variables through which it
+accesses NumPy (the global `np` of its module, for example) hold a NumpyModule instead: its functions create arrays of
+the trace, whose values are known as long as everything written to them is. Libraries, and NumPy itself, do not see it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _PLAIN = (
 
 
 def _plain(original: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function that computes what it makes: its arrays become the trace's."""
+    """A function that computes a new array: its arrays become the trace's."""
 
     def make(b: Tracing, *args: Any, **kwargs: Any) -> Any:
         with Asking(args, kwargs):
-            if name == "empty" or name == "empty_like":  # what is in it is not the same twice
+            if name == "empty" or name == "empty_like":  # its contents differ between calls
                 return adopted(np.zeros_like(original(*args, **kwargs)), b)
             shares = original in ALIASING and builder_of(args) is not None
             if all_known(args, kwargs) and not shares:
@@ -97,7 +97,7 @@ def _nested(b: Tracing, value: Any) -> Any:
 
 
 def _asarray(b: Tracing, a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
-    """np.asarray and its like: an array of the trace as it is."""
+    """np.asarray and the like: an array of the trace is returned unchanged."""
     return _array(b, a, dtype, copy=bool(options.get("copy")))
 
 
@@ -109,7 +109,7 @@ def _full(b: Tracing, shape: Any, fill_value: Any, dtype: Any = None, order: str
 
 
 def _contiguous(flag: Literal["C", "F"]) -> Callable[..., Any]:
-    """np.ascontiguousarray and its like: one dimension at least, and a copy, if the memory is in another order."""
+    """np.ascontiguousarray and the like: at least one dimension, and a copy if the memory is in another order."""
 
     def apply(b: Tracing, a: Any, dtype: Any = None, **_: Any) -> Any:
         array = _array(b, a, dtype, copy=False, ndmin=1)
@@ -124,7 +124,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-# Functions of one array, which take a list of arrays for one, and which NumPy does not ask the list's elements about.
+# Functions of one array that accept a list of arrays, whose elements NumPy does not dispatch on.
 _OF_ONE = (
     "sum", "prod", "mean", "average", "median", "std", "var", "max", "min", "amax", "amin", "ptp", "argmax",
     "argmin", "any", "all", "cumsum", "cumprod", "sort", "argsort", "diff", "ravel", "reshape", "transpose",
@@ -134,8 +134,8 @@ _OF_ONE = (
 
 
 def _of_one(function: Callable[..., Any], b: Tracing) -> Callable[..., Any]:
-    """A function whose list of arrays becomes an array first; so does what it is a function of, where it is asked about
-    another argument that is traced, of which NumPy would make an array."""
+    """A function whose list of arrays is first converted to an array; so is its main argument if the call is dispatched
+    because of another traced argument, since NumPy would convert it to an array."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -148,12 +148,12 @@ def _of_one(function: Callable[..., Any], b: Tracing) -> Callable[..., Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is one of Python's numbers, whose type gives way to those of arrays."""
+    """Whether a value is a Python number, whose type yields to those of arrays."""
     return type(value) in (Number, *KINDS)
 
 
 class _Joined:
-    """np.r_ and np.c_: what stands in the brackets, joined along its first or last dimension."""
+    """np.r_ and np.c_: the values in the brackets, joined along the first or last dimension."""
 
     def __init__(self, b: Tracing, original: Any, is_columns: bool) -> None:
         self.b, self.original, self.is_columns = b, original, is_columns
@@ -179,7 +179,7 @@ class _Joined:
 
 
 class _NdarrayClass(type):
-    """np.ndarray as a traced function sees it: what it makes is an array of the trace, and all else is NumPy's."""
+    """np.ndarray as a traced function sees it: it creates arrays of the trace, and everything else is NumPy's."""
 
     b: Tracing
 
@@ -200,7 +200,7 @@ class _NdarrayClass(type):
 
 
 class NumpyModule(types.ModuleType):
-    """The module numpy as a traced function sees it, in the thread that traces; all others see NumPy's own."""
+    """The module numpy as a traced function sees it, in the thread that traces; other threads see NumPy's own."""
 
     def __init__(self, b: Tracing) -> None:
         super().__init__("numpy", np.__doc__)
@@ -216,7 +216,7 @@ class NumpyModule(types.ModuleType):
 
 
 def replacement(function: Any, b: Tracing) -> Callable[..., Any] | None:
-    """What stands for a function of NumPy in a trace, if it is one of those that make arrays."""
+    """The replacement of a function of NumPy in a trace, if it creates arrays."""
     name = getattr(function, "__name__", None)
     if name not in MAKERS or getattr(np, name) is not function:
         return None
@@ -231,4 +231,4 @@ def replacement(function: Any, b: Tracing) -> Callable[..., Any] | None:
     return call
 
 
-MAKERS = frozenset((*_PLAIN, *_OWN))  # the names of the functions that make arrays
+MAKERS = frozenset((*_PLAIN, *_OWN))  # the names of the functions that create arrays

@@ -1,7 +1,7 @@
-"""What NumPy hands over, and who computes it.
+"""What NumPy dispatches, and the functions that compute it.
 
-NumPy asks its operands first: `Symbol` is what those of a traced program have in common. The tables are filled by the
-modules that implement functions and ufuncs, when the package is imported, so that arrays need not know of them.
+NumPy asks its operands first: `Symbol` is the common base of those of a traced program. The tables are filled by the
+modules that implement functions and ufuncs, when the package is imported, so that arrays need not know them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from refxla_spec.types import BY_DTYPE
 from .advice import unsupported
 from .tracing import Tracing
 
-xp: Any = np  # NumPy for traced arrays, of which its functions give traced arrays: NumPy's types do not know that
+xp: Any = np  # NumPy for traced arrays, whose functions return traced arrays: NumPy's types do not express that
 
-# Functions of NumPy, and what computes them; np.matmul, which is a ufunc, among them.
+# Functions of NumPy, and their implementations; they include np.matmul, which is a ufunc.
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}  # of arrays
-UFUNCS: dict[str, Callable[..., Any]] = {}  # "apply": what computes all other ufuncs
-ALIASING: set[Any] = set()  # functions, and names of methods, that change an array or give one that shares its memory
-ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced of an array of NumPy's
+UFUNCS: dict[str, Callable[..., Any]] = {}  # "apply": implements all other ufuncs
+ALIASING: set[Any] = set()  # functions, and names of methods, that change an array or return one that shares its memory
+ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced from a NumPy array
 
 
 def implements(*functions: Any, aliasing: bool = False) -> Callable[..., Any]:
-    """Enter a function into the tables, as what computes these functions of NumPy and methods (by their names)."""
+    """Enters a function into the tables, as the implementation of these functions of NumPy and methods (by name)."""
 
     def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
@@ -43,11 +43,11 @@ def implements(*functions: Any, aliasing: bool = False) -> Callable[..., Any]:
 
 
 class WriteRefused(UnsupportedError):
-    """An array would be changed that a compiled function cannot change, whatever its values are."""
+    """An array would be changed that a compiled function cannot change, whatever its values."""
 
 
 class Symbol:
-    """Stands for a value that is not known when the function is traced."""
+    """Represents a value that is unknown when the function is traced."""
 
     build: Tracing
 
@@ -57,7 +57,7 @@ class Symbol:
         return None
 
     def ask(self) -> bool:
-        """Note that the value is needed. Whether it can be had when the function is traced again."""
+        """Records that the value is needed. Returns whether it will be available when the function is traced again."""
         raise NotImplementedError
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
@@ -73,7 +73,7 @@ class Symbol:
         if out is None:
             return result
         results = result if isinstance(result, tuple) else (result,)
-        casting, where = "unsafe", True  # of what is reduced; where it is asked for, it is another mask
+        casting, where = "unsafe", True  # for reductions; an explicit `where` is another mask
         if method in ("__call__", "outer"):
             casting, where = options.get("casting", "same_kind"), options.get("where", True)
         outputs = tuple(
@@ -103,7 +103,7 @@ class Symbol:
 def without_out(
     args: tuple[Any, ...], kwargs: dict[str, Any], *functions: Callable[..., Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The argument `out` of a call, by its name or place, and the others; `functions` say where the place is."""
+    """The argument `out` of a call, by its name or position, and the others; `functions` give the position."""
     place = next((p for f in functions if (p := _place_of("out", f)) is not None), len(args))
     if len(args) > place:
         return args[place], (*args[:place], None, *args[place + 1 :]), kwargs
@@ -112,18 +112,19 @@ def without_out(
 
 @cache
 def _place_of(name: str, function: Callable[..., Any]) -> int | None:
-    """The place of a parameter, as `out`, among a function's arguments; None if it has none, or that is not known."""
+    """The position of a parameter, such as `out`, among a function's arguments; None if there is none, or it is
+    unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # as C's functions may have it
+    except ValueError:  # possible for functions in C
         return None
     places = (n for n, p in enumerate(parameters) if p.name == name and p.kind is p.POSITIONAL_OR_KEYWORD)
     return next(places, None)
 
 
 class Asking:
-    """A call of NumPy's. If it has no compiled form, NumPy itself does it in the next trace, with the values of those
-    among its operands that can be had."""
+    """A call of NumPy's. If it has no compiled form, NumPy itself computes it in the next trace, with the values of
+    those operands that are available."""
 
     def __init__(self, *operands: Any) -> None:
         self.operands = operands
@@ -138,7 +139,7 @@ class Asking:
 
 
 def symbols(value: Any) -> Iterator[Symbol]:
-    """The symbols in a value, also those in containers and slices."""
+    """The symbols in a value, including those in containers and slices."""
     if isinstance(value, Symbol):
         yield value
     elif isinstance(value, dict):
@@ -156,10 +157,10 @@ def all_known(*operands: Any) -> bool:
 
 
 def values_of(value: Any) -> Any:
-    """The operands of a call, with arrays of NumPy's in the place of the symbols, whose values are all known."""
+    """The operands of a call, with NumPy arrays in place of the symbols, whose values are all known."""
     if isinstance(value, Symbol):
         known = value.known_value
-        assert known is not None, value  # NumPy would take None for an index, an axis, a default
+        assert known is not None, value  # NumPy would interpret None as an index, an axis, a default
         return known
     if isinstance(value, dict):
         return {k: values_of(v) for k, v in value.items()}
@@ -172,7 +173,7 @@ def values_of(value: Any) -> Any:
 
 
 def adopted(value: Any, build: Tracing) -> Any:
-    """What NumPy gave, with arrays of the trace in the place of its own: a function may assign to them."""
+    """NumPy's result, with arrays of the trace in place of its own: a function may assign to them."""
     if type(value) is np.ndarray:
         return ARRAYS["of"](value, build) if value.dtype in BY_DTYPE else value
     if isinstance(value, (tuple, list)) and not isinstance(value, str):
@@ -181,8 +182,8 @@ def adopted(value: Any, build: Tracing) -> Any:
     return value
 
 
-# Reductions compute with a type that their result has beside the elements', and convert that to whatever it goes to;
-# so do functions that copy elements.
+# Reductions compute in a type that depends on their result's type as well as the elements', and convert that to the
+# type of the output; so do functions that copy elements.
 _REDUCTIONS: dict[str, np.ufunc] = {
     name: ufunc
     for ufunc, names in {
@@ -198,12 +199,12 @@ _CONVERTING = {
 
 
 def casting_of(name: str) -> str:
-    """How a function, that is no ufunc, converts its result to the type of `out`."""
+    """How a function that is not a ufunc converts its result to the type of `out`."""
     return "unsafe" if name in _CONVERTING else "no" if name == "dot" else "same_kind"
 
 
 def reduced_type(ufunc: np.ufunc, x: Any, out: Any) -> np.dtype:
-    """The type with which a reduction computes whose result goes into an array."""
+    """The type in which a reduction computes if its result goes into an array."""
     own = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     return ufunc.resolve_dtypes((out.dtype, own, None), reduction=True, casting="unsafe")[1]
 
@@ -211,7 +212,7 @@ def reduced_type(ufunc: np.ufunc, x: Any, out: Any) -> np.dtype:
 def with_type_of(
     out: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a function, with the type that its sums get from the array that they go to."""
+    """The arguments of a function, with the type of its sums taken from the output array."""
     ufunc = _REDUCTIONS.get(function.__name__)
     if out is None or ufunc is None or not args or function.__name__ == "mean" and args[0].dtype.kind in "biu":
         return args, kwargs
@@ -225,7 +226,7 @@ def with_type_of(
 
 
 def casting_error(function: Callable[..., Any], own: np.dtype, to: np.dtype, casting: Any = "same_kind") -> Exception:
-    """NumPy's error for a result that is not cast to the type of the array that it goes to."""
+    """NumPy's error for a result that cannot be cast to the type of the output array."""
     if not isinstance(function, np.ufunc):
         return TypeError(f"Cannot cast array data from {own!r} to {to!r} according to the rule {casting!r}")
     error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
@@ -233,7 +234,7 @@ def casting_error(function: Callable[..., Any], own: np.dtype, to: np.dtype, cas
 
 
 def require_cast(function: Callable[..., Any], own: np.dtype, to: np.dtype, casting: Any = "same_kind") -> None:
-    """Raise that error where NumPy would."""
+    """Raises that error if NumPy would."""
     if not np.can_cast(own, to, casting):
         raise casting_error(function, own, to, casting)
 
@@ -242,15 +243,15 @@ def into(
     target: Any, result: Any, function: Callable[..., Any], casting: Any = "same_kind", where: Any = True,
     fits: bool = False,
 ) -> Any:  # fmt: skip
-    """What a function gives in place: the target, which has another value from now on, where `where` is true. The
-    target may be larger than the result if that `fits`, as broadcasting has it."""
+    """The result of a function in place: the target, which has a new value from now on, where `where` is true. The
+    target may be larger than the result if that `fits` by broadcasting."""
     is_traced = isinstance(target, Symbol)
     if not is_traced:
         raise WriteRefused(
             f"{function.__name__} would change an array of NumPy's, which the function did not make itself, in place: "
             "write y = x + z in the place of x += z, or begin with x = np.array(x)"
         )
-    if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
+    if getattr(target, "is_scalar", True):  # s += 1 with a NumPy scalar gives another scalar
         return result
     require_cast(function, result.dtype, target.dtype, casting)
     shape = target.shape

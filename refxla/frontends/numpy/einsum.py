@@ -1,4 +1,4 @@
-"""np.einsum: sums of products of elements that labels name, as reductions, transposes and dots."""
+"""np.einsum: sums of products of elements selected by labels, as reductions, transposes and dots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **_: Any) -> Traced:
     b = builder_of(operands)
     terms, result, arrays = _parsed(b, operands)
-    is_view = len(arrays) == 1 and set(terms[0]) == set(result)  # of whatever dtype=, as in NumPy
+    is_view = len(arrays) == 1 and set(terms[0]) == set(result)  # with any dtype=, as in NumPy
     if not is_view and all_known(operands):
         return adopted(np.einsum(*values_of(operands), optimize=optimize, dtype=dtype), b)
     kind = promoted(*arrays) if dtype is None or is_view else np.dtype(dtype)
@@ -49,7 +49,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
 
 
 def _parsed(b: Any, operands: Sequence[Any]) -> tuple[list[list[str]], list[str], list[Traced]]:
-    """The labels of each operand and of the result, `...` written out, and the operands."""
+    """The labels of each operand and of the result, with `...` expanded, and the operands."""
     if isinstance(operands[0], str):
         text, arrays = operands[0].replace(" ", ""), [array_of(b, x) for x in operands[1:]]
         left, arrow, right = text.partition("->")
@@ -98,8 +98,8 @@ _Part = tuple[list[str], Traced]
 
 
 def _without_repeats(labels: list[str], a: Traced, sizes: dict[str, int]) -> _Part:
-    """An operand with each label once: diagonals where one was there twice; dimensions of size 1 that others are wider
-    in are left out."""
+    """An operand with each label once: the diagonal for a label that occurs twice, and without dimensions of size 1
+    that are broadcast."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -115,8 +115,8 @@ def _without_repeats(labels: list[str], a: Traced, sizes: dict[str, int]) -> _Pa
 
 
 def _order(parts: list[_Part], result: list[str]) -> list[tuple[int, ...]]:
-    """Which parts are multiplied, one pair after the other, each by its number among those that are left: what NumPy
-    itself would choose."""
+    """The order of pairwise products, each by the numbers of the two parts among those that are left: the order that
+    NumPy itself would choose."""
     if len(parts) == 1:
         return []
     if len(parts) == 2:
@@ -130,7 +130,7 @@ def _order(parts: list[_Part], result: list[str]) -> list[tuple[int, ...]]:
     pairs: list[tuple[int, ...]] = []
     for group in path[1:]:
         group = sorted(group)
-        while len(group) > 2:  # one that NumPy would do at once: two of it, then the product with the next
+        while len(group) > 2:  # a group that NumPy would multiply at once: two of it, then the product with the next
             pairs.append((group[0], group[1]))
             last = max(group) - 1
             group = [n - 2 for n in group[2:]] + [last]
@@ -145,7 +145,7 @@ def _summed(labels: list[str], a: Traced, needed: set[str]) -> Traced:
 
 
 def _product(b: Any, x: _Part, y: _Part, needed: set[str]) -> _Part:
-    """The product of two parts, summed over what nobody else needs."""
+    """The product of two parts, summed over labels that nothing else needs."""
     (left, p), (right, q) = x, y
     p, left = _summed(left, p, needed | set(right)), [c for c in left if c in needed or c in right]
     q, right = _summed(right, q, needed | set(left)), [c for c in right if c in needed or c in left]

@@ -1,4 +1,4 @@
-"""np.fft: discrete Fourier transforms along some dimensions, cut or filled up with zeros to lengths, and normed."""
+"""np.fft: discrete Fourier transforms along some dimensions, truncated or zero-padded to lengths, and normalized."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import lift, normal_axis, wrap
 
 
 def _length(a: Traced, axis: int, n: int) -> Traced:
-    """The array with n elements along a dimension: the first ones, or zeros after them."""
+    """The array with n elements along a dimension: truncated, or padded with zeros."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     own = a.shape[axis]
@@ -24,7 +24,7 @@ def _length(a: Traced, axis: int, n: int) -> Traced:
 
 
 def _transform(a: Traced, kind: str, length: tuple[int, ...], axes: tuple[int, ...]) -> Traced:
-    """HLO's transform along at most three dimensions, which become the last ones and go back."""
+    """HLO's transform along at most three dimensions, which are moved to the end and back."""
     b = a.build
     complex_type = np.complex64 if a.dtype in (np.float16, np.float32, np.complex64) else np.complex128
     real_type = np.zeros((), complex_type).real.dtype
@@ -39,8 +39,8 @@ def _transform(a: Traced, kind: str, length: tuple[int, ...], axes: tuple[int, .
 
 
 def _scale(norm: str | None, length: tuple[int, ...], kind: str, dtype: Any) -> float:
-    """What the sums are multiplied by, where HLO's inverse divides by their number already. NumPy has the factor of the
-    dimension that comes first in the type of the array, which may be float16."""
+    """The factor of the sums; HLO's inverse already divides by their number. NumPy rounds the factor of the first
+    dimension to the type of the array, which may be float16."""
     is_inverse, first = kind in ("IFFT", "IRFFT"), 0 if kind == "IRFFT" else len(length) - 1
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')

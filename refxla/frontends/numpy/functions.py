@@ -1,4 +1,4 @@
-"""Products, choices and order."""
+"""Products, selections and sorting."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 def dot_general(b: Build, x: I, y: I, batch: Sequence[tuple[int, int]], contract: Sequence[tuple[int, int]]) -> I:
-    """The products of x and y summed over pairs of dimensions; those of `batch` go together, and come first."""
+    """The products of x and y summed over pairs of dimensions; those of `batch` are paired, and come first."""
     kinds: dict[str, Any] = {}
     if batch:
         kinds = {"lhs_batch_dims": tuple(d for d, _ in batch), "rhs_batch_dims": tuple(d for _, d in batch)}
@@ -207,7 +207,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Traced:
         raise ValueError("list of cases must be same length as list of conditions")
     b = builder_of(condlist, choicelist, default)
     dtype = promoted(*choicelist, default)
-    value = array_of(b, default, type_alone(default)).astype(dtype)  # which may not hold it
+    value = array_of(b, default, type_alone(default)).astype(dtype)  # the dtype may not hold it
     for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
         value = xp.where(condition, array_of(b, choice, dtype), value)
     return value
@@ -220,7 +220,7 @@ def clip(
     low = a_min if a_min is not None and a_min is not np._NoValue else min
     high = a_max if a_max is not None and a_max is not np._NoValue else max
     low, high = (None if v is np._NoValue else v for v in (low, high))
-    if a.dtype.kind in "iu":  # as in NumPy: a Python number below or above all that the type has is no bound
+    if a.dtype.kind in "iu":  # as in NumPy: a Python number outside the range of the type is no bound
         low = None if type(low) is int and low <= np.iinfo(a.dtype).min else low
         high = None if type(high) is int and high >= np.iinfo(a.dtype).max else high
     options = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
@@ -234,8 +234,8 @@ def clip(
 
 
 def sorted_by(a: Traced, axis: int, *others: I) -> tuple[I, ...]:
-    """An array's elements and those of others beside it, in NumPy's order: numbers ascending, NaNs at the end; stable.
-    Complex numbers are in order by their real parts, then by their imaginary ones."""
+    """The elements of an array, with corresponding elements of others, in NumPy's order: numbers ascending, NaNs at the
+    end; stable. Complex numbers are ordered by their real parts, then by their imaginary ones."""
     b, operands = a.build, [a.instruction, *others]
     types = [o.shape.element_type for o in operands for _ in range(2)]
     p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
@@ -266,7 +266,7 @@ def sorted_by(a: Traced, axis: int, *others: I) -> tuple[I, ...]:
 
 
 def _flat(a: Traced, axis: int | None) -> tuple[Traced, int]:
-    """An array, and the number of its dimension; as one of one dimension, if none is named."""
+    """An array and the number of its dimension; flattened if none is named."""
     return (xp.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
 
 
@@ -318,7 +318,7 @@ def lexsort(keys: Any, axis: int = -1) -> Traced:
     b = builder_of(keys)
     arrays = [array_of(b, k) for k in keys]
     order = None
-    for key in arrays:  # the last one counts most
+    for key in arrays:  # the last key is the most significant
         if order is None:
             order = xp.argsort(key, axis=axis, kind="stable")
         else:

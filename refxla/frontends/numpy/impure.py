@@ -1,10 +1,11 @@
-"""Calls that ask the world while a function is traced: clock, files, environment, iterators that outlive the call.
+"""Calls that read the environment while a function is traced: clock, files, environment variables, iterators that
+outlive the call.
 
-What they give becomes part of the program, and is the same at every call. That is a warning, and no error: a function
-may take its own time, or read a file that never changes. Seen are the functions of FUNCTIONS however they are reached,
-by their module or by a name of their own, also where a library calls them (np.load opens a file); and iterators that
-the function reaches by a name that can be written. Not seen are methods of files, classes written in C that are no
-iterators (datetime.now), os.environ, and what compiled libraries do by themselves.
+Their results become part of the program, and are the same at every call. That is a warning, not an error: a function
+may measure its own time, or read a file that never changes. The functions of FUNCTIONS are detected however they are
+reached, by their module or by another name, and also if a library calls them (np.load opens a file); so are iterators
+that the function reaches by a writable name. Not detected are methods of files, classes written in C that are not
+iterators (datetime.now), os.environ, and calls inside compiled libraries.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ FUNCTIONS: dict[Any, tuple[str, ...]] = {
     os: ("getenv", "listdir", "scandir", "stat", "getcwd", "open"),
     np: ("fromfile",),
 }  # fmt: skip
-# Modules that read files for Python's own sake: the lines of a message, an import.
+# Modules that read files for Python itself: the lines of a message, an import.
 _PYTHONS = ("linecache", "tokenize", "inspect", "traceback", "warnings", "importlib", "zipimport")
-# What these do by themselves is of no function of NumPy: one that calls them is refused.
+# Calls that these make are not reported: a NumPy function that uses them is rejected anyway.
 _FRAMEWORKS = ("jax", "tensorflow", "torch")
-_OWN = ("refxla", "refxla_spec")  # which read their own files when they are first needed
+_OWN = ("refxla", "refxla_spec")  # they read their own files on first use
 _NOT_THE_USERS = frozenset((*_PYTHONS, *_FRAMEWORKS, *_OWN))
 
 
 class FrozenValueWarning(UserWarning):
-    """What a call gives while a function is traced stays in its program for ever."""
+    """The result of a call while a function is traced is part of its program for ever."""
 
 
 class Watch:
-    """The calls of one trace of `function`: each function and iterator is warned of once."""
+    """The calls of one trace of `function`: each function and iterator causes one warning."""
 
     def __init__(self, function: str) -> None:
         self.function, self.thread = function, threading.get_ident()
@@ -62,7 +63,7 @@ class Watch:
                     self._watched.setdefault(id(original), self._wrapped(original, shown))
 
     def swaps(self, variables: Iterable[CapturedVariable]) -> list[tuple[CapturedVariable, Any]]:
-        """What stands for the variables that hold such functions and iterators, during the trace."""
+        """The replacements of variables that hold such functions and iterators, during the trace."""
         swaps: list[tuple[CapturedVariable, Any]] = []
         for variable in variables:
             value = variable.value
@@ -76,7 +77,7 @@ class Watch:
 
     @contextlib.contextmanager
     def patched(self) -> Iterator[None]:
-        """Within, the functions are watched where their modules have them."""
+        """A context in which the functions are watched in their modules."""
         with contextlib.ExitStack() as stack:
             for module, names in FUNCTIONS.items():
                 for name in names:
@@ -87,7 +88,7 @@ class Watch:
             yield
 
     def tell(self, called: str) -> None:
-        """Warn of a call, unless it is Python's own, or refxla's."""
+        """Warns of a call, unless it is Python's own, or refxla's."""
         if called in self._warned or threading.get_ident() != self.thread or not _is_users():
             return
         self._warned.add(called)
@@ -108,13 +109,13 @@ class Watch:
 
 
 class _WatchedIterator:
-    """Stands for an iterator that a traced function reaches: going on with it is told."""
+    """Represents an iterator that a traced function reaches: advancing it is reported."""
 
     def __init__(self, watch: Watch, name: str, iterator: Iterator[Any]) -> None:
         self._watch, self._name, self._iterator = watch, name, iterator
 
     @property  # type: ignore[misc]  # only read
-    def __class__(self) -> type:  # isinstance asks it
+    def __class__(self) -> type:  # isinstance asks for it
         return type(self._iterator)
 
     def __iter__(self) -> _WatchedIterator:
@@ -129,8 +130,8 @@ class _WatchedIterator:
 
 
 def _is_users() -> bool:
-    """Whether the call that is under way is one that the user's code asks for."""
-    frame = sys._getframe(3)  # behind this, `tell`, and what called it
+    """Whether the user's code is the cause of the current call."""
+    frame = sys._getframe(3)  # beyond this function, `tell`, and its caller
     while frame is not None and is_library(frame):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in _NOT_THE_USERS:

@@ -1,10 +1,9 @@
-"""Indexing, as NumPy has it: what a[key] reads, and what a[key] = value writes.
+"""NumPy's indexing: what a[key] reads, and what a[key] = value writes.
 
-A key is taken in two steps. Integers, slices, None and `...` choose a block, which is a view (_Block). Arrays of
-integers then choose elements of the block's dimensions that they stand for (Places): a gather, or a scatter if they
-are written. A mask whose values are known is an array of integers; one whose values are not is a selection
-(selection.py). An index out of range raises IndexError: when the function is traced, if it is known then, else at the
-call.
+A key is handled in two steps. Integers, slices, None and `...` select a block, which is a view (_Block). Arrays of
+integers then select elements of the block's dimensions to which they apply (Places): a gather, or a scatter for
+assignment. A mask with known values is an array of integers; one with unknown values is a selection (selection.py). An
+index out of range raises IndexError: when the function is traced, if it is known then, otherwise at the call.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ from .values import (
 def places_of(
     b: Tracing, index: I, size: int, dimension: int, mode: str = "raise", error: Exception | None = None
 ) -> I:
-    """Indices (s64) counted from the beginning, of a dimension of a size; `mode` is np.take's. `error` is what those
-    out of range raise that have no meaning counted from the end, either."""
+    """Indices (s64) counted from the beginning, into a dimension of some size; `mode` is np.take's. `error` is raised
+    for those that are out of range when counted from either end."""
     unsigned = index.shape.element_type.kind == "unsigned"
     limit, index = b.ranges.get(index), b.convert(index, S64)
     if mode == "clip":
@@ -66,8 +65,8 @@ def places_of(
 
 @dataclass
 class _Block:
-    """What integers, slices and None of a key choose: per dimension of the array a slice, then for some of them one
-    element at a place that is computed (`starts`); `reverse` are dimensions that run backwards, `shape` is the
+    """The block that integers, slices and None of a key select: a slice per dimension of the array, then for some of
+    them a single element at a computed position (`starts`); `reverse` are dimensions that run backwards, `shape` is the
     result's."""
 
     slices: list[SliceDimension] = field(default_factory=list)
@@ -138,7 +137,7 @@ class Places:
 
     def read(self, b: Tracing, block: I) -> I:
         sizes = tuple(1 if d in self.dims else n for d, n in enumerate(block.shape.dimensions))
-        if any(block.shape.dimensions[d] == 0 for d in self.dims):  # no index is inside, and none is there
+        if any(block.shape.dimensions[d] == 0 for d in self.dims):  # no index is in range, and there are none
             return b.full(0, Shape(block.shape.element_type, self.shape))
         return b.make(
             "gather", block, self.vectors, offset_dims=self.offsets, collapsed_slice_dims=self.dims,
@@ -155,7 +154,7 @@ class Places:
 
 
 def _last(b: Build, x: I) -> Computation:
-    """The reducer that keeps what is written."""
+    """The reducer that keeps the written value."""
     p = [Instruction(n, "parameter", Shape(x.shape.element_type), [], {"number": k}) for k, n in enumerate("ab")]
     b.count += 1
     return Computation(f"{b.name}.last.{b.count}", p, p[1])
@@ -165,8 +164,8 @@ def _last(b: Build, x: I) -> Computation:
 
 
 def _normal(a: Traced, key: Any) -> list[Any]:
-    """The elements of a key, one for each dimension of the array (but for None), with `...` written out; what is known
-    is plain Python or NumPy. Masks that are known become arrays of integers."""
+    """The elements of a key, one for each dimension of the array (except for None), with `...` expanded; known ones are
+    plain Python or NumPy. Known masks become arrays of integers."""
     keys: list[Any] = []
     for k in key if isinstance(key, tuple) else (key,):
         k = _as_array(k)
@@ -203,8 +202,8 @@ def _normal(a: Traced, key: Any) -> list[Any]:
 
 
 def _as_array(k: Any) -> Any:
-    """An element of a key, of which sequences (a list, a range, an array of another library) are arrays, as NumPy takes
-    them."""
+    """An element of a key, in which sequences (a list, a range, an array of another library) become arrays, as in
+    NumPy."""
     if k is None or k is Ellipsis or isinstance(k, (Symbol, slice, int, numpy.ndarray, numpy.generic)):
         return k
     build = builder_of(k)
@@ -221,11 +220,11 @@ class _KnownMask:
         self.mask = mask
 
 
-_REST, _GAP = object(), object()  # what is left of the dimensions; a `...` that stands for none
+_REST, _GAP = object(), object()  # the remaining dimensions; a `...` that represents none
 
 
 def _width(k: Any) -> int:
-    """How many dimensions of the array an element of a key takes."""
+    """How many dimensions of the array an element of a key consumes."""
     if k is None or k is Ellipsis or k is _REST or k is _GAP:
         return 0
     if isinstance(k, _KnownMask):
@@ -235,14 +234,14 @@ def _width(k: Any) -> int:
 
 @dataclass
 class _Key:
-    """A key for an array: a block of it, and the places in the block, if arrays of integers are among the key."""
+    """A key for an array: a block of it, and the places in the block, if the key contains arrays of integers."""
 
     block: _Block
     indices: dict[int, I]
     position: int
-    numpys: Any  # the block's key as NumPy takes it, with 0 in the place of what is not known
-    is_known: bool  # whether all of the block's key is known
-    is_element: bool  # whether it chooses one element, which is a scalar
+    numpys: Any  # the block's key for NumPy, with 0 in place of unknown values
+    is_known: bool  # whether the block's whole key is known
+    is_element: bool  # whether it selects one element, which is a scalar
 
     def of(self, a: Traced) -> tuple[Traced, Places | None]:
         b, block = a.build, self.block
@@ -254,7 +253,7 @@ class _Key:
 
 
 def _has_array(key: Any) -> bool:
-    """Whether an array is among a key, for which NumPy makes a copy, even if it has no dimensions."""
+    """Whether a key contains an array: NumPy then makes a copy, even if it has no dimensions."""
     return any(
         not k.is_scalar if isinstance(k, Traced) else type(k) is np.ndarray
         for k in (key if isinstance(key, tuple) else (key,))
@@ -266,11 +265,11 @@ def _is_array(k: Any) -> bool:
 
 
 def parse(a: Traced, key: Any) -> _Key:
-    """A key, which is no selection. Raises IndexError for one that does not fit the array."""
+    """A key that is not a selection. Raises IndexError for one that does not fit the array."""
     b, keys = a.build, _normal(a, key)
     advanced = any(_is_array(k) for k in keys)
     block, indices, d = _Block(), {}, 0
-    runs = 0  # of neighbours among the indices
+    runs = 0  # of adjacent indices
     before_array, position = False, 0
     numpys: list[Any] = []
     is_known = True
@@ -334,8 +333,8 @@ def parse(a: Traced, key: Any) -> _Key:
 
 
 def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
-    """One index: a place, or what computes it at the call."""
-    if isinstance(k, Number) and k.kind is int and b.region is not b.top:  # which may not run
+    """One index: a position, or its computation at the call."""
+    if isinstance(k, Number) and k.kind is int and b.region is not b.top:  # the region may not run
         return places_of(b, b.number(k, np.dtype(np.int64)), size, dimension)
     if isinstance(k, Number) and k.kind is int:
         return b.number(applied("index", size, dimension, k), np.dtype(np.int64))
@@ -364,12 +363,12 @@ def _known_places(k: numpy.ndarray, size: int, dimension: int) -> numpy.ndarray:
 
 
 def _is_whole(k: Any) -> bool:
-    """Whether an element of a key takes all of the dimensions that it stands for."""
+    """Whether an element of a key selects all of its dimensions."""
     return k is Ellipsis or (isinstance(k, slice) and all(v is None for v in (k.start, k.stop, k.step)))
 
 
 def _selection(a: Traced, key: Any) -> Selection | None:
-    """What a key with a mask whose values are not known selects; None if there is no such mask."""
+    """The selection by a key with a mask of unknown values; None if there is no such mask."""
     keys = key if isinstance(key, tuple) else (key,)
     masks = [k for k in keys if isinstance(k, Traced) and k.dtype == bool and k.known_value is None]
     if not masks:
@@ -435,7 +434,7 @@ def assign(a: Traced, key: Any, value: Any) -> None:
 
 
 def fill(target: Traced, value: Any) -> None:
-    """Assign to all elements of an array, as target[...] = value."""
+    """Assigns to all elements of an array, as target[...] = value."""
     array = known_value(value)
     if target.known_value is not None and array is not None:
         target.change(lambda x: x.__setitem__(Ellipsis, array))
@@ -444,7 +443,7 @@ def fill(target: Traced, value: Any) -> None:
 
 
 def _fitting(b: Tracing, value: Any, dtype: numpy.dtype, shape: Sequence[int]) -> I:
-    """A value of a type and shape that is assigned to elements: converted, and broadcast."""
+    """A value of some type and shape that is assigned to elements: converted and broadcast."""
     shape = tuple(shape)
     source = lift(b, value, dtype)
     own = source.shape.dimensions
@@ -469,7 +468,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     axis = normal_axis(axis, a.ndim)
     numbers = known_value(indices)
     if numbers is not None:
-        if not numbers.size and isinstance(indices, (list, tuple)):  # which has no type of its own
+        if not numbers.size and isinstance(indices, (list, tuple)):  # an empty list has no type of its own
             numbers = numbers.astype(np.int64)
         size = a.shape[axis]
         where = (
@@ -566,7 +565,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     target = _target(dst, "np.copyto")
     kind = type_alone(src)
-    is_weak = weak(src) is int and target.dtype.kind in "iu"  # it counts whether the type has the number
+    is_weak = weak(src) is int and target.dtype.kind in "iu"  # the range of the type decides
     if not is_weak and not np.can_cast(kind, target.dtype, casting):
         what = "array data" if np.ndim(src) else "scalar"
         raise TypeError(f"Cannot cast {what} from {kind!r} to {target.dtype!r} according to the rule {casting!r}")
@@ -622,7 +621,7 @@ _COMBINERS = {
 
 @implements(np.ufunc.at)
 def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
-    """ufunc.at(a, indices, values): every index counts, also those that are there several times."""
+    """ufunc.at(a, indices, values): every index counts, including repeated ones."""
     target, name = a, f"np.{ufunc.__name__}.at"
     if not isinstance(target, Traced):
         raise UnsupportedError(f"{name} would change an array of NumPy's in place: begin with x = np.array(x)")
@@ -639,7 +638,7 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
             f"x[i] = np.{ufunc.__name__}(x[i], v), if no index comes twice"
         )
     b, own, kind = target.build, target.dtype, type_alone(values)
-    ufunc.resolve_dtypes((own, kind, None))  # NumPy's TypeError where the ufunc has no such types
+    ufunc.resolve_dtypes((own, kind, None))  # NumPy's TypeError if the ufunc does not have such types
     if not _adds_up(ufunc, own, np.result_type(own, kind)):
         raise UnsupportedError(
             f"{name} of {own} with {kind} has no compiled form, since NumPy converts each result to {own}: convert the "
@@ -666,12 +665,12 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
 
 
 def _adds_up(ufunc: numpy.ufunc, own: numpy.dtype, wide: numpy.dtype) -> bool:
-    """Whether a ufunc that computes with a type gives the same, but for rounding, if it computes with an array's own
-    one: whether it is converted after each step or all values are before them."""
+    """Whether a ufunc that computes in a type gives the same, except for rounding, if it computes in an array's own
+    type: whether converting after each step equals converting all values before."""
     if ufunc in (np.logical_and, np.logical_or):
         return own.kind == "b"
     if own == wide:
         return True
-    if own.kind in "iu" and wide.kind in "iu":  # whose sums and products are those of their last bits
+    if own.kind in "iu" and wide.kind in "iu":  # sums and products are exact modulo a power of two
         return ufunc not in (np.maximum, np.minimum)
     return own.kind in "fc" and wide.kind == own.kind

@@ -1,6 +1,6 @@
 """np.linalg, in terms of HLO's operations and of the calls that refxla computes by LAPACK (ir/library_calls.py).
 
-f32 and c64 stay what they are, all else becomes f64 or c128, as in NumPy. Where NumPy raises LinAlgError, so does the
+f32 and c64 are kept, everything else becomes f64 or c128, as in NumPy. If NumPy raises LinAlgError, so does the
 compiled function, at the call.
 """
 
@@ -59,7 +59,7 @@ def _identity(a: Traced, batch: Sequence[int], rows: int, columns: int) -> Trace
 
 
 def _kind(*dtypes: numpy.dtype) -> numpy.dtype:
-    """The type with which matrices of these types are computed together; integers are float64 before that."""
+    """The type in which matrices of these types are computed together; integers are first converted to float64."""
     for dtype in dtypes:
         if dtype == np.float16 or dtype.name == "bfloat16":
             raise TypeError(f"array type {dtype.name} is unsupported in linalg")
@@ -91,7 +91,7 @@ def _lapack(a: Traced, routine: str, shapes: list[tuple[tuple[int, ...], Any]], 
 
 
 def _lu(a: Traced) -> tuple[Traced, Traced, Traced]:
-    """(packed L and U, pivots, permutation): the rows of a in the order of the permutation are L U."""
+    """(packed L and U, pivots, permutation): the permuted rows of a are L U."""
     *batch, m, n = a.shape
     shapes = [(a.shape, a.dtype), ((*batch, min(m, n)), np.int32), ((*batch, m), np.int32)]
     packed, pivots, permutation = _call(a, "LuDecomposition", shapes)
@@ -144,7 +144,7 @@ def inv(a: Any) -> Traced:
 
 
 def _determinant(a: Traced) -> tuple[Traced, Traced]:
-    """(sign by the exchange of rows, diagonal of U)."""
+    """(sign from the row exchanges, diagonal of U)."""
     packed, pivots, _ = _lu(a)
     n = a.shape[-1]
     exchanges = np.sum(pivots != np.arange(n, dtype=np.int32), axis=-1)

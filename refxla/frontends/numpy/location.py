@@ -1,4 +1,4 @@
-"""Where in the user's program something happens."""
+"""The location of an event in the user's program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import linecache
 import sys
 import types
 
-# Packages whose frames are not the user's. (The standard library is: a function that it calls is called by its line.)
+# Packages whose frames are not the user's. (Those of the standard library are: a function that it calls is located by
+# its line.)
 LIBRARIES = sys.stdlib_module_names | {
     "numpy", "scipy", "ml_dtypes", "jax", "jaxlib", "tensorflow", "keras", "torch", "pandas", "matplotlib", "sklearn",
     "refxla", "refxla_spec", "IPython", "pytest", "_pytest",
@@ -17,12 +18,12 @@ LIBRARIES -= {"__main__"}
 
 
 def is_library(frame: types.FrameType) -> bool:
-    """Whether a frame belongs to a package that is not looked into."""
+    """Whether a frame belongs to one of these packages."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in LIBRARIES
 
 
 def users_line() -> str:
-    """The line of the user's that is running now, as a message's end; "" if there is none."""
+    """The user's line that is running now, as a message's end; "" if there is none."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame):
         frame = frame.f_back
@@ -30,8 +31,8 @@ def users_line() -> str:
 
 
 def called_function() -> str:
-    """The function that the user's line called, and that led here, as the line has it: "np.vectorize"; "" if there is
-    none, as where an operator did."""
+    """The function that the user's line called, and that led here, as written in the line: "np.vectorize"; "" if there
+    is none, as for an operator."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame):
         frame = frame.f_back
@@ -40,7 +41,7 @@ def called_function() -> str:
 
 def called_library() -> str:
     """The function of another library that the user's line called, and that led here, by its own name; "" if there is
-    none, as where the line's own code, or compiled code that it called, did."""
+    none, as for the line's own code, or compiled code that it called."""
     frame: types.FrameType | None = sys._getframe(1)
     called = None
     while frame is not None and is_library(frame):
@@ -49,13 +50,14 @@ def called_library() -> str:
     if called is None or package == "refxla":
         return ""
     name = called.f_code.co_name
-    if name.startswith("__"):  # an object that is called
+    if name.startswith("__"):  # a callable object
         name = type(called.f_locals.get("self")).__name__
     return f"{'np' if package == 'numpy' else package}.{name}"
 
 
 def _call_at(frame: types.FrameType) -> str:
-    """The name of the function that a frame calls now, as its source has it; "" if it has no name, or is not known."""
+    """The name of the function that a frame is calling, as written in its source; "" if it has no name, or is
+    unknown."""
     positions = getattr(frame.f_code, "co_positions", None)  # since Python 3.11
     if positions is None or frame.f_lasti < 0:
         return ""
@@ -75,7 +77,7 @@ def _call_at(frame: types.FrameType) -> str:
 
 
 def line_of(problem: BaseException) -> str:
-    """The innermost line of the user's that an error came through, as a message's end; "" if there is none."""
+    """The user's innermost line in an error's traceback, as a message's end; "" if there is none."""
     line, trace = "", problem.__traceback__
     while trace is not None:
         if not is_library(trace.tb_frame):

@@ -1,8 +1,8 @@
-"""Number: a Python number whose value is not known yet.
+"""Number: a Python number whose value is unknown at trace time.
 
-What the function does to it alone, as in `2 * rate / n`, Python does at each call, with its own types and rounding.
-Where it meets an array it becomes a parameter of the type that NumPy converts a Python number to there. So results have
-the types and the bits that they have without a compiler.
+Operations on such numbers alone, as in `2 * rate / n`, are computed by Python at each call, with its own types and
+rounding. Where one meets an array, it becomes a parameter of the type to which NumPy converts a Python number there. So
+results have the same types and bits as without a compiler.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ KINDS = (bool, int, float, complex)
 
 
 class Number(Symbol):
-    """Stands for a Python number of the type `kind`; `evaluate` gives it from the leaves of a call."""
+    """Represents a Python number of the type `kind`; `evaluate` computes it from the leaves of a call."""
 
     def __init__(
         self, build: Tracing, evaluate: Callable[[Leaves], Any], origins: frozenset[int], name: str, expression: Any
     ) -> None:
-        """`expression` says the same as `evaluate`, as data (ir/calling_convention.py)."""
+        """`expression` is the same as `evaluate`, as data (ir/calling_convention.py)."""
         self.build, self.evaluate, self.origins, self.name = build, evaluate, origins, name
         self.expression = expression
         self.kind = type(evaluate(build.leaves))
 
     @property  # type: ignore[misc]  # only read
-    def __class__(self) -> type:  # isinstance(n, int) is what it would be
+    def __class__(self) -> type:  # so that isinstance(n, int) is as for the number
         return self.kind
 
     def __repr__(self) -> str:
@@ -53,8 +53,8 @@ class Number(Symbol):
         return self.build.ask(self.origins)
 
     def value(self) -> Any:
-        """Its value, which makes it part of the program: this raises UnsupportedError, and the function is traced
-        again with the value in place."""
+        """Its value, which makes it part of the program: this raises UnsupportedError, and the function is traced again
+        with the value in place."""
         self.ask()
         raise UnsupportedError(
             f"the value of {self.name} is needed when the function is compiled (in an if, a loop, a size), and it is "
@@ -84,20 +84,19 @@ class Number(Symbol):
     def _power(self, base: Any, exponent: Any) -> Any:
         if not all(isinstance(n, Number) or type(n) in KINDS for n in (base, exponent)):
             return NotImplemented
-        # The type of a power depends on its values, but for these.
+        # The type of a power depends on its values, except in these cases.
         if type(exponent) is int and (base.kind in (float, complex) or exponent >= 0):
             return applied("pow", base, exponent)
         return self.value()
 
 
 def applied(name: str, *operands: Any) -> Number:
-    """The number that a function of NUMBER_FUNCTIONS gives at each call, of operands of which one at least is a
-    Number."""
+    """The result of a function of NUMBER_FUNCTIONS at each call, for operands with at least one Number."""
     numbers = [n for n in operands if isinstance(n, Number)]
     build, function = numbers[0].build, NUMBER_FUNCTIONS[name]
     origins = frozenset().union(*(n.origins for n in numbers))
     data = Computed(name, tuple(n.expression if isinstance(n, Number) else Fixed(n) for n in operands))
-    # One function for each expression: the parameters that are made of it are then the same, and so are masks of these.
+    # One function for each expression: parameters computed from it are then shared, and so are their masks.
     key = (name, *(n.evaluate if isinstance(n, Number) else _exact(n) for n in operands))
     evaluate = build.number_functions.get(key)
     if evaluate is None:
@@ -107,7 +106,7 @@ def applied(name: str, *operands: Any) -> Number:
 
 
 def _exact(value: Any) -> tuple[type, Any]:
-    """A key that tells a number from others that are equal: 0 from 0.0, and 0.0 from -0.0."""
+    """A key that distinguishes numbers that are equal: 0 from 0.0, and 0.0 from -0.0."""
     return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 

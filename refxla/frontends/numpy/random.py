@@ -1,15 +1,15 @@
-"""Random numbers from an explicit key, in compiled NumPy functions and outside of them.
+"""Random numbers from an explicit key, inside and outside compiled NumPy functions.
 
-A key is u32[2]. The same key gives the same numbers, so each is used once: `split` makes new ones of it.
+A key is u32[2]. The same key gives the same numbers, so each is used once: `split` creates new ones from it.
 
     key = refxla.random.key(7)
     first, second = refxla.random.split(key)
     noise = refxla.random.normal(first, (3, 4))
 
-Element n of a draw is made of the key and of n alone, by the cipher Threefry-2x32 with 20 rounds (Salmon and others,
-Parallel random numbers: as easy as 1, 2, 3, 2011). Keys, `split`, `fold_in`, `bits` and `uniform` give what JAX's
-functions of these names give. The bits are the same in a compiled function and outside; what is computed of them in
-floating point may differ in its last bits.
+Element n of a draw is computed only from the key and n, by the cipher Threefry-2x32 with 20 rounds (Salmon and others,
+Parallel random numbers: as easy as 1, 2, 3, 2011). Keys, `split`, `fold_in`, `bits` and `uniform` give the same results
+as JAX's functions of these names. The bits are the same in a compiled function and outside; floating-point results
+computed from them may differ in their last bits.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def _threefry(key: tuple[Any, Any], x: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The cipher Threefry-2x32: 20 rounds of addition, rotation and exclusive or; the key is added after every four."""
+    """The cipher Threefry-2x32: 20 rounds of addition, rotation and exclusive or; the key is added after every
+    fourth."""
     k = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     with np.errstate(over="ignore"):
         a, b = x[0] + k[0], x[1] + k[1]
@@ -86,7 +87,7 @@ def _threefry(key: tuple[Any, Any], x: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def key(seed: ArrayLike) -> numpy.ndarray:
-    """u32[2]: the key of a seed, an integer."""
+    """u32[2]: the key from a seed, an integer."""
     number = _array(np.uint64(seed % 2**64) if isinstance(seed, int) else seed)
     if number.dtype.kind not in "iu" or number.shape:
         raise InputError(f"refxla.random.key takes an integer, and is given {number.dtype}{list(number.shape)}")
@@ -96,12 +97,12 @@ def key(seed: ArrayLike) -> numpy.ndarray:
 
 
 def split(key: ArrayLike, num: int = 2) -> numpy.ndarray:
-    """u32[num, 2]: new keys, made of one that is not used any more."""
+    """u32[num, 2]: new keys, derived from one that must not be used any more."""
     return np.stack(_threefry(_key_words(key), _words(_numbers(int(num)))), axis=1)
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> numpy.ndarray:
-    """u32[2]: the key that belongs to a key and a number, such as that of an iteration."""
+    """u32[2]: the key derived from a key and a number, such as that of an iteration."""
     number = _array(data).astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)
     return np.stack(_threefry(_key_words(key), _words(number)))
 
@@ -120,7 +121,7 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.uint32) -> num
 
 
 def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
-    """Numbers from 0 to below 1, all multiples of the smallest difference between those from 1/2 on."""
+    """Numbers in [0, 1), all multiples of the smallest difference between those from 1/2 on."""
     dtype = np.dtype(dtype)
     if dtype.kind != "f":
         raise InputError(f"random numbers of the type {dtype} are asked for, and they are of a floating-point type")
@@ -133,7 +134,7 @@ def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
 def uniform(
     key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, low: Number = 0.0, high: Number = 1.0
 ) -> numpy.ndarray:
-    """Numbers from `low` to below `high`, equally likely everywhere."""
+    """Numbers in [`low`, `high`), uniformly distributed."""
     numbers = _unit(key, shape, dtype)
     if type(low) is type(high) is float and (low, high) == (0.0, 1.0):
         return numbers
@@ -143,7 +144,7 @@ def uniform(
 def normal(
     key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, loc: Number = 0.0, scale: Number = 1.0
 ) -> numpy.ndarray:
-    """Normally distributed numbers (Box and Muller, 1958: of two uniform ones, sqrt(-2 log u) cos(2 pi v))."""
+    """Normally distributed numbers (Box and Muller, 1958: from two uniform ones, sqrt(-2 log u) cos(2 pi v))."""
     first, second = split(key)
     kind = numpy.dtype(dtype)
     wide = kind if kind.itemsize >= 4 else numpy.dtype(np.float32)
@@ -177,7 +178,7 @@ def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64
 def gumbel(
     key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, loc: Number = 0.0, scale: Number = 1.0
 ) -> numpy.ndarray:
-    """Numbers with Gumbel's distribution, the one of largest elements."""
+    """Numbers with Gumbel's distribution, that of maxima."""
     kind = numpy.dtype(dtype)
     u = np.maximum(_unit(key, shape, kind), np.finfo(kind).tiny)
     return (loc - scale * np.log(-np.log(u))).astype(kind)
@@ -186,14 +187,14 @@ def gumbel(
 def laplace(
     key: ArrayLike, shape: Shape = (), dtype: DTypeLike = np.float64, loc: Number = 0.0, scale: Number = 1.0
 ) -> numpy.ndarray:
-    """Numbers with Laplace's distribution, an exponential one to both sides."""
+    """Numbers with Laplace's distribution, a two-sided exponential one."""
     first, second = split(key)
     size = exponential(first, shape, dtype)
     return (loc + scale * np.where(bernoulli(second, 0.5, shape), size, -size)).astype(np.dtype(dtype))
 
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0) -> numpy.ndarray:
-    """The elements of an array along a dimension in random order; of an integer n, those of 0, 1, ... n - 1."""
+    """The elements of an array along a dimension in random order; for an integer n, those of 0, 1, ... n - 1."""
     elements = _array(np.arange(x) if isinstance(x, int) else x)
     order = np.argsort(bits(key, (elements.shape[axis],), np.uint64), kind="stable")
     return np.take(elements, order, axis=axis)
@@ -204,7 +205,7 @@ def choice(
 ) -> numpy.ndarray:
     """Elements of an array (of 0, 1, ... a - 1 for an integer), with the probabilities `p` (None: all equal).
 
-    Without `replace` none is taken twice. Raises InputError if there are too few for that.
+    Without `replace`, none is drawn twice. Raises InputError if there are too few for that.
     """
     elements = _array(np.arange(a) if isinstance(a, int) else a)
     n, sizes = elements.shape[axis], _sizes(shape)

@@ -1,4 +1,4 @@
-"""Sums, extremes and what is made of them; sums of small integers are int64, as in NumPy."""
+"""Sums, extremes and functions based on them; sums of small integers are int64, as in NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _reducer(b: Build, opcode: str, x: I) -> Computation:
 
 
 def identity_of(opcode: str, dtype: np.dtype) -> Any:
-    """What leaves others as they are in a reduction by an operation."""
+    """The identity of a reduction by an operation."""
     if opcode in ("add", "or", "xor"):
         return np.zeros((), dtype)
     if opcode == "multiply":
@@ -57,7 +57,7 @@ def is_given(value: Any) -> bool:
 
 
 def _converted(ufunc: np.ufunc, value: I, b: Tracing, dtype: Any) -> I:
-    """What a reduction takes, as the type it computes with; an error where there is none."""
+    """The operand of a reduction, in the type in which it computes; an error if there is none."""
     if dtype is not None and ufunc in (np.logical_and, np.logical_or):
         kind = np.dtype(bool)
         ufunc.resolve_dtypes((kind, kind, None), signature=(None, None, np.dtype(dtype)))
@@ -66,7 +66,7 @@ def _converted(ufunc: np.ufunc, value: I, b: Tracing, dtype: Any) -> I:
     own = value.shape.element_type.array_dtype
     if own.kind == "c" and ufunc in (np.maximum, np.minimum):
         raise unsupported(np.max if ufunc is np.maximum else np.min, " of complex numbers")
-    ufunc.resolve_dtypes((None, own, None), reduction=True)  # NumPy's TypeError where the ufunc has no such type
+    ufunc.resolve_dtypes((None, own, None), reduction=True)  # NumPy's TypeError if the ufunc does not have such a type
     return value
 
 
@@ -93,7 +93,7 @@ def reduce_by(
         if 0 in (x.shape[d] for d in axes):
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     own = value.shape.element_type.array_dtype
-    if opcode in ("add", "multiply") and own.kind == "b":  # on booleans they are or, and
+    if opcode in ("add", "multiply") and own.kind == "b":  # on booleans, they are or and and
         opcode = "or" if opcode == "add" else "and"
     identity = lift(b, identity_of(opcode, own))
     if where is not True and is_given(where):
@@ -212,7 +212,7 @@ implements(np.cumulative_prod)(_cumulative(np.multiply))
 
 
 def _count(a: Traced, axis: Any, where: Any, keepdims: bool) -> Any:
-    """How many elements each result is made of."""
+    """How many elements each result is reduced from."""
     if where is True or not is_given(where):
         return prod(a.shape[d] for d in normal_axes(axis, a.ndim))
     return xp.sum(xp.broadcast_to(array_of(a.build, where, bool), a.shape), axis=axis, keepdims=keepdims)
@@ -248,7 +248,7 @@ def var(
     result = own if dtype is not None else np.zeros((), own).real.dtype
     wide = np.dtype(np.float32) if own == np.float16 else own
     middle = mean if is_given(mean) else FUNCTION_MEAN(a, axis, wide, keepdims=True, where=where)
-    # (Of complex numbers NumPy converts the mean alone to a type that is not complex.)
+    # (For complex numbers, NumPy converts only the mean to a type that is not complex.)
     d = (a if a.dtype.kind == "c" and wide.kind != "c" else a.astype(wide)) - middle
     d = np.real(d * np.conjugate(d)) if d.dtype.kind == "c" else d * d
     total = reduce_by(np.add, d, axis, None, keepdims is True, None, where)
@@ -289,7 +289,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def _is_extreme(a: Traced, opcode: str, axis: Any) -> Traced:
-    """Where the extremes of complex numbers along an axis are: where NaNs are, if there are any."""
+    """The positions of the extremes of complex numbers along an axis: those of NaNs, if there are any."""
     identity, extreme = identity_of(opcode, a.real.dtype), getattr(xp, opcode[:3])
     nan, real, imag = xp.isnan(a), xp.real(a), xp.imag(a)
     chosen = ~nan
@@ -299,7 +299,7 @@ def _is_extreme(a: Traced, opcode: str, axis: Any) -> Traced:
 
 
 def arg_extreme(opcode: str) -> Callable[..., Any]:
-    """The first place of the extreme value; a NaN is the extreme. Complex numbers are in order by their real parts,
+    """The first position of the extreme value; a NaN is the extreme. Complex numbers are ordered by their real parts,
     then by their imaginary ones."""
     direction = "GT" if opcode == "maximum" else "LT"
 
@@ -318,7 +318,7 @@ def arg_extreme(opcode: str) -> Callable[..., Any]:
         if not a.shape[d]:
             raise ValueError(f"attempt to get arg{opcode[:3]} of an empty sequence")
         t = a.instruction.shape.element_type
-        # Places as wide as values, of which a vector has as many; the last is behind all that there are.
+        # Positions as wide as values, so that vectors have as many of both; the last one is beyond all that exist.
         last = np.int64(2**62) if t.bits == 64 or a.shape[d] >= 2**31 else np.int32(2**31 - 1)
         places = BY_DTYPE[last.dtype]
         index = b.iota(places, a.shape, d)
@@ -328,7 +328,7 @@ def arg_extreme(opcode: str) -> Callable[..., Any]:
         v, i, w, j = p
         better = inner.compare(v, w, direction=direction)
         if t.is_float:
-            better = inner.or_(better, is_nan(inner, v))  # the first of several, for elements are taken in order
+            better = inner.or_(better, is_nan(inner, v))  # the first of several, since elements are taken in order
         equal = inner.compare(v, w, direction="EQ")
         first = inner.or_(better, inner.and_(equal, inner.compare(i, j, direction="LT")))
         root = inner.tuple(inner.select(better, v, w), inner.select(first, i, j))

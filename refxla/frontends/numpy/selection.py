@@ -1,8 +1,8 @@
-"""x[mask] with a mask whose values are not known: how many elements it has is a value, but much can be done without.
+"""x[mask] with a mask of unknown values: its number of elements depends on values, but much can be computed without it.
 
-A Selection is x with the mask beside it. Elementwise functions of selections by the same mask are computed for all
-elements; sums, extremes and the like take those that the mask chooses; x[mask] = value chooses between what was there
-and the value. What would need the number of elements is an UnsupportedError.
+A Selection is x together with the mask. Elementwise functions of selections by the same mask are computed for all
+elements; sums, extremes and the like use those that the mask selects; x[mask] = value selects between the old elements
+and the value. Anything that needs the number of elements is an UnsupportedError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .values import I, array_of, lift, spread
 
 
 class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
-    """`array[mask]`; the mask goes over the array's first dimensions."""
+    """`array[mask]`; the mask covers the array's first dimensions."""
 
     __array_priority__ = 2000
 
@@ -76,7 +76,7 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
                     raise self.unknown_size("combined with a selection by another mask")
             elif np.ndim(x) >= self.ndim:
                 raise self.unknown_size(f"combined with an array of shape {np.shape(x)} by np.{ufunc.__name__}")
-        where = {"where": self._wide_mask()} if ufunc is numpy.power else {}  # which raises for some exponents
+        where = {"where": self._wide_mask()} if ufunc is numpy.power else {}  # power raises for some exponents
         array = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs), **where)
         result = Selection(array, self.mask)
         if out is None:
@@ -89,14 +89,14 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
         return target
 
     def _of_each(self, x: Any) -> Any:
-        """An operand without a first dimension of one element, which goes with however many the selection has."""
+        """An operand without a first dimension of size one, which broadcasts over the selection."""
         if isinstance(x, Selection) or not 0 < np.ndim(x) == self.ndim or np.shape(x)[0] != 1:
             return x
         return array_of(self.build, x).reshape(np.shape(x)[1:])
 
     def __pow__(self, other: Any) -> Any:
         if type(other) is int and other == 2 and self.dtype == bool:
-            return np.square(self)  # which is int8
+            return np.square(self)  # int8
         return super().__pow__(other)
 
     def astype(self, dtype: Any, **_: Any) -> Selection:
@@ -107,7 +107,7 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
 
     # -- reductions
     def _wide_mask(self) -> Traced:
-        """The mask, of a rank at which it is broadcast over the array."""
+        """The mask, with a rank at which it broadcasts over the array."""
         return self.mask.reshape(self.mask.shape + (1,) * (self.array.ndim - self.mask.ndim))
 
     def _axes(self, axis: Any) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ def same(x: I, y: I) -> bool:
         p, q = pair
         if p is q or pair in compared:
             continue
-        compared.add(pair)  # else each level of x = x + x * y would double the pairs
+        compared.add(pair)  # otherwise each level of x = x + x * y would double the pairs
         if (p.opcode, p.shape, len(p.operands)) != (q.opcode, q.shape, len(q.operands)) or p.opcode in IMPURE:
             return False
         if p.attributes.keys() != q.attributes.keys():

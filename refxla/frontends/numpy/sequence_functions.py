@@ -37,7 +37,7 @@ def _at(axis: int, key: Any) -> tuple[Any, ...]:
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Traced:
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
-    if not n:  # whatever else is given
+    if not n:  # whatever the other arguments
         return a
     axis = normal_axis(axis, np.ndim(a))
     a = array_of(builder_of(a, prepend, append), a)
@@ -164,13 +164,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         left = right = None
     n = xp.shape[0]
     if n == 1:
-        inside = np.broadcast_to(fp[0], x.shape)  # of NaN, too
+        inside = np.broadcast_to(fp[0], x.shape)  # for NaN, too
     else:
         k = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
         low, high = fp[k], fp[k + 1]
         slope = (high - low) / (xp[k + 1] - xp[k])
         inside = slope * (x - xp[k]) + low
-        other = slope * (x - xp[k + 1]) + high  # beside infinities, from the other side
+        other = slope * (x - xp[k + 1]) + high  # from the other side, next to infinities
         other = np.where(np.isnan(other) & (low == high), low, other)
         inside = np.where(x == xp[k], low, np.where(np.isnan(inside), other, inside))
         inside = np.where(x == xp[n - 1], fp[n - 1], inside)
@@ -182,12 +182,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 # -- convolutions
 
 
-# The dimensions of convolution's operands and of its result: batch, features, places.
+# The dimensions of convolution's operands and of its result: batch, features, positions.
 _LABELS = ConvolutionDimensions(0, 1, (2,), 1, 0, (2,), 0, 1, (2,))
 
 
 def _correlated(x: Traced, w: Traced, low: int, high: int) -> Traced:
-    """sum over k of x[n + k - low] w[k], for x with zeros around it."""
+    """sum over k of x[n + k - low] w[k], for x padded with zeros."""
     b, dtype = x.build, promoted(x, w)
     if dtype.kind == "c":
         xr, xi, wr, wi = x.real, x.imag, w.real, w.imag
@@ -290,7 +290,7 @@ def polyadd(a1: Any, a2: Any) -> Traced:
 
 
 def _of_one_length(a1: Any, a2: Any) -> tuple[Traced, Traced]:
-    """Two polynomials, the shorter one with zeros before it."""
+    """Two polynomials, the shorter one padded with leading zeros."""
     b = builder_of(a1, a2)
     x, y = (np.atleast_1d(array_of(b, v)) for v in (a1, a2))
     n = max(x.size, y.size)
@@ -502,7 +502,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return (np.moveaxis(values, 0, axis) if axis else values).astype(result_type)
 
 
-# -- elements put in, taken out, counted through
+# -- insertion, deletion, counting
 
 
 @implements(np.insert)

@@ -35,12 +35,13 @@ from .values import (
 def _moved(
     a: Any, of_array: Callable[..., Any], of_instruction: Callable[[I], I], back: Callable[[I], I] | None
 ) -> Traced:
-    """A view of all elements of an array; `back` makes the array of the view's elements (None: it is read-only)."""
+    """A view of all elements of an array; `back` computes the array from the view's elements (None: it is
+    read-only)."""
     return a.viewed(of_array, of_instruction, None if back is None else lambda _, part: back(part))
 
 
 def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
-    """Whether NumPy reshapes an array, made by rows and then viewed, without a copy."""
+    """Whether NumPy reshapes an array, created in row-major order and then viewed, without a copy."""
     model = model_of(a)
     try:
         np.reshape(model, shape, copy=False)
@@ -50,7 +51,7 @@ def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
 
 
 def model_of(a: Traced) -> np.ndarray:
-    """An array of NumPy's with the strides of this one; its memory is not touched."""
+    """A NumPy array with the strides of this one; its memory is not accessed."""
     return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(model_of(a.alias.of)))
 
 
@@ -76,7 +77,7 @@ def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = Non
 
 
 def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
-    """The elements in another shape, which share no memory with the array."""
+    """The elements in another shape, in separate memory."""
     value = a.known_value
     if value is not None:
         return Traced(value.reshape(shape).copy(), a.build, is_scalar=False)
@@ -361,7 +362,8 @@ def concatenate(
 
 
 def _require_joinable(shapes: Sequence[tuple[int, ...]], axis: int) -> None:
-    """Raise NumPy's ValueError for arrays that differ in another dimension than the one along which they are joined."""
+    """Raises NumPy's ValueError for arrays that differ in a dimension other than the one along which they are
+    joined."""
     first = shapes[0]
     for n, shape in enumerate(shapes):
         if len(shape) != len(first):
@@ -591,7 +593,7 @@ def pad(array: Traced, pad_width: Any, mode: Any = "constant", **options: Any) -
             low_value, high_value = ends if isinstance(ends, tuple) else (ends, ends)
             array = _joined(array, d, _constant(array, d, low, low_value), _constant(array, d, high, high_value))
         return copied(array)
-    # All others take elements of the array: which, NumPy says itself, of an array of places.
+    # All others select elements of the array: NumPy itself determines which, from an array of positions.
     for d, (low, high) in enumerate(widths):
         if low or high:
             places = np.pad(np.arange(array.shape[d]), (int(low), int(high)), mode, **_without_odd(options))

@@ -1,4 +1,4 @@
-"""Functions whose results have as many elements as values say, with a size that the caller gives."""
+"""Functions whose number of results depends on values, with a size given by the caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _check(condition: Any, message: str) -> None:
-    """Raise InputError, at the call, where a condition does not hold."""
+    """Raises InputError, at the call, if a condition does not hold."""
     b = running()
     if b is None:
         if not condition:
@@ -31,7 +31,7 @@ def _array(x: Any) -> Any:
 
 
 def _gathered(values: Any, places: Any, size: int, fill_value: Any) -> Any:
-    """[size] elements: `values` at their places; those whose place is `size` are left out."""
+    """[size] elements: `values` at their positions; those with position `size` are dropped."""
     b = running()
     buffer = (
         np.full(size + 1, fill_value, values.dtype) if b is None else np.full_like(values, fill_value, shape=size + 1)
@@ -42,7 +42,7 @@ def _gathered(values: Any, places: Any, size: int, fill_value: Any) -> Any:
 
 
 def nonzero(a: ArrayLike, size: int, fill_value: int = 0) -> tuple[numpy.ndarray, ...]:
-    """np.nonzero with `size` places: s64[size] for each dimension of `a`, in order, filled up with `fill_value`.
+    """np.nonzero with `size` positions: s64[size] for each dimension of `a`, in order, padded with `fill_value`.
 
     Raises InputError, at the call, if more than `size` elements are not 0.
     """
@@ -63,9 +63,9 @@ def unique(
     a: ArrayLike, size: int, fill_value: ArrayLike | None = None, return_index: bool = False,
     return_inverse: bool = False, return_counts: bool = False,
 ) -> numpy.ndarray | tuple[numpy.ndarray, ...]:  # fmt: skip
-    """np.unique with `size` elements: the elements of `a`, each once, in order, filled up with `fill_value` (None: with
-    the largest). After them, as they are asked for: where each is first (s64[size]), which of them each element of `a`
-    is (s64, a's shape), and how often each is there (s64[size], 0 for what is filled up).
+    """np.unique with `size` elements: the distinct elements of `a`, in order, padded with `fill_value` (None: with the
+    largest). After them, as requested: the first position of each (s64[size]), for each element of `a` the number of
+    its distinct value (s64, a's shape), and how often each occurs (s64[size], 0 for padding).
 
     Raises InputError, at the call, if there are more than `size` of them.
     """

@@ -1,4 +1,4 @@
-"""Statistics, counting and searching: quantiles, covariances, histograms, and what passes over NaNs."""
+"""Statistics, counting and searching: quantiles, covariances, histograms, and functions that ignore NaNs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .values import array_of, builder_of, known_value, normal_axes, own_axis, pr
 
 
 def _joined_axes(a: Traced, axis: Any) -> tuple[Traced, tuple[int, ...]]:
-    """The array with the dimensions that are reduced joined as its last one."""
+    """The array with the reduced dimensions merged into its last one."""
     axes = normal_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), a.ndim)
     others = tuple(d for d in range(a.ndim) if d not in axes)
     moved = np.transpose(a, others + axes)
@@ -36,8 +36,8 @@ def _lerp(a: Any, b: Any, t: Any) -> Any:
     return np.where(t >= 0.5, b - difference * (1 - t), a + difference * t)
 
 
-# The place of a quantile among n sorted elements, from 0 on (Hyndman and Fan, Sample quantiles in statistical packages,
-# 1996): (alpha, beta) of the continuous ones, place = n q + alpha + q (1 - alpha - beta) - 1.
+# The position of a quantile among n sorted elements, from 0 on (Hyndman and Fan, Sample quantiles in statistical
+# packages, 1996): (alpha, beta) of the continuous ones, position = n q + alpha + q (1 - alpha - beta) - 1.
 _CONTINUOUS = {
     "linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
     "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
@@ -45,7 +45,8 @@ _CONTINUOUS = {
 
 
 def _places(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
-    """The two places between which a quantile lies, and how far after the first one; None: it is the element there."""
+    """The two positions between which a quantile lies, and how far after the first one; None: it is the element
+    there."""
     if method in ("lower", "higher", "midpoint", "nearest"):
         at = (n - 1) * q
         low = np.floor(at)
@@ -90,7 +91,7 @@ def _quantile(
         raise TypeError("a must be an array of real numbers")
     numbers = known_value(q)
     is_number = isinstance(q, (int, float)) and not isinstance(q, Traced)
-    if skips_nan and not a.size:  # whatever q is
+    if skips_nan and not a.size:  # for any q
         return np.nanmean(a, axis=axis, keepdims=keepdims)
     kind = np.dtype(np.float64)
     if a.dtype.kind == "f":
@@ -252,7 +253,7 @@ implements(np.nanargmin)(_arg_without_nan(np.argmin, np.inf))
 
 
 def _chosen_numbers(a: Any, where: Any) -> Any:
-    """Where an array has numbers, and `where` chooses them."""
+    """Where an array has numbers, and `where` selects them."""
     some = True if a.dtype.kind not in "fc" else ~np.isnan(a)
     if where is True or not is_given(where):
         return some
@@ -371,7 +372,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Trac
     low = array_of(b, np.zeros(v.shape, np.int64))
     if not n:
         return low
-    step = 1 << max(0, n.bit_length() - 1)  # the place is the sum of some powers of two
+    step = 1 << max(0, n.bit_length() - 1)  # the position is the sum of some powers of two
     while step:
         next_place = low + step
         there = np.minimum(next_place, n) - 1
@@ -498,7 +499,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     edges = array_of(b, edges)
     n = edges.shape[0] - 1
     place = np.searchsorted(edges, a, side="right") - 1
-    place = np.where(a == edges[n], n - 1, place)  # the last bin has both of its edges
+    place = np.where(a == edges[n], n - 1, place)  # the last bin includes both of its edges
     inside = (a >= edges[0]) & (a <= edges[n])
     place = np.clip(place, 0, n - 1)
     b.ranges[place.instruction] = n

@@ -1,4 +1,4 @@
-"""Arrays of classes that are made of NumPy's, and which of them a compiled function may take for NumPy's own."""
+"""Subclasses of NumPy's arrays, and which of them a compiled function may treat as NumPy's own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import InputError, a_type
 
-# What a class may define without changing what functions and operators of NumPy give: how arrays are made, indexed by a
-# caller, printed and stored.
+# What a class may define without changing the results of NumPy's functions and operators: how arrays are created,
+# indexed by a caller, printed and stored.
 _NO_MATTER = {
     "__array_finalize__", "__array_prepare__", "__array_priority__", "__array_wrap__", "__class__", "__copy__",
     "__deepcopy__", "__del__", "__delattr__", "__dir__", "__doc__", "__format__", "__getattribute__", "__getitem__",
@@ -23,8 +23,8 @@ _ADVICE = {
 
 
 def require_plain(value: Any, name: str) -> None:
-    """Raise InputError for an array of a class that has operators or methods of its own, as np.ma.MaskedArray and
-    np.matrix have: compiled, it would be computed with as if it were one of NumPy's own."""
+    """Raises InputError for an array of a class with its own operators or methods, such as np.ma.MaskedArray and
+    np.matrix: a compiled function would treat it as a plain NumPy array."""
     if isinstance(value, np.ndarray):
         kind: Any = type(value)
         if kind is not np.ndarray and (own := _own_methods(kind)):
@@ -38,7 +38,7 @@ def require_plain(value: Any, name: str) -> None:
 
 @cache
 def _own_methods(kind: type) -> str:
-    """The first of the methods of NumPy's arrays that a class has of its own; "" if there are none."""
+    """The first method of NumPy's arrays that a class overrides; "" if there is none."""
     for c in kind.__mro__[: kind.__mro__.index(np.ndarray)]:
         for name in vars(c):
             if name not in _NO_MATTER and hasattr(np.ndarray, name) and callable(getattr(c, name)):

@@ -1,4 +1,4 @@
-"""The modules that say what functions of NumPy become: importing them fills the tables of dispatch.py."""
+"""The modules that define what functions of NumPy become: importing them fills the tables of dispatch.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def covered() -> tuple[list[str], list[str], list[str]]:
-    """The names of what has a compiled form: universal functions, other functions, methods of arrays."""
+    """The names of everything with a compiled form: universal functions, other functions, methods of arrays."""
     names = sorted({ufunc.__name__ for ufunc in ufuncs.UFUNCS})
     others = sorted({_name(f) for f in FUNCTIONS if not isinstance(f, np.ufunc)} - set(names))
     return names, others, sorted(METHODS)

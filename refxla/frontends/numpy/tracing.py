@@ -1,13 +1,14 @@
-"""One run of a NumPy function on arrays that are not there: what it takes from outside, and what it asks of that.
+"""One run of a NumPy function on symbolic arrays: the values that it takes from outside, and those that it needs to
+know.
 
-What a traced function takes from outside are *leaves*: an array or a Python number among the arguments, an array that
-the function captures. A leaf is a parameter of the program. But a function may ask for the value of one that is a
-number or captured: in an `if`, as a size, or because NumPy computes something of it that has no compiled form. Such a
-leaf becomes part of the program, and its value decides, as a shape does, which program a call runs. `Tracing` notes
-which leaves were asked for, and the function is then traced again with their values in place.
+The values that a traced function takes from outside are *leaves*: an array or a Python number among the arguments, an
+array that the function captures. A leaf is a parameter of the program. But a function may need the value of one that is
+a number or captured: in an `if`, as a size, or because NumPy computes something from it that has no compiled form. Such
+a leaf becomes part of the program, and its value decides, as a shape does, which program a call runs. `Tracing` records
+which leaves were needed, and the function is then traced again with their values in place.
 
-The bodies of loops and branches are *regions*: instructions that are made while one is traced belong to it, and are
-seen there and in regions within it alone (control_flow.py closes a region, which makes it a computation).
+The bodies of loops and branches are *regions*: instructions created while one is traced belong to it, and are visible
+only there and in regions nested in it (control_flow.py closes a region, which makes it a computation).
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ from ...ir.calling_convention import NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]
-WARN_INSTRUCTIONS = 20_000  # instructions, after which a warning says what makes fewer
+WARN_INSTRUCTIONS = 20_000  # instructions, after which a warning says how to have fewer
 _running = threading.local()
 
 
 def running() -> Tracing | None:
-    """The trace that goes on in this thread."""
+    """The current trace of this thread."""
     return getattr(_running, "tracing", None)
 
 
 class Region:
-    """The part of a program that a function, or the body of a loop or branch, is: `name` is what messages call it.
+    """The part of a program for a function, or the body of a loop or branch: `name` is its name in messages.
 
-    `checks` has what must hold when it runs: a pred[], and what makes the error that is raised if it does not.
+    `checks` has the conditions that must hold when it runs: a pred[], and a function that creates the error that is
+    raised otherwise.
     """
 
     def __init__(self, name: str, parent: Region | None = None) -> None:
@@ -56,8 +58,7 @@ class Region:
 
 @dataclass(frozen=True)
 class NumberSource:
-    """What gives the value of a parameter that is a Python number: called with the leaves of a call, and the same as
-    data."""
+    """The source of a parameter that is a Python number: a function of the leaves of a call, and the same as data."""
 
     evaluate: Callable[[Leaves], Any]
     data: NumberArray
@@ -68,10 +69,10 @@ class NumberSource:
 
 
 class Tracing(Build):
-    """Makes the instructions of a traced function, and its parameters.
+    """Creates the instructions of a traced function, and its parameters.
 
-    `leaves` are example values; `open` are those whose value may be asked for; `asked` those for which it was.
-    `sources` has for each parameter what gives its value, from the leaves of a call.
+    `leaves` are example values; `open` are those whose value may be requested; `asked` those for which it was.
+    `sources` computes the value of each parameter from the leaves of a call.
     """
 
     def __init__(self, name: str, leaves: Leaves, open_leaves: Iterable[int]) -> None:
@@ -80,7 +81,7 @@ class Tracing(Build):
         self.asked: set[int] = set()
         self.parameters: list[Instruction] = []
         self.sources: list[int | NumberSource] = []
-        self.origins: dict[Instruction, frozenset[int]] = {}  # of each parameter: the leaves it is made from
+        self.origins: dict[Instruction, frozenset[int]] = {}  # for each parameter: the leaves from which it is computed
         self.written: dict[int, Any] = {}  # arguments whose elements the function changes, by leaf: their storage
         self.ranges: dict[Instruction, int] = {}  # integers that are known to be from 0 to below a number
         self.top = self.region = Region(name)
@@ -89,7 +90,7 @@ class Tracing(Build):
         self._numbers: dict[tuple[Any, ...], Instruction] = {}
         self.number_functions: dict[tuple[Any, ...], Callable[[Leaves], Any]] = {}  # of computed numbers, by expression
 
-    # -- instructions and where they are seen
+    # -- instructions and their visibility
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         instruction = super().make(opcode, *operands, shape=shape, **attributes)
         self._homes[instruction] = self.region
@@ -108,7 +109,7 @@ class Tracing(Build):
         return self.make("tuple", *elements)
 
     def stand_in(self, shape: Shape) -> Instruction:
-        """A value that the region is given."""
+        """A value that is passed to the region."""
         self.count += 1
         instruction = Instruction(f"{self.name}.{self.count}", "parameter", shape, [], {"number": 0})
         self._homes[instruction] = self.region
@@ -123,7 +124,7 @@ class Tracing(Build):
 
     @contextlib.contextmanager
     def runs(self) -> Iterator[None]:
-        """Let this be the trace that goes on in this thread."""
+        """Makes this the current trace of this thread."""
         before = running()
         _running.tracing = self
         try:
@@ -133,7 +134,7 @@ class Tracing(Build):
 
     @contextlib.contextmanager
     def inside(self, region: Region) -> Iterator[None]:
-        """Let what is made belong to a region that was left."""
+        """A context in which new instructions belong to a region that was left."""
         before, self.region = self.region, region
         try:
             yield
@@ -142,7 +143,7 @@ class Tracing(Build):
 
     @contextlib.contextmanager
     def within(self, name: str) -> Iterator[Region]:
-        """A new region, to which belongs what is made until the end."""
+        """A new region, to which instructions belong that are created in this context."""
         before, self.region = self.region, Region(name, self.region)
         try:
             yield self.region
@@ -150,7 +151,7 @@ class Tracing(Build):
             self.region = before
 
     def check(self, condition: Instruction, error: type[Exception], message: str) -> None:
-        """Let the call raise an error where an element of `condition` is false; it names the line that is traced."""
+        """Makes the call raise an error if an element of `condition` is false; it names the line that is traced."""
         if condition.shape.rank:
             every = tuple(range(condition.shape.rank))
             condition = self.make("reduce", condition, self.scalar(True, PRED), dimensions=every,
@@ -164,8 +165,8 @@ class Tracing(Build):
         return self._parameter(Shape.of(self.leaves[leaf]), leaf, frozenset((leaf,)))
 
     def number(self, number: Any, dtype: np.dtype, filled: bool = False) -> Instruction:
-        """The parameter for a Number, converted as NumPy converts Python's numbers: an integer that the type does not
-        hold is an OverflowError, at each call; `filled`: as `np.full` does, which takes it."""
+        """The parameter for a Number, converted as NumPy converts Python numbers: an integer out of the type's range is
+        an OverflowError, at each call; `filled`: converted as `np.full` does, which accepts it."""
         key = (number.evaluate, dtype, filled)
         parameter = self._numbers.get(key)
         if parameter is None:
@@ -182,9 +183,9 @@ class Tracing(Build):
         self.origins[self.parameters[-1]] = origins
         return self.parameters[-1]
 
-    # -- values that are asked for
+    # -- requested values
     def origins_of(self, value: Instruction) -> frozenset[int]:
-        """The leaves that a value is made from; none, and so no way to its value, if a region is given it."""
+        """The leaves from which a value is computed; none, and so no way to its value, if it is passed to a region."""
         origins: set[int] = set()
         waiting, visited = [value], {value}
         while waiting:
@@ -199,8 +200,8 @@ class Tracing(Build):
         return frozenset(origins)
 
     def ask(self, origins: frozenset[int]) -> bool:
-        """Note that a value made from these leaves is needed now. Whether it can be had when the function is traced
-        again."""
+        """Records that a value computed from these leaves is needed now. Returns whether it will be available when the
+        function is traced again."""
         if not origins or not origins <= self.open:
             return False
         self.asked |= origins

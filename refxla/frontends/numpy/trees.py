@@ -1,4 +1,4 @@
-"""Nestings of tuples, lists, dicts and dataclasses: what functions take and give."""
+"""Nestings of tuples, lists, dicts and dataclasses: the arguments and results of functions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def is_dataclass(value: Any) -> bool:
-    """Whether a value is an object of a dataclass, whose fields are its elements."""
+    """Whether a value is an instance of a dataclass, whose fields are its elements."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The fields of an object of a dataclass, those that it has."""
+    """The fields that an instance of a dataclass has."""
     names = (f.name for f in dataclasses.fields(value))
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def leaves(tree: Any) -> list[Any]:
-    """What a nesting holds, in order; a dict by its own order of keys."""
+    """The elements of a nesting, in order; a dict in its own order of keys."""
     if isinstance(tree, dict):
         return [leaf for value in tree.values() for leaf in leaves(value)]
     if is_dataclass(tree):
@@ -28,8 +28,8 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def rebuild(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """The same nesting with `change(leaf)` for each leaf, which `is_leaf` may say that a part is; named tuples and
-    dataclasses stay what they are."""
+    """The same nesting with `change(leaf)` for each leaf; `is_leaf` may declare a part a leaf. Named tuples and
+    dataclasses keep their classes."""
     if is_leaf is not None and is_leaf(tree):
         return change(tree)
     if isinstance(tree, dict):
@@ -38,7 +38,7 @@ def rebuild(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bo
         values = [rebuild(v, change, is_leaf) for v in tree]
         return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
     if is_dataclass(tree):
-        copy = object.__new__(type(tree))  # not by its class, whose __init__ may compute
+        copy = object.__new__(type(tree))  # without calling its class, whose __init__ may compute
         for name, value in {**getattr(tree, "__dict__", {}), **fields_of(tree)}.items():
             object.__setattr__(copy, name, value)
         for name, value in fields_of(tree).items():

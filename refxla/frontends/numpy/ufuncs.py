@@ -1,6 +1,6 @@
-"""What NumPy's ufuncs become: a table, and how their types and shapes are resolved.
+"""The HLO of NumPy's ufuncs: a table, and how their types and shapes are resolved.
 
-Types follow NumPy: `ufunc.resolve_dtypes` says which types an operation works on (a Python number is weak);
+Types follow NumPy: `ufunc.resolve_dtypes` says in which types an operation computes (a Python number is weak);
 broadcasting aligns the last dimensions.
 """
 
@@ -44,7 +44,7 @@ def _compare(direction: str) -> Callable[..., Any]:
 
 
 def _compared(b: Build, x: I, y: I, direction: str) -> I:
-    """A comparison, also of s64 with u64, whose values have no type together."""
+    """A comparison, also of s64 with u64, which have no common type."""
     kinds = x.shape.element_type.kind, y.shape.element_type.kind
     if kinds[0] == kinds[1]:
         return b.compare(x, y, direction=direction)
@@ -98,9 +98,9 @@ def _signbit(b: Build, x: I) -> I:
 
 
 def _divmod_of_floats(b: Build, x: I, y: I) -> tuple[I, I]:
-    """Python's quotient and remainder: x - rest is a multiple of y, and the rest has y's sign.
+    """Python's quotient and remainder: x - remainder is a multiple of y, and the remainder has y's sign.
 
-    The quotient is that multiple, rounded: x / y itself may be rounded up to the next integer.
+    The quotient is that multiple divided by y, rounded: x / y itself may be rounded up to the next integer.
     """
     rest = b.remainder(x, y)
     other_sign = b.compare(b.compare(rest, 0, direction="LT"), b.compare(y, 0, direction="LT"), direction="NE")
@@ -143,7 +143,7 @@ def _logaddexp2(b: Build, x: I, y: I) -> I:
 
 
 def _shift(opcode: str) -> Callable[..., Any]:
-    """A shift; by as many bits as there are, or more, it leaves nothing but the sign."""
+    """A shift; by at least the number of bits, it leaves only the sign."""
 
     def apply(b: Build, x: I, y: I) -> I:
         kind, bits = x.shape.element_type.kind, x.shape.element_type.bits
@@ -171,7 +171,7 @@ def _gcd(b: Build, x: I, y: I) -> I:
     divisor = b.repeat(2**31 - 1, step, [x, y, more], more=lambda k, x, y, more: more)[0]
     return (
         divisor if divisor.shape.element_type.kind == "unsigned" else b.abs(divisor)
-    )  # the least integer stays negative
+    )  # the minimum integer stays negative
 
 
 def any_of(b: Build, x: I) -> I:
@@ -196,7 +196,7 @@ def _heaviside(b: Build, x: I, y: I) -> I:
 
 
 def _nextafter(b: Build, x: I, y: I) -> I:
-    """The neighbour of x in y's direction: its bits, as a number, one up or down."""
+    """The next number after x in y's direction: its bits, as a number, one up or down."""
     t = x.shape.element_type
     signed = ELEMENT_TYPES[{16: "s16", 32: "s32", 64: "s64"}[t.bits]]
     bits = b.make("bitcast-convert", x, shape=x.shape.with_element_type(signed))
@@ -212,7 +212,7 @@ def _nextafter(b: Build, x: I, y: I) -> I:
 
 
 def _ldexp(b: Build, x: I, n: I) -> I:
-    """x 2^n, in three steps, so that no power on the way overflows or vanishes."""
+    """x 2^n, in three steps, so that no intermediate power overflows or underflows."""
     t = x.shape.element_type
     limit = {16: 14, 32: 126, 64: 1022}[t.bits]
     n = b.convert(b.clamp(b.full(-3 * limit, n.shape), n, b.full(3 * limit, n.shape)), "s32")
@@ -224,7 +224,7 @@ def _ldexp(b: Build, x: I, n: I) -> I:
 
 
 def _power_of_two(b: Build, n: I, t: Any) -> I:
-    """2^n of a normal number, by its bits."""
+    """2^n as a normal number, constructed from its bits."""
     signed, mantissa, bias = {16: ("s16", 10, 15), 32: ("s32", 23, 127), 64: ("s64", 52, 1023)}[t.bits]
     bits = b.shift_left(b.add(b.convert(n, signed), bias), mantissa)
     return b.make("bitcast-convert", bits, shape=bits.shape.with_element_type(t))
@@ -238,7 +238,7 @@ def _modf(b: Build, x: I) -> tuple[I, I]:
 
 
 def _sign(b: Build, x: I) -> I:
-    """Of a complex number z / |z|; of a zero one without a sign."""
+    """For a complex number, z / |z|; a zero stays zero, without a sign."""
     if not x.shape.element_type.is_complex:
         kind = x.shape.element_type.kind
         sign = b.minimum(x, 1) if kind == "unsigned" else x if kind == "pred" else b.sign(x)
@@ -251,7 +251,7 @@ def _sign(b: Build, x: I) -> I:
 
 
 def _ordered(direction: str) -> Callable[..., Any]:
-    """A comparison; complex numbers are in order by their real parts, then by their imaginary ones."""
+    """A comparison; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
     def apply(b: Build, x: I, y: I) -> I:
         if not x.shape.element_type.is_complex:
@@ -280,7 +280,7 @@ def _extreme(direction: str, opcode: str) -> Callable[..., Any]:
 
 
 def _reciprocal(b: Build, x: I) -> I:
-    """1 / x, of integers 0 but for 1 and -1."""
+    """1 / x; for integers 0, except for 1 and -1."""
     if not x.shape.element_type.is_integer:
         return b.divide(b.full(1, x.shape), x)
     return b.select(b.compare(b.abs(x) if x.shape.element_type.kind == "signed" else x, 1, direction="EQ"), x,
@@ -294,7 +294,7 @@ def _constant_exponent(y: I) -> np.ndarray | None:
 
 
 def _may_be_refused(y: I) -> bool:
-    """Whether an exponent may be a negative integer, which NumPy refuses."""
+    """Whether an exponent may be a negative integer, which NumPy rejects."""
     exponent = _constant_exponent(y)
     return y.shape.element_type.kind == "signed" and not (exponent is not None and (exponent >= 0).all())
 
@@ -317,8 +317,9 @@ def _complex_power(b: Build, x: I, n: int) -> I:
 
 
 def _power(b: Tracing, x: I, y: I) -> I:
-    """x^y; by one constant for which NumPy does not take the power function (`fast_scalar_power` in its number.c, and
-    `npy_cpow`), what NumPy does: the same value to the last bit, in a fraction of the time."""
+    """x^y; for a constant exponent for which NumPy does not use the power function (`fast_scalar_power` in its
+    number.c, and `npy_cpow`), the same computation as NumPy's: the same value to the last bit, in a fraction of the
+    time."""
     t, exponent = x.shape.element_type, _constant_exponent(y)
     if exponent is not None and is_splat(exponent):
         value = exponent.reshape(-1)[0]
@@ -358,7 +359,7 @@ def _logaddexp(b: Build, x: I, y: I) -> I:
 
 
 def _rounded(opcode: str) -> Callable[..., Any]:
-    """A rounding, which leaves integers as they are."""
+    """Rounding, which leaves integers unchanged."""
     return lambda b, x: getattr(b, opcode)(x) if x.shape.element_type.is_float else x
 
 
@@ -381,7 +382,7 @@ def _is_finite(b: Build, x: I) -> I:
 
 
 def _of_floats(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
-    """A question to floating-point and complex numbers, whose answer is the same for all integers."""
+    """A test of floating-point and complex numbers, whose result is the same for all integers."""
 
     def apply(b: Build, x: I) -> I:
         if x.shape.element_type.is_float or x.shape.element_type.is_complex:
@@ -396,7 +397,7 @@ def _scaled(factor: float) -> Callable[..., Any]:
 
 
 def _arctan(b: Build, x: I) -> I:
-    """Of a complex number z it is -i arctanh(i z), which has the values at infinity and around the poles."""
+    """For a complex number, -i arctanh(i z), which is right at infinity and around the poles."""
     if not x.shape.element_type.is_complex:
         return b.atan2(x, 1)
     turned = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
@@ -407,7 +408,7 @@ def _divmod(b: Build, x: I, y: I) -> tuple[I, I]:
     return _floor_divide(b, x, y), _modulo(b, x, y)
 
 
-# Where the operation is HLO's of another name, the name; else a function of the builder and the operands.
+# The opcode if the operation is HLO's of another name; otherwise a function of the builder and the operands.
 UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: "divide",
     np.floor_divide: _floor_divide, np.remainder: _modulo, np.fmod: _fmod, np.power: _power,
@@ -476,12 +477,12 @@ def apply_ufunc(
     if implementation is None:
         raise unsupported(ufunc)
     if ufunc in _COMPARISONS and any(getattr(weak(x), "kind", "") in ("i", "u") for x in inputs):
-        # A Python integer of each call may be no number of the type that it is compared with.
+        # The Python integer of a call may be out of range of the type with which it is compared.
         inputs = tuple(array_of(b, x, np.int64) if isinstance(x, Number) and x.kind is int else x for x in inputs)
     kinds = tuple(weak(x) for x in inputs)
     types = _types(ufunc, kinds, options)
     if ufunc in _COMPARISONS and any(_is_beyond(x, t) for x, t in zip(inputs, types, strict=False)):
-        # It is on one side of all values that the other has, as 1 or -1 is of 0.
+        # Then it is on one side of all values of the other, as 1 or -1 is of 0.
         inputs = [np.sign(x) if _is_beyond(x, t) else np.zeros(np.shape(x), np.int8)
                   for x, t in zip(inputs, types, strict=False)]  # fmt: skip
         types = _types(ufunc, [weak(x) for x in inputs], {})
@@ -495,21 +496,21 @@ def apply_ufunc(
     result = apply(*operands)
     results = result if isinstance(result, tuple) else (result,)
     arrays = [wrap(b, b.convert(r, element_type_of(t))) for r, t in zip(results, types[ufunc.nin :], strict=True)]
-    if ufunc in _OPERATORS and all(isinstance(k, type) for k in kinds):  # as Python's numbers do
+    if ufunc in _OPERATORS and all(isinstance(k, type) for k in kinds):  # as Python numbers do
         for a in arrays:
             a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
-    if where is not True and out is None:  # what is elsewhere is not the same twice in NumPy
+    if where is not True and out is None:  # in NumPy, other elements differ between runs
         arrays = [xp.where(where, a, xp.zeros_like(a)) for a in arrays]
     return tuple(arrays) if isinstance(result, tuple) else arrays[0]
 
 
-# How a ufunc may be called; the order of elements in memory and subclasses of arrays are no part of a value.
+# The options of a ufunc; the order of elements in memory and subclasses of arrays do not affect values.
 _HONOURED = ("dtype", "signature", "casting", "where", "order", "subok")
 _HONOURED_OF_PRODUCTS = ("dtype", "signature", "casting", "axis", "order", "subok")
 
 
 def _types(ufunc: np.ufunc, kinds: Sequence[Any], options: dict[str, Any]) -> Any:
-    """The types of operands and results with which a ufunc computes, of what `weak` says of its inputs."""
+    """The types of operands and results in which a ufunc computes, from what `weak` says of its inputs."""
     outputs = (None,) * ufunc.nout
     signature, dtype = options.get("signature"), options.get("dtype")
     if signature is None:
@@ -518,19 +519,19 @@ def _types(ufunc: np.ufunc, kinds: Sequence[Any], options: dict[str, Any]) -> An
     try:
         return ufunc.resolve_dtypes((*kinds, *outputs), signature=signature, casting=casting)
     except TypeError:
-        for kind in kinds:  # a text or a date beside arrays: the error that other functions give for it
+        for kind in kinds:  # a string or a date among arrays: the error of other functions for it
             if isinstance(kind, np.dtype):
                 element_type_of(kind)
         raise
 
 
 def _is_beyond(x: Any, dtype: np.dtype) -> bool:
-    """Whether a Python integer is none of an integer type's."""
+    """Whether a Python integer is out of range of an integer type."""
     return type(x) is int and dtype.kind in "iu" and not np.iinfo(dtype).min <= x <= np.iinfo(dtype).max
 
 
 def _product(b: Tracing, ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
-    """np.matmul and its like, which other functions compute."""
+    """np.matmul and the like, which other functions compute."""
     places = {k: v for k, v in options.items() if k == "axis"}
     if not options.keys() & {"dtype", "signature", "casting"}:
         return dispatch.FUNCTIONS[ufunc](*inputs, **places)
@@ -546,8 +547,8 @@ _OPERATORS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide,
 
 
 def _reduce_at(ufunc: np.ufunc, x: Traced, indices: Any, axis: int = 0, dtype: Any = None) -> Traced:
-    """Reductions of the parts from each place, all of which are known, to the next one; of one element, where that does
-    not lie behind it. Parts of similar lengths are the rows of one reduction."""
+    """Reductions of the parts from each position, all of which are known, to the next one; of one element, if the next
+    one is not greater. Parts of similar lengths are the rows of one reduction."""
     starts = known_value(indices)
     if starts is None or not starts.size:
         raise unsupported(ufunc, ".reduceat with places that are not known")
@@ -568,7 +569,7 @@ def _reduce_at(ufunc: np.ufunc, x: Traced, indices: Any, axis: int = 0, dtype: A
 
 
 def _reduced_rows(ufunc: np.ufunc, x: Traced, starts: np.ndarray, lengths: np.ndarray, axis: int, dtype: Any) -> Traced:
-    """Reductions of parts of an array; those that are shorter than the longest are filled up."""
+    """Reductions of parts of an array; shorter parts are padded to the longest."""
     count, longest = starts.size, int(lengths.max())
     if (lengths == longest).all() and (np.diff(starts) == longest).all():
         rows = x[(slice(None),) * axis + (slice(int(starts[0]), int(starts[0]) + count * longest),)]
@@ -587,7 +588,7 @@ def _log_of_sums(
     ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
     initial: Any = None, where: Any = True,
 ) -> Any:  # fmt: skip
-    """The logarithm of the sum of powers of e or 2, less the largest of them, so that none overflows."""
+    """The logarithm of a sum of powers of e or 2, with the largest factored out, so that none overflows."""
     own, axis = _types(ufunc, (x.dtype, x.dtype), {"dtype": dtype})[-1], own_axis(axis, x.ndim)
     x = x.astype(own)
     if where is not True and is_given(where):

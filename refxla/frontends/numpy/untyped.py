@@ -1,5 +1,4 @@
-"""NumPy without its types: what its functions give for arrays of a trace is an array of the trace, which they do not
-know."""
+"""NumPy without its types: its functions return arrays of the trace for such arrays, which the types do not express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a NumPy function is given to instructions, and back."""
+"""Conversions between values in a NumPy function and instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ I = Instruction  # noqa: E741 - the type of every value below
 
 
 def builder_of(*values: Any) -> Any:
-    """The Tracing that a value takes part in; None if there is none."""
+    """The Tracing to which a value belongs; None if there is none."""
     return next((s.build for s in symbols(values)), None)
 
 
@@ -33,7 +33,7 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
     elif isinstance(x, Number):
         return b.number(x, np.asarray(x.kind()).dtype if dtype is None else np.dtype(dtype))
     elif isinstance(x, (list, tuple)) and builder_of(x) is not None:
-        stacked: Any = np.stack([wrap(b, lift(b, e)) for e in x])  # which NumPy hands over to this package
+        stacked: Any = np.stack([wrap(b, lift(b, e)) for e in x])  # NumPy passes this to this package
         value = stacked.instruction
     else:
         require_plain(x, "an operand")
@@ -48,7 +48,7 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
 
 
 def element_type_of(dtype: Any, what: str = "a value") -> ElementType:
-    """HLO's type for one of NumPy's; an InputError where HLO has none."""
+    """HLO's type for one of NumPy's; an InputError if HLO has none."""
     dtype = np.dtype(dtype)
     if dtype not in BY_DTYPE:
         raise InputError(
@@ -59,12 +59,12 @@ def element_type_of(dtype: Any, what: str = "a value") -> ElementType:
 
 
 def wrap(b: Tracing, value: I) -> Traced:
-    """An array of its own, of an instruction."""
+    """An array with its own storage, from an instruction."""
     return Traced(value, b)
 
 
 def array_of(b: Tracing, x: Any, dtype: Any = None) -> Traced:
-    """A value as an array; itself, if it is one of that type."""
+    """A value as an array; unchanged, if it is one of that type."""
     if isinstance(x, Traced) and (dtype is None or x.dtype == dtype):
         return x
     return wrap(b, lift(b, x, dtype))
@@ -78,10 +78,10 @@ def arrays(*values: Any) -> list[Traced]:
 
 
 def known_array(array: np.ndarray, b: Tracing) -> Traced:
-    """An array whose value is known, and which the function may assign to."""
+    """An array whose value is known, and to which the function may assign."""
     element_type_of(array.dtype)
     if array.base is not None or not array.flags.owndata or not array.flags.writeable:
-        array = array.copy()  # so that what shares its memory is a view of it
+        array = array.copy()  # so that arrays that share its memory are views of it
     return Traced(array, b, is_scalar=False)
 
 
@@ -110,7 +110,7 @@ def spread(b: Build, x: I, dimensions: Sequence[int]) -> I:
 
 
 def weak(x: Any) -> Any:
-    """What `resolve_dtypes` is asked with: a Python number's type, else the dtype."""
+    """The argument of `resolve_dtypes`: a Python number's type, otherwise the dtype."""
     if isinstance(x, Traced):
         return x.python or x.dtype
     kind = x.kind if isinstance(x, Number) else type(x)
@@ -125,7 +125,7 @@ def weak(x: Any) -> Any:
 
 
 def type_alone(x: Any) -> np.dtype:
-    """The type that NumPy gives a value which no other is beside: a Python number's is not weak then."""
+    """The type that NumPy gives a value by itself: a Python number's is not weak then."""
     if isinstance(x, Number):
         return np.asarray(x.kind()).dtype
     kind = weak(x)
@@ -133,13 +133,13 @@ def type_alone(x: Any) -> np.dtype:
 
 
 def promoted(*values: Any) -> np.dtype:
-    """The type that values have together; Python's numbers are weak."""
+    """The common type of values; Python numbers are weak."""
     kinds = (weak(x) for x in values)
     return np.result_type(*(k() if isinstance(k, type) and issubclass(k, (int, float, complex)) else k for k in kinds))
 
 
 def inexact(*values: Any) -> np.dtype:
-    """The type that values have together as floating-point or complex numbers: f64 for integers and booleans."""
+    """The common type of values as floating-point or complex numbers: f64 for integers and booleans."""
     dtype = promoted(*values)
     return np.dtype(np.float64) if dtype.kind in "biu" else dtype
 
@@ -162,7 +162,8 @@ def normal_axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def own_axis(axis: Any, rank: int) -> Any:
-    """An axis; None, which is all of them, for the 0 or -1 that reductions take of an array without dimensions."""
+    """An axis; None, which means all of them, for the 0 or -1 that reductions accept for an array without
+    dimensions."""
     return None if rank == 0 and isinstance(axis, (int, np.integer)) and axis in (0, -1) else axis
 
 

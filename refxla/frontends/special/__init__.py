@@ -1,8 +1,8 @@
-"""Special functions in terms of HLO's operations, of arrays of f32 and f64.
+"""Special functions in terms of HLO's operations, for arrays of f32 and f64.
 
-HLO has `erf` alone of them. Each function here is right to a few units in the last place of its type wherever it is not
-near a zero that is no floating-point number; there its absolute error is small. A function reads like its formula:
-pieces of its domain have polynomials of their own, all of them are computed, and the one that holds is selected.
+Of these, HLO only has `erf`. Each function here is accurate to a few units in the last place of its type, except near a
+zero that is not a floating-point number, where its absolute error is small. A function reads like its formula: pieces
+of its domain have their own polynomials, all of them are computed, and the applicable one is selected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ I = Instruction  # noqa: E741 - the type of every value below
 
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
-    """Of each type and name the coefficients of a polynomial as text, the constant term first, or a number."""
+    """For each type and name, the coefficients of a polynomial as text, the constant term first, or a number."""
     tables: dict[str, dict[str, Any]] = json.loads(
         Path(__file__).with_name("coefficients.json").read_text(encoding="utf-8")
     )
@@ -31,12 +31,12 @@ def _tables() -> dict[str, dict[str, Any]]:
 
 
 def _place(x: I, name: str) -> Any:
-    """Where pieces of a function meet."""
+    """Where the pieces of a function meet."""
     return _tables()[x.shape.element_type.name][name]
 
 
 def _polynomial(b: Build, name: str, x: I) -> I:
-    """By Horner's rule."""
+    """Evaluates by Horner's rule."""
     *lower, last = (float.fromhex(c) for c in _tables()[x.shape.element_type.name][name])
     value = b.full(last, x.shape)
     for c in reversed(lower):
@@ -49,7 +49,7 @@ def _is_below(b: Build, x: I, bound: float) -> I:
 
 
 def _from_whole(b: Build, x: I) -> I:
-    """How far a number is from the nearest whole one: exact, and 0 of whole numbers alone."""
+    """The distance of a number from the nearest integer: exact, and 0 only for integers."""
     return b.subtract(x, b.round_nearest_even(x))
 
 
@@ -59,8 +59,8 @@ def _from_whole(b: Build, x: I) -> I:
 def lgamma(b: Build, x: I) -> I:
     """log |gamma(x)|.
 
-    Of x < 0 it is log(pi / |sin(pi x)|) - lgamma(1 - x). Of x >= 0, with y = x - m for a whole number m near x, it is
-    y lgamma_polynomial(y), which is lgamma(2 + y), and the logarithm of the quotient of gamma(x) and gamma(2 + y), a
+    For x < 0 it is log(pi / |sin(pi x)|) - lgamma(1 - x). For x >= 0, with y = x - m for an integer m near x, it is y
+    lgamma_polynomial(y), which is lgamma(2 + y), plus the logarithm of the quotient of gamma(x) and gamma(2 + y), a
     product of at most six factors; from 8 on it is Stirling's series.
     """
     negative = _is_below(b, x, 0)
@@ -88,8 +88,8 @@ def lgamma(b: Build, x: I) -> I:
 
 
 def _shifted_sum(b: Build, z: I, power: int) -> tuple[I, I]:
-    """The sum of z^-power, (z + 1)^-power, .. and the first z + n that is not below the shift, of z >= 0: a quotient of
-    polynomials, so that one division does."""
+    """The sum of z^-power, (z + 1)^-power, .. and the first z + n that is not below the shift, for z >= 0: computed as
+    a quotient of polynomials, so that one division is enough."""
     above, under, shift = b.full(0, z.shape), b.full(1, z.shape), _place(z, "shift")
     for _ in range(shift):
         goes_on = _is_below(b, z, shift)
@@ -101,7 +101,7 @@ def _shifted_sum(b: Build, z: I, power: int) -> tuple[I, I]:
 
 
 def digamma(b: Build, x: I) -> I:
-    """The derivative of lgamma: log(x) - 1 / 2x - .. from a bound on, to which digamma(x + 1) - 1 / x leads; of x < 0
+    """The derivative of lgamma: log(x) - 1 / 2x - .. from a bound on, which digamma(x + 1) - 1 / x reaches; for x < 0
     digamma(1 - x) - pi / tan(pi x)."""
     negative = _is_below(b, x, 0)
     total, z = _shifted_sum(b, b.select(negative, b.subtract(b.full(1, x.shape), x), x), 1)
@@ -116,8 +116,8 @@ def digamma(b: Build, x: I) -> I:
 
 
 def trigamma(b: Build, x: I) -> I:
-    """The derivative of digamma: 1 / x + 1 / 2x^2 + .. from a bound on; of x < 0
-    (pi / sin(pi x))^2 - trigamma(1 - x)."""
+    """The derivative of digamma: 1 / x + 1 / 2x^2 + .. from a bound on; for x < 0 (pi / sin(pi x))^2 - trigamma(1 -
+    x)."""
     negative = _is_below(b, x, 0)
     total, z = _shifted_sum(b, b.select(negative, b.subtract(b.full(1, x.shape), x), x), 2)
     reciprocal = b.divide(b.full(1, x.shape), z)
@@ -132,7 +132,8 @@ def trigamma(b: Build, x: I) -> I:
 
 
 def _exponential_of_square(b: Build, x: I, sign: int) -> I:
-    """e^(sign x^2), with what the rounding of x^2 drops: x is a number whose square is exact, and a rest."""
+    """e^(sign x^2), corrected for the rounding of x^2: x is split into a number whose square is exact, and a
+    remainder."""
     bits, dropped = (32, 12) if x.shape.element_type.bits == 32 else (64, 27)
     integers = x.shape.with_element_type({32: U32, 64: U64}[bits])
     word = b.make("bitcast-convert", x, shape=integers)
@@ -146,18 +147,18 @@ def _exponential_of_square(b: Build, x: I, sign: int) -> I:
 
 
 def _erfcx_from_half(b: Build, x: I) -> I:
-    """e^(x^2) erfc(x), of x >= 0.5: a polynomial in (x - 4) / (x + 4), divided by 1 + 2 x."""
+    """e^(x^2) erfc(x), for x >= 0.5: a polynomial in (x - 4) / (x + 4), divided by 1 + 2 x."""
     place = b.subtract(b.full(1, x.shape), b.divide(b.full(8, x.shape), b.add(x, 4)))
     return b.divide(_polynomial(b, "erfcx", place), b.add(b.multiply(x, 2), 1))
 
 
 def _end(x: I) -> float:
-    """From where on erfc is 0, and 1 / erfc infinite."""
+    """Where erfc becomes 0, and 1 / erfc infinite."""
     return 11 if x.shape.element_type.bits == 32 else 28
 
 
 def erfc(b: Build, x: I) -> I:
-    """1 - erf(x), without what that difference loses where erf(x) is near 1."""
+    """1 - erf(x), without the cancellation where erf(x) is near 1."""
     size = b.minimum(b.abs(x), _end(x))
     tail = b.multiply(_exponential_of_square(b, size, -1), _erfcx_from_half(b, size))
     tail = b.select(_is_below(b, x, 0), b.subtract(b.full(2, x.shape), tail), tail)
@@ -172,7 +173,7 @@ def erfcx(b: Build, x: I) -> I:
 
 
 def erfinv(b: Build, x: I) -> I:
-    """The inverse of erf: x times a polynomial in w = -log(1 - x^2), or in sqrt(w) where w is large."""
+    """The inverse of erf: x times a polynomial in w = -log(1 - x^2), or in sqrt(w) if w is large."""
     centre, one = _place(x, "erfinv_centre"), b.full(1, x.shape)
     near = _is_below(b, b.abs(x), 0.5)
     log_near = b.log_plus_one(b.negate(b.multiply(x, x)))
@@ -188,8 +189,8 @@ def erfinv(b: Build, x: I) -> I:
 
 
 def _bessel(b: Build, size: I, order: int) -> I:
-    """e^-x I_order(x), of x >= 0: up to 8 a polynomial in x, multiplied by x of the order 1; from there on one in 1 / x
-    divided by sqrt(x)."""
+    """e^-x I_order(x), for x >= 0: up to 8 a polynomial in x, multiplied by x for order 1; above, one in 1 / x divided
+    by sqrt(x)."""
     name = f"i{order}e"
     small = _polynomial(b, name, b.subtract(b.multiply(size, 0.25), 1))
     if order:

@@ -1,8 +1,8 @@
-"""Computes coefficients.json, the special functions' polynomials and where they hold: run it with mpmath installed.
+"""Computes coefficients.json, the special functions' polynomials and their ranges: run it with mpmath installed.
 
     python refxla/frontends/special/coefficients.py
 
-How a polynomial is fitted stands in refxla/codegen/polynomial_fit.py; the identity that each stands in, in __init__.py.
+refxla/codegen/polynomial_fit.py describes how a polynomial is fitted, __init__.py the identity in which it is used.
 """
 
 import json
@@ -12,8 +12,8 @@ from mpmath import mp, mpf
 
 from refxla.codegen.polynomial_fit import PRECISION, Function, fit
 
-# Where pieces of functions meet: from `shift` on digamma and trigamma are their asymptotic series; the polynomials of
-# erfinv are of w - centre and of sqrt(w) - tail_centre, for w = -log(1 - x^2) below 2 centre and from there on.
+# Where the pieces of functions meet: from `shift` on, digamma and trigamma use their asymptotic series; the polynomials
+# of erfinv are in w - centre and in sqrt(w) - tail_centre, for w = -log(1 - x^2) below 2 centre and above.
 PLACES = {
     "f32": {"shift": 6, "erfinv_centre": 2.5, "erfinv_tail_centre": 3.0},
     "f64": {"shift": 10, "erfinv_centre": 3.0, "erfinv_tail_centre": 4.25},
@@ -25,13 +25,13 @@ def relative(f: Function) -> Function:
 
 
 def erfcx(t: mpf) -> mpf:
-    """Of t = (x - 4) / (x + 4): (1 + 2 x) e^(x^2) erfc(x)."""
+    """In t = (x - 4) / (x + 4): (1 + 2 x) e^(x^2) erfc(x)."""
     x = 4 * (1 + t) / (1 - t)
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
 def erfinv(w: mpf) -> mpf:
-    """Of w = -log(1 - x^2): erfinv(x) / x."""
+    """In w = -log(1 - x^2): erfinv(x) / x."""
     if w < mpf("1e-8"):
         return mp.sqrt(mp.pi) / 2 + mp.sqrt(mp.pi) ** 3 / 24 * w
     x = mp.sqrt(-mp.expm1(-w))

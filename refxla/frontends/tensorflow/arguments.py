@@ -1,4 +1,4 @@
-"""Arguments and results of functions of TensorFlow: what of them decides about a program, and which are tensors."""
+"""Arguments and results of TensorFlow functions: what matters for a program, and which are tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from refxla_spec.types import Shape
 
 
 def kind_of(value: Any, tensors: list[Any]) -> Any:
-    """What of nested arguments decides about the program; the tensors among them are appended to `tensors`."""
+    """The key of nested arguments for the program; the tensors among them are appended to `tensors`."""
     import tensorflow as tf
 
     if isinstance(value, dict):
@@ -41,14 +41,14 @@ def is_tensor(value: Any) -> bool:
 
 
 def _is_composite(value: Any) -> bool:
-    """Whether it is made of tensors: ragged, sparse, or of an extension type."""
+    """Whether it is composed of tensors: ragged, sparse, or of an extension type."""
     import tensorflow as tf
 
     return isinstance(value, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices, tf.experimental.ExtensionType))
 
 
 class _Identity:
-    """An object as part of a key: equal to itself alone, and kept alive."""
+    """An object as part of a key: equal only to itself, and kept alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -61,7 +61,7 @@ class _Identity:
 
 
 def replaced(value: Any, tensors: Iterator[Any]) -> Any:
-    """Nested arguments with other tensors in the places of theirs, which come in the order of `kind_of`."""
+    """Nested arguments with their tensors replaced, in the order of `kind_of`."""
     import tensorflow as tf
 
     if isinstance(value, dict):
@@ -78,7 +78,7 @@ def replaced(value: Any, tensors: Iterator[Any]) -> Any:
 
 
 def example_of(value: Any) -> Any:
-    """A tensor like the one that is given or described."""
+    """A placeholder tensor like the one that is given or described."""
     import tensorflow as tf
 
     if not isinstance(value, tf.TensorSpec):
@@ -95,12 +95,12 @@ def read_variable(handle: Any, dtype: Any) -> Any:
     return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
 
 
-_FEW = 8  # variables, to read or assign which takes less time than to call a function of TensorFlow
+_FEW = 8  # variables up to which reading or assigning them takes less time than a call of a TensorFlow function
 
 
 def reader(variables: Sequence[tuple[Any, Any]]) -> Callable[[], Sequence[Any]]:
-    """A function that gives the values of variables, (handle, type) each: many by one function of TensorFlow, for an
-    operation of its own takes tens of microseconds."""
+    """A function that returns the values of variables, (handle, type) each: it reads many by one TensorFlow function,
+    since each separate operation takes tens of microseconds."""
     import tensorflow as tf
 
     def read() -> Sequence[Any]:
@@ -124,11 +124,11 @@ def assigner(handles: Sequence[Any], shapes: Sequence[Shape]) -> Callable[[Seque
     return lambda values: concrete(*values)
 
 
-_ALIGNED = 64  # bytes: TensorFlow ends the process when it meets a tensor that is aligned to less
+_ALIGNED = 64  # bytes: TensorFlow aborts on a tensor with a smaller alignment
 
 
 def to_tensor(array: np.ndarray) -> Any:
-    """A result as a tensor, which takes over its memory where that is aligned, may be written, and DLPack knows its
+    """A result as a tensor, which takes over its memory if that is aligned and writable, and DLPack supports its
     type."""
     import tensorflow as tf
 
@@ -140,7 +140,7 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def packed(structure: Any, tensors: Iterator[Any]) -> Any:
-    """The results of a traced function: its structure with these in the places of its tensors."""
+    """The results of a traced function: its structure with these in place of its tensors."""
     import tensorflow as tf
 
     leaves = tf.nest.flatten(structure, expand_composites=True)

@@ -1,4 +1,4 @@
-"""`xla.compile` as TensorFlow 1 had it: a computation and its inputs, and its results as tensors."""
+"""`xla.compile` as in TensorFlow 1: a computation and its inputs, and its results as tensors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .function import TensorFlowFunction
 
 
 def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, options: Options) -> Any:
-    """The tensors that `computation(*inputs)` gives, compiled: a list, or nested as they are. The last 64 computations
-    are kept compiled.
+    """The tensors returned by `computation(*inputs)`, compiled: a list, or nested like its results. The last 64
+    computations are kept compiled.
 
-    Raises InputError for what is no function or no list, UnsupportedError for what has no compiled form.
+    Raises InputError if the computation is not a function or the inputs not a list, UnsupportedError for anything
+    without a compiled form.
     """
     import tensorflow as tf
 
@@ -42,7 +43,7 @@ def _cached_function(computation: Callable[..., Any], options: Options) -> Tenso
 
 
 def _tensor(value: Any) -> Any:
-    """An input; Python's numbers are tensors, too, and not part of the program."""
+    """An input; Python numbers are tensors, too, and not part of the program."""
     import tensorflow as tf
 
     return tf.convert_to_tensor(value) if isinstance(value, (bool, int, float, complex)) else value

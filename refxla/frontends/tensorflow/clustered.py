@@ -1,4 +1,4 @@
-"""Functions of TensorFlow that are compiled but for some operations, which stay in TensorFlow."""
+"""Functions of TensorFlow that are compiled except for some operations, which stay in TensorFlow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .xla_support import can_be_compiled, writes_at_a_computed_place
 
 
 class ClusteredFunction(TensorFlowFunction):
-    """Called as the function was. Its graph is compiled as a whole if it can be, else in clusters: `report()` tells."""
+    """Called like the original function. Its graph is compiled as a whole if possible, otherwise in clusters: see
+    `report()`."""
 
     def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
         problem: UnsupportedError | None = None
@@ -43,7 +44,7 @@ class ClusteredFunction(TensorFlowFunction):
         return lowered, ByValue((), ())
 
     def report(self) -> Report:
-        """What of the graph that was called last is compiled, what is not, and why.
+        """What is compiled of the graph that was called last, what is not, and why.
 
         Raises AttributeError before the first call.
         """
@@ -53,7 +54,7 @@ class ClusteredFunction(TensorFlowFunction):
         return executable.report() if isinstance(executable, _ClusteredLowered) else Report.of(self.name, ())
 
     def save(self, path: str | Path) -> None:
-        """As of every compiled function. Raises UnsupportedError where TensorFlow runs a part of it."""
+        """As for every compiled function. Raises UnsupportedError if TensorFlow runs a part of it."""
         if isinstance(self.executable, _ClusteredLowered):
             raise UnsupportedError(f"{self.name} cannot be saved: TensorFlow runs a part of it; see its report")
         super().save(path)

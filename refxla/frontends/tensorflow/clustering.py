@@ -1,12 +1,12 @@
-"""Which nodes are compiled together: sets that nothing leaves and comes back to.
+"""Which nodes are compiled together: convex sets, which no path leaves and re-enters.
 
-A program runs as a sequence of segments, in turns of compiled nodes and of those that stay in TensorFlow. A node is in
-the first segment of its kind that is not before any of those that it needs: its *level*. Segments of even levels are
-of one kind, those of odd levels of the other. So no two segments wait for each other, each holds all that it can, and
-no other order of the nodes has fewer.
+A program runs as a sequence of segments, alternating between compiled nodes and those that stay in TensorFlow. A node
+is in the first segment of its kind that does not precede any node that it needs: its *level*. Segments of even levels
+are of one kind, those of odd levels of the other. So no two segments depend on each other cyclically, each is as large
+as possible, and no other order of the nodes has fewer.
 
-Only nodes with an effect (on variables, on what is printed) have to wait for those that control them. One without may
-run earlier; then what comes after it waits in its place.
+Only nodes with an effect (on variables, on printed output) have to wait for their control inputs. One without may run
+earlier; nodes that wait for it then wait for its control inputs instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .graph import Node
 from .xla_support import tensor_lists
 
 READ = "ReadVariableOp"
-# What costs nothing, and is no reason to compile a cluster.
+# Operations that cost nothing, and do not justify compiling a cluster.
 _TRIVIAL = {
     READ,
     "Identity",
@@ -35,7 +35,7 @@ _TRIVIAL = {
 
 @dataclass
 class Levels:
-    """The level of each node; and the nodes that it waits for, beside those that it knows itself, within its level."""
+    """The level of each node; and the nodes within its level for which it waits, in addition to its own inputs."""
 
     of: dict[Node, int]
     waits: dict[Node, tuple[Node, ...]]
@@ -52,11 +52,11 @@ class Levels:
 
 
 def cluster(nodes: Sequence[Node], refused: Mapping[Node, str], minimum: int) -> tuple[Levels, dict[Node, str]]:
-    """The levels of nodes, which come after those that they need, and why each that stays in TensorFlow does.
+    """The levels of nodes, which come after those that they need, and the reason for each that stays in TensorFlow.
 
     `refused` are those that cannot be compiled, with the reason. A cluster in which fewer than `minimum` nodes compute
-    something stays in TensorFlow as well; and of one before others what TensorFlow waits for, if that is as little: the
-    size of a random tensor is no reason to cut. Constants have no level: each segment has its own.
+    something stays in TensorFlow as well; so do the nodes of an earlier cluster for which TensorFlow waits, if they are
+    as few: the size of a random tensor is no reason to cut. Constants have no level: each segment has its own.
     """
     reasons = dict(refused)
     while True:
@@ -86,7 +86,7 @@ def cluster(nodes: Sequence[Node], refused: Mapping[Node, str], minimum: int) ->
 def _levels(nodes: Sequence[Node], reasons: Mapping[Node, str], first_compiled: int) -> Levels:
     of: dict[Node, int] = {}
     waits: dict[Node, tuple[Node, ...]] = {}
-    passed: dict[Node, frozenset[Node]] = {}  # what a node that runs early leaves to those after it to wait for
+    passed: dict[Node, frozenset[Node]] = {}  # the nodes for which others must wait in place of a node that runs early
     for node in nodes:
         if node.operation == "Const":
             continue
@@ -105,7 +105,7 @@ def _levels(nodes: Sequence[Node], reasons: Mapping[Node, str], first_compiled: 
 
 
 def _awaited(levels: Levels, reasons: Mapping[Node, str]) -> Iterator[list[Node]]:
-    """Of each cluster before others the nodes that TensorFlow's wait for: all else could as well be in a later one."""
+    """For each cluster before others, the nodes for which TensorFlow's wait: all others could be in a later one."""
     awaited: dict[int, list[Node]] = {}
     needed: set[Node] = set()
     for node in reversed(levels.of):
@@ -119,7 +119,7 @@ def _awaited(levels: Levels, reasons: Mapping[Node, str]) -> Iterator[list[Node]
 
 
 def _delay_reads(nodes: Sequence[Node], of: dict[Node, int], waits: Mapping[Node, tuple[Node, ...]]) -> None:
-    """Let each variable be read in the segment that first needs it."""
+    """Makes each variable be read in the segment that first needs it."""
     first: dict[Node, int] = {}
     for node in reversed(nodes):
         if node in of:

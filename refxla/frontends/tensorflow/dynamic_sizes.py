@@ -1,13 +1,13 @@
-"""Which operations TensorFlow lowers right where sizes are known only at run time.
+"""Which operations TensorFlow lowers correctly if sizes are known only at run time.
 
-`tf.where`, `tf.boolean_mask`, `tf.unique` and their like give tensors whose sizes depend on data. In HLO such a tensor
-has the largest size that it can come to, and beside it the size that it has. Some of the kernels with which TensorFlow
-makes HLO take the largest for the one that it has: `kept[-1]` is not the last element then, and `tf.roll` gives too
-many. So an operation on such a tensor is compiled only if it is in the table below, all of whose rows are compared with
-TensorFlow by the tests, at several sizes.
+`tf.where`, `tf.boolean_mask`, `tf.unique` and the like return tensors whose sizes depend on data. In HLO, such a tensor
+has its maximum size, and in addition its actual size. Some of the kernels with which TensorFlow generates HLO use the
+maximum instead of the actual size: then `kept[-1]` is not the last element, and `tf.roll` returns too many. So an
+operation on such a tensor is compiled only if it is in the table below. Tests compare all of its rows with TensorFlow,
+at several sizes.
 
-What is followed is which values depend on such a size. Those of them whose shape TensorFlow does not know are of such
-a size themselves. The arguments of a compiled function have known sizes.
+The analysis tracks which values depend on such a size. Those of them whose shape TensorFlow does not know have such a
+size themselves. The arguments of a compiled function have known sizes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from .graph import FunctionGraph, Node, Value, called_by, function_of, read
 from .xla_support import definitions
 
-# What gives tensors whose sizes depend on data.
+# Operations that return tensors whose sizes depend on data.
 _SOURCES = {
     "DynamicPartition", "NonMaxSuppressionV3", "Unique", "UniqueV2", "Where", "XlaSetBound",
     "XlaSetDynamicDimensionSize",
@@ -31,9 +31,10 @@ _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 
 
 def refused_for_size(graph: FunctionGraph, values: Sequence[Any]) -> dict[Node, str]:
-    """The operations of a graph that may be lowered wrong for tensors of sizes known only at run time, with the reason.
+    """The operations of a graph that may be lowered wrongly for tensors of sizes known only at run time, with the
+    reason.
 
-    `values` are those of the graph's first inputs. What follows such an operation is not among them: once TensorFlow
+    `values` are those of the graph's first inputs. Operations after such an operation are not included: once TensorFlow
     has run it, the sizes of its results are known.
     """
     if not any(d.op in _SOURCES for d in definitions(graph.content)):
@@ -44,10 +45,10 @@ def refused_for_size(graph: FunctionGraph, values: Sequence[Any]) -> dict[Node, 
 
 
 class _Analysis:
-    """What of a graph depends on a size known only at run time, if some of its inputs do.
+    """Which values of a graph depend on a size known only at run time, if some of its inputs do.
 
-    `varying` are those that are no constants of a compiled program: what depends on such a size, and what changes from
-    one iteration of a loop to the next.
+    `varying` are those that are not constants of a compiled program: values that depend on such a size, and values that
+    change between iterations of a loop.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class _Analysis:
         return [v in self.dependent for v in self.graph.outputs]
 
     def visit(self, node: Node) -> tuple[str | None, Sequence[bool]]:
-        """Why a node may be lowered wrong, or None, and which of its results depend on such a size."""
+        """Why a node may be lowered wrongly, or None, and which of its results depend on such a size."""
         bodies = called_by(node.definition, self.graph.functions)
         if bodies:
             return self.visit_bodies(node, bodies)
@@ -87,7 +88,7 @@ class _Analysis:
         return None, [depends or node.operation in _SOURCES] * len(node.types)
 
     def visit_bodies(self, node: Node, names: Sequence[str]) -> tuple[str | None, Sequence[bool]]:
-        """The same of an operation that calls functions: a loop, a branch, a call."""
+        """The same for an operation that calls functions: a loop, a branch, a call."""
         inputs = node.inputs[1:] if node.operation in _BRANCHES else node.inputs
         dependent, varying = [v in self.dependent for v in inputs], [v in self.varying for v in inputs]
         bodies = [read(function_of(node.origin.graph, name)) for name in names]
@@ -99,7 +100,7 @@ class _Analysis:
                     varying[n] |= len(body.outputs) == len(inputs) and first != next_one
         results = [node.operation in _BRANCHES and node.inputs[0] in self.dependent] * len(node.types)
         before: list[bool] = []
-        while before != dependent:  # a loop passes on what its body gives
+        while before != dependent:  # a loop passes on the results of its body
             before = list(dependent)
             for body in bodies:
                 analysis = _Analysis(body, dependent, varying, {})
@@ -113,7 +114,7 @@ class _Analysis:
 
     def has_to_be_right(self, node: Node) -> bool:
         """Whether a node that depends on such a size could be wrong: it takes a tensor of such a size, or an integer,
-        which may be one; or it gives a tensor of such a size."""
+        which may be one; or it returns a tensor of such a size."""
         import tensorflow as tf
 
         taken = [v for v in node.inputs if v in self.dependent]
@@ -122,17 +123,17 @@ class _Analysis:
         )
 
     def is_right(self, node: Node) -> bool:
-        """Whether TensorFlow lowers an operation right though it depends on such a size."""
+        """Whether TensorFlow lowers an operation correctly although it depends on such a size."""
         if node.operation in _RIGHT:
             return True
         condition = _RIGHT_IF.get(node.operation)
         return condition is not None and condition(self, node)
 
-    # -- what the conditions ask
+    # -- helpers of the conditions
 
     def dynamic_axes(self, value: Value) -> set[int] | None:
-        """The dimensions that have a size known only at run time, from the last one on: -1, -2, ...; None where not
-        even their number is known."""
+        """The dimensions with a size known only at run time, from the last one on: -1, -2, ...; None if not even their
+        number is known."""
         if value not in self.dependent:
             return set()
         shape = _shape(value)
@@ -147,14 +148,14 @@ class _Analysis:
         return dynamic.isdisjoint(a if a < 0 else a - rank for a in axes)
 
     def elements(self, value: Value) -> list[Any]:
-        """The elements of a vector, or the one of a scalar; None for those that are not known when it is compiled."""
+        """The elements of a vector, or the one of a scalar; None for those that are unknown at compile time."""
         import tensorflow as tf
 
         if value in self.constants:
             return list(np.ravel(self.constants[value]))
         if value.node.operation == "Pack":
             return [self.elements(v)[0] for v in value.node.inputs]
-        if value.node.operation == "FloorMod":  # as the gradient of a concatenation has it, of an axis
+        if value.node.operation == "FloorMod":  # as in the gradient of a concatenation, for an axis
             operands = [self.elements(v) for v in value.node.inputs]
             return [None if None in pair else pair[0] % pair[1] for pair in zip(*operands, strict=False)]
         array = tf.get_static_value(value.node.origin.outputs[value.number])
@@ -176,7 +177,7 @@ def _is_static(value: Value) -> bool:
 
 
 def _static_along_axis(axis_input: int) -> Callable[[_Analysis, Node], bool]:
-    """The size along the axes that an input gives is known."""
+    """The size along the axes named by an input is known."""
 
     def condition(analysis: _Analysis, node: Node) -> bool:
         axes = analysis.elements(node.inputs[axis_input])
@@ -186,7 +187,7 @@ def _static_along_axis(axis_input: int) -> Callable[[_Analysis, Node], bool]:
 
 
 def _static_but_for(count: int) -> Callable[[_Analysis, Node], bool]:
-    """All inputs have known sizes but in the first `count` dimensions; if negative, in all but the last ones."""
+    """All inputs have known sizes except in the first `count` dimensions; if negative, in all but the last ones."""
 
     def condition(analysis: _Analysis, node: Node) -> bool:
         for value in node.inputs:
@@ -202,8 +203,8 @@ def _static_but_for(count: int) -> Callable[[_Analysis, Node], bool]:
 
 
 def _broadcasts(analysis: _Analysis, node: Node) -> bool:
-    """The one size of an operand that is known only at run time does not meet a known one, which is not 1: TensorFlow
-    would take it for 1 or the same, by what it is."""
+    """The single size of an operand that is known only at run time is not paired with a known one other than 1:
+    TensorFlow would assume that it is 1 or equal, depending on its value."""
     shapes = [_shape(v) for v in node.inputs]
     for value in node.inputs:
         axes = analysis.dynamic_axes(value)
@@ -220,11 +221,11 @@ def _scans(analysis: _Analysis, node: Node) -> bool:
 
 
 def _slices(analysis: _Analysis, node: Node) -> bool:
-    """Along sizes known only at run time, a slice takes every element from one on that is counted from the front; or it
-    takes one element: an index that is no constant is compared with the size."""
+    """Along sizes known only at run time, a slice takes every element from one counted from the front; or it takes one
+    element: an index that is not a constant is checked against the size."""
     if node.operation == "StridedSlice":
         operand, begin, strides = node.inputs[0], node.inputs[1], node.inputs[3]
-    else:  # the gradient: shape, begin, end, strides, and what comes in
+    else:  # the gradient: shape, begin, end, strides, and the incoming gradient
         operand, begin, strides = Value(node, 0), node.inputs[1], node.inputs[3]
     rank = _shape(operand).rank
     dynamic = analysis.dynamic_axes(operand) if node.operation == "StridedSlice" else _unknown_axes(operand)
@@ -242,7 +243,7 @@ def _slices(analysis: _Analysis, node: Node) -> bool:
 
 
 def _sliced_axes(node: Node, count: int, rank: int) -> Iterator[tuple[int, int]]:
-    """Which of the `count` places in the bounds of a slice are those of a dimension, with the dimension."""
+    """Which of the `count` positions in the bounds of a slice are those of a dimension, with the dimension."""
     masks = node.definition.attr
     ellipsis, new = masks["ellipsis_mask"].i, masks["new_axis_mask"].i
     given = sum(not (ellipsis | new) >> n & 1 for n in range(count))
@@ -261,13 +262,13 @@ def _unknown_axes(value: Value) -> set[int] | None:
 
 
 def _counts_up(analysis: _Analysis, node: Node) -> bool:
-    """A range starts and steps by constants, and upwards."""
+    """A range starts and steps by constants, and increases."""
     (start,), (step,) = analysis.elements(node.inputs[0]), analysis.elements(node.inputs[2])
     return start is not None and step is not None and step > 0
 
 
 def _repeats(analysis: _Analysis, node: Node) -> bool:
-    """What is repeated as often as is known only at run time has one element in that dimension."""
+    """A tensor that is repeated a number of times known only at run time has one element in that dimension."""
     counts, shape = analysis.elements(node.inputs[1]), _shape(node.inputs[0])
     return shape.rank == len(counts) and all(n is not None or size == 1 for n, size in zip(counts, shape, strict=True))
 
@@ -289,7 +290,7 @@ def _splits(analysis: _Analysis, node: Node) -> bool:
 
 
 def _offsets(analysis: _Analysis, node: Node) -> bool:
-    """No offset that is taken is behind an operand whose size along the axis is known only at run time."""
+    """No offset comes after an operand whose size along the axis is known only at run time."""
     (axis,), taken = analysis.elements(node.inputs[0]), [v.number for v in analysis.used if v.node is node]
 
     def is_static(shape: Value) -> bool:
@@ -316,7 +317,7 @@ def _pools(analysis: _Analysis, node: Node) -> bool:
     return node.definition.attr["padding"].s == b"VALID" or _static_but_for(1)(analysis, node)
 
 
-# Whatever the sizes are.
+# For any sizes.
 _RIGHT = frozenset(
     # element by element
     """

@@ -34,7 +34,7 @@ def compile_tensorflow(
 
 
 def as_function(function: Any) -> Any:
-    """The tf.function or concrete function of what the user gave. Raises InputError for Keras on another backend."""
+    """The tf.function or concrete function of the user's object. Raises InputError for Keras on another backend."""
     import tensorflow as tf
 
     if any(c.__module__.partition(".")[0] == "keras" for c in type(function).__mro__):
@@ -50,11 +50,11 @@ def as_function(function: Any) -> Any:
 
 
 class TensorFlowFunction(TracedFunction):
-    """Called with nested dicts, lists and tuples of tensors, as the function was; gives tensors, on the CPU.
+    """Called with nested dicts, lists and tuples of tensors, like the original function; returns tensors, on the CPU.
 
-    Tensors and NumPy arrays take part by shape and type, all else (Python numbers and booleans, variables, objects) by
-    value or identity, as in tf.function; for `compile` also tf.TensorSpec. Results have no gradients in a GradientTape
-    around the call, which a GradientWarning says: take gradients inside of the function.
+    Tensors and NumPy arrays matter by shape and type, everything else (Python numbers and booleans, variables, objects)
+    by value or identity, as in tf.function; for `compile` also tf.TensorSpec. Results have no gradients in a
+    GradientTape around the call, for which there is a GradientWarning: take gradients inside the function.
     """
 
     value_advice = (
@@ -65,11 +65,11 @@ class TensorFlowFunction(TracedFunction):
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         super().__init__(function, options)
         self._warned_of_gradients = False
-        self._by_value: dict[Any, ByValue] = {}  # for each kind of arguments, whose values are in the program
+        self._by_value: dict[Any, ByValue] = {}  # for each kind of arguments, those whose values are in the program
         self._methods: weakref.WeakKeyDictionary[Any, TensorFlowFunction] = weakref.WeakKeyDictionary()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """A method of an object is a function of its own, as in TensorFlow: each may create its variables when it is
+        """A method of an object is a separate function, as in TensorFlow: each may create its variables when it is
         first called."""
         import tensorflow as tf
 
@@ -87,10 +87,10 @@ class TensorFlowFunction(TracedFunction):
             return self._methods[instance]
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As of every traced function; a tape that records now has no gradients of it, and says so."""
+        """As for every traced function; an active tape gets no gradients of it, and reports that."""
         if not tape.is_recording():
             return super().call(args, kwargs)
-        executable: Any  # each that comes from here has `concrete`
+        executable: Any  # each that is created here has `concrete`
         executable, leaves = self._compile(args, kwargs)
         self.executable = executable
         variables = executable.concrete.graph.variables
@@ -114,12 +114,12 @@ class TensorFlowFunction(TracedFunction):
         return (kind, by_value.values(tensors) if by_value else ()), tensors
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Those tensors with their values whose values are in the program, and such variables."""
+        """The tensors and variables whose values are in the program, with these values."""
         tensors: list[Any] = []
         parts = super()._parts(args, kwargs)
         by_value = self._by_value.get(kind_of((args, kwargs), tensors))
         places = [n for n, (_, value) in enumerate(parts) if is_tensor(value)]
-        if by_value and len(places) == len(tensors):  # no part is made of several tensors
+        if by_value and len(places) == len(tensors):  # no part consists of several tensors
             for n in by_value.arguments:
                 parts[places[n]] = (parts[places[n]][0], str(np.asarray(tensors[n]).tolist()))
         for n, variable in enumerate(by_value.variables if by_value else ()):
@@ -134,7 +134,7 @@ class TensorFlowFunction(TracedFunction):
             new_args, new_kwargs = replaced((args, kwargs), iter(tensors))
             return self.function(*new_args, **new_kwargs)
 
-        of_tensors.__name__ = self.name  # HLO's name is made from it
+        of_tensors.__name__ = self.name  # HLO's name is derived from it
         with tracing():
             traced = LoweredFunction(self.name, of_tensors, [example_of(e) for e in examples])
         lowered, by_value = self._lowered(traced, examples)
@@ -154,7 +154,7 @@ class TensorFlowFunction(TracedFunction):
         return trees[: len(args)], trees[len(args) :]
 
     def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
-        """A traced function, compiled, and whose values are in the program."""
+        """A compiled traced function, and whose values are in the program."""
         import tensorflow as tf
 
         lowering = Lowering(traced)
@@ -166,7 +166,8 @@ class TensorFlowFunction(TracedFunction):
 
 
 class _TensorFlowLowered(Lowered):
-    example_trees: tuple[Arguments, Arguments] = ([], [])  # the arguments that it was made for: positional ones, others
+    # the arguments for which it was created: positional ones, others
+    example_trees: tuple[Arguments, Arguments] = ([], [])
 
     def __init__(self, lowering: Lowering, build: Callable[..., Any]) -> None:
         import tensorflow as tf
@@ -183,7 +184,7 @@ class _TensorFlowLowered(Lowered):
                 "of the program is cannot be told: variables that change their shape are not supported"
             )
         self.arguments = [s for s in lowering.sources if s < arguments]
-        # Of each captured value that the program takes: its number, and of a variable the type, else None.
+        # For each captured value that the program takes: its number, and for a variable the type, otherwise None.
         self.captured = []
         for parameter, source in zip(module.entry.parameters, lowering.sources, strict=True):
             if source >= arguments:
@@ -209,7 +210,7 @@ class _TensorFlowLowered(Lowered):
         return packed(self.structure, iter(tensors))
 
     def calling(self, name: str) -> CallingConvention:
-        """What the function captures, variables among it, has in the file the value that it has now."""
+        """Values that the function captures, including variables, are stored in the file as they are now."""
         if self.assigned:
             raise UnsupportedError(
                 f"{name} assigns {plural(len(self.assigned), 'variable')}, which a function out of a file has "
@@ -231,7 +232,7 @@ class _TensorFlowLowered(Lowered):
         return [np.asarray(leaves[n]) for n in self.arguments] + self.captured_values()
 
     def captured_values(self) -> list[Any]:
-        """What the program takes of what the function captures, as it is now."""
+        """The captured values that the program takes, as they are now."""
         captures, variables = self.concrete.captured_inputs, iter(self.read())
         return [np.asarray(captures[n] if t is None else next(variables)) for n, t in self.captured]
 

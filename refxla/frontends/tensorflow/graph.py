@@ -1,7 +1,7 @@
 """The graph of a traced function as nodes that refer to each other, with the functions that it calls inlined.
 
-A `tf.Graph` cannot be cut: its operations lie in functions that call each other. Here what is compiled may reach across
-calls. A node knows the operation that it was read from, and with it the line of the user's program that made it.
+A `tf.Graph` cannot be cut: its operations are in functions that call each other. Here, a cluster may extend across
+calls. A node knows the operation from which it was read, and through it the user's source line.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 class Node:
     """An operation of TensorFlow.
 
-    `name` is unique in its graph; in a function that was inlined it begins with the name of the call. `definition` is
-    the NodeDef, whose attributes hold and whose inputs do not. `controls` are nodes that run before, though this one
-    takes nothing from them.
+    `name` is unique in its graph; in an inlined function, it begins with the name of the call. `definition` is the
+    NodeDef, whose attributes are valid and whose inputs are not. `controls` are nodes that run before this one,
+    although it takes nothing from them.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Node:
 
     @property
     def operation(self) -> str:
-        """What it does, by the name that TensorFlow has for it."""
+        """Its operation, under TensorFlow's name."""
         name: str = self.definition.op
         return name
 
     @property
     def has_effect(self) -> bool:
-        """Whether it does more than give results: reads or writes a variable, prints, calls Python."""
+        """Whether it does more than compute results: reads or writes a variable, prints, calls Python."""
         effect: bool = self.origin.op_def.is_stateful
         return effect
 
@@ -53,7 +53,7 @@ class Node:
 
     @cached_property
     def source(self) -> str:
-        """The line of the user's program, "file:line"; "" where no line of it led here."""
+        """The user's source line, "file:line"; "" if none led here."""
         return _users_line(self.origin)
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class Node:
 
 
 class Value(NamedTuple):
-    """A result of a node: which one."""
+    """A result of a node, with its number."""
 
     node: Node
     number: int
@@ -74,10 +74,10 @@ class Value(NamedTuple):
 
 @dataclass
 class FunctionGraph:
-    """The nodes, each after those that it needs, and which values come in and go out.
+    """The nodes, each after those that it needs, and its inputs and outputs.
 
     `inputs` are results of nodes of the operation Placeholder, which are not among `nodes`. `content` is the GraphDef,
-    with the functions that the nodes' attributes name: bodies of loops, branches.
+    with the functions named by the nodes' attributes: bodies of loops, branches.
     """
 
     nodes: list[Node]
@@ -92,7 +92,7 @@ class FunctionGraph:
 
 
 def read(traced: Any) -> FunctionGraph:
-    """The Graph of a FuncGraph: what its results and effects need, and nothing else."""
+    """The Graph of a FuncGraph: only what its results and effects need."""
     reader = _Reader()
     inputs = [reader.argument(tensor) for tensor in traced.inputs]
     outputs, ends = reader.read(traced, "", inputs, ())
@@ -133,7 +133,7 @@ class _Reader:
                 continue
             node = Node(prefix + op.name, op.node_def, inputs, before, tuple(t.dtype for t in op.outputs), op)
             self.nodes.append(node)
-            if op.type != "Const":  # which waits for nothing
+            if op.type != "Const":  # constants wait for nothing
                 own.add(node)
             values[op.name] = [Value(node, n) for n in range(len(op.outputs))]
             ends[op.name] = (node,)
@@ -142,7 +142,8 @@ class _Reader:
 
 
 def _in_order(operations: Iterable[Any]) -> list[Any]:
-    """Operations after those that they take values from or wait for; TensorFlow adds some that wait later."""
+    """Operations after those from which they take values or for which they wait; TensorFlow adds some that wait
+    later."""
     order: dict[Any, None] = {}
     for operation in operations:
         waiting = [operation]
@@ -171,17 +172,18 @@ def function_of(traced: Any, name: str) -> Any:
 
 
 def called_by(operation: Any, functions: Container[str]) -> list[str]:
-    """The functions that an operation (a NodeDef) calls, by name: bodies, conditions, branches; or it is one itself."""
+    """The functions that an operation (a NodeDef) calls, by name: bodies, conditions, branches; or the operation itself
+    is one."""
     attributes = operation.attr.values()
     names = [f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)]
     return [*names, operation.op] if operation.op in functions else names
 
 
 def nodes_named(graph: FunctionGraph, nodes: Iterable[Node], names: Container[str]) -> dict[Node, str]:
-    """Those of the nodes that TensorFlow means by these names, with the operation that has the name.
+    """The nodes that TensorFlow means by these names, with the operation of that name.
 
-    In a function that is called it names an operation as the function does. One of the body of a loop, or of a branch,
-    stands for the node with that body.
+    In a called function, TensorFlow uses the operation's name in the function. An operation in the body of a loop, or
+    in a branch, is represented by the node with that body.
     """
 
     def operation(definition: Any) -> str | None:
@@ -197,7 +199,7 @@ def nodes_named(graph: FunctionGraph, nodes: Iterable[Node], names: Container[st
 
 
 def _reached(ends: Iterable[Node]) -> set[Node]:
-    """The nodes that these need, and these."""
+    """These nodes and those that they need."""
     nodes, waiting = set(), list(ends)
     while waiting:
         node = waiting.pop()
@@ -207,7 +209,8 @@ def _reached(ends: Iterable[Node]) -> set[Node]:
     return nodes
 
 
-# What is no program of the user: installed packages, Python's own library, this package, and what AutoGraph wrote.
+# Files that are not part of the user's program: installed packages, Python's own library, this package, and
+# AutoGraph's.
 _NOT_THE_USERS = tuple(
     os.path.join(os.path.realpath(folder), "")
     for folder in (
@@ -218,14 +221,14 @@ _NOT_THE_USERS = tuple(
 
 
 def is_users_file(name: str) -> bool:
-    """Whether a file that ran is one of the user's program."""
+    """Whether a source file belongs to the user's program."""
     if "__autograph_generated_file" in name or name.startswith("<"):
         return False
     return not os.path.realpath(name).startswith(_NOT_THE_USERS)
 
 
 def _users_line(operation: Any) -> str:
-    for frame in reversed(operation.traceback or ()):  # None for one of a function that TensorFlow has copied
+    for frame in reversed(operation.traceback or ()):  # None in a function that TensorFlow has copied
         if is_users_file(frame.filename):
             file = os.path.realpath(frame.filename)
             inside = os.path.relpath(file)

@@ -1,8 +1,8 @@
 """Keras on TensorFlow: the steps of a model's fit, evaluate and predict, compiled.
 
-Keras makes three functions of a model (`make_train_function` and the like), which take an iterator and do a step, or
-`steps_per_execution` of them, on what it gives. Here the model gets others, whose step is compiled with its gradients,
-its optimizer and its metrics. All around it (the loop, data, callbacks, logs) stays Keras's.
+Keras creates three functions for a model (`make_train_function` and the like), which take an iterator and run a step,
+or `steps_per_execution` of them, on its data. Here the model gets others, whose step is compiled with its gradients,
+its optimizer and its metrics. Everything around it (the loop, data, callbacks, logs) stays Keras's.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MAKERS = ("make_train_function", "make_test_function", "make_predict_function")
 
 
 def accelerate(model: Any, options: Options) -> None:
-    """Let fit, evaluate, predict, and the same on single batches, run compiled.
+    """Makes fit, evaluate, predict, and the same on single batches, run compiled.
 
-    Raises InputError for what is no Keras model, for one on another backend or under a tf.distribute strategy, and for
-    a class that makes these functions itself.
+    Raises InputError for anything but a Keras model, for one on another backend or under a tf.distribute strategy, and
+    for a class that creates these functions itself.
     """
     import keras
     import tensorflow as tf
@@ -60,7 +60,7 @@ def report(model: Any) -> Reports:
 
 
 class _Steps:
-    """What makes the functions of one model."""
+    """Creates the functions of one model."""
 
     def __init__(self, model: Any, options: Options) -> None:
         self.model, self.options = model, options
@@ -76,11 +76,11 @@ class _Steps:
         return self._make("predict", force, self._over_list)
 
     def _make(self, kind: str, force: bool, function_of: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
-        """As Keras's own: the function is an attribute of the model, and `compile` makes it None."""
+        """As for Keras's own: the function is an attribute of the model, and `compile` sets it to None."""
         model, attribute = self.model, f"{kind}_function"
         if getattr(model, attribute) is not None and not force:
             return getattr(model, attribute)
-        if model.run_eagerly:  # which is asked for to look into a step
+        if model.run_eagerly:  # which is requested in order to debug a step
             return getattr(type(model), f"make_{kind}_function")(model, force)
         step = self.compiled[f"{kind}_step"] = ClusteredFunction(getattr(model, f"{kind}_step"), self.options)
         function = function_of(step)
@@ -111,7 +111,7 @@ class _Steps:
 
 
 def _without_optionals(data: Any) -> Any:
-    """A batch with None where a data set has nothing."""
+    """A batch with None for parts that a data set does not have."""
     import tensorflow as tf
 
     return tf.nest.map_structure(lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data)

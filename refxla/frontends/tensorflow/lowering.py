@@ -1,12 +1,12 @@
-"""From a function of TensorFlow to HLO.
+"""Lowers a function of TensorFlow to HLO.
 
-What is lowered is a function of the tensors alone: it calls the user's with everything else in place. Its parameters
-are the tensors, then what the function captures: constants as their values, variables as the values they have at the
-call. Its results are the function's, then the new values of the variables that it assigns.
+A function of only the tensors is lowered: it calls the user's with all other arguments filled in. Its parameters are
+the tensors, then what the function captures: constants as their values, variables as the values they have at the call.
+Its results are the function's, then the new values of the variables that it assigns.
 
 HLO has static shapes, so TensorFlow puts the *values* of some arguments into the program: the bounds of a slice, the
-shape of a reshape. Such an argument is no parameter then (and such a variable a parameter that is ignored). Both are
-found when the function is lowered, and their values decide, as shapes do, which program a call runs.
+shape of a reshape. Such an argument is then not a parameter (and such a variable is a parameter that is ignored). Both
+are found when the function is lowered, and their values decide, as shapes do, which program a call runs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .xla_support import definitions, grows, refusals
 
 
 class NotLowered(UnsupportedError):
-    """TensorFlow has no HLO for a function; `names` are those of the operations that were the reason, if known, and
-    `nodes` the nodes of the function's graph with what these operations do."""
+    """TensorFlow has no HLO for a function; `names` are those of the offending operations, if known, and `nodes` the
+    nodes of the function's graph that contain them."""
 
     def __init__(self, function: str, reason: str, names: Sequence[str], nodes: Mapping[Node, str]) -> None:
         kinds = dict.fromkeys(f"{kind} ({n.source})" if n.source else kind for n, kind in nodes.items())
@@ -42,7 +42,7 @@ class NotLowered(UnsupportedError):
 
 
 class LoweredFunction:
-    """A function of tensors alone as TensorFlow traced it, and what it captures."""
+    """A function of only tensors as TensorFlow traced it, and what it captures."""
 
     def __init__(self, name: str, function: Callable[..., Any], tensors: Sequence[Any]) -> None:
         import tensorflow as tf
@@ -55,14 +55,14 @@ class LoweredFunction:
 
 
 class VariableByValue(NamedTuple):
-    """A variable whose value is part of a program: how it is read, and what the user calls it, or ""."""
+    """A variable whose value is part of a program: how it is read, and the user's name for it, or ""."""
 
     handle: Any
     dtype: Any
     name: str
 
     def value(self) -> np.ndarray:
-        """As it is now."""
+        """Its present value."""
         return np.asarray(read_variable(self.handle, self.dtype))
 
 
@@ -76,15 +76,15 @@ class ByValue:
         return bool(self.arguments or self.variables)
 
     def values(self, tensors: Sequence[Any]) -> tuple[bytes, ...]:
-        """Of these arguments, and of the variables as they are now."""
+        """The values of these arguments, and the present ones of the variables."""
         arrays = [np.asarray(tensors[n]) for n in self.arguments] + [v.value() for v in self.variables]
         return tuple(a.tobytes() for a in arrays)
 
 
 class Lowering:
-    """The HLO of a traced function, and what TensorFlow took the parameters from.
+    """The HLO of a traced function, and the sources of its parameters.
 
-    Raises NotLowered for operations that have no HLO, UnsupportedError for what else has no compiled form.
+    Raises NotLowered for operations that have no HLO, UnsupportedError for anything else without a compiled form.
     """
 
     def __init__(self, traced: LoweredFunction) -> None:
@@ -124,7 +124,7 @@ class Lowering:
         return module
 
     def is_variable(self, number: int) -> bool:
-        """Whether what has this number, of the arguments and then of what the function captures, is a variable."""
+        """Whether the value with this number, among the arguments followed by the captures, is a variable."""
         import tensorflow as tf
 
         n = number - len(self.tensors)
@@ -133,8 +133,8 @@ class Lowering:
     def constants(self, numbers: Sequence[int], types: Mapping[int, Any]) -> set[int]:
         """Those of these arguments and captures that the program has as constants; `types` are those of variables.
 
-        A second function gives, beside what the first one does, each of them as it is at the start: where the result is
-        a constant in the HLO, so was the argument.
+        A second function returns, in addition to the results, the initial value of each: if the result is a constant in
+        the HLO, so is the argument.
         """
         import tensorflow as tf
 
@@ -152,8 +152,8 @@ class Lowering:
         return {n for n, value in zip(numbers, shown, strict=True) if not _is_parameter(value)}
 
     def variables_by_value(self) -> list[VariableByValue]:
-        """The variables whose values are in the program. Their parameters have no use in it, but that a branch or loop
-        gets them in a tuple; so have those of variables that are assigned only."""
+        """The variables whose values are in the program. Their parameters are not used in it, except that a branch or
+        loop gets them in a tuple; the same holds for variables that are only assigned."""
         import tensorflow as tf
 
         used = {id(operand) for i in self.module.instructions() if i.opcode != "tuple" for operand in i.operands}
@@ -169,7 +169,7 @@ class Lowering:
         return [VariableByValue(h, types[n], names.get(id(h), "")) for n, h in sorted(handles.items())]
 
 
-# What makes random numbers from a state of TensorFlow's runtime, which a compiled program has not: by its operation.
+# Operations that generate random numbers from a state of TensorFlow's runtime, which a compiled program does not have.
 _RANDOM = {
     "RandomStandardNormal": "tf.random.normal", "RandomUniform": "tf.random.uniform (or dropout)",
     "RandomUniformInt": "tf.random.uniform", "TruncatedNormal": "tf.random.truncated_normal",
@@ -179,7 +179,7 @@ _RANDOM = {
 
 
 def _refuse_texts(name: str, arguments: Sequence[Any], results: Sequence[Any]) -> None:
-    """Raise UnsupportedError for texts that come in or go out."""
+    """Raises UnsupportedError for strings among the inputs or outputs."""
     import tensorflow as tf
 
     for what, tensors in (("argument", arguments), ("result", results)):
@@ -192,9 +192,9 @@ def _refuse_texts(name: str, arguments: Sequence[Any], results: Sequence[Any]) -
 
 
 def _refuse_what_differs(name: str, graph: Any) -> None:
-    """Raise UnsupportedError for what XLA lowers to something else: random numbers that are not made from an argument
-    or a variable, which would be the same at each call (such operations, and no others, have two seeds), and lists that
-    grow."""
+    """Raises UnsupportedError for operations that XLA lowers to something else: random numbers that do not depend on an
+    argument or a variable, which would be the same at each call (exactly these operations have two seeds), and lists
+    that grow."""
     for node in definitions(graph.as_graph_def()):
         if "seed2" in node.attr:
             raise UnsupportedError(
@@ -211,7 +211,7 @@ def _refuse_what_differs(name: str, graph: Any) -> None:
 
 
 def _refuse_wrong_sizes(name: str, graph: Any, tensors: Sequence[Any]) -> None:
-    """Raise NotLowered for operations that TensorFlow may lower wrong, since a size is known only at run time."""
+    """Raises NotLowered for operations that TensorFlow may lower wrongly, since a size is known only at run time."""
     nodes = read(graph)
     refused = refused_for_size(nodes, tensors)
     without_kernel = refusals(list(refused), nodes.functions)
@@ -224,7 +224,7 @@ def _refuse_wrong_sizes(name: str, graph: Any, tensors: Sequence[Any]) -> None:
 
 
 def _is_parameter(value: Instruction) -> bool:
-    """Whether a value is a parameter, but for moves."""
+    """Whether a value is a parameter, possibly moved."""
     while value.opcode in ("reshape", "copy", "convert", "get-tuple-element"):
         source = value.operands[0]
         value = source.operands[value.index] if source.opcode == "tuple" else source

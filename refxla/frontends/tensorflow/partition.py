@@ -1,11 +1,11 @@
 """A graph in segments: those that are compiled, and those that TensorFlow runs.
 
-A segment is a function of tensors: what other segments or the caller give is its arguments, what they take are its
-results. Variables are captured, and each segment reads and writes those of its own operations. Segments run one after
-the other, so effects keep their order.
+A segment is a function of tensors: values from other segments or the caller are its arguments, values that they use are
+its results. Variables are captured, and each segment reads and writes those of its own operations. Segments run one
+after the other, so effects keep their order.
 
-Whether a cluster can be compiled after all is known when it is lowered for the shapes that come. One that was refused
-is cut again, without the operations that were the reason.
+Whether a cluster can really be compiled is known when it is lowered for the actual shapes. One that is rejected is cut
+again, without the offending operations.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .graph import FunctionGraph, Node, Value, called_by, nodes_named
 from .lowering import NotLowered
 from .xla_support import refusals
 
-MINIMUM = 4  # operations that a cluster has at least, as in TensorFlow's own
+MINIMUM = 4  # minimum operations of a cluster, as in TensorFlow's own
 
 
 @dataclasses.dataclass
 class Part:
-    """Nodes of a graph, in order, with the values that come in and go out; of the inputs that are variables or tables,
-    the handles."""
+    """Nodes of a graph, in order, with their inputs and outputs; for inputs that are variables or tables, the
+    handles."""
 
     graph: FunctionGraph
     nodes: Sequence[Node]
@@ -40,7 +40,7 @@ class Part:
 
 
 class Partition:
-    """A part in segments. Called with the values of its inputs, it gives those of its outputs."""
+    """A part in segments. Called with the values of its inputs, it returns those of its outputs."""
 
     def __init__(self, name: str, part: Part, options: Options, refused: Mapping[Node, str]) -> None:
         self.part = part
@@ -63,7 +63,8 @@ class Partition:
         return [values[v] for v in self.part.outputs]
 
     def flat(self) -> Iterator[tuple[GraphSegment, Mapping[Node, str]]]:
-        """The segments in order, those of a cluster that was cut again in its place, and why nodes are not compiled."""
+        """The segments in order, with a cluster that was cut again replaced by its own, and why nodes are not
+        compiled."""
         for segment in self.segments:
             if isinstance(segment, CompiledSegment) and segment.cut is not None:
                 yield from segment.cut.flat()
@@ -72,7 +73,7 @@ class Partition:
 
 
 class GraphSegment:
-    """A part of a graph as a Python function of tensors, which builds it in the graph of TensorFlow around the call."""
+    """A part of a graph as a Python function of tensors, which builds it in TensorFlow's current graph."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
         self.name, self.part, self.options = name, part, options
@@ -102,8 +103,8 @@ class TensorFlowSegment(GraphSegment):
         import tensorflow as tf
 
         super().__init__(name, part, options)
-        # TensorFlow counts what it traces by the Python code, and a partial has none: many segments, each traced once,
-        # are no frequent retracing.
+        # TensorFlow counts traces by the Python code, and a partial has none: many segments, each traced once, are not
+        # frequent retracing.
         self.function = tf.function(partial(self.build), autograph=False, reduce_retracing=True)
 
     def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
@@ -112,7 +113,7 @@ class TensorFlowSegment(GraphSegment):
 
 
 class CompiledSegment(GraphSegment):
-    """A segment that is compiled or, if that is refused, partitioned again (`cut`)."""
+    """A segment that is compiled or, if that is rejected, partitioned again (`cut`)."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
         super().__init__(name, part, options)
@@ -137,7 +138,7 @@ class CompiledSegment(GraphSegment):
 
 
 class _ClusterFunction(TensorFlowFunction):
-    """A cluster, whose arguments are called by what gives them: the user knows no others."""
+    """A cluster, whose arguments are named after the nodes that compute them: the user knows no other names."""
 
     def __init__(self, function: Callable[..., Any], options: Options, inputs: Sequence[Value]) -> None:
         super().__init__(function, options)
@@ -149,7 +150,7 @@ class _ClusterFunction(TensorFlowFunction):
 
 
 def refused_nodes(problem: UnsupportedError, part: Part) -> dict[Node, str]:
-    """The nodes because of which a part was not compiled, with the reason; all of them where they are not known."""
+    """The nodes because of which a part was not compiled, with the reason; all of them if they are unknown."""
     names, reason = set(), str(problem)
     if isinstance(problem, NotLowered):
         names, reason = set(problem.names), problem.reason
@@ -177,16 +178,16 @@ def _parts(part: Part, levels: Levels) -> Iterator[tuple[int, Part]]:
 
 
 def _needed(nodes: Sequence[Node]) -> list[Value]:
-    """What nodes take from others, but for constants."""
+    """The values that nodes take from others, except constants."""
     inside = set(nodes)
     values = dict.fromkeys(v for n in nodes for v in n.inputs)
     return [v for v in values if v.node not in inside and v.node.operation != "Const"]
 
 
 def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Node]]:
-    """Nodes that read variables again in later segments, for each level, where the variable is the same until then.
+    """Nodes that read variables again in later segments, for each level, if the variable is unchanged until then.
 
-    Their users take them in the place of the first; otherwise a weight would be a result of the segment that reads it.
+    Their users take them in place of the first; otherwise a weight would be a result of the segment that reads it.
     """
     writes: dict[Value, set[int]] = {}
     for node in levels.of:
@@ -208,7 +209,7 @@ def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Nod
                     )
                 again = Value(copies[level, source], value.number)
                 node.inputs = tuple(again if v == value else v for v in node.inputs)
-    for node in levels.of:  # what writes the variable then waits for them
+    for node in levels.of:  # nodes that write the variable then wait for them
         for value in node.inputs if node.has_effect and node.operation != READ else ():
             waits = [c for (at, source), c in copies.items() if at == levels.of[node] and source.inputs[0] == value]
             node.controls += tuple(waits)
@@ -219,7 +220,7 @@ def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Nod
 
 
 def _last_uses(segments: Sequence[GraphSegment], outputs: Iterable[Value]) -> list[list[Value]]:
-    """The values that no segment takes after each."""
+    """The values that no segment uses after each."""
     last: dict[Value, int] = {}
     for n, segment in enumerate(segments):
         for value in (*segment.inputs, *segment.part.outputs):
@@ -232,7 +233,7 @@ def _last_uses(segments: Sequence[GraphSegment], outputs: Iterable[Value]) -> li
 
 
 def _graph_def(part: Part) -> Any:
-    """The nodes of a part as a GraphDef, in which inputs are named after nodes that it does not have."""
+    """The nodes of a part as a GraphDef, in which inputs are named after nodes that it does not contain."""
     import tensorflow as tf
 
     content = tf.compat.v1.GraphDef(versions=part.graph.content.versions)
@@ -245,7 +246,7 @@ def _graph_def(part: Part) -> Any:
         copy.input.extend(_reference(v) for v in node.inputs)
         if node.operation != "Const":
             copy.input.extend(f"^{c.name}" for c in node.controls if c in inside and c.operation != "Const")
-        for attribute in ("_class", "_gradient_op_type"):  # names of other nodes; what only autodiff asks for
+        for attribute in ("_class", "_gradient_op_type"):  # names of other nodes; only needed by autodiff
             copy.attr.pop(attribute, None)
     library = part.graph.functions
     waiting = [f for node in part.nodes for f in called_by(node.definition, library)]

@@ -1,4 +1,4 @@
-"""What of a function of TensorFlow is compiled, what TensorFlow runs, and why: by node and by the user's line."""
+"""What is compiled of a TensorFlow function, what TensorFlow runs, and why: by node and by source line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_ASIDE = ("ReadVariableOp", "Identity", "NoOp")  # which tell little about a cluster
+_ASIDE = ("ReadVariableOp", "Identity", "NoOp")  # which say little about a cluster
 
 
 class ClusteringWarning(UserWarning):
@@ -15,8 +15,8 @@ class ClusteringWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Operation:
-    """A node of the graph: its name, its operation, the line of the user's program that made it ("" where no line did),
-    the number of the cluster that it is compiled in, or None and the reason why it stays in TensorFlow."""
+    """A node of the graph: its name, its operation, the user's source line ("" if there is none), the number of the
+    cluster in which it is compiled, or None and the reason why it stays in TensorFlow."""
 
     node: str
     operation: str
@@ -26,8 +26,8 @@ class Operation:
 
 
 class Report(tuple[Operation, ...]):
-    """The nodes of a function's graph in the order of the segments. It prints as two tables: the clusters, and what
-    stays in TensorFlow. Empty if the whole function is one program."""
+    """The nodes of a function's graph in the order of the segments. It prints as two tables: the clusters, and the
+    nodes that stay in TensorFlow. Empty if the whole function is one program."""
 
     name: str
 
@@ -74,7 +74,7 @@ class Reports(dict[str, Report]):
 
 
 def _most(values: Iterable[str], count: int = 4) -> str:
-    """The most frequent of some texts, with how often they are there."""
+    """The most frequent of some texts, with how often they occur."""
     counter = Counter(v for v in values if v)
     shown = [f"{name} x{n}" if n > 1 else name for name, n in counter.most_common(count)]
     return ", ".join([*shown, *(["..."] if len(counter) > count else [])])

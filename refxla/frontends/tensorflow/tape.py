@@ -1,4 +1,4 @@
-"""Calls of compiled functions while a tf.GradientTape records, which records nothing of what is compiled."""
+"""Calls of compiled functions under an active tf.GradientTape, which cannot record what is compiled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .graph import is_users_file
 
 
 class GradientWarning(UserWarning):
-    """Gradients through a call of a compiled function were asked for, and there are none."""
+    """Gradients through a call of a compiled function were requested, and there are none."""
 
 
 def is_recording() -> bool:
-    """Whether a tape or a forward accumulator records what runs now."""
+    """Whether a tape or a forward accumulator is recording."""
     from tensorflow.python.eager import record
 
     recording: bool = record.could_possibly_record()
@@ -26,10 +26,11 @@ def is_recording() -> bool:
 def unrecorded(
     run: Callable[[], Any], warn: Callable[[], None], tensors: Iterable[Any], variables: Iterable[Any]
 ) -> Any:
-    """What `run` gives, which tapes take for an operation on these tensors and variables that has no gradient.
+    """The results of `run`, which tapes treat as those of an operation on these tensors and variables without a
+    gradient.
 
-    Else the operations of a cluster that TensorFlow runs would be recorded and those that are compiled would not, and
-    the gradients would be those of a part. `warn` is called when gradients of the results come to the operation.
+    Otherwise, the operations of a cluster that TensorFlow runs would be recorded and those that are compiled would not,
+    and the gradients would be incomplete. `warn` is called when gradients of the results reach the operation.
     """
     import tensorflow as tf
     from tensorflow.python.eager import record, tape
@@ -54,7 +55,7 @@ def unrecorded(
 
 
 def warn_without_gradients(name: str) -> None:
-    """Warn, at the user's line, that a tape has no gradients of what the function of this name gave."""
+    """Warns, at the user's line, that a tape has no gradients of the results of the function of this name."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and not is_users_file(frame.f_code.co_filename):

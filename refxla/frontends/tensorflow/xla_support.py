@@ -19,18 +19,18 @@ _NOT_DONE = {
 }  # fmt: skip
 
 
-# Operations that write a slice, and which of their inputs say where: XLA takes these for a part of the program.
+# Operations that write a slice, and which of their inputs give its position: XLA treats these as part of the program.
 _SLICE_WRITES = {"ResourceStridedSliceAssign": slice(1, 4), "TensorStridedSliceUpdate": slice(1, 4)}
 
 
 def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, str]:
-    """Why each of these nodes cannot be compiled, of those that cannot; `functions` are the FunctionDefs by name."""
+    """For each of these nodes that cannot be compiled, the reason; `functions` are the FunctionDefs by name."""
     reasons: dict[Node, str] = {}
     for node in nodes:
         reason = _reason_of_node(node, functions)
         if reason is not None:
             reasons[node] = reason
-    for group in tensor_lists(nodes):  # they are no values that a program takes or gives
+    for group in tensor_lists(nodes):  # they are not values that a program takes or returns
         culprit = next((n for n in group if n in reasons or n.operation == "Placeholder"), None)
         if culprit is not None:
             reasons.update(dict.fromkeys((n for n in group if n not in reasons), f"shares a list with {culprit.name}"))
@@ -70,14 +70,15 @@ def tensor_lists(nodes: Iterable[Node]) -> list[list[Node]]:
 
 
 def grows(definition: Any) -> bool:
-    """Whether an operation, a NodeDef, writes into a list of tensors that grows where it is too short, as those of a
+    """Whether an operation, a NodeDef, writes to a list of tensors that grows if it is too short, as those of a
     tf.TensorArray with dynamic_size=True do. XLA writes the last element then."""
     attribute = "resize_if_index_out_of_bounds"
     return attribute in definition.attr and bool(definition.attr[attribute].b)
 
 
 def writes_at_a_computed_place(node: Node) -> bool:
-    """Whether a node writes a slice whose place differs from call to call: its program would be for one place alone."""
+    """Whether a node writes a slice whose position differs between calls: its program would be for only one
+    position."""
     return not all(map(_is_known, node.inputs[_SLICE_WRITES.get(node.operation, slice(0))]))
 
 
@@ -128,7 +129,7 @@ def _reason_in_functions(names: Sequence[str], functions: Mapping[str, Any]) -> 
 
 
 def _reason(definition: Any, functions: Container[str]) -> str | None:
-    """Why an operation, a NodeDef, cannot be compiled, whatever lies in the functions that it calls."""
+    """Why an operation, a NodeDef, cannot be compiled, regardless of the functions that it calls."""
     if definition.op in functions:
         return None
     if definition.op in _NOT_DONE:
@@ -149,7 +150,7 @@ def _reason(definition: Any, functions: Container[str]) -> str | None:
 
 
 def _fits(definition: Any, kernel: Mapping[str, frozenset[int]]) -> bool:
-    """Whether a kernel takes the types of an operation."""
+    """Whether a kernel supports the types of an operation."""
     for name, allowed in kernel.items():
         if name in definition.attr:
             value = definition.attr[name]

@@ -1,7 +1,7 @@
 """PyTorch: `torch.compile(model, backend="refxla")`, for inference and training.
 
-The backend is found by its name where refxla is installed; nothing need be imported. `report()` says which operations
-of the graphs that were compiled ran in PyTorch itself, and why: one without a lowering warns once (EagerWarning).
+The backend is found by its name if refxla is installed; no import is needed. `report()` says which operations of the
+compiled graphs ran in PyTorch itself, and why: one without a lowering warns once (EagerWarning).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Attention: queries, keys and values are [batch, heads, length, features].
 
-With grouped queries, keys and values have fewer heads: each serves a group of heads of queries that follow each other,
-whose queries are the rows of one product.
+With grouped queries, keys and values have fewer heads: each serves a group of consecutive query heads, whose queries
+are the rows of one product.
 
-Half of the scores of causal attention are masked out. So its queries are cut into segments, and each is attended with
-the keys up to its last query alone: in four segments five eighths of the work are done.
+Half of the scores of causal attention are masked out. So its queries are cut into segments, each of which only attends
+to the keys up to its last query: with four segments, five eighths of the work are done.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .elementwise import is_nan
 from .lowering import DRAWN, I, Lowering, NotLowered, lowers, lowest, reducer, wide
 from .products import dot
 
-_SEGMENTS = 4  # at most: each has kernels of its own, which take their time to compile
-_SEGMENT = 128  # queries of one, at least
+_SEGMENTS = 4  # at most: each has its own kernels, which take time to compile
+_SEGMENT = 128  # queries of a segment, at least
 
 
 def _segments(q: I, k: I, causal: bool) -> Iterator[tuple[int, int, int]]:
-    """The first query of each segment, the query where it ends, and with how many keys it is attended."""
+    """The first query of each segment, the query where it ends, and the number of keys that it attends to."""
     queries, keys = q.shape.dimensions[-2], k.shape.dimensions[-2]
     count = max(1, min(_SEGMENTS, queries // _SEGMENT)) if causal else 1
     for n in range(count):
@@ -32,7 +32,8 @@ def _segments(q: I, k: I, causal: bool) -> Iterator[tuple[int, int, int]]:
 
 
 def _part_of_mask(b: Lowering, mask: I | None, start: int, end: int, keys: int) -> I | None:
-    """What queries from `start` to `end` and so many keys have of a mask that [.., queries, keys] is expanded from."""
+    """The part for queries from `start` to `end` and so many keys of a mask that [.., queries, keys] is expanded
+    from."""
     if mask is None:
         return None
     for dimension, bounds in ((mask.shape.rank - 2, (start, end)), (mask.shape.rank - 1, (0, keys))):
@@ -54,12 +55,12 @@ def _dot_of_heads(b: Lowering, x: I, y: I, kind: ElementType) -> I:
 
 
 def _dot_of_groups(b: Lowering, x: I, y: I, heads: int, kind: ElementType) -> I:
-    """x' y, summed over the rows of all queries that have a head of keys in common."""
+    """x' y, summed over the rows of all queries that share a head of keys."""
     return dot(b, b.transpose(_grouped(b, x, heads)), _grouped(b, y, heads), kind)
 
 
 def _scores(b: Lowering, q: I, k: I, causal: bool, first: int, mask: I | None, scale: float | None) -> I:
-    """q k' scale + mask, where the first query is the one of this number."""
+    """q k' scale + mask; the first query has this number."""
     kind = wide(q.shape.element_type)
     factor = q.shape.dimensions[-1] ** -0.5 if scale is None else scale
     scores = b.multiply(_dot_of_heads(b, q, b.transpose(k), kind), factor)
@@ -80,7 +81,7 @@ def attention(
     b: Lowering, q: I, k: I, v: I, dropout: float = 0.0, causal: bool = False, *, attn_mask: I | None = None,
     scale: float | None = None,
 ) -> list[I]:  # fmt: skip
-    """softmax(q k' scale + mask) v, and the logarithm of the softmax's sums; a row that is masked out is NaN or 0."""
+    """softmax(q k' scale + mask) v, and the logarithm of the softmax's sums; a fully masked row is NaN or 0."""
     if dropout:
         raise NotLowered(DRAWN)
     rows = q.shape.rank - 2
@@ -134,7 +135,7 @@ def attention_backward(
 def _gradients(
     b: Lowering, scores: I, g: I, q: I, k: I, v: I, out: I, logarithms: I, scale: float | None
 ) -> tuple[I, I, I]:
-    """By queries, keys and values."""
+    """The gradients by queries, keys and values."""
     kind, last = scores.shape.element_type, scores.shape.rank - 1
     rows = tuple(range(last))
     sums = b.cast(logarithms, kind)

@@ -1,11 +1,11 @@
-"""The backend that `torch.compile(model, backend="refxla")` finds.
+"""The backend of `torch.compile(model, backend="refxla")`.
 
-Dynamo hands over a graph of the user's calls, AOTAutograd makes of it a forward and a backward graph of ATen operations
-without mutation, and each becomes an HLO program. What has a lowering here stays as it is; all else that PyTorch can
-decompose is decomposed.
+Dynamo passes a graph of the user's calls. AOTAutograd turns it into a forward and a backward graph of ATen operations
+without mutation, and each becomes an HLO program. Operations with a lowering here are kept; all others that PyTorch can
+decompose are decomposed.
 
-HLO has static shapes. Where Dynamo makes a size a symbol, since it has changed, the graph is traced again for the sizes
-of a call, compiled, and kept for others with the same sizes.
+HLO has static shapes. If Dynamo makes a size a symbol, since it has changed, the graph is traced again for the sizes of
+a call, compiled, and kept for other calls with the same sizes.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from .tensors import plain
 
 
 def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's; `torch.compile`'s `options` are those of `refxla.compile`, by name.
+    """Compiles a graph of Dynamo's; `torch.compile`'s `options` are those of `refxla.compile`, by name.
 
-    Raises InputError for tensors that are not on the CPU, sparse ones, and options that there are not.
+    Raises InputError for tensors that are not on the CPU, sparse ones, and unknown options.
     """
     options = _options(settings)
     write_as_loops(graph_module)
 
     def compiler(kind: str) -> Callable[..., Callable[..., Any]]:
         def compile_one(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-            with _disable_current_modes():  # constants of the graph are looked at, and AOTAutograd makes tensors fake
+            with _disable_current_modes():  # constants of the graph are inspected, and AOTAutograd makes tensors fake
                 return _boxed(_compiled(graph, kind, options, _shown() if kind == "forward" else range(0)))
 
         return compile_one
@@ -58,23 +58,23 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
         inference_compiler=compiler(INFERENCE),
         decompositions=decompositions(),
         partition_fn=_in_two,
-        keep_inference_input_mutations=not trains,  # the graph writes into arguments, whose memory results then have
+        keep_inference_input_mutations=not trains,  # the graph writes to arguments, in whose memory results then are
     )
-    # oneDNN's layer of an LSTM has no lowering, and AOTAutograd makes no backward graph of it.
+    # oneDNN's LSTM layer has no lowering, and AOTAutograd creates no backward graph for it.
     with _without_mkldnn() if trains else contextlib.nullcontext():
         compiled: Callable[..., Any] = backend(graph_module, example_inputs)
     return compiled
 
 
 def _in_two(joint: Any, *args: Any, **kwargs: Any) -> Any:
-    """The forward and the backward graph of one that has both."""
+    """The forward and the backward graph of a graph that has both."""
     index_by_tensors(joint)
     return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
 
 @contextlib.contextmanager
 def _without_mkldnn() -> Iterator[None]:
-    """(torch.backends.mkldnn.flags sets more than that, and warns of it.)"""
+    """(torch.backends.mkldnn.flags sets more than that, and warns about it.)"""
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -97,7 +97,7 @@ def _options(settings: dict[str, Any]) -> Options:
 
 
 def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """With the calling convention of AOTAutograd: one list, which is emptied, so that nothing is kept alive by it."""
+    """With the calling convention of AOTAutograd: one list, which is emptied, so that it keeps nothing alive."""
 
     def call(arguments: list[Any]) -> list[Any]:
         values = tuple(map(plain, arguments))
@@ -109,7 +109,7 @@ def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 
 
 def _shown() -> range:
-    """Which results of the forward graph at hand are the user's: the others are new values of arguments, and what is
+    """Which results of the current forward graph are the user's: the others are new values of arguments, and values
     saved for the backward graph."""
     context = TracingContext.try_get()
     if context is None or context.fw_metadata is None:
@@ -131,9 +131,9 @@ def _is_symbolic(value: Any) -> bool:
 
 
 class Specializing:
-    """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each.
+    """A graph with symbols for sizes, compiled once for each combination of sizes with which it is called.
 
-    Numbers that decide no size are arguments of the program: it is the same for all."""
+    Numbers that decide no size are arguments of the program, which is the same for all of them."""
 
     def __init__(self, graph_module: Any, name: str, options: Options, shown: range) -> None:
         self.graph_module, self.name, self.options, self.shown = graph_module, name, options, shown
@@ -164,7 +164,7 @@ class Specializing:
         return results
 
     def _warn_of_many(self, key: tuple[Any, ...]) -> None:
-        """Warn, once, when sizes that change have led to several compilations; the backward graph's are the same."""
+        """Warns, once, when changing sizes have led to several compilations; the backward graph's are the same."""
         if len(self._compiled_graphs) != WARN_COMPILATIONS or self.name == "backward":
             return
         last = list(self._compiled_graphs)[-1]
@@ -179,7 +179,7 @@ class Specializing:
         )
 
     def _traced(self, arguments: tuple[Any, ...]) -> Callable[..., list[Any]]:
-        """The graph traced again with sizes in the place of symbols."""
+        """The graph traced again with sizes in place of symbols."""
         if any(isinstance(a, torch.SymInt) for a in arguments):
             raise InputError(
                 "a nested tensor was given, whose rows have sizes of their own: torch.nested.to_padded_tensor(x, 0) "
@@ -198,10 +198,10 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _described(kind: tuple[Any, ...]) -> str:
-    """What of an argument decides about the program, for a message."""
+    """What matters of an argument for the program, for a message."""
     return f"{str(kind[0]).removeprefix('torch.')}{list(kind[1])}" if len(kind) > 2 else str(kind[1])
 
 
 def _kind(value: Any) -> Any:
-    """What of an argument decides about the program."""
+    """What matters of an argument for the program."""
     return (value.dtype, tuple(value.shape), value.stride()) if _is_tensor(value) else (type(value), value)

@@ -1,4 +1,4 @@
-"""Decompositions that PyTorch does not have, or has with other random numbers than the operation draws on a CPU."""
+"""Decompositions that PyTorch does not have, or has with random numbers other than those of the operation on a CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tensors import inverse, memory_order
 
 aten = torch.ops.aten
 
-# Operations that draw random numbers as they stand: their decompositions draw others.
+# Operations that draw random numbers as a whole: their decompositions draw others.
 _DRAWN = ("bernoulli.p", "bernoulli", "rand_like", "randn_like", "randint", "randint.low", "randint_like", "randperm")
 
 
@@ -35,10 +35,10 @@ def is_random(target: Any) -> bool:
 
 
 def _native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
-    """The numbers that the operation draws on a CPU: Bernoulli's, of 1 - p."""
+    """The random numbers of the operation on a CPU: Bernoulli's, of 1 - p."""
     if not train or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    like = torch.empty_like(x, dtype=torch.bool)  # numbers are drawn in the order in which elements lie in memory
+    like = torch.empty_like(x, dtype=torch.bool)  # numbers are drawn in the memory order of the elements
     order = memory_order(like) or tuple(range(x.dim()))
     drawn = torch.empty([x.shape[d] for d in order], dtype=torch.bool, device=x.device)
     mask = aten.bernoulli.p(drawn, 1 - p).permute(inverse(order))
@@ -46,8 +46,8 @@ def _native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
 
 
 def _attention(x: Any, heads: int, qkv: Any, qkv_bias: Any, out: Any, out_bias: Any, mask: Any, kind: Any) -> Any:
-    """Self-attention of [batch, length, features]; `kind` 0 is a mask of [length, length], 1 one of keys, [batch,
-    length], 2 one of [batch, heads, length, length]."""
+    """Self-attention of [batch, length, features]; `kind` 0 is a mask of [length, length], 1 a mask of keys, [batch,
+    length], 2 a mask of [batch, heads, length, length]."""
     batch, length, width = x.shape
     q, k, v = torch.nn.functional.linear(x, qkv, qkv_bias).view(batch, length, 3, heads, width // heads).unbind(2)
     scores = (q.transpose(1, 2) @ k.permute(0, 2, 3, 1)) * (width // heads) ** -0.5
@@ -64,7 +64,7 @@ def _transformer_encoder_layer(
     norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any, ffn_weight_2: Any, ffn_bias_2: Any, mask: Any = None,
     mask_type: int | None = None,
 ) -> Any:  # fmt: skip
-    """The layer that torch.nn.TransformerEncoderLayer calls where no gradient is wanted."""
+    """The layer that torch.nn.TransformerEncoderLayer calls if no gradient is needed."""
     linear = torch.nn.functional.linear
 
     def attention(y: Any) -> Any:
@@ -85,14 +85,14 @@ def _transformer_encoder_layer(
 
 
 def _weight_norm_backward(gradient: Any, v: Any, g: Any, norms: Any, dim: int) -> tuple[Any, Any]:
-    """Of w = v g / norms, where norms are those of v over all dimensions but one."""
+    """The gradients of w = v g / norms, where norms are those of v over all dimensions but one."""
     others = [d for d in range(v.dim()) if d != dim % v.dim()]
     along = (gradient * v).sum(others, keepdim=True)
     return (g / norms) * (gradient - v * (along / (norms * norms))), along / norms
 
 
 def _cdist_backward(gradient: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
-    """The gradient by x; where a distance is 0, it is 0."""
+    """The gradient by x; 0 where a distance is 0."""
     difference = x.unsqueeze(-2) - y.unsqueeze(-3)
     if p == 0:
         return torch.zeros_like(x)
@@ -110,7 +110,7 @@ def _binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: in
 
 
 def _frequencies(half: bool) -> Callable[..., Any]:
-    """k / (n d), of k from 0 to n - 1, where the upper half counts from below 0; or the lower half alone."""
+    """k / (n d), for k from 0 to n - 1, where the upper half counts from below 0; or only the lower half."""
 
     def apply(n: int, d: float = 1.0, *, dtype: Any = None, **_: Any) -> Any:
         place = torch.arange(n // 2 + 1 if half else n)
@@ -124,7 +124,7 @@ def _frequencies(half: bool) -> Callable[..., Any]:
 def _trilinear(
     x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
 ) -> Any:
-    """The sum over some dimensions of x y z, each of which has no dimensions where its list says so."""
+    """The sum over some dimensions of x y z, each of which lacks the dimensions that its list names."""
     every = range(x.dim() + len(expand1))
     names = [[d for d in every if d not in without] for without in (expand1, expand2, expand3, sumdim)]
     return torch.einsum(x, names[0], y, names[1], z, names[2], names[3])
@@ -149,7 +149,7 @@ def _pdist_backward(gradient: Any, x: Any, p: float, distances: Any) -> Any:
 
 
 def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """By the singular values above a bound, or the eigenvalues."""
+    """The pseudo-inverse, from the singular values, or eigenvalues, above a bound."""
     if not x.numel():
         return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
     if hermitian:
@@ -168,7 +168,7 @@ def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
 
 
 def _replication_backward(gradient: Any, x: Any, padding: Sequence[int]) -> Any:
-    """What was repeated at an end adds to the element there."""
+    """Values that were repeated at an end are added to the element there."""
     for k in range(len(padding) // 2):
         d, (low, high) = x.dim() - 1 - k, padding[2 * k : 2 * k + 2]
         size = x.shape[d]
@@ -185,14 +185,14 @@ def _replication_backward(gradient: Any, x: Any, padding: Sequence[int]) -> Any:
 
 
 def _masked_scatter_backward(gradient: Any, mask: Any, sizes: Sequence[int]) -> Any:
-    """By the source: its elements went, in order, to the places where the mask is true."""
+    """The gradient by the source, whose elements went, in order, to the positions where the mask is true."""
     mask, count = mask.expand(gradient.shape).flatten(), math.prod(sizes)
     place = torch.where(mask, mask.cumsum(0) - 1, count).clamp(max=count)
     return gradient.new_zeros(count + 1).scatter(0, place, gradient.flatten())[:count].view(sizes)
 
 
 def _index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """The reduction by places of a scatter, one place for all of a row."""
+    """The reduction of a scatter by positions, with one position for a whole row."""
     places = index.view([-1 if d == dim % x.dim() else 1 for d in range(x.dim())]).expand(source.shape)
     return x.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
@@ -251,7 +251,8 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """What AOTAutograd decomposes: all that PyTorch can, but what has a lowering and what draws random numbers."""
+    """What AOTAutograd decomposes: everything that PyTorch can, except operations with a lowering and those that draw
+    random numbers."""
     own = {overload_of(name): rule for name, rule in _OWN.items()}  # torchvision may have been imported since
     return {**_of_pytorch(), **{op: rule for op, rule in own.items() if op is not None}}
 

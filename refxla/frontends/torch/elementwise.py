@@ -1,4 +1,4 @@
-"""Operations on each element by itself. What PyTorch computes in f32 and rounds once, of f16 and bf16, so does this."""
+"""Elementwise operations. PyTorch computes some of f16 and bf16 in f32 and rounds once; so do the lowerings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Compute = Callable[..., I]
 
 
 def _in_wide(b: Lowering, compute: Compute, *values: Operand) -> I:
-    """A computation in the type in which PyTorch computes, rounded to the result's."""
+    """A computation in the type in which PyTorch computes, rounded to the result's type."""
     own = b.result.element_type
     return b.cast(compute(b, *b.operands(*values, of=wide(own))), own)
 
@@ -46,7 +46,7 @@ for _name, _opcode in {
 
 
 def _whole(compute: Compute) -> Compute:
-    """Of integers, which are whole already, the value itself."""
+    """For integers, the value itself."""
     return lambda b, x: compute(b, x) if x.shape.element_type.is_float else x
 
 
@@ -94,7 +94,7 @@ for _compute, *_names in (
 
 @lowers("polygamma")
 def polygamma(b: Lowering, n: int, x: I) -> I:
-    """The derivative of this order of digamma."""
+    """The derivative of digamma of this order."""
     if n > 1:
         raise NotLowered("of an order above 1")
     return _in_wide(b, special.trigamma if n else special.digamma, x)
@@ -120,7 +120,7 @@ def sign(b: Lowering, x: I) -> I:
     own = x.shape.element_type
     if own is PRED:
         return x
-    if own.is_complex:  # x / |x|, part by part: a complex quotient would divide what is infinite
+    if own.is_complex:  # x / |x|, part by part: a complex quotient would divide infinities
         size = b.make("abs", x)
         parts = (b.divide(b.make(part, x), size) for part in ("real", "imag"))
         return b.select(b.compare(size, 0, direction="EQ"), 0, b.make("complex", *parts))
@@ -239,13 +239,13 @@ def mul(b: Lowering, x: I, y: Operand) -> I:
 
 @lowers("prims::fma")
 def fma(b: Lowering, x: Operand, y: Operand, z: Operand) -> I:
-    """x y + z, which Dynamo writes for what optimizers add. Eager rounds the product, too."""
+    """x y + z, which Dynamo generates for optimizers. Eager mode also rounds the product."""
     return _in_wide(b, lambda b, x, y, z: b.add(b.multiply(x, y), z), x, y, z)
 
 
 @lowers("hypot", "prims::hypot")
 def hypot(b: Lowering, x: I, y: I) -> I:
-    """The absolute value of a complex number, which squares nothing that overflows."""
+    """The absolute value of a complex number, without squares that overflow."""
     return _in_wide(b, lambda b, x, y: b.make("abs", b.make("complex", x, y)), x, y)
 
 
@@ -265,7 +265,7 @@ def minimum(b: Lowering, x: I, y: I) -> I:
 
 
 def _number_first(opcode: str) -> Callable[..., I]:
-    """A NaN gives way to a number."""
+    """A number takes precedence over a NaN."""
 
     def apply(b: Lowering, x: I, y: I) -> I:
         x, y = b.operands(x, y)
@@ -320,8 +320,8 @@ def _signs_differ(b: Lowering, x: I, y: I) -> I:
 
 
 def _floored(b: Lowering, x: I, y: I) -> I:
-    """The quotient rounded down. Of floating-point numbers as PyTorch and Python have it: from the remainder, since
-    x / y may round up to a whole number."""
+    """The quotient rounded down. For floating-point numbers as in PyTorch and Python: from the remainder, since x / y
+    may round up to an integer."""
     remainder = b.remainder(x, y)
     uneven = b.and_(b.compare(remainder, 0, direction="NE"), _signs_differ(b, remainder, y))
     if x.shape.element_type.is_integer:
@@ -346,7 +346,7 @@ def fmod(b: Lowering, x: I, y: Operand) -> I:
 
 @lowers("gcd")
 def gcd(b: Lowering, x: I, y: I) -> I:
-    """By Euclid's algorithm, until it has ended for all elements."""
+    """Euclid's algorithm, until it has ended for all elements."""
     x, y = (absolute(b, v) for v in b.operands(x, y))
 
     def step(_: I, x: I, y: I) -> list[I]:
@@ -358,14 +358,14 @@ def gcd(b: Lowering, x: I, y: I) -> I:
         there, every = b.compare(y, 0, direction="NE"), tuple(range(y.shape.rank))
         return b.reduce(there, False, every, reducer("or", PRED)) if every else there
 
-    longest = 100  # steps: those of neighbours in Fibonacci's sequence, of 64 bits
+    longest = 100  # steps: those for neighbours in Fibonacci's sequence, of 64 bits
     return b.repeat(longest, step, (x, y), more=goes_on)[0]
 
 
 @lowers("lcm")
 def lcm(b: Lowering, x: I, y: I) -> I:
     own = b.result.element_type
-    kind = S32 if own.bits < 32 else own  # C's: what narrow integers do not hold is cut off at the end
+    kind = S32 if own.bits < 32 else own  # C's: narrow integers are truncated at the end
     common = b.cast(gcd(b, x, y), kind)
     x, y = b.operands(x, y, of=kind)
     quotient = b.divide(x, b.select(b.compare(common, 0, direction="EQ"), 1, common))
@@ -508,7 +508,7 @@ def complex_(b: Lowering, x: I, y: I) -> I:
 
 @lowers("polar")
 def polar(b: Lowering, size: I, angle: I) -> I:
-    """Complex numbers by their absolute values and angles."""
+    """Complex numbers from their absolute values and angles."""
     size, angle = b.operands(size, angle, of=real_of(b.result.element_type))
     return b.make("complex", b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
 
@@ -525,7 +525,7 @@ def imag(b: Lowering, x: I) -> I:
 
 @lowers("view_as_real", "view_as_real_copy")
 def view_as_real(b: Lowering, x: I) -> I:
-    """Real and imaginary parts along a last dimension of their own."""
+    """Real and imaginary parts along a new last dimension."""
     dims = (*x.shape.dimensions, 1)
     return b.concatenate([b.reshape(b.make(part, x), dims) for part in ("real", "imag")], x.shape.rank)
 
@@ -548,7 +548,7 @@ def angle(b: Lowering, x: I) -> I:
     return _in_wide(b, compute, x)
 
 
-# -- derivatives that have operations of their own
+# -- derivatives that are separate operations
 
 
 @lowers("sigmoid_backward")
@@ -574,5 +574,5 @@ def threshold_backward(b: Lowering, gradient: I, x: I, threshold: Operand) -> I:
 
 
 def float_type(of: ElementType) -> ElementType:
-    """The floating-point type that integers are computed in."""
+    """The floating-point type in which integers are computed."""
     return of if of.is_float or of.is_complex else F32

@@ -1,4 +1,4 @@
-"""Embedding bags: rows of a table that are looked up by indices and reduced bag by bag; and their gradients."""
+"""Embedding bags: rows of a table that are looked up by indices and reduced per bag; and their gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ aten = torch.ops.aten
 
 
 def _bags(indices: Any, offsets: Any, include_last_offset: bool, padding_idx: int) -> tuple[Any, Any, int]:
-    """The bag of each index, whether the index is a real one and no padding, and how many bags there are."""
+    """The bag of each index, whether the index is not padding, and the number of bags."""
     starts = offsets[:-1] if include_last_offset else offsets
     place = torch.arange(indices.shape[0], dtype=offsets.dtype)
     return torch.searchsorted(starts, place, right=True) - 1, indices != padding_idx, starts.shape[0]
@@ -21,8 +21,8 @@ def embedding_bag(
     weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Rows of a table, of each bag their sum (mode 0), mean (1) or maximum (2); and, for the gradient, the bag of each
-    index, how many count in each bag, and the index that each maximum is from."""
+    """Rows of a table, reduced for each bag to their sum (mode 0), mean (1) or maximum (2); and, for the gradient, the
+    bag of each index, how many count in each bag, and the index from which each maximum is."""
     if sparse or scale_grad_by_freq:
         return NotImplemented
     if offsets.shape[0]:
@@ -53,7 +53,7 @@ def embedding_bag_backward(
     gradient: Any, indices: Any, offsets: Any, bag: Any, size: Any, source: Any, num_weights: int,
     scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Any, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """By the table; `bag`, `size` and `source` are what `embedding_bag` gave."""
+    """The gradient by the table; `bag`, `size` and `source` are results of `embedding_bag`."""
     if sparse or scale_grad_by_freq:
         return NotImplemented
     table = gradient.new_zeros(num_weights, gradient.shape[1])
@@ -70,13 +70,13 @@ def embedding_bag_backward(
 def sample_weights_backward(
     gradient: Any, weight: Any, indices: Any, offsets: Any, bag: Any, mode: int, padding_idx: int = -1
 ) -> Any:
-    """By the weights of sums (mode 0), one for each index."""
+    """The gradient by the weights of sums (mode 0), one for each index."""
     products = (gradient[bag] * torch.embedding(weight, indices)).sum(1)
     return products.masked_fill(indices == padding_idx, 0)
 
 
 def embedding_renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
-    """The rows that are looked up, scaled down to a norm where theirs is larger; those of equal indices are equal."""
+    """The rows that are looked up, scaled down to a norm if theirs is larger; those of equal indices are equal."""
     indices = indices.flatten()
     rows = torch.embedding(weight, indices)
     norm = torch.linalg.vector_norm(rows, norm_type, dim=1, keepdim=True)

@@ -1,8 +1,8 @@
-"""Models of PyTorch as functions: `refxla.compile(model, images)`, which can be saved, beside the backend of
+"""Models of PyTorch as functions: `refxla.compile(model, images)`, which can be saved, in addition to the backend of
 torch.compile.
 
-`torch.export` takes the graph off the model, with its parameters and buffers as arguments, and the graph becomes one
-HLO program. Inference alone: it has no gradients, and nothing of the model is changed.
+`torch.export` extracts the graph of the model, with its parameters and buffers as arguments, and the graph becomes one
+HLO program. It is for inference only: it has no gradients, and nothing of the model is changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Trees = tuple[tuple[tuple[str, Tree], ...], tuple[tuple[str, Tree], ...]]
 def compile_torch(model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], options: Options) -> TorchFunction:
     """A TorchFunction; compiled at once if example arguments are given, else at the first call.
 
-    `model` is a torch.nn.Module, what torch.compile made of one, or a Python function of tensors.
+    `model` is a torch.nn.Module, the result of torch.compile for one, or a Python function of tensors.
     """
     torch_function = TorchFunction(getattr(model, "_orig_mod", model), options)  # of torch.compile's OptimizedModule
     torch_function.compile_examples(arguments, keywords)
@@ -42,11 +42,11 @@ def compile_torch(model: Any, arguments: tuple[Any, ...], keywords: dict[str, An
 
 
 class TorchFunction(TracedFunction):
-    """Called with nested tuples, lists and dicts of tensors, as the model is; gives tensors, on the CPU.
+    """Called with nested tuples, lists and dicts of tensors, like the model; returns tensors, on the CPU.
 
-    Tensors take part by type and shape, all else by value. Parameters and buffers of the model are read at each call,
-    as they are then. Which of its modules are in training mode at a call decides about the program.
-    Results are no part of a gradient's record: `torch.compile(model, backend="refxla")` trains.
+    Tensors matter by type and shape, everything else by value. Parameters and buffers of the model are read at each
+    call. The program depends on which of the model's modules are in training mode at a call. Results are not recorded
+    for gradients: `torch.compile(model, backend="refxla")` trains.
     """
 
     value_advice = "its value is part of the program; pass torch.tensor(x) if it is no size and no switch"
@@ -69,7 +69,7 @@ class TorchFunction(TracedFunction):
 
 
 class _TorchLowered(Lowered):
-    """The graph of a model, compiled; `given` are the trees of its positional arguments and of the others."""
+    """The compiled graph of a model; `given` are the trees of its positional arguments and of the others."""
 
     def __init__(
         self, name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trees: Trees, options: Options
@@ -86,7 +86,7 @@ class _TorchLowered(Lowered):
         self.structure = exported.call_spec.out_spec
         tensors: dict[str, Any] = {**exported.state_dict, **exported.constants}
         leaves = itertools.count()
-        # Of each argument of the graph the number of a leaf, or the model's tensor, or None.
+        # For each argument of the graph, the number of a leaf, or the model's tensor, or None.
         self.inputs: list[Any] = []
         for spec in exported.graph_signature.input_specs:
             if spec.target is not None:
@@ -104,7 +104,7 @@ class _TorchLowered(Lowered):
         return self.graph.parameters(self._values(leaves))
 
     def calling(self, name: str) -> CallingConvention:
-        """The model's tensors have in the file the values that they have now."""
+        """The model's tensors are stored in the file with their present values."""
         sources: list[Any] = []
         for source, order in self.graph.sources:
             value = self.inputs[source] if type(source) is int else source
@@ -126,13 +126,13 @@ def _is_array(value: Any) -> bool:
 
 
 def _tensor(value: Any) -> Any:
-    """An argument as the program takes it: dense and row-major."""
+    """An argument in the form that the program takes: dense and row-major."""
     tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
     return tensor.detach().contiguous()
 
 
 def _own(model: Any, name: str, tensors: dict[str, Any]) -> Any:
-    """A parameter or buffer: the model's own, so that what it becomes is seen, or a constant of the graph."""
+    """A parameter or buffer: the model's own, so that changes to it are seen, or a constant of the graph."""
     prefix, _, rest = name.partition(".")
     if isinstance(model, torch.nn.Module) and prefix == "called":
         with contextlib.suppress(AttributeError):
@@ -142,7 +142,7 @@ def _own(model: Any, name: str, tensors: dict[str, Any]) -> Any:
 
 
 class _Dense(torch.nn.Module):  # type: ignore[misc]
-    """A model whose results are tensors of their own, dense and row-major."""
+    """A model whose results are separate tensors, dense and row-major."""
 
     def __init__(self, called: Any) -> None:
         super().__init__()
@@ -156,13 +156,13 @@ class _Dense(torch.nn.Module):  # type: ignore[misc]
 
 
 def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The model's graph, in operations that have a lowering where they can be decomposed into such."""
+    """The model's graph, in operations that have a lowering if they can be decomposed into such."""
     dense = _Dense(model)
-    dense.training = getattr(model, "training", False)  # its own alone: parts of the model may be in another mode
+    dense.training = getattr(model, "training", False)  # only its own: parts of the model may be in another mode
     try:
         with torch.no_grad(), _modes_kept(model):
             return torch.export.export(dense, args, kwargs, strict=False).run_decompositions(_of_exports())
-    except Exception as problem:  # of many classes, most of them PyTorch's own
+    except Exception as problem:  # of many classes, most of them PyTorch's
         first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
         raise UnsupportedError(
             f"torch.export takes no graph off {name} ({first}); torch.compile(model, backend='refxla') runs what has "
@@ -172,7 +172,8 @@ def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 @functools.cache
 def _of_exports() -> dict[Any, Any]:
-    """The decompositions of a graph of torch.export, which keeps what AOTAutograd has taken apart (attention, say)."""
+    """The decompositions of a graph of torch.export, which keeps operations that AOTAutograd has already decomposed
+    (such as attention)."""
     composite: Any = getattr(torch.export, "default_decompositions", dict)()
     taken_apart = {op: composite[op] for op in list(composite) if op not in LOWERINGS}
     return {**taken_apart, **decompositions()}
@@ -180,7 +181,7 @@ def _of_exports() -> dict[Any, Any]:
 
 @contextlib.contextmanager
 def _modes_kept(model: Any) -> Iterator[None]:
-    """Each module of the model is in training mode afterwards if it was before."""
+    """Restores the training mode of each module of the model afterwards."""
     modes = _modes(model)
     try:
         yield
@@ -199,8 +200,8 @@ def _modes(model: Any) -> tuple[bool, ...]:
 
 
 def _require_compiled(name: str, exported: Any, lowered: LoweredGraph, *, training: bool) -> None:
-    """Raise UnsupportedError for a graph that is not a single program without effects; `training` says whether a part
-    of the model is in training mode, which may be why."""
+    """Raises UnsupportedError for a graph that is not a single program without effects; `training` says whether a part
+    of the model is in training mode, which may be the reason."""
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         written = ", ".join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()][:3])

@@ -1,4 +1,4 @@
-"""From a graph of ATen operations to an HLO program and what calls it with tensors.
+"""Converts a graph of ATen operations to an HLO program and the function that calls it with tensors.
 
 A node that cannot be lowered does not end the walk: its results become parameters for the rest, so that all such nodes
 are found at once.
@@ -39,7 +39,7 @@ from .decompositions import is_random
 from .lowering import DRAWN, INDEX, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, overload_of, rule_of
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
-_INLINE_CONSTANT_ELEMENTS = 64  # elements of a constant tensor up to which it is part of the program
+_INLINE_CONSTANT_ELEMENTS = 64  # elements up to which a constant tensor is part of the program
 _VIEWS = {
     f"aten.{name}"
     for name in ("view.default", "_unsafe_view.default", "permute.default", "t.default", "transpose.int",
@@ -49,21 +49,21 @@ _VIEWS = {
 }  # fmt: skip
 
 
-COPY = overload_of("copy_")  # how AOTAutograd writes an argument when all else is done
-# What gives its first operand with other elements in some places, and leaves it as it is where an index is wrong.
+COPY = overload_of("copy_")  # how AOTAutograd writes to an argument when everything else is done
+# Operations that return their first operand with some elements replaced, and leave it unchanged if an index is wrong.
 _UPDATES = {overload_of(n) for n in ("index_copy", "index_put", "scatter.src", "slice_scatter", "select_scatter")}
-# What says which type and strides a tensor has: they are known when the graph is lowered.
+# Operations that assert the type and strides of a tensor: they are known when the graph is lowered.
 _ASSERTION = overload_of("_assert_tensor_metadata")
-# What asks something of values: it is checked when the program has run.
+# Operations that assert something about values: it is checked when the program has run.
 _ASSERTIONS = {overload_of("_assert_async"), overload_of("_assert_async.msg")}
 
 
 class IndexOutOfRange(InputError, IndexError, RuntimeError):
-    """An index of a compiled graph lies outside of what it indexes. (PyTorch raises one or the other.)"""
+    """An index of a compiled graph is out of range. (PyTorch raises one or the other.)"""
 
 
 class AssertionFailed(InputError, RuntimeError):
-    """What an operation of a compiled graph asks of the values of its operands does not hold."""
+    """An assertion of a compiled graph about the values of its operands does not hold."""
 
 
 class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
@@ -80,7 +80,7 @@ def is_tensor(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Result:
-    """A result of the program: its number, and the order in which its dimensions lie in memory."""
+    """A result of the program: its number, and the order of its dimensions in memory."""
 
     number: int
     order: tuple[int, ...] | None
@@ -88,7 +88,7 @@ class _Result:
 
 @dataclass(frozen=True)
 class _View:
-    """An argument with this number, a result of the program, or views of one, that PyTorch makes: no element is
+    """An argument with this number, a result of the program, or a view of one, which PyTorch creates: no element is
     copied."""
 
     base: int | _Result
@@ -96,29 +96,29 @@ class _View:
 
 
 class LoweredGraph:
-    """The HLO of a graph. `unsupported` has the nodes that have none, each with the reason; if there are any, there is
-    no program. So is it with `mutating`, the nodes that write in place: values in HLO are no views of each other. But
-    arguments that are written as a whole when all else is done (`copies`) are donated: what they are after the call is
-    a result of the program, which lies in their memory.
+    """The HLO of a graph. `unsupported` has the nodes without HLO, each with the reason; if there are any, there is no
+    program. The same holds for `mutating`, the nodes that write in place: values in HLO are not views of each other.
+    However, arguments that are overwritten as a whole when everything else is done (`copies`) are donated: their values
+    after the call are results of the program in their memory.
 
-    With `aliases`, results that are views of one another in PyTorch are so here, and have the strides that views have.
-    (Where something is to be derived, AOTAutograd sees to the former.)"""
+    With `aliases`, results that are views of one another in PyTorch are so here, and have the strides of views. (If
+    gradients are needed, AOTAutograd handles the former.)"""
 
     def __init__(self, graph_module: Any, name: str, *, aliases: bool = False) -> None:
         self.name, self.graph_module, self._aliases = name, graph_module, aliases
         self.unsupported: dict[Any, str] = {}
-        self.constants: list[Any] = []  # tensors of the graph's own that are parameters, after the arguments
+        self.constants: list[Any] = []  # constant tensors of the graph that are parameters, after the arguments
         self._b = Lowering(name)
         self._values: dict[Any, Any] = {}
         self._parameters: list[I] = []
         self._orders: list[tuple[int, ...] | None] = []
-        self._sources: list[int | Any] = []  # of each parameter the argument's number, or a constant tensor
+        self._sources: list[int | Any] = []  # for each parameter, the argument's number, or a constant tensor
         self._arguments: dict[Any, int] = {}
         self.results: list[Any] = []
         self.module: Module | None = None
         self.messages: list[str] = []
         self.copies = final_copies(graph_module.graph)
-        # Of each argument that is written: its number, that of its result, and the order of its dimensions in memory.
+        # For each argument that is written: its number, that of its result, and the order of its dimensions in memory.
         self.written: list[tuple[int, int, tuple[int, ...] | None]] = []
         self.mutating = [n for n in graph_module.graph.nodes if _mutates(n) and n not in self.copies]
         for node in graph_module.graph.nodes:
@@ -157,7 +157,8 @@ class LoweredGraph:
         for part in node.target.split("."):
             value = getattr(value, part)
         if not is_tensor(value):
-            self.unsupported[node] = ""  # a graph that an operation calls, as torch.cond does: that is what is reported
+            # a graph that an operation calls, as torch.cond does: the operation is reported
+            self.unsupported[node] = ""
             return
         if value.numel() <= _INLINE_CONSTANT_ELEMENTS and value.device.type == "cpu":
             self._values[node] = self._b.constant(np.array(to_array(value, None)))
@@ -233,7 +234,7 @@ class LoweredGraph:
         return value
 
     def _unknown(self, node: Any) -> None:
-        """Let parameters stand for the results of a node that is not lowered."""
+        """Makes parameters represent the results of a node that is not lowered."""
         fake = node.meta.get("val")
         try:
             if isinstance(fake, (list, tuple)):
@@ -241,7 +242,7 @@ class LoweredGraph:
             elif is_tensor(fake):
                 self._values[node] = self._parameter(fake, None)
         except InputError:
-            pass  # what uses it cannot be lowered either
+            pass  # its users cannot be lowered either
 
     # -- results
 
@@ -282,7 +283,7 @@ class LoweredGraph:
             self.module = self._module(returned)
 
     def _write(self, copy: Any, returned: list[I]) -> None:
-        """Let what an argument is to be after the call be a result of the program."""
+        """Makes the new value of an argument after the call a result of the program."""
         fake = copy.args[0].meta["val"]
         shape = shape_of(fake)
         value = self._b.expand(self._b.cast(self._values[copy.args[1]], shape.element_type), shape.dimensions)
@@ -292,8 +293,8 @@ class LoweredGraph:
         returned.append(self._b.permute(value, order) if moved and order is not None else value)
 
     def _origin(self, node: Any) -> tuple[Any, tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]]:
-        """The node whose memory a node shows, and the views by which it does: (function, further arguments, keywords),
-        the first of all first."""
+        """The node whose memory a node views, and its chain of views: (function, further arguments, keywords), the
+        first one first."""
         steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         while is_view(node):
             steps.append((node.target, node.args[1:], node.kwargs))
@@ -319,21 +320,21 @@ class LoweredGraph:
         return module
 
     def _donations(self) -> Iterator[Alias]:
-        """The arguments that are written, and the results that are to lie in their memory. Where a check may fail, an
-        argument is left as it is, but for elements of it that are written where an index is right."""
+        """The arguments that are written, and the results in their memory. If a check may fail, an argument must stay
+        unchanged, except for elements that are only written if an index is right."""
         places = {source: n for n, source in enumerate(self._sources) if type(source) is int}
         for copy, (argument, result, _) in zip(self.copies, self.written, strict=True):
             if argument in places and (not self._b.checks or _is_update(copy.args[1], copy.args[0])):
                 yield Alias((result,), places[argument])
 
     def compile(self, options: Options) -> CompiledGraph:
-        """What runs it."""
+        """The function that runs it."""
         program = None if self.module is None else compile_module(self.module, options)
         return CompiledGraph(self, program, list(zip(self._sources, self._orders, strict=True)))
 
 
 def is_view(node: Any) -> bool:
-    """Whether a node is a view of its first operand, or an element of a list of such."""
+    """Whether a node is a view of its first operand, or an element of a list of views."""
     if node.op != "call_function":
         return False
     return str(node.target) in _VIEWS or node.target is operator.getitem and is_view(node.args[0])
@@ -344,34 +345,34 @@ def _is_dense(fake: Any) -> bool:
 
 
 def _mutates(node: Any) -> bool:
-    """Whether a node writes into an argument: AOTAutograd leaves none, but a decomposition of PyTorch's may."""
+    """Whether a node writes to an argument: AOTAutograd leaves no such nodes, but a decomposition of PyTorch's may."""
     schema = getattr(node.target, "_schema", None)
     return node.op == "call_function" and bool(getattr(schema, "is_mutable", False))
 
 
 def final_copies(graph: Any) -> list[Any]:
-    """The copies into arguments which nothing reads afterwards: this is how AOTAutograd writes arguments."""
+    """The copies to arguments that nothing reads afterwards: AOTAutograd writes arguments in this way."""
     places = {n: k for k, n in enumerate(graph.nodes)}
     copies = [n for n in graph.nodes if n.target is COPY and n.args[0].op == "placeholder"]
     return [n for n in copies if all(places[u] <= places[n] for u in n.args[0].users)]
 
 
 def _is_update(node: Any, argument: Any) -> bool:
-    """Whether a value is an argument with other elements in some places."""
+    """Whether a value is an argument with some elements replaced."""
     return node.target in _UPDATES and node.args[0] is argument
 
 
 class CompiledGraph:
-    """Called with a graph's arguments, gives its results as a list.
+    """Called with a graph's arguments, returns its results as a list.
 
-    Arguments are read where they lie, and results are in memory of their own, with the strides that PyTorch's have.
-    Raises IndexOutOfRange, DivisionByZero, NoSolution and AssertionFailed where PyTorch raises IndexError,
-    ZeroDivisionError, torch.linalg.LinAlgError and RuntimeError.
+    Arguments are read in place, and results are in separate memory, with the strides of PyTorch's. Raises
+    IndexOutOfRange, DivisionByZero, NoSolution and AssertionFailed where PyTorch raises IndexError, ZeroDivisionError,
+    torch.linalg.LinAlgError and RuntimeError.
     """
 
     def __init__(self, lowered: LoweredGraph, program: Any, sources: list[tuple[Any, Any]]) -> None:
         self.program, self.name = program, lowered.name
-        self.sources = sources  # of each parameter the argument's number, or a tensor; and the order it lies in
+        self.sources = sources  # for each parameter, the argument's number or a tensor, and its memory order
         self._results = lowered.results
         self._returned, self._messages = lowered.returned, lowered.messages
         self._written = lowered.written
@@ -380,17 +381,17 @@ class CompiledGraph:
         self._donations = [parameter for result, parameter in placed if (result, parameter) in wanted]
 
     def parameters(self, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """What the program is called with for these arguments."""
+        """The program's arguments for these arguments."""
         return [to_array(arguments[s] if type(s) is int else s, order) for s, order in self.sources]
 
     @property
     def checks(self) -> tuple[tuple[str, str], ...]:
-        """What must hold at run time, which the program's last results say: the error that it is else, and its text."""
+        """The checks at run time, which are the program's last results: the error that is raised, and its text."""
         return tuple((_failure(message).__bases__[1].__name__.lstrip("_"), message) for message in self._messages)
 
     @staticmethod
     def is_computed(result: Any) -> bool:
-        """Whether a result of the graph is one of the program's, and no view of an argument and no constant."""
+        """Whether a result of the graph is one of the program's, not a view of an argument or a constant."""
         return type(result) is _Result
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -400,7 +401,7 @@ class CompiledGraph:
             arrays = (
                 self.program.in_place(parameters, self._donations) if self._donations else self.program(*parameters)
             )
-            if isinstance(self.program, Reference):  # whose results may be views, of arguments too
+            if isinstance(self.program, Reference):  # whose results may be views, including of arguments
                 arrays = tuple(np.array(a, order="C") for a in arrays)
             for is_met, message in zip(arrays[self._returned :], self._messages, strict=True):
                 if not is_met:
@@ -438,7 +439,7 @@ def _shape(fake: Any) -> Shape | None:
 
 
 def _require(stated: Any, value: Any) -> None:
-    """A lowering gives the shapes that PyTorch gives; another one would be a mistake in it."""
+    """A lowering must return PyTorch's shapes; any other would be a bug in it."""
     pairs: Iterable[tuple[Any, Any]] = (
         zip(stated, value, strict=True) if isinstance(stated, list) else [(stated, value)]
     )
@@ -456,14 +457,14 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def _frame(node: Any) -> tuple[str, int] | None:
-    """The innermost line of the user's that a node came from."""
+    """The user's innermost source line for a node."""
     frames = [f for f in _FRAME.findall(node.meta.get("stack_trace") or "") if not f[0].startswith(_FOLDER)]
     return (frames[-1][0], int(frames[-1][1])) if frames else None
 
 
 def source_of(node: Any) -> str:
-    """Where a node came from: file:line; the module, in a model of PyTorch's own modules alone; "" where PyTorch does
-    not say."""
+    """The origin of a node: file:line; the module, in a model that consists only of PyTorch's own modules; "" if
+    PyTorch does not say."""
     frame = _frame(node)
     if frame is not None:
         return f"{frame[0]}:{frame[1]}"
@@ -476,8 +477,8 @@ def source_of(node: Any) -> str:
 
 
 def _origin_of(node: Any) -> str:
-    """The name of the operation that PyTorch was called for, of which a decomposition made the node; "" if it does not
-    say."""
+    """The name of the operation that PyTorch was called for, from which a decomposition created the node; "" if it does
+    not say."""
     return str(node.meta.get("original_aten") or "").removeprefix("aten.").partition(".")[0]
 
 
@@ -486,5 +487,5 @@ def _metadata(node: Any) -> Metadata | None:
 
 
 def lowered_names() -> list[str]:
-    """The names of the operations of the installed PyTorch that have a lowering, "add.Tensor" say."""
+    """The names of the operations of the installed PyTorch that have a lowering, such as "add.Tensor"."""
     return sorted({str(overload).removeprefix("aten.").removesuffix(".default") for overload in LOWERINGS})

@@ -1,5 +1,5 @@
-"""Elements at places that other arrays name. HLO moves an index that lies outside to the nearest place; PyTorch raises,
-and so does the compiled graph: each index is checked."""
+"""Indexing by arrays. HLO clamps an index that is out of range; PyTorch raises, and so does the compiled graph: each
+index is checked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .lowering import INDEX, I, Lowering, NotLowered, Operand, axis, highest, lo
 
 
 def places(b: Lowering, index: I, size: int, what: str, wraps: bool = False) -> I:
-    """An index (s64), counted from the front, of a dimension of a size; it is checked. `wraps`: a negative one counts
-    from the end, as in x[i]; functions that take an index refuse it."""
+    """An index (s64), counted from the front, into a dimension of some size; it is checked. `wraps`: a negative one
+    counts from the end, as in x[i]; functions that take an index reject it."""
     index = b.cast(index, S64)
     if index.shape.size:
         low = b.compare(index, -size if wraps else 0, direction="GE")
@@ -42,7 +42,7 @@ class _Places:
         self.sizes = tuple(sizes)
         spread = [b.expand(places(b, i, x.shape.dimensions[d], what, wraps), self.sizes) for d, i in pairs]
         self.vectors = b.concatenate([b.reshape(i, (*self.sizes, 1)) for i in spread], rank)
-        # NumPy's rule: in the place of the indexed dimensions if they are neighbours, else in front
+        # NumPy's rule: in place of the indexed dimensions if they are adjacent, otherwise in front
         together = self.dims[-1] - self.dims[0] == len(self.dims) - 1
         self.position = self.dims[0] if together else 0
         self.rest = tuple(d for d in range(x.shape.rank) if d not in self.dims)
@@ -124,7 +124,7 @@ def index_put(b: Lowering, x: I, indices: Sequence[I | None], values: I, accumul
 
 
 def _put(b: Lowering, x: I, p: _Places, updates: I, opcode: str | None) -> I:
-    """x with updates at places."""
+    """x with updates at positions."""
     return b.make(
         "scatter", x, p.vectors, updates, update_window_dims=p.offset, inserted_window_dims=p.dims,
         scatter_dims_to_operand_dims=p.dims, index_vector_dim=len(p.sizes), to_apply=_combined(b, x, opcode),
@@ -134,7 +134,7 @@ def _put(b: Lowering, x: I, p: _Places, updates: I, opcode: str | None) -> I:
 def _put_along(
     b: Lowering, x: I, dim: int, index: I, source: I, opcode: str | None, what: str, wraps: bool = False
 ) -> I:
-    """x with the parts of a source, one for each index, in a dimension; or with a scalar there."""
+    """x with parts from a source, one for each index, in a dimension; or with a scalar there."""
     own = x.shape.dimensions
     x = b.view(x, own or (1,))
     d, count = axis(dim, x.shape.rank), index.shape.size
@@ -168,14 +168,14 @@ def index_fill(b: Lowering, x: I, dim: int, index: I, value: Operand) -> I:
 
 @lowers("put")
 def put(b: Lowering, x: I, index: I, source: I, accumulate: bool = False) -> I:
-    """Writes to places in the row of all elements."""
+    """Writes to positions in the flattened array."""
     row, opcode = b.view(x, (x.shape.size,)), "add" if accumulate else None
     written = _put_along(b, row, 0, index, b.view(source, (source.shape.size,)), opcode, "put", wraps=True)
     return b.view(written, x.shape.dimensions)
 
 
 def _scattered(b: Lowering, x: I, d: int, index: I, updates: I, opcode: str | None) -> I:
-    """x with updates at places along a dimension; those in the other dimensions are the updates' own."""
+    """x with updates at positions along a dimension; the positions in the other dimensions are those of the updates."""
     dims = index.shape.dimensions
     coordinates = [
         places(b, index, x.shape.dimensions[d], "scatter") if k == d else b.iota(S64, dims, k) for k in range(len(dims))
@@ -234,7 +234,7 @@ def scatter_reduce(b: Lowering, x: I, dim: int, index: I, source: I, reduce: str
 
 
 def _scatter_mean(b: Lowering, x: I, dim: int, index: I, source: I, include_self: bool) -> I:
-    """The sum at each place divided by how many elements are in it."""
+    """The sum at each position divided by the number of elements there."""
     own = x.shape.element_type
     if not own.is_float:
         raise NotLowered("a mean of integers")
@@ -247,7 +247,7 @@ def _scatter_mean(b: Lowering, x: I, dim: int, index: I, source: I, include_self
 
 @lowers("masked_scatter")
 def masked_scatter(b: Lowering, x: I, mask: I, source: I) -> I:
-    """The elements of the source, in order, in the places where the mask is true."""
+    """The elements of the source, in order, at the positions where the mask is true."""
     dims, n = b.result.dimensions, b.result.size
     x, mask = b.expand(x, dims), b.expand(mask, dims)
     if not n or not source.shape.size:

@@ -1,7 +1,7 @@
 """torch.linalg in terms of HLO's operations and of the calls that LAPACK computes (ir/library_calls.py).
 
-The gradients are PyTorch's formulas, which are made of these operations and of products. As LAPACK does, decompositions
-take matrices of f32, f64, c64 and c128, in the last two dimensions.
+The gradients are PyTorch's formulas, composed of these operations and of products. As in LAPACK, decompositions take
+matrices of f32, f64, c64 and c128, in the last two dimensions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 
 
 def _letter(x: I) -> str:
-    """LAPACK's letter of a matrix's type; raises NotLowered where it has none, and for a matrix without elements."""
+    """LAPACK's letter for a matrix's type; raises NotLowered if it has none, and for a matrix without elements."""
     if x.shape.element_type.name not in _LETTERS:
         raise NotLowered(f"of matrices of {x.shape.element_type}")
     if not x.shape.size:
@@ -43,12 +43,12 @@ def _adjoint(b: Lowering, x: I) -> I:
 
 
 def _rows_and_columns(b: Lowering, dims: Sequence[int]) -> tuple[I, I]:
-    """Of each element of matrices the number of its row, and of its column."""
+    """For each element of matrices, the number of its row, and of its column."""
     return b.iota(S32, tuple(dims), len(dims) - 2), b.iota(S32, tuple(dims), len(dims) - 1)
 
 
 def _triangle(b: Lowering, x: I, *, lower: bool, unit: bool = False) -> I:
-    """The lower or upper triangle; with `unit` its diagonal is one."""
+    """The lower or upper triangle; with `unit`, its diagonal is one."""
     row, column = _rows_and_columns(b, x.shape.dimensions)
     if unit:
         x = b.select(b.compare(row, column, direction="EQ"), 1, x)
@@ -75,7 +75,7 @@ def _broadcast_batches(b: Lowering, *matrices: I) -> list[I]:
 
 
 def _solved(b: Lowering, a: I, x: I, *, lower: bool, left: bool = True, unit: bool = False, adjoint: bool = False) -> I:
-    """a^-1 x, or x a^-1, of a triangular matrix or its adjoint."""
+    """a^-1 x, or x a^-1, for a triangular matrix or its adjoint."""
     return b.make("triangular-solve", a, x, left_side=left, lower=lower, unit_diagonal=unit,
                   transpose_a="ADJOINT" if adjoint else "NO_TRANSPOSE")  # fmt: skip
 
@@ -130,8 +130,8 @@ def _require(b: Lowering, info: I, message: str) -> None:
 
 @lowers("higher_order::with_effects")
 def with_effects(b: Lowering, token: I, operation: Any, *args: Any, **_: Any) -> list[I | None]:
-    """An effect, in the order of a token: the checks by which torch.linalg raises what LAPACK's `info` says. The token,
-    for which PyTorch passes None, is not read: all checks are looked at when the program has run."""
+    """An effect, ordered by a token: the checks by which torch.linalg raises according to LAPACK's `info`. The token,
+    for which PyTorch passes None, is not read: all checks are evaluated when the program has run."""
     if operation is not overload_of("_linalg_check_errors"):
         raise NotLowered(f"{operation} has effects")
     info, name = args[0], args[1].removeprefix("torch.")
@@ -142,7 +142,7 @@ def with_effects(b: Lowering, token: I, operation: Any, *args: Any, **_: Any) ->
 
 @lowers("cholesky_solve")
 def cholesky_solve(b: Lowering, x: I, factor: I, upper: bool = False) -> I:
-    """The solution of a system by the factor of its matrix."""
+    """The solution of a system from the factor of its matrix."""
     _letter(factor), _letter(x)
     factor, x = _broadcast_batches(b, factor, x)
     x = _solved(b, factor, x, lower=not upper, adjoint=upper)
@@ -154,7 +154,7 @@ def cholesky_inverse(b: Lowering, factor: I, upper: bool = False) -> I:
     return cholesky_solve(b, _identity(b, factor.shape, factor.shape.dimensions[-1]), factor, upper)
 
 
-# -- LU: rows in another order are L U
+# -- LU: L U is a with its rows permuted
 
 
 def _lu(b: Lowering, a: I) -> tuple[I, I, I]:
@@ -168,7 +168,7 @@ def _lu(b: Lowering, a: I) -> tuple[I, I, I]:
 
 
 def _diagonal(b: Lowering, packed: I) -> I:
-    """The diagonal of matrices, as rows."""
+    """The diagonals of matrices, as rows."""
     *batch, m, n = packed.shape.dimensions
     k = min(m, n)
     square = b.cut(b.cut(packed, len(batch), 0, k), len(batch) + 1, 0, k)
@@ -178,7 +178,7 @@ def _diagonal(b: Lowering, packed: I) -> I:
 
 
 def _first_zero(b: Lowering, packed: I) -> I:
-    """The number, from 1 on, of the first element of U's diagonal that is zero, or 0: what LAPACK calls info."""
+    """The number, from 1 on, of the first zero on U's diagonal, or 0: LAPACK's info."""
     diagonal = _diagonal(b, packed)
     dims = diagonal.shape.dimensions
     k = dims[-1]
@@ -189,13 +189,13 @@ def _first_zero(b: Lowering, packed: I) -> I:
 
 
 def _order(b: Lowering, pivots: I, n: int) -> I:
-    """The permutation of n rows that exchanges row k with row pivots[k], for one k after another."""
+    """The permutation of n rows that swaps row k with row pivots[k], for each k in order."""
     *batch, count = pivots.shape.dimensions
     dims = (*batch, n)
     last = len(batch)
 
     def element(x: I, at: I) -> I:
-        """One element of each row of x, spread over the row."""
+        """One element of each row of x, broadcast over the row."""
         value = b.sum(b.select(at, x, 0), (last,))
         return b.spread(value, x.shape, tuple(range(last)))
 
@@ -212,14 +212,14 @@ def _order(b: Lowering, pivots: I, n: int) -> I:
 
 
 def _permutation(b: Lowering, order: I, like: I) -> I:
-    """The matrix P with P x = the rows of x in an order."""
+    """The matrix P for which P x is the permuted rows of x."""
     dims = (*order.shape.dimensions, order.shape.dimensions[-1])
     wide = b.spread(order, Shape(S32, dims), tuple(range(len(dims) - 1)))
     return b.convert(b.compare(wide, b.iota(S32, dims, len(dims) - 1), direction="EQ"), like.shape.element_type)
 
 
 def _in_order(b: Lowering, order: I, x: I, *, back: bool = False) -> I:
-    """The rows of matrices in an order, or (`back`) in the one that the order was made of."""
+    """The rows of matrices in a permutation, or (`back`) in its inverse."""
     dims, last = x.shape.dimensions, x.shape.rank - 2
     if back:  # where each row went
         own = (*order.shape.dimensions, order.shape.dimensions[-1])
@@ -236,7 +236,7 @@ def _in_order(b: Lowering, order: I, x: I, *, back: bool = False) -> I:
 
 
 def _by_factors(b: Lowering, packed: I, order: I, x: I, *, adjoint: bool = False) -> I:
-    """a^-1 x, or a^-H x, by the factors of a."""
+    """a^-1 x, or a^-H x, from the factors of a."""
     if adjoint:
         x = _solved(b, packed, x, lower=False, adjoint=True)
         x = _solved(b, packed, x, lower=True, unit=True, adjoint=True)
@@ -283,7 +283,7 @@ def lu_unpack(b: Lowering, packed: I, pivots: I, unpack_data: bool = True, unpac
 
 @lowers("linalg_lu_solve")
 def lu_solve(b: Lowering, packed: I, pivots: I, x: I, *, left: bool = True, adjoint: bool = False) -> I:
-    """a^-1 x (x a^-1, if not left) by the factors of a, or of its adjoint."""
+    """a^-1 x (x a^-1, if not left) from the factors of a, or of its adjoint."""
     _letter(packed), _letter(x)
     order = _order(b, pivots, packed.shape.dimensions[-2])
     if not left:  # (x a^-1)^H = a^-H x^H
@@ -323,7 +323,7 @@ def inv_ex(b: Lowering, a: I, *, check_errors: bool = False) -> list[I]:
 
 
 def _exchanges(b: Lowering, pivots: I) -> I:
-    """-1 where rows were exchanged an odd number of times, else 1."""
+    """-1 if rows were exchanged an odd number of times, otherwise 1."""
     last = pivots.shape.rank - 1
     own = b.add(b.iota(S32, pivots.shape.dimensions, last), 1)
     count = b.sum(b.convert(b.compare(pivots, own, direction="NE"), S32), (last,))
@@ -331,8 +331,8 @@ def _exchanges(b: Lowering, pivots: I) -> I:
 
 
 def _lu_for_determinant(b: Lowering, a: I) -> tuple[I, I]:
-    """(factors, pivots), of the transpose of a real matrix that lies in memory row by row: so PyTorch factors what
-    LAPACK takes column by column, and its gradients rely on it."""
+    """(factors, pivots) of the transpose of a real matrix that is row-major in memory: PyTorch factors the matrix that
+    LAPACK reads column by column, and its gradients rely on it."""
     transposed = not a.shape.element_type.is_complex and b.fakes[0].is_contiguous()
     packed, pivots, _ = _lu(b, b.transpose(a) if transposed else a)
     return packed, pivots
@@ -349,7 +349,7 @@ def det(b: Lowering, a: I) -> list[I]:
 
 @lowers("_linalg_slogdet")
 def slogdet(b: Lowering, a: I) -> list[I]:
-    """(sign, logarithm of the absolute value, factors, pivots); of a singular matrix the sign 0, and -infinity."""
+    """(sign, logarithm of the absolute value, factors, pivots); for a singular matrix the sign 0, and -infinity."""
     packed, pivots = _lu_for_determinant(b, a)
     kind, last = a.shape.element_type, a.shape.rank - 2
     diagonal = _diagonal(b, packed)
@@ -374,7 +374,7 @@ def _reflected(b: Lowering, packed: I, tau: I, columns: int) -> I:
 
 @lowers("linalg_qr")
 def qr(b: Lowering, a: I, mode: str = "reduced") -> list[I]:
-    """(Q, R); of the mode "r" Q has no elements."""
+    """(Q, R); in mode "r", Q has no elements."""
     _letter(a)
     *batch, m, n = a.shape.dimensions
     packed, tau = _call(b, "Qr", [a], a.shape, Shape(a.shape.element_type, (*batch, min(m, n))))
@@ -399,7 +399,7 @@ def householder_product(b: Lowering, packed: I, tau: I) -> I:
 
 @lowers("_linalg_eigh")
 def eigh(b: Lowering, a: I, UPLO: str = "L", compute_v: bool = True) -> list[I]:
-    """(eigenvalues, eigenvectors), the latter without elements where they are not wanted."""
+    """(eigenvalues, eigenvectors), the latter without elements if they are not requested."""
     letter = _letter(a)
     kind, dims = a.shape.element_type, a.shape.dimensions
     routine = "heevd" if kind.is_complex else "syevd"
@@ -414,7 +414,7 @@ def eigh(b: Lowering, a: I, UPLO: str = "L", compute_v: bool = True) -> list[I]:
 def svd(
     b: Lowering, a: I, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> list[I]:
-    """(U, singular values, adjoint of V); PyTorch takes a driver on GPUs alone."""
+    """(U, singular values, adjoint of V); PyTorch accepts a driver only on GPUs."""
     letter = _letter(a)
     kind, (*batch, m, n) = a.shape.element_type, a.shape.dimensions
     k = min(m, n)
@@ -431,20 +431,20 @@ def svd(
 
 # -- exponentials
 
-_SQUARINGS = 1100  # at most: of more, all results overflow
+_SQUARINGS = 1100  # at most: with more, all results overflow
 
 
 @lowers("linalg_matrix_exp", "matrix_exp")
 def matrix_exp(b: Lowering, a: I) -> I:
     """e^a = (e^(a / 2^s))^(2^s), with s so that Taylor's series to the 15th power is exact to rounding: each matrix of
-    a batch is squared as often as it asks for."""
+    a batch is squared as often as it needs."""
     _letter(a)
     kind = real_of(a.shape.element_type)
     real = Shape(kind, a.shape.dimensions[:-2])
     rows = a.shape.rank - 2
     sums = b.sum(b.abs(a), (rows,))
     norm = b.reduce(sums, 0, (rows,), reducer("maximum", kind))
-    bound = 1.0 if kind.bits == 32 else -1.0  # the logarithm of the largest norm of which the series is exact
+    bound = 1.0 if kind.bits == 32 else -1.0  # the logarithm of the largest norm for which the series is exact
     count = b.maximum(b.subtract(b.ceil(b.log2(norm)), bound), 0)
     count = b.select(b.is_finite(norm), count, b.full(0, real))
 
@@ -467,8 +467,8 @@ def matrix_exp(b: Lowering, a: I) -> I:
 
 
 def _series(b: Lowering, a: I) -> I:
-    """The sum of a^k / k! for k up to 15, as a polynomial in a^4 whose coefficients are polynomials in a: six products
-    of matrices."""
+    """The sum of a^k / k! for k up to 15, as a polynomial in a^4 whose coefficients are polynomials in a: six matrix
+    products."""
     kind = a.shape.element_type
     powers = [_identity(b, a.shape, a.shape.dimensions[-1]), a]
     for _ in range(3):

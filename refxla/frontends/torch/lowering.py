@@ -1,9 +1,9 @@
-"""From one operation of ATen to instructions of HLO: the table, and what its functions are written with.
+"""Lowers single ATen operations to HLO instructions: the table, and helpers of its functions.
 
 A lowering is a function of a Lowering, called `b`, and of the operation's arguments as ATen declares them: tensors are
-instructions, all else is as it stands in the graph. `b.result` is the shape (or the list of shapes) that PyTorch gives
-the result, `b.fakes` the arguments as PyTorch's fake tensors. Where a case has no form in HLO it raises NotLowered, and
-the operation runs in PyTorch.
+instructions, everything else is as in the graph. `b.result` is the shape (or the list of shapes) that PyTorch gives the
+result, `b.fakes` the arguments as PyTorch's fake tensors. A case without a form in HLO raises NotLowered, and the
+operation runs in PyTorch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ I = Instruction  # noqa: E741 - the type of every value below
 Operand = Any  # an Instruction, or a Python number
 Rule = Callable[..., Any]
 
-LOWERINGS: dict[Any, Rule] = {}  # of each overload
+LOWERINGS: dict[Any, Rule] = {}  # for each overload
 _UNKNOWN: dict[str, Rule] = {}  # by names that PyTorch did not have yet: some of its operations come with later imports
-DRAWN = "random numbers are PyTorch's own"  # why an operation that draws some is not lowered
-LINEAR_ALGEBRA = "linalg."  # what the messages begin with of checks that raise a LinAlgError
-INDEX = "an index is out of range"  # what those hold that raise an IndexError
+DRAWN = "random numbers are PyTorch's own"  # why an operation that draws random numbers is not lowered
+LINEAR_ALGEBRA = "linalg."  # the beginning of the messages of checks that raise a LinAlgError
+INDEX = "an index is out of range"  # part of the messages of checks that raise an IndexError
 
 
 class NotLowered(Exception):
@@ -35,7 +35,7 @@ class NotLowered(Exception):
 
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
-    """Enters a function for operations such as "add.Tensor"; without a dot the default overload. Those that the
+    """Registers a function for operations such as "add.Tensor"; without a dot, the default overload. Those that the
     installed PyTorch does not have wait until it has them."""
 
     def enter(rule: Rule) -> Rule:
@@ -51,7 +51,7 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
 
 
 def rule_of(target: Any) -> Rule | None:
-    """What lowers an operation; None if nothing does."""
+    """The lowering of an operation; None if it has none."""
     if target not in LOWERINGS and isinstance(target, OpOverload):
         rule = next((r for name, r in _UNKNOWN.items() if overload_of(name) is target), None)
         if rule is not None:
@@ -60,8 +60,8 @@ def rule_of(target: Any) -> Rule | None:
 
 
 def overload_of(name: str) -> Any:
-    """The overload of ATen, or of another namespace as in "prims::exp2", by its name; None if there is none. Operators
-    of a higher order ("higher_order::with_effects") have no overloads, and are themselves."""
+    """The overload of ATen, or of another namespace as in "prims::exp2", by its name; None if there is none.
+    Higher-order operators ("higher_order::with_effects") have no overloads, and are returned themselves."""
     space, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
     try:
@@ -72,9 +72,9 @@ def overload_of(name: str) -> Any:
 
 
 class Lowering(Build):
-    """Makes the instructions of a graph; `result`, `fakes`, `target` and `metadata` are those of the node at hand.
+    """Creates the instructions of a graph; `result`, `fakes`, `target` and `metadata` are those of the current node.
 
-    `checks` has what must hold at run time: a pred[], and what is wrong where it is false.
+    `checks` has the conditions that must hold at run time: a pred[], and what is wrong if it is false.
     """
 
     result: Any
@@ -84,7 +84,7 @@ class Lowering(Build):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.metadata: Metadata | None = None
-        self.origin = ""  # the operation that the node at hand is, or is a part of
+        self.origin = ""  # the operation that the current node is, or is a part of
         self.checks: list[tuple[I, str]] = []
 
     def make(self, opcode: str, *operands: I, shape: Shape | None = None, **attributes: Any) -> I:
@@ -95,7 +95,7 @@ class Lowering(Build):
     # -- types
 
     def cast(self, x: Operand, element_type: ElementType) -> I:
-        """A value as another type: numbers are spread over no dimensions, to pred is != 0, and from complex the real
+        """A value converted to another type: numbers become scalars, to pred is != 0, and from complex takes the real
         part."""
         if not isinstance(x, Instruction):
             return self.scalar(x, element_type)
@@ -112,12 +112,12 @@ class Lowering(Build):
         return self.make("constant", shape=Shape.of(array), literal=array)
 
     def operands(self, *values: Operand, of: ElementType | None = None) -> list[I]:
-        """Values converted to one type, the result's unless it is given, and spread over the result's dimensions."""
+        """Values converted to one type, by default the result's, and broadcast to the result's dimensions."""
         element_type = self.result.element_type if of is None else of
         return [self.expand(self.cast(x, element_type), self.result.dimensions) for x in values]
 
     def common(self, x: Operand, y: Operand) -> list[I]:
-        """Two operands in the type that PyTorch gives them together: those of a comparison, say."""
+        """Two operands in their common type in PyTorch, such as those of a comparison."""
         from .tensors import element_type
 
         return self.operands(x, y, of=element_type(torch.result_type(*self.fakes[:2])))
@@ -161,10 +161,10 @@ class Lowering(Build):
     def concatenate(self, parts: Sequence[I], dimension: int) -> I:
         return parts[0] if len(parts) == 1 else self.make("concatenate", *parts, dimensions=(dimension,))
 
-    # -- what must hold
+    # -- checks
 
     def check(self, condition: I, message: str) -> None:
-        """Let the call raise where an element of `condition` is false."""
+        """Makes the call raise if an element of `condition` is false."""
         if condition.shape.rank:
             every = tuple(range(condition.shape.rank))
             condition = self.reduce(condition, True, every, reducer("and", PRED))
@@ -180,7 +180,7 @@ def reducer(opcode: str, element_type: ElementType) -> Computation:
 
 
 def newest(b: Lowering, x: I) -> Computation:
-    """The reducer that keeps what is new."""
+    """The reducer that keeps the new value."""
     kind = Shape(x.shape.element_type)
     p = [Instruction(n, "parameter", kind, [], {"number": k}) for k, n in enumerate("ab")]
     b.count += 1
@@ -188,7 +188,7 @@ def newest(b: Lowering, x: I) -> Computation:
 
 
 def lowest(element_type: ElementType) -> Any:
-    """What no element is below."""
+    """A value that no element is below."""
     if element_type is PRED:
         return False
     dtype = element_type.dtype
@@ -197,7 +197,7 @@ def lowest(element_type: ElementType) -> Any:
 
 
 def highest(element_type: ElementType) -> Any:
-    """What no element is above."""
+    """A value that no element is above."""
     if element_type is PRED:
         return True
     dtype = element_type.dtype

@@ -1,8 +1,8 @@
-"""Whole numbers among the arguments of a graph that decide no size: places of slices, counts of steps, factors.
+"""Integers among the arguments of a graph that decide no size: positions of slices, step counts, factors.
 
-Dynamo makes a symbol of a number that has changed. One that is part of no shape need not be part of the program: it
-becomes a tensor without dimensions, and what is computed from it is computed in the program, which then serves all its
-values. `value_arguments` finds such numbers, and `NumbersAsTensors` runs the graph with tensors in their place.
+Dynamo makes a number that has changed a symbol. One that is in no shape need not be part of the program: it becomes a
+tensor without dimensions, and values computed from it are computed in the program, which then works for all its values.
+`value_arguments` finds such numbers, and `NumbersAsTensors` runs the graph with tensors in their place.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def _computed(node: Any, *operands: Any) -> Any:
     return _ARITHMETIC[node.target](*tensors)
 
 
-# -- tensors from numbers: each rule is given the node and its arguments, of which some are numbers
+# -- tensors from numbers: each rule is given the node and its arguments, some of which are numbers
 
 
 def _with_tensor(target: Any) -> Rule:
-    """The operation on two tensors; the number does not decide about the type."""
+    """The operation on two tensors; the number does not affect the type."""
 
     def apply(node: Any, x: Any, number: Any, **kwargs: Any) -> Any:
         return target(x, number, **kwargs).to(node.meta["val"].dtype)
@@ -121,11 +121,11 @@ _RULES[aten.clamp_max.default] = lambda node, x, high: _clamped(node, x, None, h
 
 
 def _is_covered(node: Any, numbers: set[Any]) -> bool:
-    """Whether a rule takes the numbers where a node has them."""
+    """Whether a rule accepts the numbers where a node has them."""
     given = [k for k, a in enumerate(node.args) if a in numbers]
     if node.target is aten.roll.default:
         return len(node.args) > 2 and len(node.args[1]) == len(node.args[2]) and not given
-    if set(node.all_input_nodes) & numbers != {node.args[k] for k in given}:  # in a list, or by a name
+    if set(node.all_input_nodes) & numbers != {node.args[k] for k in given}:  # in a list, or as a keyword
         return node.target is aten.clamp.default and not set(node.kwargs) - {"min", "max"}
     if node.target in _SLICES:
         written = node.target is aten.slice_scatter.default
@@ -148,7 +148,7 @@ def _is_covered(node: Any, numbers: set[Any]) -> bool:
 
 
 def value_arguments(graph_module: Any) -> frozenset[int]:
-    """The arguments of a graph of symbols, by number, that are whole numbers and may be tensors in the program."""
+    """The arguments of a symbolic graph, by number, that are integers and may be tensors in the program."""
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     sizes = _symbols_of_sizes(graph_module)
     candidates = {
@@ -163,14 +163,14 @@ def value_arguments(graph_module: Any) -> frozenset[int]:
 
 
 def _is_number(node: Any) -> bool:
-    """Whether a node is an argument that is a number, or one that is computed from such."""
+    """Whether a node is an argument that is a number, or a number computed from such."""
     if node.op == "placeholder":
         return isinstance(node.meta.get("val"), torch.SymInt)
     return node.target in _ARITHMETIC and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat))
 
 
 def _is_symbol(value: Any) -> bool:
-    """Whether a value is a symbol of Dynamo's, or computed from such; the size of a nested tensor's rows is none."""
+    """Whether a value is a symbol of Dynamo's, or computed from symbols; the size of a nested tensor's rows is not."""
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) and hasattr(value.node, "expr")
 
 
@@ -183,7 +183,7 @@ def _symbols(*values: Any) -> set[Any]:
 
 
 def _symbols_of_sizes(graph_module: Any) -> set[Any]:
-    """The symbols in shapes and strides, and in where the results begin that are views."""
+    """The symbols in shapes and strides, and in the offsets of results that are views."""
     found: set[Any] = set()
     for node in graph_module.graph.nodes:
         values = node.meta.get("val")
@@ -198,14 +198,14 @@ def _symbols_of_sizes(graph_module: Any) -> set[Any]:
 
 
 def _refused(graph_module: Any, candidates: set[Any]) -> set[Any]:
-    """Those of the candidates that reach an operation which takes no tensor in their place."""
-    origins = {n: {n} for n in candidates}  # of each number
+    """Those of the candidates that reach an operation that accepts no tensor in their place."""
+    origins = {n: {n} for n in candidates}  # for each number
     for node in graph_module.graph.nodes:
         given = [n for n in node.all_input_nodes if n in origins]
         if not given:
             continue
         reached = set[Any]().union(*(origins[n] for n in given))
-        if node.op == "output":  # numbers are computed again, in Python
+        if node.op == "output":  # numbers are recomputed, in Python
             return set()
         if node.target in _ARITHMETIC and _is_number(node) and all(map(_is_number, node.all_input_nodes)):
             origins[node] = reached
@@ -217,8 +217,8 @@ def _refused(graph_module: Any, candidates: set[Any]) -> set[Any]:
 
 
 class NumbersAsTensors(torch.fx.Interpreter):  # type: ignore[misc]  # Any, where PyTorch is not installed
-    """Runs a graph with tensors without dimensions in the place of the arguments with the numbers given. Results that
-    are numbers are None."""
+    """Runs a graph with tensors without dimensions in place of the arguments with the numbers given. Results that are
+    numbers are None."""
 
     def __init__(self, graph_module: Any, numbers: frozenset[int]) -> None:
         super().__init__(graph_module)
@@ -239,7 +239,7 @@ class NumbersAsTensors(torch.fx.Interpreter):  # type: ignore[misc]  # Any, wher
 
 
 def returned_numbers(graph_module: Any, numbers: frozenset[int]) -> dict[int, Callable[[Sequence[Any]], Any]]:
-    """The results of a graph that are computed from such arguments alone: what gives each, from the arguments."""
+    """The results of a graph that are computed only from such arguments: a function of the arguments for each."""
     nodes = list(graph_module.graph.nodes)
     arguments = {n: k for k, n in enumerate(n for n in nodes if n.op == "placeholder")}
 

@@ -1,4 +1,4 @@
-"""What the order of elements decides: medians, the k-th smallest, histograms, and places in rows in order."""
+"""Order statistics: medians, the k-th smallest, histograms, and positions in sorted rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ aten = torch.ops.aten
 
 
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """How many elements are in each of equal parts from min to max; of all elements, if these are the same."""
+    """How many elements are in each of equal parts from min to max; from the extremes of the elements, if these are
+    equal."""
     x = x.flatten()
     if min == max and x.numel():
         low, high = x.amin(), x.amax()
@@ -24,7 +25,7 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 
 
 def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
-    """The k-th smallest element along a dimension, counted from 1, and where it is."""
+    """The k-th smallest element along a dimension, counted from 1, and its position."""
     if not x.dim():
         return x.clone(), torch.zeros_like(x, dtype=torch.long)
     values, places = (s.narrow(dim, k - 1, 1) for s in x.sort(stable=True, dim=dim))
@@ -32,7 +33,7 @@ def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any,
 
 
 def median(ignoring: bool) -> Callable[..., Any]:
-    """The median along a dimension, the lower one of two, and where it is. NaNs are sorted last: they are ignored, or
+    """The median along a dimension, the lower one of two, and its position. NaNs are sorted last: they are ignored, or
     the first of them is the median."""
 
     def apply(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
@@ -51,7 +52,7 @@ def median(ignoring: bool) -> Callable[..., Any]:
 
 
 def median_of_all(ignoring: bool) -> Callable[..., Any]:
-    """The median of all elements; of none NaN, or the least integer."""
+    """The median of all elements; for none NaN, or the minimum integer."""
 
     def apply(x: Any) -> Any:
         if not x.numel():
@@ -65,8 +66,8 @@ def median_of_all(ignoring: bool) -> Callable[..., Any]:
 def searchsorted(
     sequence: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
 ) -> Any:
-    """How many elements of rows in order are below x, or (to the right of equal ones) not above it: a binary search,
-    whose steps are as many for each element."""
+    """How many elements of sorted rows are below x, or (to the right of equal ones) not above it: a binary search with
+    the same number of steps for each element."""
     right = right or side == "right"
     x = x if isinstance(x, torch.Tensor) else torch.full((), x, dtype=sequence.dtype)
     one_row = sequence.dim() == 1
@@ -79,12 +80,12 @@ def searchsorted(
         next_found = found + step
         place = (next_found - 1).clamp(max=count - 1)
         element = aten.index.Tensor(sequence, [place]) if one_row else sequence.gather(-1, place.long())
-        before = ~(element > x) if right else ~(element >= x)  # a NaN is behind all
+        before = ~(element > x) if right else ~(element >= x)  # a NaN comes after all
         found = torch.where((next_found <= count) & before, next_found, found)
         step //= 2
     return found
 
 
 def bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Between which of the boundaries, which are in order, each element lies."""
+    """Between which of the sorted boundaries each element lies."""
     return searchsorted(boundaries, x, out_int32=out_int32, right=right)

@@ -1,8 +1,8 @@
-"""Graphs of which a part has no lowering: that part runs in PyTorch, the rest is compiled in as few pieces as it takes.
+"""Graphs with parts that have no lowering: these run in PyTorch, the rest is compiled in as few pieces as possible.
 
-Random numbers are always PyTorch's own, so that they are the numbers that `torch.manual_seed` leads to. Those that
-depend on shapes alone are drawn before all else, in the order in which the graph draws them, which leaves the rest of
-the graph whole.
+Random numbers are always PyTorch's own, so that they are those determined by `torch.manual_seed`. Those that depend
+only on shapes are drawn before everything else, in the order in which the graph draws them, which leaves the rest of
+the graph in one piece.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from .lowering import DRAWN, overload_of
 from .selections import index_by_tensors
 from .tensors import memory_order, with_strides
 
-_OF_SHAPE = {  # by how many arguments that give the shape alone
+_OF_SHAPE = {  # by how many arguments give only the shape
     overload_of(n)
     for n in ("rand", "randn", "randint", "randint.low", "randperm", "rand_like", "randn_like", "randint_like",
               "randint_like.low_dtype", "bernoulli.p")
 }  # fmt: skip
 
 
-INFERENCE = "inference"  # the name of graphs of which nothing is derived
-# What a program calls; the rest of what runs in PyTorch are sums and comparisons of sizes, and what bounds these.
+INFERENCE = "inference"  # the name of graphs without gradients
+# Operations that a program calls; everything else that runs in PyTorch is sums and comparisons of sizes, and their
+# bounds.
 _OPERATIONS = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
 _OF_SIZES = {overload_of(n) for n in ("_assert_scalar", "sym_size.int", "sym_stride.int", "sym_numel")}
 
 
 def compile_graph(graph_module: Any, name: str, options: Options, shown: range = range(0)) -> Callable[..., list[Any]]:
-    """What runs a graph of static shapes: called with its arguments, gives a list of its results.
+    """The function that runs a graph of static shapes: called with its arguments, returns a list of its results.
 
-    Those with the numbers `shown` have the strides that eager gives, also where these leave gaps. (Of a graph of which
-    nothing is derived all have.)"""
+    Those with the numbers `shown` have the strides of eager mode, even with gaps. (In a graph without gradients, all
+    have.)"""
     run, strides = _compiled(graph_module, name, options), _strides_with_gaps(graph_module, shown)
     if not strides:
         return run
@@ -55,7 +56,7 @@ def compile_graph(graph_module: Any, name: str, options: Options, shown: range =
 
 
 def _strides_with_gaps(graph_module: Any, shown: range) -> dict[int, tuple[int, ...]]:
-    """Of results that are not dense in eager the strides, by number; but of those whose elements overlap."""
+    """For results that are not dense in eager mode, the strides, by number; except those whose elements overlap."""
     values = (
         [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in _returned(graph_module)] if shown else []
     )
@@ -64,7 +65,7 @@ def _strides_with_gaps(graph_module: Any, shown: range) -> dict[int, tuple[int, 
 
 
 def _are_distinct(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements lie in places of their own, but for dimensions along which all are one."""
+    """Whether elements are at distinct addresses, except along expanded dimensions."""
     reach = 0
     for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1 and s):
         if stride <= reach:
@@ -77,7 +78,7 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
     report.note_graph()
     index_by_tensors(graph_module)
     lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
-    if lowered.mutating:  # what it writes to may be seen through any view: the graph is PyTorch's as a whole
+    if lowered.mutating:  # its writes may be visible through any view: PyTorch runs the whole graph
         why = "its graph writes in place, and runs in PyTorch as a whole"
         entries = [report.enter(str(n.target), why, source_of(n)) for n in lowered.mutating]
         return _PartitionedGraph(graph_module, name, options, entries)
@@ -103,14 +104,14 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
 
 
 def _copy_last(graph: Any) -> None:
-    """Let arguments be written when all that reads them is done."""
+    """Moves writes to arguments after everything that reads them."""
     output = next(n for n in graph.nodes if n.op == "output")
     for node in [n for n in graph.nodes if n.target is COPY and n.args[0].op == "placeholder"]:
         output.prepend(node)
 
 
 def _draw_first(graph_module: Any, draws: set[Any]) -> None:
-    """Move random numbers that depend on shapes alone in front of all that is computed since others were drawn."""
+    """Moves random numbers that depend only on shapes before all values computed since others were drawn."""
     graph = graph_module.graph
     place = next(n for n in graph.nodes if n.op != "placeholder")
     for node in list(graph.nodes):
@@ -121,7 +122,7 @@ def _draw_first(graph_module: Any, draws: set[Any]) -> None:
             continue
         operands = [a for a in node.all_input_nodes if a.op != "placeholder"]
         fake = node.meta["val"]
-        if operands and node.args and node.args[0] in operands:  # of an array only its shape and type matter
+        if operands and node.args and node.args[0] in operands:  # only shape and type of an array matter
             like = operands[0].meta["val"]
             with graph.inserting_before(place):
                 array = graph.call_function(
@@ -140,14 +141,14 @@ def _draw_first(graph_module: Any, draws: set[Any]) -> None:
 
 
 def _stand_ins(graph_module: Any) -> list[Any]:
-    """Arrays that are only there for their shapes and strides, as operands of random numbers: PyTorch makes them."""
+    """Arrays that only provide shapes and strides to operations that draw random numbers: PyTorch creates them."""
     empty = torch.ops.aten.empty_strided.default
     return [n for n in graph_module.graph.nodes if n.target is empty and all(is_random(u.target) for u in n.users)]
 
 
 def _draw_in_order(graph_module: Any, draws: set[Any]) -> None:
-    """Let each operation that draws random numbers depend on the one before, so that no other order is possible when
-    pieces are put together."""
+    """Makes each operation that draws random numbers depend on the previous one, so that the pieces must keep their
+    order."""
     previous = None
     for node in graph_module.graph.nodes:
         if node in draws:
@@ -158,12 +159,12 @@ def _draw_in_order(graph_module: Any, draws: set[Any]) -> None:
 
 
 def drawn_after(_: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The result of an operation; the first argument is one that must have been computed before."""
+    """The result of an operation; the first argument must have been computed before."""
     return target(*args, **kwargs)
 
 
 class _PartitionedGraph:
-    """Runs the nodes of a graph in order, those that are compiled pieces and those of PyTorch."""
+    """Runs the nodes of a graph in order, both compiled pieces and PyTorch's."""
 
     def __init__(self, graph_module: Any, name: str, options: Options, entries: list[report.EagerOperation]) -> None:
         self._entries = entries

@@ -1,5 +1,5 @@
-"""Pooling. What a window holds are slices of the padded array, one for each element of the window, compared or added
-element by element. The gradient of a mean puts each of them back with a pad; that of a maximum scatters.
+"""Pooling. Windows are slices of the padded array, one for each element of the window, compared or added elementwise.
+The gradient of a mean puts each of them back with a pad; that of a maximum scatters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Window:
 
     @property
     def high(self) -> tuple[int, ...]:
-        """How many elements are read above the array in each dimension (negative: not all are read)."""
+        """How many elements past the end of the array are read in each dimension (negative: not all are read)."""
         last = zip(self.out, self.stride, self.kernel, self.dilation, self.padding, self.sizes, strict=True)
         return tuple((o - 1) * s + (k - 1) * d + 1 - p - size for o, s, k, d, p, size in last)
 
@@ -47,14 +47,14 @@ class _Window:
         return list(product(*(range(k) for k in self.kernel)))
 
     def part(self, b: Lowering, x: I, element: tuple[int, ...]) -> I:
-        """What the windows have at one of their elements, of an array that is padded."""
+        """The element of all windows at one position, from a padded array."""
         dims = [SliceDimension(0, n, 1) for n in x.shape.dimensions[: self.lead]]
         for e, d, s, o in zip(element, self.dilation, self.stride, self.out, strict=True):
             dims.append(SliceDimension(e * d, e * d + (o - 1) * s + 1, s))
         return b.make("slice", x, slice=tuple(dims))
 
     def back(self, b: Lowering, y: I, element: tuple[int, ...]) -> I:
-        """An array of the windows' results, put where one element of each window is; 0 elsewhere."""
+        """The windows' results, put at one position of each window; 0 elsewhere."""
         edges = [(0, 0, 0)] * self.lead
         for e, d, s, p, o, size in zip(
             element, self.dilation, self.stride, self.padding, self.out, self.sizes, strict=True
@@ -64,7 +64,7 @@ class _Window:
         return b.padded(y, 0, *edges)
 
     def places(self, b: Lowering, element: tuple[int, ...], dims: tuple[int, ...]) -> I:
-        """Where, in the array without padding and seen as flat, that element of each window is (s64)."""
+        """The position, in the flattened array without padding, of that element of each window (s64)."""
         flat = np.zeros(self.out, np.int64)
         for k, (e, d, s, p, o) in enumerate(
             zip(element, self.dilation, self.stride, self.padding, self.out, strict=True)
@@ -84,7 +84,7 @@ def _each(values: Any, n: int) -> tuple[int, ...]:
 def max_pool(
     b: Lowering, x: I, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> list[I]:
-    """The first largest element of each window, or a NaN, and its place in the flat array."""
+    """The first maximum of each window, or a NaN, and its position in the flattened array."""
     n = 3 if "3d" in b.target else 2
     w = _Window(x, b.result[0].dimensions, _each(kernel, n), stride, padding, dilation)
     padded = w.padded(b, x, lowest(x.shape.element_type))
@@ -112,11 +112,11 @@ def max_pool_backward(
 
 @lowers("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
 def put_back(b: Lowering, g: I, x: I, indices: I) -> I:
-    """Each element of the gradient is added to the element that the indices name, window by window, as in PyTorch."""
+    """Adds each element of the gradient to the element that the indices name, window by window, as in PyTorch."""
     own, n = b.result.element_type, 3 if "3d" in b.target else 2
     lead, size = prod(x.shape.dimensions[:-n]), prod(x.shape.dimensions[-n:])
     windows = prod(g.shape.dimensions[-n:])
-    # Flat places in all of x: those in an array of `size` elements, and where that array begins.
+    # Flat positions in all of x: those in an array of `size` elements, and where that array begins.
     places = b.reshape(indices, (lead, windows))
     flat = b.reshape(b.add(places, b.multiply(b.iota(S64, (lead, windows), 0), size)), (lead * windows,))
     zeros, updates = b.full(0, Shape(wide(own), (lead * size,))), b.reshape(b.cast(g, wide(own)), (lead * windows,))
@@ -129,7 +129,7 @@ def put_back(b: Lowering, g: I, x: I, indices: I) -> I:
 
 
 def _divisors(w: _Window, count_padding: bool, divisor: int | None) -> np.ndarray[Any, Any]:
-    """By how many elements each window's sum is divided."""
+    """The divisor of each window's sum."""
     if divisor is not None:
         return np.full(w.out, divisor, np.float64)
     counts = np.ones(w.out)
@@ -143,7 +143,7 @@ def _divisors(w: _Window, count_padding: bool, divisor: int | None) -> np.ndarra
 
 
 def _average(b: Lowering, x: I, w: _Window, count_padding: bool, divisor: int | None) -> I:
-    """An array of the windows' results divided by the sizes of the windows."""
+    """The windows' results divided by the sizes of the windows."""
     kind = wide(x.shape.element_type)
     assert kind.dtype is not None
     counts = b.constant(_divisors(w, count_padding, divisor).astype(kind.dtype))
@@ -186,7 +186,7 @@ def _rank(b: Lowering) -> int:
     return next(n for n in (1, 2, 3) if f"{n}d" in b.target)
 
 
-# -- to a size that is given: cell k of a dimension holds the elements from floor(k n / m) to ceil((k + 1) n / m)
+# -- to a given size: cell k of a dimension contains the elements from floor(k n / m) to ceil((k + 1) n / m)
 
 
 def _cells(n: int, m: int) -> list[tuple[int, int]]:
@@ -213,8 +213,8 @@ def adaptive_avg_pool(b: Lowering, x: I, size: Sequence[int]) -> I:
 
 @lowers("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(b: Lowering, x: I, size: Sequence[int]) -> list[I]:
-    """The first largest element of each product of cells, or a NaN, and its place in the flat array. Cells that are
-    smaller than others of their dimension have their last element again."""
+    """The first maximum of each product of cells, or a NaN, and its position in the flattened array. Cells that are
+    smaller than others of their dimension repeat their last element."""
     if not b.result[0].size:
         return [b.full(0, shape) for shape in b.result]
     n, sizes = len(size), x.shape.dimensions[-len(size) :]

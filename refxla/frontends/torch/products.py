@@ -12,7 +12,7 @@ from .lowering import I, Lowering, NotLowered, Operand, lowers, reducer, wide
 
 
 def dot(b: Lowering, x: I, y: I, kind: ElementType) -> I:
-    """Products of the last two dimensions; those in front are the same of both."""
+    """Products over the last two dimensions; the leading ones are equal in both."""
     if not x.shape.dimensions[-1]:
         dims = (*x.shape.dimensions[:-1], y.shape.dimensions[-1])
         return b.full(0, Shape(kind, dims))
@@ -34,7 +34,7 @@ def mm(b: Lowering, x: I, y: I) -> I:
 
 @lowers("addmm", "baddbmm")
 def addmm(b: Lowering, c: I, x: I, y: I, *, beta: Operand = 1, alpha: Operand = 1) -> I:
-    """beta c + alpha x y; of a beta of 0, c is not looked at (a NaN in it does not matter)."""
+    """beta c + alpha x y; if beta is 0, c is ignored (including NaNs in it)."""
     own = b.result.element_type
     kind = wide(own)
     value = dot(b, x, y, kind)
@@ -62,7 +62,7 @@ def mv(b: Lowering, x: I, y: I) -> I:
     return b.reshape(dot(b, x, b.reshape(y, (y.shape.size, 1)), b.result.element_type), b.result.dimensions)
 
 
-# -- products of groups, as in mixtures of experts: `ends` has, for each group, the index after its last
+# -- grouped products, as in mixtures of experts: `ends` has, for each group, the index after its last
 
 
 def _ragged(b: Lowering, x: I, y: I, ends: I, result: Shape, along: tuple[int, int], **groups: tuple[int, ...]) -> I:
@@ -80,7 +80,7 @@ def _ragged(b: Lowering, x: I, y: I, ends: I, result: Shape, along: tuple[int, i
 def grouped_mm(
     b: Lowering, x: I, y: I, ends: I | None = None, bias: I | None = None, out_dtype: ElementType | None = None
 ) -> I:
-    """The groups divide the rows of x, the columns of y, or, of two matrices, what is summed over."""
+    """The groups divide the rows of x, the columns of y, or, for two matrices, the summed dimension."""
     if bias is not None:
         raise NotLowered("with a bias")
     if ends is None:
@@ -109,7 +109,7 @@ Places = tuple[int, int]
 
 
 def _labels(rank: int, kernel: Places = (1, 0), data: Places = (0, 1), out: Places = (0, 1)) -> ConvolutionDimensions:
-    """dim_labels of arrays whose spatial dimensions come last; `kernel` has the places of input and output features,
+    """dim_labels of arrays whose spatial dimensions come last; `kernel` has the positions of input and output features,
     `data` and `out` those of batch and features."""
     spatial = tuple(range(2, rank))
     return ConvolutionDimensions(*data, spatial, *kernel, spatial, *out, spatial)
@@ -130,8 +130,8 @@ def convolve(b: Lowering, x: I, w: I, stride: Any, padding: Any, dilation: Any, 
 def transposed(
     b: Lowering, g: I, w: I, sizes: Sequence[int], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> I:
-    """The gradient by its array of a convolution whose result has the gradient g: [N, O, ..] by [O, I / groups, ..], of
-    the spatial sizes that are given. The kernel is mirrored, and g's elements lie `stride` apart."""
+    """The gradient by the array of a convolution whose result has the gradient g: [N, O, ..] by [O, I / groups, ..],
+    with the given spatial sizes. The kernel is mirrored, and g is dilated by `stride`."""
     rank, (outputs, inputs, *kernel) = g.shape.rank, w.shape.dimensions
     if groups > 1:  # [groups, O / groups, I / groups, ..] as [O / groups, groups * I / groups, ..]
         w = b.reshape(w, (groups, outputs // groups, inputs, *kernel))
@@ -150,7 +150,7 @@ def transposed(
 def kernel_gradient(
     b: Lowering, x: I, g: I, sizes: Sequence[int], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> I:
-    """The gradient by its kernel, [O, I / groups, sizes..]: x slides under g, and the batch is summed over."""
+    """The gradient by the kernel, [O, I / groups, sizes..]: x slides under g, and the batch is summed over."""
     rank = x.shape.rank
     window = []
     for size, n, own, s, p, d in zip(
@@ -158,7 +158,7 @@ def kernel_gradient(
     ):
         high = (own - 1) * d + (n - 1) * s + 1 - size - p
         window.append(WindowDimension(n, d, p, high, 1, s))
-    # batch and features change places: what is summed over is the batch
+    # batch and features change places: the batch is summed over
     labels = _labels(rank, kernel=(0, 1), data=(1, 0), out=(1, 0))
     return b.make("convolution", x, g, window=tuple(window), dim_labels=labels, batch_group_count=groups)
 

@@ -10,11 +10,11 @@ import torch
 
 
 def _along(values: Any, x: Any, axis: int) -> Any:
-    """One value for each index of a dimension, spread over the others."""
+    """One value for each index of a dimension, broadcast over the others."""
     return values.view([-1 if d == axis % x.dim() else 1 for d in range(x.dim())])
 
 
-# -- fake quantization: rounded to what an integer would hold, and a mask of what was not clamped
+# -- fake quantization: rounded to values that an integer can represent, and a mask of those that were not clamped
 
 
 def _fake(x: Any, scale: Any, zero_point: Any, low: int, high: int) -> tuple[Any, Any]:
@@ -23,7 +23,7 @@ def _fake(x: Any, scale: Any, zero_point: Any, low: int, high: int) -> tuple[Any
 
 
 def _fake_by_tensors(x: Any, scale: Any, zero_point: Any, enabled: Any, low: int, high: int) -> tuple[Any, Any]:
-    """Of one number each in tensors; `enabled` is 1 where anything is to be done."""
+    """With scalar parameters in tensors; `enabled` is 1 if anything is to be done."""
     value, mask = _fake(x, scale, zero_point, low, high)
     return torch.where(enabled == 1, value, x), mask | (enabled != 1)
 

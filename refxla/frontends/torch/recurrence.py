@@ -1,4 +1,4 @@
-"""The loops of recurrent layers: a step's cell is traced, and lowered as a part of the body of a `while`."""
+"""The loops of recurrent layers: a step's cell is traced, and lowered as part of the body of a `while`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _DTYPES = {element_type: dtype for dtype, element_type in TYPES.items()}
 
 
 def inlined(b: Lowering, function: Callable[..., Any], *values: I) -> list[I]:
-    """The results of a function of tensors that gives several: it is traced, and lowered where it is called."""
-    from .decompositions import decompositions  # which are what has no lowering: the table must be full
+    """The results of a function of tensors with several results: it is traced, and lowered where it is called."""
+    # imported late: they are the operations without a lowering, so the table must be full
+    from .decompositions import decompositions
 
     examples = [torch.empty(v.shape.dimensions, dtype=_DTYPES[v.shape.element_type]) for v in values]
-    with tracing(None):  # not as a part of what is compiled, whose sizes may be symbols
+    with tracing(None):  # not as part of the compiled graph, whose sizes may be symbols
         graph = make_fx(function, decomposition_table=decompositions(), tracing_mode="fake")(*examples).graph
     rest, known, outer = iter(values), dict[Any, Any](), (b.result, b.fakes)
     for node in graph.nodes:
@@ -54,7 +55,7 @@ def _put(b: Lowering, x: I, update: I, step: I) -> I:
 
 
 def _product(b: Lowering, x: I, y: I, along: tuple[int, int]) -> I:
-    """A product of matrices, rounded once from the type that PyTorch computes in."""
+    """A matrix product, rounded once from the type in which PyTorch computes."""
     own = x.shape.element_type
     return b.cast(b.product(b.cast(x, wide(own)), b.cast(y, wide(own)), along), own)
 

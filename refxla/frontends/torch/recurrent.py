@@ -1,9 +1,9 @@
 """Recurrent layers (nn.LSTM, nn.GRU, nn.RNN) as loops.
 
-PyTorch decomposes them into operations for each step of the sequence, and a program of these grows with its length.
-Here a layer in one direction is one operation, which becomes a loop of HLO, and its gradient another. Both have what
-depends on the step before alone: the products with the inputs and the gradients of weights are products of all steps,
-outside of the loops.
+PyTorch decomposes them into operations for each step of the sequence, and such a program grows with its length. Here, a
+layer in one direction is one operation, which becomes a loop of HLO, and its gradient another. Both loops contain only
+what depends on the previous step: the products with the inputs and the gradients of weights are products over all
+steps, outside the loops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch.nn import functional
 
 from .lowering import overload_of
 
-# -- one step: from what the input and the hidden state contribute, and the states, the new states; the first is hidden
+# -- one step: from the contributions of the input and the hidden state, and the states, to the new states; the first is
+# hidden
 
 
 def _lstm_cell(x: Any, hidden: Any, _: Any, cell: Any) -> tuple[Any, ...]:
@@ -50,7 +51,7 @@ CELLS: dict[str, Callable[..., tuple[Any, ...]]] = {
 
 
 def cell_gradients(kind: str) -> Callable[..., Any]:
-    """Of the gradients of a step's new states, and of what the step is a function of, the latter's gradients."""
+    """From the gradients of a step's new states, and the inputs of the step, the gradients of the inputs."""
 
     def apply(*values: Any) -> Any:
         count = len(values) // 2 - 1  # of the states: n gradients, two contributions, n states
@@ -72,7 +73,7 @@ def recurrence(
     bias: torch.Tensor | None,
     reverse: bool,
 ) -> list[torch.Tensor]:
-    """What the hidden state contributes to each step, and each state after it.
+    """The contribution of the hidden state to each step, and the states after each step.
 
     `x` is [steps, batch, gates], a state [batch, features], and `weight` [gates, features].
     """
@@ -146,7 +147,7 @@ def _derive(context: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
 recurrence.register_autograd(_derive, setup_context=_save)
 
 
-# -- layers, with the arguments of torch.lstm and its kin
+# -- layers, with the arguments of torch.lstm and the like
 
 
 def _direction(
@@ -190,7 +191,7 @@ def _layers(
 
 
 def _function(kind: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.lstm, say, as loops; layers with projections are what they are `otherwise`."""
+    """Functions such as torch.lstm as loops; layers with projections call `otherwise`."""
 
     def apply(x: Any, states: Any, parameters: Sequence[Any], has_biases: bool, *rest: Any) -> Any:
         of_layer = 4 if has_biases else 2
@@ -202,14 +203,14 @@ def _function(kind: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _FUNCTIONS = {getattr(torch, kind): _function(kind, getattr(torch, kind)) for kind in CELLS}
-# Decompositions of the operations, which a graph of torch.export has.
+# Decompositions of the operations, as in a graph of torch.export.
 RECURRENT = {f"{kind}.input": _function(kind, decomposition_table[overload_of(f"{kind}.input")]) for kind in CELLS}
 
 
 def write_as_loops(graph_module: Any) -> None:
-    """Let a graph of Dynamo's, and those that it calls, have recurrent layers as loops.
+    """Makes recurrent layers loops in a graph of Dynamo's, and in those that it calls.
 
-    Layers of packed sequences stay as they are, whose steps differ in size, and so do those under a transformation of
+    Layers of packed sequences, whose steps differ in size, are unchanged, and so are those under a transformation of
     torch.func, which has no rule for the loops.
     """
     for module in graph_module.modules():

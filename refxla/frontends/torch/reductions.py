@@ -1,4 +1,4 @@
-"""Sums, extremes, their places, cumulative ones, and sorting."""
+"""Sums, extremes, their positions, cumulative functions, and sorting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Dims = Sequence[int] | int | None
 
 
 def axes(x: I, dims: Dims) -> tuple[int, ...]:
-    """The dimensions that are reduced, counted from the front: all where none are given."""
+    """The reduced dimensions, counted from the front: all if none are given."""
     if dims is None or (not isinstance(dims, int) and not dims):
         return tuple(range(x.shape.rank))
     dims = (dims,) if isinstance(dims, int) else dims
@@ -29,7 +29,7 @@ def reduced(b: Lowering, opcode: str, x: I, start: Any, along: tuple[int, ...]) 
 
 
 def with_reduced_dimensions(b: Lowering, x: I, like: I, along: tuple[int, ...], keepdim: bool) -> I:
-    """With the reduced dimensions as ones of size 1, where they are wanted."""
+    """With the reduced dimensions as size 1, if requested."""
     dims = tuple(1 if d in along else n for d, n in enumerate(like.shape.dimensions))
     return b.view(x, dims) if keepdim else x
 
@@ -76,7 +76,7 @@ def _logical(opcode: str, start: bool, name: str) -> None:
     def apply(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False) -> I:
         along = axes(x, dims)
         value = with_reduced_dimensions(b, reduced(b, opcode, b.cast(x, PRED), start, along), x, along, keepdim)
-        return b.cast(value, b.result.element_type)  # of uint8 PyTorch gives uint8
+        return b.cast(value, b.result.element_type)  # for uint8, PyTorch returns uint8
 
     lowers(name, f"{name}.dim", f"{name}.dims")(apply)
 
@@ -117,12 +117,12 @@ def var_mean(
     return [b.cast(v, s.element_type) for v, s in zip(values, b.result, strict=True)]
 
 
-# -- the places of extremes
+# -- positions of extremes
 
 
 def place_of(b: Lowering, x: I, dimension: int, largest: bool, places: I | None = None) -> tuple[I, I]:
-    """The extreme along a dimension and the first place where it stands; a NaN is the extreme. `places` are numbers of
-    the elements that stand for their own."""
+    """The extreme along a dimension and its first position; a NaN is the extreme. `places` are the elements' numbers,
+    by default their own positions."""
     own = x.shape.element_type
     types = (own, S64, own, S64)
     p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
@@ -179,7 +179,7 @@ _extreme_and_place("min.dim", False)
 
 
 def running(b: Lowering, x: I, d: int, opcode: str, start: Any) -> I:
-    """Of each element the sum, say, of those up to it along a dimension."""
+    """The cumulative sum (or another function) along a dimension."""
     n = x.shape.dimensions[d]
     window = tuple(WindowDimension(n, padding_low=n - 1) if k == d else WindowDimension(1) for k in range(x.shape.rank))
     kind = x.shape.element_type
@@ -203,7 +203,7 @@ _cumulative("cumprod", "multiply", 1)
 
 def _cumulative_extreme(name: str, opcode: str, start: Callable[[ElementType], Any]) -> None:
     def apply(b: Lowering, x: I, dim: int) -> list[I]:
-        """The extreme so far, and the last place where it stands; a NaN is the extreme from there on."""
+        """The cumulative extreme, and its last position; a NaN is the extreme from there on."""
         own = x.shape.element_type
         if not x.shape.rank or not x.shape.size:
             return [x, b.full(0, b.result[1])]
@@ -212,7 +212,7 @@ def _cumulative_extreme(name: str, opcode: str, start: Callable[[ElementType], A
         is_new = b.compare(x, values, direction="EQ")
         if own.is_float:
             is_new = b.or_(is_new, is_nan(b, x))
-        kind = S32 if x.shape.dimensions[d] < 2**31 else S64  # half of the bytes to go through
+        kind = S32 if x.shape.dimensions[d] < 2**31 else S64  # half of the bytes to read
         places = b.select(is_new, b.iota(kind, x.shape.dimensions, d), 0)
         return [values, b.convert(running(b, places, d, "maximum", 0), S64)]
 
@@ -227,7 +227,7 @@ _cumulative_extreme("cummin", "minimum", highest)
 
 
 def sorted_with_places(b: Lowering, x: I, dimension: int, descending: bool) -> tuple[I, I]:
-    """The elements in order and where they were; equal ones keep theirs, and a NaN is above all numbers."""
+    """The sorted elements and their positions; equal ones keep their order, and a NaN is above all numbers."""
     own = x.shape.element_type
     types = (own, own, S64, S64)
     p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]

@@ -1,4 +1,4 @@
-"""What of compiled graphs runs in PyTorch itself, and why."""
+"""What runs in PyTorch itself of compiled graphs, and why."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class EagerWarning(UserWarning):
 
 @dataclass
 class EagerOperation:
-    """An operation of a compiled graph that runs in PyTorch: its overload's name, why, the line of the user's program
-    that called it ("" where PyTorch does not say), and how often it ran."""
+    """An operation of a compiled graph that runs in PyTorch: its overload's name, the reason, the user's source line
+    that called it ("" if PyTorch does not say), and how often it ran."""
 
     operation: str
     reason: str
@@ -47,11 +47,11 @@ class Report(tuple[EagerOperation, ...]):
 _lock = threading.Lock()
 _operations: dict[tuple[str, str, str], EagerOperation] = {}
 _warned: set[str] = set()
-_graphs = 0  # that have come to be compiled, in this process
+_graphs = 0  # compiled so far in this process
 
 
 def enter(operation: str, reason: str, source: str, expected: bool = False) -> EagerOperation:
-    """The entry of an operation at a line; the first of an operation warns, unless this is `expected` of it."""
+    """The entry of an operation at a line; the first one of an operation warns, unless it is `expected`."""
     with _lock:
         entry = _operations.setdefault((operation, reason, source), EagerOperation(operation, reason, source))
         first = operation not in _warned
@@ -64,7 +64,7 @@ def enter(operation: str, reason: str, source: str, expected: bool = False) -> E
 
 
 def warn_at(source: str, message: str, category: type[Warning]) -> None:
-    """Warn at a line of the user's, file:line, if it is known: the caller is deep in a compiler."""
+    """Warns at the user's line, file:line, if it is known: the caller is deep in a compiler."""
     file, _, line = source.rpartition(":")
     if file and line.isdigit():
         warnings.warn_explicit(message, category, file, int(line))
@@ -73,27 +73,27 @@ def warn_at(source: str, message: str, category: type[Warning]) -> None:
 
 
 def note_graph() -> None:
-    """Note that a graph has come to be compiled."""
+    """Records that a graph is being compiled."""
     global _graphs
     with _lock:
         _graphs += 1
 
 
 def count(entries: Iterable[EagerOperation]) -> None:
-    """Note that the operations of a graph ran once more."""
+    """Records that the operations of a graph ran once more."""
     with _lock:
         for entry in entries:
             entry.calls += 1
 
 
 def report() -> Report:
-    """The operations that ran, or will run, in PyTorch in the graphs that were compiled so far in this process."""
+    """The operations that ran, or will run, in PyTorch in the graphs compiled so far in this process."""
     with _lock:
         return Report(sorted(_operations.values(), key=lambda e: (-e.calls, e.operation, e.source)))
 
 
 def clear() -> None:
-    """Forget all that ran so far, and warn anew."""
+    """Forgets all that ran so far, and warns again."""
     with _lock:
         _operations.clear()
         _warned.clear()

@@ -1,5 +1,5 @@
-"""Resizing of images with antialiasing: along one dimension after the other, each element of the result is a sum of the
-elements below a filter, which is stretched where an image becomes smaller. Their places and weights are constants.
+"""Resizing of images with antialiasing, one dimension after the other: each element of the result is a sum of the
+elements under a filter, which is stretched when an image becomes smaller. Their positions and weights are constants.
 
 The gradient is the same with the transposed matrix of weights.
 """
@@ -31,7 +31,7 @@ def _lanczos(x: Array) -> Array:
     return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
 
 
-_FILTERS: dict[str, tuple[Callable[[Array], Array], float]] = {  # and how far each reaches
+_FILTERS: dict[str, tuple[Callable[[Array], Array], float]] = {  # and the support of each
     "bilinear": (_linear, 1), "bicubic": (_cubic, 2), "lanczos": (_lanczos, 3),
 }  # fmt: skip
 
@@ -57,7 +57,7 @@ def _weights(name: str, count: int, size: int, align: bool, factor: float | None
 
 
 def _taps(matrix: Array) -> tuple[Array, Array]:
-    """Of each row the places of what is not 0 in it, and the weights there, filled up to the longest row."""
+    """For each row, the positions of its nonzero elements, and the weights there, padded to the longest row."""
     there = matrix != 0
     longest = max(1, int(there.sum(1).max()))
     places = np.argsort(~there, axis=1, kind="stable")[:, :longest]
@@ -65,7 +65,7 @@ def _taps(matrix: Array) -> tuple[Array, Array]:
 
 
 def _resized(b: Lowering, x: I, dimension: int, matrix: Array) -> I:
-    """One dimension of an array multiplied by a matrix that has few elements in each row."""
+    """One dimension of an array multiplied by a matrix with few elements in each row."""
     places, weights = _taps(matrix)
     sizes = tuple(len(matrix) if d == dimension else n for d, n in enumerate(x.shape.dimensions))
     dims = (*sizes, places.shape[1])

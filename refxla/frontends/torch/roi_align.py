@@ -11,8 +11,8 @@ import torch
 
 
 class _Regions:
-    """The places of samples [regions, height, width] in all images, seen as rows of features, and their weights: pairs
-    for the corners around a sample."""
+    """The positions of samples [regions, height, width] in all images, viewed as rows of features, and their weights:
+    pairs for the corners around a sample."""
 
     def __init__(self, sizes: Sequence[int], regions: Any, scale: float, cells: tuple[int, int], samples: int,
                  aligned: bool) -> None:  # fmt: skip
@@ -31,7 +31,7 @@ class _Regions:
     def _taps(
         start: Any, end: Any, size: int, cells: int, samples: int, aligned: bool
     ) -> list[tuple[Any, Any]]:  # fmt: skip
-        """Of one dimension: places and weights [regions, cells * samples]."""
+        """For one dimension: positions and weights [regions, cells * samples]."""
         length = end - start if aligned else (end - start).clamp(min=1)
         cell = (length / cells).view(-1, 1, 1)
         fraction = (torch.arange(samples) + 0.5).to(start.dtype) * (cell / samples)
@@ -48,7 +48,7 @@ class _Regions:
 
 def roi_align(x: Any, regions: Any, scale: float, height: int, width: int, samples: int, aligned: bool) -> Any:
     """[regions, features, height, width]."""
-    if samples <= 0:  # as many as a region is large
+    if samples <= 0:  # as many as the region's size requires
         return NotImplemented
     rows = x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
     total: Any = 0

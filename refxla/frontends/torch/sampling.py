@@ -1,9 +1,9 @@
-"""Decompositions of grid_sample and of torchvision's deform_conv2d, and their gradients: interpolation of images and
-volumes, linear, nearest or cubic, at places that are computed.
+"""Decompositions of grid_sample and of torchvision's deform_conv2d, and their gradients: linear, nearest or cubic
+interpolation of images and volumes at computed positions.
 
 A sample is a sum over taps, products of one tap of each dimension: two for linear interpolation, one for the nearest
-element, four for cubic. What a tap has of a dimension is a place, whether it lies inside, a weight, and the weight's
-derivative by the coordinate that is given.
+element, four for cubic. In each dimension, a tap has a position, whether it is inside, a weight, and the weight's
+derivative by the given coordinate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHARPNESS = -0.75  # of the cubic convolution
 
 @dataclass
 class _Tap:
-    """Of one dimension."""
+    """The part of a tap in one dimension."""
 
     place: Any
     inside: Any
@@ -33,7 +33,7 @@ class _Tap:
 
 
 def _reflected(x: Any, twice_low: int, twice_high: int) -> tuple[Any, Any]:
-    """Coordinates mirrored until they lie between two bounds, and the derivative, which is 1 or -1."""
+    """Coordinates reflected until they are between two bounds, and the derivative, which is 1 or -1."""
     if twice_low == twice_high:
         return torch.zeros_like(x), torch.zeros_like(x)
     low, span = twice_low / 2, (twice_high - twice_low) / 2
@@ -45,7 +45,7 @@ def _reflected(x: Any, twice_low: int, twice_high: int) -> tuple[Any, Any]:
 
 
 def _padded(x: Any, size: int, padding: int, align: bool) -> tuple[Any, Any]:
-    """Coordinates after the padding mode, and the derivative by what they were."""
+    """Coordinates after the padding mode, and the derivative by the original ones."""
     slope = torch.ones_like(x)
     if padding == _ZEROS:
         return x, slope
@@ -70,7 +70,7 @@ def _cubic(t: Any) -> list[tuple[Any, Any]]:
 
 
 def _of_grid(coordinate: Any, size: int, mode: int, padding: int, align: bool) -> list[_Tap]:
-    """Of one dimension, for coordinates from -1 to 1."""
+    """The taps of one dimension, for coordinates from -1 to 1."""
     factor = (size - 1) / 2 if align else size / 2
     x = (coordinate + 1) / 2 * (size - 1) if align else ((coordinate + 1) * size - 1) / 2
     if mode == _CUBIC:
@@ -88,7 +88,7 @@ def _of_grid(coordinate: Any, size: int, mode: int, padding: int, align: bool) -
 
 
 def _linear(x: Any, slope: Any, size: int) -> list[_Tap]:
-    """The two neighbours of a place, of which the derivative by a coordinate is known."""
+    """The two neighbours of a position whose derivative by a coordinate is known."""
     first = x.floor()
     return _taps([first, first + 1], [(first + 1 - x, -slope), (x - first, slope)], size)
 
@@ -102,7 +102,7 @@ Rows = list[list[_Tap]]  # the taps of each dimension, the slowest first: [batch
 
 
 def _of_all(x: Any, rows: Rows) -> Iterator[tuple[Any, Any, tuple[_Tap, ...]]]:
-    """Of each tap the places [batch, points] in an image seen as flat, whether they lie inside, and its parts by
+    """For each tap, the positions [batch, points] in a flattened image, whether they are inside, and its parts by
     dimension."""
     for parts in product(*rows):
         place, inside = parts[0].place, parts[0].inside
@@ -112,7 +112,7 @@ def _of_all(x: Any, rows: Rows) -> Iterator[tuple[Any, Any, tuple[_Tap, ...]]]:
 
 
 def _values(x: Any, place: Any, inside: Any) -> Any:
-    """[batch, features, points]: the elements at places, 0 outside."""
+    """[batch, features, points]: the elements at positions, 0 outside."""
     index = place.unsqueeze(1).expand(-1, x.shape[1], -1)
     return torch.where(inside.unsqueeze(1), x.flatten(2).gather(2, index), 0)
 
@@ -126,7 +126,7 @@ def _samples(x: Any, rows: Rows) -> Any:
 
 
 def _samples_backward(gradient: Any, x: Any, rows: Rows) -> tuple[Any, list[Any]]:
-    """By the images, and by the coordinates of each dimension."""
+    """The gradients by the images, and by the coordinates of each dimension."""
     batch, features, *sizes = x.shape
     by_image, number = x.new_zeros(batch, math.prod(sizes), features), torch.arange(batch).unsqueeze(1)
     by_places = [torch.zeros_like(gradient[:, 0]) for _ in sizes]
@@ -173,13 +173,13 @@ def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align: bool) -> Any
 def grid_sampler_backward(
     gradient: Any, x: Any, grid: Any, mode: int, padding: int, align: bool, output_mask: Any
 ) -> tuple[Any, Any]:
-    """By the images, and by the grid; what is not asked for is not used, and falls away."""
+    """The gradients by the images, and by the grid; gradients that are not requested are dead code."""
     rows = _rows_of_grid(x, grid, mode, padding, align)
     by_image, by_places = _samples_backward(gradient.flatten(2), x, rows)
     return by_image, torch.stack(by_places[::-1], -1).view(grid.shape)
 
 
-# -- deformable convolutions: each element of a kernel reads an image at a place of its own, offset from where it lies
+# -- deformable convolutions: each kernel element reads an image at its own position, offset from its regular one
 
 
 class _Deformed:
@@ -224,7 +224,7 @@ def deform_conv2d_backward(
     gradient: Any, x: Any, weight: Any, offset: Any, mask: Any, bias: Any, stride_h: int, stride_w: int, pad_h: int,
     pad_w: int, dilation_h: int, dilation_w: int, groups: int, offset_groups: int, use_mask: bool,
 ) -> tuple[Any, Any, Any, Any, Any]:  # fmt: skip
-    """By the image, the kernel, the offsets, the mask and the bias."""
+    """The gradients by the image, the kernel, the offsets, the mask and the bias."""
     places = (stride_h, stride_w), (pad_h, pad_w), (dilation_h, dilation_w)
     d = _Deformed(x, weight, offset, mask if use_mask else None, *places, groups, offset_groups)
     g = gradient.reshape(x.shape[0], groups, -1, d.points)

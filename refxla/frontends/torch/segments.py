@@ -1,4 +1,4 @@
-"""Segments: parts of a dimension that are reduced each (torch.segment_reduce), and the gradient of that."""
+"""Segments: parts of a dimension that are reduced separately (torch.segment_reduce), and the gradient."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _OF_SEGMENTS = {"sum": (0.0, "sum"), "mean": (0.0, "sum"), "prod": (1.0, "prod")
 
 
 class _Segments:
-    """Parts of a dimension of an array, each with so many elements as `lengths` says, or from one offset to the next;
-    those behind the last one are in none."""
+    """Parts of a dimension of an array, each with as many elements as `lengths` says, or from one offset to the next;
+    elements after the last one are in none."""
 
     def __init__(self, data: Any, lengths: Any, offsets: Any, axis: int) -> None:
         self.lengths = offsets.diff(dim=-1) if lengths is None else lengths
         self.axis, self.count = axis, self.lengths.shape[-1]
         places = torch.arange(data.shape[axis]).expand(data.shape[: axis + 1]).contiguous()
         self._number = torch.searchsorted(self.lengths.cumsum(-1), places, right=True)
-        self.size = self._broadcast(self.lengths, data)  # of each segment how many elements are in it
+        self.size = self._broadcast(self.lengths, data)  # for each segment, its number of elements
         self.inside = self._broadcast(self._number < self.count, data)
 
     def _broadcast(self, x: Any, data: Any) -> Any:
@@ -33,7 +33,7 @@ class _Segments:
         return self._broadcast(self._number, data).expand(data.shape)
 
     def reduced(self, data: Any, kind: str, initial: float) -> Any:
-        """Of each segment the reduction of its elements and the initial value."""
+        """For each segment, the reduction of its elements and the initial value."""
         shape = [*data.shape[: self.axis], self.count + 1, *data.shape[self.axis + 1 :]]
         start = data.new_full(shape, initial)
         if kind == "sum" and not self.axis:  # by whole rows
@@ -42,7 +42,7 @@ class _Segments:
         return found.narrow(self.axis, 0, self.count).contiguous()
 
     def of_each(self, x: Any, data: Any) -> Any:
-        """For each element of the data what its segment has in x."""
+        """For each element of the data, the value of its segment in x."""
         place = self._number.clamp(max=max(self.count - 1, 0))
         if not self.axis:
             return x.index_select(0, place)
@@ -53,7 +53,7 @@ def segment_reduce(
     data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0,
     unsafe: bool = False, initial: float | None = None,
 ) -> Any:  # fmt: skip
-    """Of each segment the sum, mean, product, maximum or minimum, as `reduce` says, with an initial value."""
+    """For each segment, the sum, mean, product, maximum or minimum, according to `reduce`, with an initial value."""
     if lengths is not None and not unsafe:
         valid = (lengths >= 0).all() & (lengths.sum(-1) == data.shape[axis]).all()
         aten._assert_async.msg(valid, "segment_reduce: lengths have to be what the dimension is the sum of")
@@ -70,7 +70,7 @@ def segment_reduce_backward(
     gradient: Any, output: Any, data: Any, reduce: str, *, lengths: Any = None, offsets: Any = None, axis: int = 0,
     initial: float | None = None,
 ) -> Any:  # fmt: skip
-    """By the data; `output` is what `segment_reduce` gave."""
+    """The gradient by the data; `output` is the result of `segment_reduce`."""
     segments = _Segments(data, lengths, offsets, axis)
 
     def total(x: Any) -> Any:
@@ -85,7 +85,7 @@ def segment_reduce_backward(
         zeros = segments.of_each(total(zero), data) - zero.to(data.dtype)
         others = torch.where(zero, segments.of_each(of_others, data), segments.of_each(output, data) / data)
         share = share * torch.where(zeros > 0, 0, others)
-    elif reduce in ("max", "min"):  # the elements that are the extreme share it
+    elif reduce in ("max", "min"):  # the elements equal to the extreme share it
         extreme = (data == segments.of_each(output, data)) | (data != data)
         share = torch.where(extreme, share / segments.of_each(total(extreme), data), 0)
     return torch.where(segments.inside, share, 0)

@@ -1,8 +1,8 @@
-"""Elements that a tensor without dimensions names, as in x[i]: indexing in the place of reading the number.
+"""Elements selected by a tensor without dimensions, as in x[i]: indexing instead of reading the number.
 
-PyTorch takes the number out of the tensor and gives a view that begins there, so that a graph has a number that is
-known at run time only, and its backward graph is another one for each number. The same elements are found by an index
-that stays a tensor. Where a view itself is a result of the graph, it is still taken in PyTorch, from the number.
+PyTorch reads the number from the tensor and returns a view that begins there, so a graph has a number that is known
+only at run time, and its backward graph differs for each number. Indexing by the tensor finds the same elements without
+reading it. If a view itself is a result of the graph, PyTorch still takes it, from the number.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .graph import is_view
 from .lowering import overload_of
 
 _NUMBER = overload_of("_local_scalar_dense")
-# Operations with such a number among their arguments: the place of the dimension, and of the number.
+# Operations with such a number among their arguments: the positions of the dimension and of the number.
 _SELECT, _SCATTER = overload_of("select.int"), overload_of("select_scatter")
 _COPY = overload_of("select_copy.int")
 _GRADIENT = overload_of("select_backward")
 
 
 def index_by_tensors(graph_module: Any) -> None:
-    """Let selections by a number out of an integer tensor be indexing by that tensor."""
+    """Replaces selections by a number read from an integer tensor by indexing with that tensor."""
     graph = graph_module.graph
     selections = [n for n in graph.nodes if n.op == "call_function" and _index_of(n) is not None]
     for node in selections:
@@ -37,7 +37,7 @@ def index_by_tensors(graph_module: Any) -> None:
 
 
 def _index_of(node: Any) -> Any:
-    """The tensor whose number an operation selects by."""
+    """The tensor that provides the number of a selection."""
     place = {_SELECT: 2, _COPY: 2, _SCATTER: 3, _GRADIENT: 3}.get(node.target)
     number = node.args[place] if place is not None and len(node.args) > place else None
     if not isinstance(number, torch.fx.Node) or number.target is not _NUMBER:
@@ -81,7 +81,7 @@ def _call(graph: Any, like: Any, target: Any, *args: Any) -> Any:
 
 
 def _value(node: Any) -> Any:
-    """What an operation gives, as a fake tensor."""
+    """The result of an operation, as a fake tensor."""
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     with torch.no_grad():
         return node.target(*args, **kwargs)
@@ -93,7 +93,7 @@ def _is_shown(node: Any) -> bool:
 
 
 def _update(node: Any) -> None:
-    """Let views know of the memory that they are now of."""
+    """Updates views to the memory that they now refer to."""
     if is_view(node):
         node.meta["val"] = _value(node)
         for user in node.users:

@@ -9,7 +9,7 @@ import torch
 
 from .lowering import overload_of
 
-# The operation on one tensor, where its name in torch is another or its arguments are.
+# The operation on one tensor, if its name or arguments in torch differ.
 _OF_EACH: dict[str, Callable[..., Any]] = {
     "copy": lambda x, source, non_blocking=False: source.to(x.dtype).expand(x.shape).clone(),
     "max": torch.amax,

@@ -1,9 +1,9 @@
-"""Tensors of PyTorch as arrays and back, without a copy, and what HLO knows of their types.
+"""Tensors of PyTorch as arrays and back, without a copy, and their types in HLO.
 
-NumPy has no bfloat16 and no 8-bit floats: such tensors are looked at as integers of the same width, and those as
-ml_dtypes' types. An array of HLO is dense and row-major. A tensor whose dimensions lie in another order without gaps
-(a transposed matrix, channels last) is the transpose of such an array: `memory_order` finds which, the program
-transposes its parameter, and no element moves on the way in.
+NumPy has no bfloat16 and no 8-bit floats: such tensors are viewed as integers of the same width, and those as
+ml_dtypes' types. An array of HLO is dense and row-major. A tensor whose dimensions are in another order without gaps (a
+transposed matrix, channels last) is the transpose of such an array: `memory_order` finds the permutation, the program
+transposes its parameter, and no element is moved on the way in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = {
 TYPES: dict[Any, ElementType] = {getattr(torch, t): ELEMENT_TYPES[h] for t, h in _NAMES.items() if hasattr(torch, t)}
 _BY_NUMPY = {t.dtype: (torch_type, t.bytes) for torch_type, t in TYPES.items()}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-_REINTERPRETED = {  # types that NumPy does not have, by the integers that hold their bits
+_REINTERPRETED = {  # types that NumPy does not have, by the integers with their bits
     t: torch.int16 if t.itemsize == 2 else torch.uint8
     for t, h in TYPES.items()
     if h.is_float and h.name not in ("f16", "f32", "f64")
@@ -32,21 +32,21 @@ _REINTERPRETED = {  # types that NumPy does not have, by the integers that hold 
 
 
 def element_type(dtype: Any) -> ElementType:
-    """HLO's element type of a tensor's; raises InputError where it has none (quantized types)."""
+    """HLO's element type for a tensor's; raises InputError if there is none (quantized types)."""
     if dtype not in TYPES:
         raise InputError(f"a tensor of the type {dtype} has no form in HLO: convert it first")
     return TYPES[dtype]
 
 
 def shape_of(tensor: Any) -> Shape:
-    """The shape of a tensor, or of the fake one of a trace; raises InputError for sizes that depend on data."""
+    """The shape of a tensor, or of a fake tensor in a trace; raises InputError for sizes that depend on data."""
     if any(type(n) is not int for n in tensor.shape):
         raise InputError(f"the sizes {tuple(tensor.shape)} are known at run time only, and HLO has static shapes")
     return Shape(element_type(tensor.dtype), tuple(tensor.shape))
 
 
 def memory_order(tensor: Any) -> tuple[int, ...] | None:
-    """The permutation of its dimensions by which a tensor is dense and row-major; None if there is none."""
+    """The permutation of its dimensions in which a tensor is dense and row-major; None if there is none."""
     sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
     if tensor.is_contiguous():
         return tuple(range(len(sizes)))
@@ -60,9 +60,9 @@ def memory_order(tensor: Any) -> tuple[int, ...] | None:
 
 
 def to_array(tensor: Any, order: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
-    """The array in a tensor's memory, its dimensions in the order given (None: as they are); a copy where the tensor is
+    """The array in a tensor's memory, with its dimensions in the given order (None: unchanged); a copy if the tensor is
     not dense in this order. Raises InputError for a tensor on another device, and for a fake one."""
-    if tensor._is_zerotensor():  # which has no memory
+    if tensor._is_zerotensor():  # it has no memory
         tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -85,10 +85,10 @@ def to_array(tensor: Any, order: tuple[int, ...] | None) -> np.ndarray[Any, Any]
 
 
 def plain(value: Any) -> Any:
-    """A tensor of a subclass as one of torch.Tensor's own, in the same memory; all else as it is.
+    """A tensor of a subclass as a plain torch.Tensor, in the same memory; anything else unchanged.
 
-    A subclass may override what its operations do, and PyTorch refuses it in functions that run under a mode of its
-    own. This way no operation is called.
+    A subclass may override its operations, and PyTorch rejects it in functions that run under another mode. This
+    conversion calls no operation.
     """
     if type(value) in _PLAIN or not isinstance(value, torch.Tensor):
         return value
@@ -96,7 +96,7 @@ def plain(value: Any) -> Any:
 
 
 def to_tensor(array: np.ndarray[Any, Any], order: tuple[int, ...] | None) -> Any:
-    """The tensor in an array's memory; `order` is the one that the array's dimensions have (None: the tensor's)."""
+    """The tensor in an array's memory; `order` is that of the array's dimensions (None: the tensor's)."""
     dtype, _ = _BY_NUMPY[array.dtype]
     integers = _REINTERPRETED.get(dtype)
     if integers is None:
@@ -107,8 +107,8 @@ def to_tensor(array: np.ndarray[Any, Any], order: tuple[int, ...] | None) -> Any
 
 
 def with_strides(tensor: Any, strides: tuple[int, ...]) -> Any:
-    """The same elements in memory of their own with these strides: no view of another tensor. Elements that lie in one
-    place, of an expanded dimension, are the same."""
+    """The same elements in separate memory with these strides: not a view of another tensor. Elements at the same
+    address, in an expanded dimension, are equal."""
     if tensor.stride() == strides:
         return tensor
     sizes = [1 if not s else n for n, s in zip(tensor.shape, strides, strict=True)]
@@ -120,5 +120,5 @@ def with_strides(tensor: Any, strides: tuple[int, ...]) -> Any:
 
 
 def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes another."""
+    """The inverse of a permutation."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -11,7 +11,7 @@ from .lowering import I, Lowering, NotLowered, axis, lowers, real_of, reducer
 
 
 def _along(b: Lowering, x: I, dimension: int, kind: str, length: int) -> I:
-    """A transform of one dimension, which is put last for it."""
+    """A transform of one dimension, which is temporarily moved to the end."""
     order = [d for d in range(x.shape.rank) if d != dimension] + [dimension]
     back = sorted(range(len(order)), key=order.__getitem__)
     moved = b.make("fft", b.permute(x, order), fft_type=kind, fft_length=(length,))
@@ -19,8 +19,8 @@ def _along(b: Lowering, x: I, dimension: int, kind: str, length: int) -> I:
 
 
 def _scaled(b: Lowering, x: I, count: int, normalization: int, inverse: bool) -> I:
-    """PyTorch's normalization (0 none, 1 by the root of the count, 2 by the count), of HLO's, which divides what it
-    transforms back by the count."""
+    """PyTorch's normalization (0 none, 1 by the root of the count, 2 by the count), applied to HLO's transform, whose
+    inverse divides by the count."""
     factor = {0: 1.0, 1: 1 / sqrt(count), 2: 1 / count}[normalization] * (count if inverse else 1)
     return x if factor == 1 else b.multiply(x, factor)
 
@@ -63,7 +63,7 @@ def c2r(b: Lowering, x: I, dims: Sequence[int], normalization: int, last_dim_siz
 
 @lowers("_cdist_forward")
 def cdist(b: Lowering, x: I, y: I, p: float, compute_mode: int | None) -> I:
-    """Distances [.., m, n] of rows [.., m, k] and [.., n, k], by the sums of powers of differences."""
+    """Distances [.., m, n] between rows [.., m, k] and [.., n, k], from the sums of powers of differences."""
     if p not in (1, 2, float("inf")):
         raise NotLowered(f"for p = {p}")
     kind, batch = x.shape.element_type, b.result.dimensions[:-2]

@@ -1,4 +1,4 @@
-"""Operations that move elements and compute nothing: other shapes, parts, several arrays as one; and new arrays."""
+"""Operations that move elements and compute nothing: reshapes, parts, concatenations; and new arrays."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def select_scatter(b: Lowering, x: I, source: I, dim: int, index: int) -> I:
 @lowers("cat")
 def cat(b: Lowering, tensors: Sequence[I], dim: int = 0) -> I:
     parts = [b.cast(x, b.result.element_type) for x in tensors]
-    if b.result.rank:  # PyTorch lets empty vectors pass
+    if b.result.rank:  # PyTorch ignores empty vectors
         parts = [x for x in parts if x.shape.rank == b.result.rank and (x.shape.size or x.shape.rank > 1)]
     parts = [x for x in parts if x.shape.size] or parts[:1]
     return b.concatenate(parts, axis(dim, b.result.rank)) if parts else b.full(0, b.result)
@@ -177,7 +177,8 @@ def constant_pad_nd(b: Lowering, x: I, pad: Sequence[int], value: Operand = 0) -
 
 @lowers("diagonal", "diagonal_copy")
 def diagonal(b: Lowering, x: I, offset: int = 0, dim1: int = 0, dim2: int = 1) -> I:
-    """The diagonal of two dimensions, which are put last and seen as one: its elements lie a row and one apart."""
+    """The diagonal of two dimensions, which are moved to the end and flattened: its elements are a row and one
+    apart."""
     rank = x.shape.rank
     d1, d2 = axis(dim1, rank), axis(dim2, rank)
     rest = [d for d in range(rank) if d not in (d1, d2)]
@@ -206,8 +207,8 @@ lowers("triu")(_triangle(False))
 
 
 def _memory(b: Lowering, x: I) -> tuple[I, tuple[int, ...]]:
-    """The memory that x lies in, which must be x's own and without gaps, as one dimension; the order of x's dimensions
-    in it."""
+    """The memory of x, which must be x's own and without gaps, as one dimension; and the order of x's dimensions in
+    it."""
     fake = b.fakes[0]
     order = memory_order(fake)
     if order is None or fake.storage_offset() or fake.untyped_storage().nbytes() > x.shape.bytes:
@@ -216,7 +217,7 @@ def _memory(b: Lowering, x: I) -> tuple[I, tuple[int, ...]]:
 
 
 def _places(x: I, size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray[Any, Any]:
-    """Where in memory the elements lie."""
+    """The memory offsets of the elements."""
     places: np.ndarray[Any, Any] = np.full(tuple(size), offset, np.int64)
     for d, (n, step) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * step).reshape((n,) + (1,) * (len(size) - d - 1))
@@ -226,7 +227,7 @@ def _places(x: I, size: Sequence[int], stride: Sequence[int], offset: int) -> np
 
 
 def _order_of_all(x: I, size: Sequence[int], stride: Sequence[int], offset: int) -> tuple[int, ...] | None:
-    """The order in which dimensions of such a view lie in memory, if it has each element of x once."""
+    """The order of dimensions in memory of such a view, if it has each element of x once."""
     if offset or prod(size) != x.shape.size:
         return None
     return memory_order(torch.empty_strided(tuple(size), tuple(stride), device="meta"))
@@ -234,7 +235,7 @@ def _order_of_all(x: I, size: Sequence[int], stride: Sequence[int], offset: int)
 
 @lowers("as_strided", "as_strided_copy")
 def as_strided(b: Lowering, x: I, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> I:
-    """Elements of the memory that x lies in."""
+    """Elements of the memory of x."""
     memory, _ = _memory(b, x)
     order = _order_of_all(x, size, stride, offset or 0)
     if order is not None:
@@ -250,7 +251,7 @@ def as_strided(b: Lowering, x: I, size: Sequence[int], stride: Sequence[int], of
 def as_strided_scatter(
     b: Lowering, x: I, source: I, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> I:
-    """x with other elements in places of the memory that it lies in."""
+    """x with elements replaced at offsets of its memory."""
     memory, own = _memory(b, x)
     order = _order_of_all(x, size, stride, offset or 0)
     if order is not None:
@@ -286,7 +287,7 @@ def _filled(value: int) -> Any:
 
 lowers("zeros", "zeros_like", "new_zeros", "_efficientzerotensor", "_new_zeros_with_same_feature_meta")(_filled(0))
 lowers("ones", "ones_like", "new_ones")(_filled(1))
-# What PyTorch leaves as it was is 0 here.
+# Memory that PyTorch leaves uninitialized is 0 here.
 lowers("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")(
     _filled(0)
 )
@@ -336,12 +337,12 @@ def broadcast_in_dim(b: Lowering, x: I, shape: Sequence[int], dimensions: Sequen
 
 
 def elements(dimensions: Sequence[int]) -> int:
-    """How many elements an array has."""
+    """The number of elements of an array."""
     return prod(dimensions)
 
 
 def _written(b: Lowering, x: I, source: I, places: np.ndarray[Any, Any]) -> I:
-    """x with the elements of the source at places of the flat array, each of which is there once."""
+    """x with the elements of the source at positions of the flattened array, which are distinct."""
     if len(np.unique(places)) < places.size:
         raise NotLowered("with elements that overlap")
     flat, source = b.reshape(x, (x.shape.size,)), b.cast(source, x.shape.element_type)

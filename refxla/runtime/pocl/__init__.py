@@ -1,1 +1,1 @@
-"""What PoCL alone needs: its built-in functions, its files, and processes that compile with it."""
+"""Everything specific to PoCL: its built-in functions, its files, and processes that compile with it."""

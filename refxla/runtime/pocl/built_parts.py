@@ -1,8 +1,8 @@
 """The parts of programs that PoCL has compiled, kept on disk one by one.
 
-Programs have parts in common, most of all those of one instruction: what one of them compiled, the others open. A part
-that was compiled by a process beside this one is opened in the same way, from PoCL's bitcode and libraries, which takes
-a tenth of the time that clang takes to see that the source is known.
+Programs have parts in common, most of all those of a single instruction: a part that one program compiled can be loaded
+by the others. A part that a compile worker compiled is loaded in the same way, from PoCL's bitcode and libraries, which
+takes a tenth of the time that clang takes to see that it knows the source.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def is_stored(device: Device, part: ProgramPart) -> bool:
 
 
 def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None = None) -> Any | None:
-    """A part that was kept, its kernels ready, as a KernelLibrary or a pyopencl program; None if there is none that
-    PoCL takes. What is in `binaries`, by the parts' keys, comes before what is on disk."""
+    """A part from the cache with its kernels ready, as a KernelLibrary or a pyopencl program; None if there is none
+    that PoCL accepts. `binaries`, by the parts' keys, takes precedence over the disk."""
     directory = platform.directory()
     if directory is None:
         return None
@@ -40,8 +40,8 @@ def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None
 
 
 def binary(device: Device, part: ProgramPart) -> bytes | None:
-    """What PoCL has compiled of a part, as `load` takes it; compiled anew where the cache on disk has nothing. None
-    where PoCL's directory is not ours."""
+    """PoCL's output for a part, in the form that `load` takes; compiled anew if the cache on disk has none. None if
+    PoCL's directory is not ours."""
     if platform.directory() is None:
         return None
     content = disk_cache.cache().get(key(device, part)) or keep(device, part)
@@ -52,7 +52,7 @@ def binary(device: Device, part: ProgramPart) -> bytes | None:
 
 
 def keep(device: Device, part: ProgramPart) -> bytes | None:
-    """What PoCL has compiled of a part in its directory, which is now kept on disk, too; None if there is nothing."""
+    """PoCL's output for a part in its directory, now also stored in the cache on disk; None if there is none."""
     directory = platform.directory()
     content = None if directory is None else program_files.pack(_directory(directory), part)
     if content is not None:
@@ -61,21 +61,21 @@ def keep(device: Device, part: ProgramPart) -> bytes | None:
 
 
 def remove_remains(part: ProgramPart) -> None:
-    """Remove what PoCL left of a part that it did not finish."""
+    """Removes what PoCL left of a part that it did not finish."""
     directory = platform.directory()
     if directory is not None and part.functions:
         _directory(directory).remove(part.functions[0])
 
 
 def from_directory(device: Device, part: ProgramPart) -> Any | None:
-    """The same of a part that another process compiled into PoCL's directory, which is now kept on disk; None if PoCL
-    does not take what lies there."""
+    """The same for a part that another process compiled into PoCL's directory, now also stored on disk; None if PoCL
+    does not accept the files."""
     directory, content = platform.directory(), keep(device, part)
     return None if content is None or directory is None else _opened(device, part, content, directory)
 
 
 def compiled_here(device: Device, part: ProgramPart) -> Any:
-    """The same of a part that is compiled now, by this process. Raises DeviceError with the compiler's log."""
+    """The same for a part that this process compiles now. Raises DeviceError with the compiler's log."""
     program = compiled(device, device.runner, part)
     directory, content = platform.directory(), keep(device, part)
     if directory is None or content is None or not kernel_library.applies(device):
@@ -84,7 +84,7 @@ def compiled_here(device: Device, part: ProgramPart) -> Any:
 
 
 def key(device: Device, part: ProgramPart) -> str:
-    """Under which a part is kept: its source, and for how many sizes of launches PoCL compiles it."""
+    """The key of a part: its source, and for how many sizes of launches PoCL compiles it."""
     return program_key([part.source, str(len(sizes(part)))], device.build_options, device)
 
 

@@ -1,10 +1,11 @@
 """PoCL's library of built-in functions, cut down to the one that refxla's kernels call.
 
 PoCL reads its library, 7 MB of bitcode, before the first program of a process, which takes 0.3 s; the program itself
-takes 0.02. refxla's kernels call one of its functions (description.py). The bitcode that PoCL makes of a program which
-calls it holds that, and what PoCL itself needs beside it: it can stand in the library's place. It does so for processes
-that compile for refxla and for nobody else (compile_workers.py). They load PoCL through a folder of links, in which the
-library alone is another file: the PoCL of the wheel pocl-binary-distribution finds its files from where it was loaded.
+takes 0.02. refxla's kernels call one of its functions (description.py). The bitcode that PoCL generates for a program
+which calls that function contains it, and what PoCL itself needs besides, so it can replace the library. This is done
+in processes that compile only for refxla (compile_workers.py). They load PoCL through a folder of links in which only
+the library is another file: the PoCL of the wheel pocl-binary-distribution finds its files relative to where it was
+loaded from.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from ...codegen.primitives import GET_GLOBAL_ID
 
-_FILES = Path("..", "..", "pocl_binary_distribution", ".libs")  # seen from the folder that libpocl lies in
+_FILES = Path("..", "..", "pocl_binary_distribution", ".libs")  # relative to the folder of libpocl
 _DATA = Path("share", "pocl")
 # A megabyte of declarations, which programs compiled with BARE leave out, and new names for a thousand functions, which
 # they do not call: clang reads them twice for each program.
@@ -39,8 +40,8 @@ def made_by(build: Callable[[str], object], directory: Path) -> str:
 
 
 def folder(place: Path, pocl: Path, library: str) -> Path | None:
-    """The path by which the PoCL at `pocl` is to be loaded so that it reads `library` (see made_by) instead of its own,
-    in the folder `place`, which is made now if it is not there. What it then compiles is to be BARE. None where this
+    """The path from which to load the PoCL at `pocl` so that it reads `library` (see made_by) instead of its own. It is
+    in the folder `place`, which is created if it does not exist. Programs compiled with it must be BARE. None if this
     PoCL keeps its files elsewhere.
 
     Raises OSError when the folder cannot be written.
@@ -63,6 +64,6 @@ def folder(place: Path, pocl: Path, library: str) -> Path | None:
                 (include / header.name).touch()
             else:
                 (include / header.name).symlink_to(header)
-        for each in libraries:  # PoCL picks the one for its processor, which `library` was made on
+        for each in libraries:  # PoCL picks the one for its processor, for which `library` was made
             (data / each.name).write_bytes(zlib.decompress(base64.b64decode(library)))
     return loaded

@@ -1,18 +1,18 @@
 """A process that compiles programs with PoCL into the directory of another process.
 
-PoCL compiles kernels one after the other, whatever the number of threads. What a second process compiles with the same
-POCL_CACHE_DIR, device and options lies in files from which the first one goes on.
+PoCL compiles one kernel at a time, whatever the number of threads. When a second process compiles with the same
+POCL_CACHE_DIR, device and options, the first one can continue from its files.
 
 This file is run as a script by `compile_workers.py`, and imports next to nothing, to start in a few hundredths of a
 second:
 
     python -I -S compile_worker.py LIBRARY [OFFSET NAME]
 
-LIBRARY is the path of an OpenCL loader, OFFSET and NAME what PoCL's devices are given (processor_name.py).
+LIBRARY is the path of an OpenCL loader; OFFSET and NAME are set in PoCL's devices (processor_name.py).
 
-Each line of its input is a JSON object: number (of the device among PoCL's), source, options, functions, sizes. It
-builds the program, launches each function with a `which` that no case has, once for each size, and answers with a line:
-"done", or what went wrong. It ends with its input, or when no line comes for IDLE_S seconds.
+Each line of its input is a JSON object: number (of the device among PoCL's), source, options, functions, sizes. For
+each, it builds the program, launches each function once per size with a `which` that no case has, and answers with a
+line: "done", or the error. It ends at the end of its input, or when no line comes for IDLE_S seconds.
 """
 
 import ctypes
@@ -26,23 +26,23 @@ _PLATFORM_NAME, _KERNEL_NUM_ARGS, _DEVICE_TYPE_ALL = 0x0902, 0x1191, 0xFFFFFFFF
 
 
 class Failed(Exception):
-    """What went wrong, in a line."""
+    """An error, as one line."""
 
 
 class OpenCL:
-    """The few functions of OpenCL that are needed, with their status checked."""
+    """The few OpenCL functions that are needed, with their status checked."""
 
     def __init__(self, library: str) -> None:
         self.library = ctypes.CDLL(library)
 
     def call(self, name: str, *arguments: object) -> None:
-        """A function that gives a status."""
+        """A function that returns a status."""
         function = getattr(self.library, name)
         function.restype = c_int32
         self.check(name, function(*arguments))
 
     def make(self, name: str, *arguments: object) -> c_void_p:
-        """A function that gives an object, and a status through its last argument."""
+        """A function that returns an object, and a status through its last argument."""
         function = getattr(self.library, name)
         function.restype = c_void_p
         status = c_int32(0)
@@ -57,22 +57,22 @@ class OpenCL:
 
 
 def name_processor(device: int, offset: int, name: str) -> None:
-    """Have a device of PoCL's compile for the processor of this `name`: processor_name.py. The text stays for good."""
+    """Has a PoCL device compile for the processor of this `name` (see processor_name.py). The text is never freed."""
     copy = ctypes.CDLL(None).strdup
     copy.restype = c_void_p
     c_void_p.from_address(device + offset).value = copy(c_char_p(name.encode()))
 
 
 class Compiler:
-    """PoCL's devices, each with a context and a queue once it is compiled for. `name` is an offset and a name for
-    `name_processor`, or nothing."""
+    """PoCL's devices, each with a context and a queue once something is compiled for it. `name` is an offset and a name
+    for `name_processor`, or empty."""
 
     def __init__(self, library: str, *name: str) -> None:
         self.cl = OpenCL(library)
         self.devices = self._devices()
         if name:
             for device in self.devices:
-                assert device.value is not None  # PoCL has no device at no place
+                assert device.value is not None  # PoCL has no device at address 0
                 name_processor(device.value, int(name[0]), name[1])
         self.opened: dict[int, tuple[c_void_p, c_void_p]] = {}
         self.nothing = ctypes.create_string_buffer(64)
@@ -103,7 +103,7 @@ class Compiler:
         raise Failed("PoCL is not there")
 
     def compile(self, number: int, source: str, options: str, functions: list[str], sizes: list[int]) -> None:
-        """Build a program for a device and have its kernels compiled. Raises Failed."""
+        """Builds a program for a device and has its kernels compiled. Raises Failed."""
         cl = self.cl
         context, queue = self._open(number)
         text = (c_char_p * 1)(source.encode())

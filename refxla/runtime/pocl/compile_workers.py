@@ -1,8 +1,8 @@
-"""Processes beside this one that compile with PoCL for it (compile_worker.py).
+"""Processes that compile with PoCL for this one (compile_worker.py).
 
-A compile worker is started when it is needed and serves the next program, too; it ends when none comes for a while. It
-may be slow, fail or be killed: what it has not compiled, this process compiles. The exception is a part on which the
-compiler ends the worker: it would end this process, too (parallel_build.py).
+A compile worker is started when needed, is reused for the next program, and ends when none comes for a while. It may be
+slow, fail or be killed: this process compiles what the worker has not. The exception is a part that makes the compiler
+end the worker, since it would end this process, too (parallel_build.py).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from ...codegen.primitives import GET_GLOBAL_ID
 from . import linker, processor_name
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
-_HAND_S = 0.005  # that a part's maker waits at most for a worker to take it
-# What a compiler ends with that meets a fault of its own.
+_HAND_S = 0.005  # the longest that a part's maker waits for a worker to take it
+# The signals with which a compiler ends on an internal error.
 _FAULTS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGILL, -signal.SIGBUS, -signal.SIGFPE}
-_GONE_S = 5.0  # that a child takes at most to end
-_REST_S = 1.0  # that a thread needs at most to see that no more parts come
-# To build it makes the compiler ready, while no part may be there yet; two processes build different ones.
+_GONE_S = 5.0  # the longest that a child takes to end
+_REST_S = 1.0  # the longest that a thread takes to see that no more parts come
+# Building it warms up the compiler while there may be no part yet; two processes build different ones.
 _FIRST = GET_GLOBAL_ID + "\n__kernel void refxla_first_{}(__global int* a) {{ a[get_global_id(0)] = 0; }}\n"
 _SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
 
 
 def libraries() -> tuple[Path, Path] | None:
-    """The paths of the OpenCL loader and of PoCL in this process; None where they are not to be found."""
+    """The paths of the OpenCL loader and of PoCL in this process; None if they cannot be found."""
     global _libraries
     if _libraries is None and sys.platform == "linux":
         _libraries = _loaded_libraries()
     return _libraries
 
 
-_libraries: tuple[Path, Path] | None = None  # a library that is loaded stays where it is
+_libraries: tuple[Path, Path] | None = None  # a loaded library does not move
 
 
 def _loaded_libraries() -> tuple[Path, Path] | None:
@@ -52,19 +52,19 @@ def _loaded_libraries() -> tuple[Path, Path] | None:
 
 
 class PartQueue:
-    """Parts that wait to be compiled: some come while others are taken, by several compile workers."""
+    """A queue of parts to compile: some are added while several compile workers take others."""
 
     def __init__(self) -> None:
         self._left: deque[ProgramPart] = deque()
         self._changed = threading.Condition()
-        self._waiting = 0  # threads that have nothing to do
+        self._waiting = 0  # idle threads
         self._closed = False
-        self.done: set[str] = set()  # the sources of those that are compiled
-        self.faulty: set[str] = set()  # and of those on which the compiler ended a worker
+        self.done: set[str] = set()  # the sources of compiled parts
+        self.faulty: set[str] = set()  # the sources of parts on which the compiler ended a worker
 
     def put(self, part: ProgramPart) -> None:
-        """One more. An idle compile worker takes it now: its thread would wait for milliseconds while this one goes
-        on in Python."""
+        """Adds a part. An idle compile worker takes it now: otherwise its thread would wait for milliseconds while this
+        one runs Python."""
         with self._changed:
             self._left.append(part)
             self._changed.notify_all()
@@ -72,13 +72,13 @@ class PartQueue:
                 self._changed.wait_for(lambda: part not in self._left, _HAND_S)
 
     def close(self) -> None:
-        """No more will come."""
+        """No more parts will come."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def take(self) -> ProgramPart | None:
-        """The one that has waited longest, once there is one; None if none is left and no more will come."""
+        """The part that has waited longest, as soon as there is one; None if none is left and no more will come."""
         with self._changed:
             self._waiting += 1
             self._changed.wait_for(lambda: self._left or self._closed)
@@ -90,7 +90,7 @@ class PartQueue:
             return part
 
     def drop(self) -> None:
-        """Leave those that wait, and let no more come."""
+        """Drops the waiting parts, and accepts no more."""
         with self._changed:
             self._left.clear()
             self._closed = True
@@ -99,7 +99,7 @@ class PartQueue:
 
 class CompileWorker:
     """A child that compiles with the PoCL at the path `pocl`, found by the OpenCL loader at the path `loader`;
-    `directory` is the POCL_CACHE_DIR of this process. Raises OSError when no child can be started."""
+    `directory` is the POCL_CACHE_DIR of this process. Raises OSError if no child can be started."""
 
     def __init__(self, loader: Path, pocl: Path, directory: Path) -> None:
         environment = {
@@ -120,7 +120,7 @@ class CompileWorker:
             text=True,
             env=environment,
         )
-        assert self._child.stdin is not None and self._child.stdout is not None  # which are pipes
+        assert self._child.stdin is not None and self._child.stdout is not None  # they are pipes
         self._jobs, self._answers = self._child.stdin, self._child.stdout
         self._thread: threading.Thread | None = None
         self._compiling = self._mute = False
@@ -128,7 +128,7 @@ class CompileWorker:
         self._spent = 0
 
     def work(self, parts: PartQueue, number: int, options: str) -> None:
-        """Compile what is taken from `parts`, until none is left, with these `options` for the device that has this
+        """Compiles what it takes from `parts`, until none is left, with these `options`, for the device that has this
         `number` among PoCL's."""
         task = (parts, number, options)
         self._thread = threading.Thread(target=self._feed, args=task, name="refxla-compile-worker", daemon=True)
@@ -138,7 +138,7 @@ class CompileWorker:
         with contextlib.suppress(OSError):  # the child is gone
             if number not in self._ready:
                 if not self._compiled(ProgramPart(_FIRST.format(self._child.pid), ()), number, options):
-                    return  # it is no part's fault
+                    return  # no part is to blame
                 self._ready.add(number)
             while (part := parts.take()) is not None and self._compiled(part, number, options):
                 parts.done.add(part.source)
@@ -155,13 +155,14 @@ class CompileWorker:
         return not self._compiling
 
     def _ended_by_a_fault(self) -> bool:
-        """Whether the child is gone, and not because somebody ended it."""
+        """Whether the child has ended by itself."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._mute and self._child.wait(_GONE_S) in _FAULTS
         return False
 
     def wait(self, seconds: float) -> bool:
-        """Until what was taken is done and no more is there, for so many seconds at most. Whether it is."""
+        """Waits until the part in progress is done and no more are left, for at most so many seconds. Returns whether
+        that is so."""
         if self._thread is not None:
             self._thread.join(seconds)
         return not self.busy
@@ -173,42 +174,42 @@ class CompileWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether the child is there."""
+        """Whether the child is running."""
         return self._child.poll() is None
 
     def rest(self) -> bool:
-        """Whether it is ready for other work, now that no more parts come."""
+        """Whether it is ready for other work once no more parts come."""
         return self.alive and not self._compiling and self.wait(_REST_S)
 
     def moves(self) -> bool:
-        """Whether it has used the processor since this was asked last."""
+        """Whether it has used the processor since the last call."""
         try:
             fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return False
-        before, self._spent = self._spent, sum(map(int, fields[11:15]))  # its own time, and its children's
+        before, self._spent = self._spent, sum(map(int, fields[11:15]))  # its own time, and that of its children
         return self._spent > before
 
     def end(self) -> None:
-        """End the child, whatever it does."""
+        """Ends the child, whatever it is doing."""
         self._child.kill()
         self._child.wait()
         if self._thread is not None:
             self._thread.join()
         for pipe in (self._jobs, self._answers):
-            with contextlib.suppress(OSError):  # what was not written yet has nowhere to go
+            with contextlib.suppress(OSError):  # unwritten input is dropped
                 pipe.close()
 
 
 class IdleWorkers:
-    """The compile workers of this process that have no work."""
+    """The idle compile workers of this process."""
 
     def __init__(self) -> None:
         self._idle: list[CompileWorker] = []
         self._lock = threading.Lock()
 
     def take(self, loader: Path, pocl: Path, directory: Path) -> CompileWorker:
-        """One of them, or a new one. Raises OSError when none can be started."""
+        """One of them, or a new one. Raises OSError if none can be started."""
         with self._lock:
             while self._idle:
                 worker = self._idle.pop()
@@ -218,7 +219,7 @@ class IdleWorkers:
         return CompileWorker(loader, pocl, directory)
 
     def give_back(self, worker: CompileWorker) -> None:
-        """For the next one who needs it, when no more parts come; one that is still compiling is ended."""
+        """Returns a worker for the next user, when no more parts come; one that is still compiling is ended."""
         if worker.rest():
             with self._lock:
                 self._idle.append(worker)
@@ -232,7 +233,7 @@ class IdleWorkers:
                 self._idle.pop().end()
 
     def forget(self) -> None:
-        """In a process that was forked: they are its parent's."""
+        """In a forked process: the workers belong to its parent."""
         self._idle, self._lock = [], threading.Lock()
 
 

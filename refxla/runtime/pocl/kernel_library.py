@@ -1,18 +1,18 @@
-"""The kernels of a part of a program as functions, past OpenCL.
+"""The kernels of a part of a program as functions, bypassing OpenCL.
 
-PoCL 3 makes of each kernel a shared library with a function
+PoCL 3 compiles each kernel to a shared library with a function
 
     void _pocl_kernel_NAME_workgroup(void** arguments, void* context, size_t x, size_t y, size_t z)
 
-that runs one work group: `arguments` has a pointer to each argument, x, y and z are the group's indices. Its device
-"basic" calls it for each group in the thread that launches the kernel, after it has copied each argument into memory of
-its own. The executor (_core/launch.pyx) calls it, too, which takes some nanoseconds where OpenCL takes a microsecond
-and 75 ns more for each argument; and to open a part is to open its libraries, without a program or kernel of OpenCL's.
-`context` has what kernels may ask about the launch; refxla's ask for nothing but their index (get_global_id), which is
-x where groups are of one item.
+that runs one work-group: `arguments` has a pointer to each argument; x, y and z are the group's indices. Its device
+"basic" copies each argument into memory of its own, then calls the function for each group in the thread that launches
+the kernel. The executor (_core/launch.pyx) also calls it, which takes some nanoseconds where OpenCL takes a microsecond
+and 75 ns more for each argument. A part is loaded by loading its libraries, without an OpenCL program or kernel.
+`context` has what kernels may query about the launch; refxla's only query their index (get_global_id), which is x in
+groups of one item.
 
-Parts may call each other's functions (codegen/opencl_program.py). Once all are opened, `link` puts the addresses of
-those that a part imports into the variables that its stubs jump by.
+Parts may call each other's functions (codegen/opencl_program.py). Once all are loaded, `link` stores the addresses of
+the functions that a part imports in the variables through which its stubs jump.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from ..devices import Device
 from . import program_files
 from .kernels import compiled
 
-_PROCESSORS = ("x86_64", "aarch64")  # on which the executor knows how to set the modes of arithmetic
-_PT_LOAD, _PF_R = 1, 4  # of an ELF file: the kind of a segment that is mapped, the flag of one that can be read
+_PROCESSORS = ("x86_64", "aarch64")  # for which the executor can set the arithmetic modes
+_PT_LOAD, _PF_R = 1, 4  # of an ELF file: the type of a mapped segment, and the flag of a readable one
 
 
 class KernelLibrary:
-    """The kernels of a part. `addresses` has their functions, which are there as long as this is."""
+    """The kernels of a part. `addresses` has their functions, which exist as long as this object."""
 
     def __init__(self, device: Device, part: ProgramPart, files: Sequence[Path]) -> None:
-        """Opens the libraries, one for each kernel of the part. Raises OSError or AttributeError for files that are
-        none of PoCL's."""
+        """Loads the libraries, one for each kernel of the part. Raises OSError or AttributeError for files that are not
+        PoCL's."""
         self._device, self._part = device, part
         self._libraries: list[ctypes.CDLL] = []
-        self._imported: list[KernelLibrary] = []  # which are there as long as this is
+        self._imported: list[KernelLibrary] = []  # to keep them loaded
         self.addresses: dict[str, int] = {}
         for kernel, file in zip(part.functions, files, strict=True):
             library = ctypes.CDLL(str(file), mode=os.RTLD_NOW | os.RTLD_LOCAL)
@@ -63,13 +63,13 @@ class KernelLibrary:
 
     @property
     def exports(self) -> dict[str, int]:
-        """The addresses of the functions that other parts call, which the last kernel has, too. Raises AttributeError
-        for one that is not there."""
+        """The addresses of the functions that other parts call, which are in the last kernel's library. Raises
+        AttributeError for one that does not exist."""
         return {name: _address(self._libraries[-1], name) for name in self._part.exports}
 
     def import_from(self, parts: Sequence[KernelLibrary], addresses: Mapping[str, int]) -> None:
-        """Have the functions that this part imports called at the `addresses` of what these parts export. Raises
-        KeyError for one that none exports."""
+        """Links the functions that this part imports to the `addresses` of these parts' exports. Raises KeyError for
+        one that none exports."""
         self._imported = [part for part in parts if part is not self]
         for library in self._libraries:
             for name in self._part.imports:
@@ -82,16 +82,17 @@ class KernelLibrary:
 
     @property
     def int_ptr(self) -> int:
-        """The part as a program of OpenCL's, for who launches its kernels: as pyopencl's programs have it."""
+        """The part as an OpenCL program, for callers that launch its kernels as with pyopencl's programs."""
         number: int = self._program.int_ptr
         return number
 
 
 def _touch_pages(library: ctypes.CDLL) -> None:
-    """Have every page of a library that was opened mapped now. Kernels load constants by instructions with masks; where
-    all elements are masked out, the processor neither reads the page nor has it mapped, and each such instruction takes
-    a hundred times as long while it is not: the page of the constants of a rare case would never be."""
-    base = ctypes.c_size_t.from_address(library._handle).value  # the first field of glibc's link_map, and of musl's dso
+    """Maps every page of a loaded library now. Kernels load constants by masked instructions; if all elements are
+    masked out, the processor does not read the page, so it is never mapped, and while it is not mapped, each such
+    instruction takes a hundred times as long. The page with the constants of a rare case would never be mapped."""
+    # the first field of the link_map of glibc, and of the dso of musl
+    base = ctypes.c_size_t.from_address(library._handle).value
     (table,) = struct.unpack("<Q", ctypes.string_at(base + 0x20, 8))
     size, count = struct.unpack("<HH", ctypes.string_at(base + 0x36, 4))
     for n in range(count):
@@ -102,20 +103,20 @@ def _touch_pages(library: ctypes.CDLL) -> None:
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:
-    """Where a function lies. Raises AttributeError where there is none."""
+    """The address of a function. Raises AttributeError if it does not exist."""
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    assert address is not None  # a symbol that is found lies somewhere
+    assert address is not None  # a symbol that is found has an address
     return address
 
 
 def links(device: Device) -> bool:
-    """Whether parts of a program for the device may call each other's functions: stubs are written for x86-64."""
+    """Whether parts of a program for the device may call each other's functions: stubs exist for x86-64 only."""
     return applies(device) and machine.machine() == "x86_64"
 
 
 def link(programs: Sequence[Any]) -> None:
-    """Link the parts of a program, all of which are opened. Raises DeviceError if one is not a KernelLibrary or lacks a
-    function."""
+    """Links the parts of a program, all of which are loaded. Raises DeviceError if one is not a KernelLibrary or lacks
+    a function."""
     libraries = [program for program in programs if isinstance(program, KernelLibrary)]
     if len(libraries) < len(programs):
         raise DeviceError("PoCL's files of a program cannot be opened; is its directory (TMPDIR) mounted noexec?")
@@ -128,7 +129,7 @@ def link(programs: Sequence[Any]) -> None:
 
 
 def applies(device: Device) -> bool:
-    """Whether the kernels of a device can be called."""
+    """Whether the kernels of a device can be called as functions."""
     return (
         sys.platform == "linux"
         and machine.machine() in _PROCESSORS
@@ -140,8 +141,8 @@ def applies(device: Device) -> bool:
 
 
 def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart) -> KernelLibrary | None:
-    """The kernels of a part whose files were packed (program_files.py) and are now put into `directory`; None where one
-    of them has no file, or one that is no library of PoCL's."""
+    """The kernels of a part whose files were packed (program_files.py) and are now written to `directory`; None if one
+    of them has no file, or one that is not a library of PoCL's."""
     files: list[Path] = []
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [(member, program_files.inside(member).split("/")) for member in archive.infolist()]

@@ -1,4 +1,4 @@
-"""Programs whose kernels PoCL has compiled, too: it does so when they are first launched."""
+"""Programs with their kernels compiled: PoCL does that only when they are first launched."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .compile_workers import sizes
 
 
 def compiled(device: Device, raw: Any, part: ProgramPart) -> Any:
-    """A part as a pyopencl program whose kernels are compiled, too. Raises DeviceError with the compiler's log."""
+    """A part as a pyopencl program with its kernels compiled. Raises DeviceError with the compiler's log."""
     program = compile_source(device.context, raw, part.source, device.build_options)
     finish(device, raw, [(program, part)])
     return program
 
 
 def finish(device: Device, raw: Any, programs: Iterable[tuple[Any, ProgramPart]]) -> None:
-    """Launch each kernel with a `which` that no case has, which makes PoCL compile it and does nothing else."""
+    """Launches each kernel with a `which` that no case has, which only makes PoCL compile it."""
     import pyopencl as cl
 
     queue = device.queue(raw)

@@ -1,9 +1,9 @@
-"""A linker for processes that compile kernels alone, which reads no library where none is needed.
+"""A linker for processes that only compile kernels, which reads no library unless one is needed.
 
-PoCL has clang link each kernel, and clang names the C library and the compiler's own to the linker. To read them takes
-three quarters of a link, and the kernels need nothing from them: what they call is part of PoCL's library of built-in
-functions (builtins_library.py). So `ld` is a script here that leaves the libraries out at first, and links with them
-where a symbol stays undefined. clang looks for its tools in the directories that COMPILER_PATH names before others.
+PoCL has clang link each kernel, and clang passes the C library and the compiler's own to the linker. Reading them takes
+three quarters of a link, and the kernels need nothing from them: the functions they call are in PoCL's library of
+built-in functions (builtins_library.py). So `ld` is a script here that first links without the libraries, and links
+with them if a symbol stays undefined. clang looks for its tools in the directories of COMPILER_PATH first.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ without_libraries "$@" || exec {ld} "$@"
 
 
 def is_missing() -> str:
-    """What to do where there is no linker, which PoCL calls for each kernel; "" where there is one."""
+    """What to do if there is no linker, which PoCL calls for each kernel; "" if there is one."""
     if shutil.which(_NAME) is not None:
         return ""
     return f"PoCL links kernels with {_NAME}, which is not on the PATH: apt install binutils"
 
 
 def environment(place: Path) -> dict[str, str]:
-    """The variables by which a process links so; the script lies in the folder `place`, and is made now if it is not
-    there. Nothing where there is no linker, or no room for the script."""
+    """The environment variables that make a process link like this. The script is created in the folder `place` if it
+    does not exist. Empty if there is no linker, or no room for the script."""
     linker = shutil.which(_NAME)
     if linker is None:
         return {}
@@ -53,7 +53,7 @@ def environment(place: Path) -> dict[str, str]:
 
 
 def _write(script: Path, text: str) -> None:
-    """A script that is there as a whole once it is there: another process may be about to run it."""
+    """Creates a script atomically: another process may be about to run it."""
     script.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=script.parent)
     try:

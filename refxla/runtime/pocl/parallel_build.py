@@ -1,11 +1,11 @@
-"""A program compiled by PoCL while it is still being made, by processes beside this one (compile_workers.py).
+"""Compiles a program with PoCL in other processes (compile_workers.py) while it is still being generated.
 
-PoCL takes seconds to compile a program, and Python takes as long to write it. So compile workers start when the
-compilation of a program begins, and take each part when it is full; this process then only opens what they made.
+PoCL takes seconds to compile a program, and Python takes as long to generate it. So compile workers start when the
+compilation of a program begins, and take each part when it is full; this process then only loads the results.
 
-LLVM has faults, and ends the process on one ("Cannot select"). Where that ends a worker, what is left of the program is
-compiled by workers, too, and a part that ends one without the instructions that not every processor of the device's
-family has: it comes out with the same bits.
+LLVM has bugs, and ends the process on an internal error ("Cannot select"). If that ends a worker, workers also compile
+the rest of the program, and a part that ends one is compiled without the instructions that not every processor of the
+device's family has: its results have the same bits.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ from ..devices import Device
 from . import built_parts, builtins_library, platform
 from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 
-MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
-_TARGET = re.compile(r'(?<!push\()__attribute__\(\(target\("[^"]*"\)\)\)')  # of functions: what others may not have
-_MAX_PROCESSES = 4  # processes at a time: few programs have more parts
-_LOOK_S = 0.05  # between two looks at what a worker does
-_PATIENCE_S = 10.0  # a worker that has not used the processor for so long is lost
+MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that very likely has several parts
+# the attribute of functions for instructions that other processors may lack
+_TARGET = re.compile(r'(?<!push\()__attribute__\(\(target\("[^"]*"\)\)\)')
+_MAX_PROCESSES = 4  # at a time: few programs have more parts
+_LOOK_S = 0.05  # between two checks of what a worker does
+_PATIENCE_S = 10.0  # a worker that has not used the processor for so long is considered hung
 
 
 def processes() -> int:
-    """How many parts are compiled at a time, at most."""
+    """The maximum number of parts compiled at a time."""
     return min(cores().count, _MAX_PROCESSES)
 
 
 class ParallelBuild:
-    """What is compiled of a program for a PoCL device before it is asked for. As a context it ends what it started.
+    """The part of a program's compilation for a PoCL device that runs ahead. On leaving its context, it ends the
+    processes that it started.
 
-    On other devices, and where there is one processor, it does nothing.
+    On other devices, and with a single processor, it does nothing.
     """
 
     def __init__(self, device: Device) -> None:
@@ -57,8 +59,8 @@ class ParallelBuild:
             self._paths = (paths[0], self._pocl(paths[1], directory), directory)
             self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = PartQueue()
-        self._seen: set[str] = set()  # the sources of parts that were taken
-        self._asked: set[str] = set()  # and of those that workers are to compile
+        self._seen: set[str] = set()  # the sources of parts that were added
+        self._asked: set[str] = set()  # the sources of parts that workers are to compile
         self._workers: list[CompileWorker] = []
 
     def __enter__(self) -> ParallelBuild:
@@ -68,20 +70,21 @@ class ParallelBuild:
         self.end()
 
     def expect(self, instructions: int) -> None:
-        """A program of about so many instructions will come: workers are made ready while it is planned."""
+        """Announces a program of about so many instructions, so that workers start while it is planned."""
         self._start(self._most if instructions >= MULTI_PART_INSTRUCTIONS else 1)
 
     def take(self, part: ProgramPart) -> None:
-        """A part that is ready to be compiled."""
+        """Adds a part that is ready to be compiled."""
         if part.source not in self._seen:
             self._seen.add(part.source)
             if not built_parts.is_stored(self.device, part):
                 self._put(part)
 
     def finish(self, parts: Sequence[ProgramPart]) -> list[Any]:
-        """The pyopencl programs of these parts of the program, each built and its kernels compiled, and kept on disk.
+        """The pyopencl programs of these parts of the program, each built with its kernels compiled, and stored on
+        disk.
 
-        What the workers have done is opened here while they work; what they have not, this process compiles. Raises
+        Parts that workers have finished are loaded here while they work; this process compiles the others. Raises
         DeviceError with the compiler's log.
         """
         for part in {p.source: p for p in parts if p.source not in self._asked}.values():
@@ -103,19 +106,19 @@ class ParallelBuild:
         return [programs.get(p.source) or self._built(p) for p in parts]
 
     def end(self) -> None:
-        """Let the workers go; those that are at work are ended."""
+        """Releases the workers; busy ones are ended."""
         self._parts.drop()
         while self._workers:
             WORKERS.give_back(self._workers.pop())
 
     def _put(self, part: ProgramPart) -> None:
-        """Have a part compiled by a worker."""
+        """Has a worker compile a part."""
         self._asked.add(part.source)
         self._parts.put(part)
         self._start(len(self._asked))
 
     def _built(self, part: ProgramPart) -> Any:
-        """A part as a worker compiled it, or else compiled by this process."""
+        """A part as a worker compiled it, otherwise compiled by this process."""
         if part.source in self._parts.done:
             program = built_parts.from_directory(self.device, part)
             if program is not None:
@@ -125,8 +128,8 @@ class ParallelBuild:
         return built_parts.compiled_here(self.device, part)
 
     def _compiled_apart(self, part: ProgramPart) -> Any:
-        """A part compiled by a worker, since the compiler may end the process; then without further instructions.
-        Raises DeviceError where it ends that, too."""
+        """A part compiled by a worker, since the compiler may end the process; if it does, compiled again without the
+        further instructions. Raises DeviceError if that ends a worker, too."""
         for source in dict.fromkeys((part.source, _TARGET.sub("", part.source))):
             if source in self._parts.faulty:
                 built_parts.remove_remains(part)
@@ -150,17 +153,17 @@ class ParallelBuild:
         )
 
     def _start(self, count: int) -> None:
-        """Have so many workers at work, as far as they are allowed and can be started."""
+        """Starts workers up to this number, as far as they are allowed and can be started."""
         with contextlib.suppress(OSError):  # no process can be started
             while len(self._workers) < min(count, self._most):
                 self._workers.append(WORKERS.take(*self._paths))
                 self._workers[-1].work(self._parts, self._number, self._options)
 
     def _pocl(self, pocl: Path, directory: Path) -> Path:
-        """By which path workers load PoCL."""
+        """The path from which workers load PoCL."""
         library = self.device.properties.builtins
         if library and self.device.target.bare:
-            with contextlib.suppress(OSError):  # no room: it is as quick as it was
+            with contextlib.suppress(OSError):  # no room: compiling works, only slower
                 return _folder(directory.with_name("beside"), pocl, library) or pocl
         return pocl
 

@@ -1,4 +1,4 @@
-"""PoCL's platform: what its environment is set to before it is loaded, its devices, and its threads."""
+"""PoCL's platform: the environment set before loading it, its devices, and its threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_loaded() -> bool:
 
 
 def prepare() -> None:
-    """Set the environment that PoCL is loaded with: both of its CPU devices, as many threads as may share work, and a
+    """Sets the environment for loading PoCL: both of its CPU devices, as many threads as may share work, and a
     directory of this process."""
     global _directory
     os.environ.setdefault("POCL_DEVICES", "pthread basic")
@@ -40,25 +40,27 @@ def prepare() -> None:
 
 
 def cpus(raws: Sequence[Any]) -> tuple[Any, Any]:
-    """Among its pyopencl devices for a CPU: (the one with threads, the one without), None for what is not there."""
+    """PoCL's CPU devices among these pyopencl devices: (the one with threads, the one without), None for a missing
+    one."""
     by_name = {r.name.split("-")[0]: r for r in raws}
-    return by_name.get("pthread") or by_name.get("cpu"), by_name.get("basic")  # "cpu" is its name from PoCL 5 on
+    return by_name.get("pthread") or by_name.get("cpu"), by_name.get("basic")  # PoCL 5 and later name it "cpu"
 
 
 def plain(text: str) -> str:
-    """A name or version without the names of PoCL's two devices in it."""
+    """A name or version without the names of PoCL's two devices."""
     return text.replace("basic-", "").replace("pthread-", "")
 
 
 def threads() -> set[int]:
-    """The threads of this process, where the system tells."""
+    """The threads of this process, if the system lists them."""
     tasks = Path("/proc/self/task")
     return {int(task.name) for task in tasks.iterdir()} if sys.platform == "linux" and tasks.is_dir() else set()
 
 
 @contextmanager
 def threads_apart() -> Iterator[None]:
-    """Give each of the threads that are begun here a core of its own, if there are as many as this process may use."""
+    """Binds each thread that starts within the block to a core of its own, if there are as many cores as this process
+    may use."""
     before = threads()
     yield
     begun = threads() - before
@@ -70,5 +72,5 @@ def threads_apart() -> Iterator[None]:
     for thread, core in zip(sorted(begun), cores, strict=True):
         try:
             os.sched_setaffinity(thread, {core})
-        except OSError:  # the thread has ended, or may not be moved: it is as quick as it was
+        except OSError:  # the thread has ended, or may not be bound: it only runs slower
             return

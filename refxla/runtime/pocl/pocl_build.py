@@ -1,8 +1,8 @@
-"""A program built by PoCL, from the files that were kept of it or by processes beside this one.
+"""Builds a program with PoCL, from the files in the cache or with compile workers.
 
-PoCL gives its compiled program as bytes, but compiles each kernel a second time to make them general; what it compiles
-for launching lies in files in its own directory, so those files are kept: the next process puts them back, and neither
-compiles nor links anything (built_parts.py, program_files.py).
+PoCL returns its compiled program as bytes, but compiles each kernel a second time for them, for any launch. The kernels
+compiled for a launch are in files in its own directory, so those files are kept: the next process puts them back, and
+neither compiles nor links anything (built_parts.py, program_files.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import built_parts, kernel_library, platform
 from .parallel_build import ParallelBuild
 
 _lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
-_LEAST_FREE = 16 << 20  # more than any program was seen to take
+_LEAST_FREE = 16 << 20  # more than any known program takes
 
 
 def build(
@@ -32,9 +32,9 @@ def build(
     parallel_build: ParallelBuild | None = None,
     binaries: Mapping[str, bytes] | None = None,
 ) -> list[Any]:
-    """The pyopencl programs of the parts of a program, built for a device's `runner`; `parallel_build` has begun to
-    compile the program when its first parts were made, `binaries` has those of parts by their keys. Raises DeviceError
-    with the compiler's log."""
+    """The pyopencl programs of the parts of a program, built for a device's `runner`; `parallel_build` began to compile
+    the program when its first parts were ready, `binaries` has those of parts by their keys. Raises DeviceError with
+    the compiler's log."""
     directory = platform.directory()
     with _lock, nullcontext() if directory is None else temporary_directories.present(directory):
         if directory is not None:
@@ -51,7 +51,7 @@ def build(
 
 
 def _check_space(directory: Path) -> None:
-    """Raises DeviceError when PoCL has no room to compile in, which it would answer with an error of another name."""
+    """Raises DeviceError if PoCL has no room to compile in; PoCL itself would report a misleading error."""
     free = shutil.disk_usage(directory.parent).free
     if free < _LEAST_FREE:
         raise DeviceError(

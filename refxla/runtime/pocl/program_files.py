@@ -1,9 +1,9 @@
-"""What PoCL makes of a part of a program, as bytes to keep, and back.
+"""PoCL's files for a part of a program, as bytes to keep, and back.
 
-PoCL has a directory for each program: its bitcode, and a library for each kernel that was launched. Kept are these
-files. PoCL 3 takes the bitcode as a program's binary, past clang, whose reading of its own headers alone takes most of
-a build; it then looks for the libraries of all such programs in one place, by the names of the kernels, of which no two
-are alike (codegen/opencl_program.py). Other versions find the files where they were, when the source is built again.
+PoCL has a directory for each program, with its bitcode and a library for each kernel that was launched. These files are
+kept. PoCL 3 accepts the bitcode as a program's binary, bypassing clang, which takes most of a build just to read its
+own headers. PoCL then looks for the libraries of all such programs in one place, by the names of the kernels, which are
+unique (codegen/opencl_program.py). Other versions find the files in their old place when the source is built again.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _BITCODE = "program.bc"
 
 
 class Directory:
-    """PoCL's directory, whose programs are found by their kernels.
+    """PoCL's directory, in which programs are found by their kernels.
 
-    The directory of a program is named after a digest, which PoCL alone computes: DI/GEST. A process that compiles many
-    programs would list all of them for each, so those are listed that changed since they were listed last.
+    The directory of a program is named after a digest that only PoCL can compute: DI/GEST. Listing all of them for each
+    program would be slow in a process that compiles many, so only those that changed since the last listing are listed.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._listed: dict[str, int] = {}  # for the first part of the digest, the time of its directory
-        self._programs: dict[str, Path] = {}  # by the name of a kernel
+        self._listed: dict[str, int] = {}  # the time of each directory, by the first part of the digest
+        self._programs: dict[str, Path] = {}  # by kernel name
 
     def program(self, kernel: str) -> Path | None:
-        """The directory of the program that has a kernel which was launched; None if there is none."""
+        """The directory of the program with this kernel, which was launched; None if there is none."""
         if kernel not in self._programs:
             self._list()
-        if kernel not in self._programs:  # a file system may tell the time in steps of hundredths of a second
+        if kernel not in self._programs:  # a file system's clock may advance in steps of hundredths of a second
             self._listed.clear()
             self._list()
         return self._programs.get(kernel)
 
     def remove(self, kernel: str) -> None:
-        """Remove the program that has that kernel, if there is one."""
+        """Removes the program with this kernel, if there is one."""
         program = self.program(kernel)
         if program is not None:
             shutil.rmtree(program, ignore_errors=True)
@@ -59,7 +59,7 @@ class Directory:
                         self._listed[first.name] = changed
 
     def _enter(self, program: os.DirEntry[str]) -> bool:
-        """Note the kernels of a program. Whether it has any yet."""
+        """Records the kernels of a program. Returns whether it has any yet."""
         kernels = [entry.name for entry in _children(program.path) if entry.is_dir()]
         self._programs.update(dict.fromkeys(kernels, Path(program.path)))
         return bool(kernels)
@@ -72,7 +72,7 @@ def _children(path: str) -> list[os.DirEntry[str]]:
 
 
 def pack(directory: Directory, part: ProgramPart) -> bytes | None:
-    """The files that PoCL made of a part in its directory; None if it has not made all of its kernels."""
+    """PoCL's files for a part in its directory; None if some of its kernels are not compiled yet."""
     program = directory.program(part.functions[0]) if part.functions else None
     if program is None:
         return None
@@ -88,10 +88,10 @@ def pack(directory: Directory, part: ProgramPart) -> bytes | None:
 
 
 def restore(content: bytes, directory: Path, device: Device, raw: Any) -> Any | None:
-    """The pyopencl program of a part, with its kernels as PoCL compiled them; None where it must be built from its
-    source, which then takes little.
+    """The pyopencl program of a part, with its kernels as PoCL compiled them; None if it must be built from its source,
+    which is then fast.
 
-    Raises pyopencl.Error for bitcode that PoCL does not take.
+    Raises pyopencl.Error for bitcode that PoCL does not accept.
     """
     from pyopencl import _cl
 
@@ -118,15 +118,15 @@ def is_pocl_3(device: Device) -> bool:
 
 
 def inside(member: zipfile.ZipInfo) -> str:
-    """Where a packed file lay in the directory of its program: KERNEL/SIZES/KERNEL.so, or a file's name. Raises
-    ValueError for one that lies elsewhere."""
+    """Where a packed file was in the directory of its program: KERNEL/SIZES/KERNEL.so, or a file's name. Raises
+    ValueError for one that was elsewhere."""
     if ".." in Path(member.filename).parts or member.filename.startswith("/"):
         raise ValueError(f"{member.filename} lies outside of the directory that it is to be put in")
     return "/".join(member.filename.split("/")[2:])
 
 
 def write(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Put a packed file there, if there is none."""
+    """Writes a packed file there, unless it exists."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(archive.read(member))

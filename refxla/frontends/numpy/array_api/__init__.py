@@ -1,8 +1,8 @@
-"""The Array API standard (2024.12) for refxla.Array: the namespace that `x.__array_namespace__()` gives.
+"""The Array API standard (2024.12) for refxla.Array: the namespace that `x.__array_namespace__()` returns.
 
-Each function is NumPy's of the same name, with NumPy's results and types, compiled for the types and shapes that it
-meets and kept (eager.py). Functions whose results have a size that values decide are NumPy's own, on views of the
-values: `nonzero`, `unique_*`, masks as indices, `repeat` with an Array.
+Each function is NumPy's of the same name, with NumPy's results and types, compiled and cached for the types and shapes
+of its arguments (eager.py). Functions whose result sizes depend on values are NumPy's own, on views of the values:
+`nonzero`, `unique_*`, masks as indices, `repeat` with an Array.
 """
 
 # ruff: noqa: F405 - names of the star imports are listed
@@ -37,7 +37,7 @@ float64 = _np.dtype("float64")
 complex64 = _np.dtype("complex64")
 complex128 = _np.dtype("complex128")
 
-# Type checkers read a list of texts alone: tests/test_public_types.py holds it equal to those of the files.
+# Type checkers only read a list of strings: tests/test_public_types.py ensures that it equals those of the files.
 __all__ = [
     "__array_api_version__", "__array_namespace_info__", "abs", "acos", "acosh", "add", "all", "any", "arange",
     "argmax", "argmin", "argsort", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and",

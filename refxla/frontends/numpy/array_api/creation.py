@@ -25,8 +25,8 @@ __all__ = [
 def asarray(
     obj: ArrayLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike = None, copy: bool | None = None
 ) -> Array:
-    """An Array of what `numpy.asarray` takes. An Array of this type and on this device is given back as it is, unless
-    `copy` is True; ValueError where `copy` is False and cannot be."""
+    """An Array from anything that `numpy.asarray` accepts. An Array of this type and on this device is returned
+    unchanged, unless `copy` is True; ValueError if `copy` is False and a copy is needed."""
     if isinstance(obj, Array):
         here = obj.device if device is None else chosen(device)
         if (dtype is None or obj.dtype == dtype) and here == obj.device:
@@ -40,7 +40,7 @@ def asarray(
 
 
 def from_dlpack(x: object, /, *, device: DeviceLike = None, copy: bool | None = None) -> Array:
-    """An Array of the values of an array of any library, by DLPack; they are copied, but those of an Array."""
+    """An Array from an array of any library, by DLPack; the values are copied, except those of an Array."""
     return asarray(x if isinstance(x, Array) else np.from_dlpack(x), device=device, copy=copy)
 
 
@@ -69,7 +69,7 @@ def arange(
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
 ) -> Array:
-    """Evenly spaced numbers, as `numpy.arange` has them."""
+    """Evenly spaced numbers, as from `numpy.arange`."""
     if stop is None:
         start, stop = 0, start
     return put(np.arange(start, stop, step, dtype), chosen(device))
@@ -90,7 +90,7 @@ def linspace(
 
 
 def empty(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Array:
-    """An Array of zeros: memory that nobody wrote is not given out."""
+    """An Array of zeros: uninitialized memory is never exposed."""
     return zeros(shape, dtype=dtype, device=device)
 
 
@@ -161,12 +161,12 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 
 
 def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> numpy.dtype:
-    """The type that an operation of these has, by NumPy's rules of promotion."""
+    """The type of an operation on these, by NumPy's rules of promotion."""
     return np.result_type(*(_type_of(a) for a in arrays_and_dtypes))
 
 
 def can_cast(from_: DTypeLike | Array, to: DTypeLike, /) -> bool:
-    """Whether a type, or an Array's, is converted to another one by the rules of promotion."""
+    """Whether the rules of promotion convert a type, or an Array's, to another one."""
     return np.can_cast(_type_of(from_), to)
 
 

@@ -1,4 +1,4 @@
-"""Operations on Arrays, one at a time: functions of NumPy, each compiled for the types and shapes that it meets."""
+"""Operations on Arrays, one at a time: functions of NumPy, each compiled for the types and shapes of its arguments."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _KINDS = 256  # of arguments for which an operation stays compiled
 
 
 class EagerFunction(NumpyFunction):
-    """A function of NumPy, compiled: it reads nothing beside its arguments."""
+    """A compiled function of NumPy: it reads nothing but its arguments."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         super().__init__(function, options)
         self._captures = Captures()
 
     def _count(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Other shapes are what an operation is for: nobody is warned. What was compiled long ago is given up."""
+        """An operation is meant for many shapes, so there is no warning. The oldest compiled forms are dropped."""
         if len(self._compiled) >= _KINDS:
             self._compiled, self._by_value = {}, {}
         self._changes = Counter()
@@ -42,10 +42,10 @@ def _operation(function: Callable[..., Any], static: tuple[tuple[str, type, Any]
 
 
 def run(function: Callable[..., Any], *operands: Any, **static: Any) -> Any:
-    """`function(*operands, **static)`, compiled: Arrays in the place of NumPy's, on the device of the first one.
+    """`function(*operands, **static)`, compiled: returns Arrays instead of NumPy's, on the device of the first one.
 
-    Operands are Arrays, numbers, or nestings of them, and one of them is an Array; `static` values are part of the
-    program. Raises TypeError where no operand is an Array, InputError where they lie on different devices.
+    Operands are Arrays, numbers, or nestings of them, with at least one Array; `static` values are part of the program.
+    Raises TypeError if no operand is an Array, InputError if they are on different devices.
     """
     device = device_of(*operands)
     if device is None:
@@ -63,13 +63,13 @@ def device_of(*operands: Any) -> Device | None:
 
 
 def arrays(tree: Any, device: Device) -> Any:
-    """The same nesting with Arrays in the place of NumPy's arrays and scalars."""
+    """The same nesting with Arrays in place of NumPy's arrays and scalars."""
     return rebuild(tree, lambda leaf: put(leaf, device) if isinstance(leaf, (np.ndarray, np.generic)) else leaf)
 
 
 def on_host(function: Callable[..., Any], *operands: Any, **options: Any) -> Any:
-    """`function(*operands, **options)` by NumPy, on views of the Arrays' values: for results of a size that values
-    decide, which no compiled program has."""
+    """`function(*operands, **options)` by NumPy, on views of the Arrays' values: for results whose size depends on
+    values, which no compiled program has."""
     device = device_of(*operands)
     if device is None:
         raise TypeError(f"{function.__name__} takes refxla.Arrays: refxla.device_put(x) makes one")
@@ -78,7 +78,7 @@ def on_host(function: Callable[..., Any], *operands: Any, **options: Any) -> Any
 
 
 def chosen(device: DeviceLike) -> Device:
-    """The device that a caller named; the default one for None. Raises DeviceError where there is none such."""
+    """The device that a caller named; the default one for None. Raises DeviceError if it does not exist."""
     return device if isinstance(device, Device) else choose(device)[0]
 
 

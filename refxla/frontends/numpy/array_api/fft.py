@@ -82,10 +82,10 @@ def _frequencies(values: Any, dtype: Any) -> Any:
 
 
 def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
-    """The frequency zero in the middle of axes."""
+    """Moves frequency zero to the middle of axes."""
     return run(np.fft.fftshift, x, axes=axes)
 
 
 def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
-    """The frequency zero at the start of axes: undoes `fftshift`."""
+    """Moves frequency zero to the start of axes: the inverse of `fftshift`."""
     return run(np.fft.ifftshift, x, axes=axes)

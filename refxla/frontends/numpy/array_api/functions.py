@@ -1,4 +1,4 @@
-"""The functions of the standard that are no elementwise ones: moves, reductions, sorts, products, sets."""
+"""The functions of the standard that are not elementwise: moves, reductions, sorts, products, sets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 
 
 def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
-    """Arrays one after the other along an axis; flattened if it is None."""
+    """Concatenates arrays along an axis; flattens them if it is None."""
     return run(_concat, *arrays, axis=axis)
 
 
@@ -48,7 +48,7 @@ def _concat(*arrays: Any, axis: int | None) -> Any:
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
-    """Arrays of one shape along a new axis."""
+    """Stacks arrays of one shape along a new axis."""
     return run(_stack, *arrays, axis=axis)
 
 
@@ -68,17 +68,17 @@ def _unstack(x: Any, axis: int) -> tuple[Any, ...]:
 
 
 def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
-    """`x` with a dimension of size one at a place, or at several."""
+    """`x` with a new dimension of size one at one or several positions."""
     return x.shaped_as(np.expand_dims(_like(x), axis).shape)
 
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
-    """`x` without dimensions, which have size one. Raises ValueError where one has not."""
+    """`x` without these dimensions of size one. Raises ValueError if one has another size."""
     return x.shaped_as(np.squeeze(_like(x), axis).shape)
 
 
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
-    """The elements of `x`, in order, in another shape, of which one size may be -1. No values are moved."""
+    """The elements of `x`, in order, in another shape, in which one size may be -1. No values are moved."""
     return x.shaped_as(np.reshape(_like(x), shape).shape)
 
 
@@ -88,7 +88,7 @@ def _like(x: Array) -> Any:
 
 
 def flip(x: Array, /, *, axis: Axes = None) -> Array:
-    """`x` in reverse order along axes; along all if there are none given."""
+    """`x` in reverse order along axes; along all if none are given."""
     return run(np.flip, x, axis=axis)
 
 
@@ -98,7 +98,7 @@ def matrix_transpose(x: Array, /) -> Array:
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
-    """`x` with axes at other places."""
+    """`x` with axes at other positions."""
     return run(np.moveaxis, x, source=source, destination=destination)
 
 
@@ -108,14 +108,14 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
 
 
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
-    """Each element repeated, along an axis or of the flattened `x`. With an Array of `repeats` NumPy does it."""
+    """Each element repeated, along an axis or of the flattened `x`. NumPy computes it for an Array of `repeats`."""
     if isinstance(repeats, Array):
         return on_host(np.repeat, x, repeats, axis=axis)
     return run(np.repeat, x, repeats=repeats, axis=axis)
 
 
 def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Array:
-    """`x` shifted along axes, what leaves at one end entering at the other."""
+    """`x` rotated along axes: elements leaving at one end enter at the other."""
     return run(np.roll, x, shift=shift, axis=axis)
 
 
@@ -128,14 +128,15 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
-    """The parts of `x` at indices along an axis, which a vector need not name. Raises IndexError for those outside."""
+    """The parts of `x` at indices along an axis, which is optional for a vector. Raises IndexError for those
+    outside."""
     if axis is None and x.ndim != 1:
         raise ValueError("take from an Array of several dimensions needs an axis")
     return run(np.take, x, indices, axis=axis)
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
-    """Of each vector along an axis the elements at its own indices."""
+    """For each vector along an axis, the elements at its own indices."""
     return run(np.take_along_axis, x, indices, axis=axis)
 
 
@@ -145,14 +146,14 @@ def where(condition: Array, x1: Operand, x2: Operand, /) -> Array:
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
-    """The indices of elements that are not zero, of each dimension; NumPy finds them."""
+    """The indices of nonzero elements, for each dimension; NumPy finds them."""
     if not x.ndim:
         raise ValueError("an Array without dimensions has no indices")
     return on_host(np.nonzero, x)
 
 
 def searchsorted(x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None) -> Array:
-    """Where elements of `x2` belong in the sorted vector `x1`, which `sorter` sorts if it is given."""
+    """Where elements of `x2` belong in the sorted vector `x1`, which `sorter` sorts if given."""
     return run(_searchsorted, x1, x2, *([] if sorter is None else [sorter]), side=side)
 
 
@@ -161,7 +162,7 @@ def _searchsorted(x1: Any, x2: Any, *sorter: Any, side: Any) -> Any:
 
 
 class UniqueAll(NamedTuple):
-    """The fields of what unique_all gives, for type checkers: NumPy makes the tuple."""
+    """The fields of the result of unique_all, for type checkers: NumPy creates the tuple."""
 
     values: Array
     indices: Array
@@ -170,36 +171,36 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The fields of what unique_counts gives."""
+    """The fields of the result of unique_counts."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """The fields of what unique_inverse gives."""
+    """The fields of the result of unique_inverse."""
 
     values: Array
     inverse_indices: Array
 
 
 def unique_all(x: Array, /) -> UniqueAll:
-    """numpy.unique_all, which NumPy computes."""
+    """numpy.unique_all, computed by NumPy."""
     return on_host(np.unique_all, x)
 
 
 def unique_counts(x: Array, /) -> UniqueCounts:
-    """numpy.unique_counts, which NumPy computes."""
+    """numpy.unique_counts, computed by NumPy."""
     return on_host(np.unique_counts, x)
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
-    """numpy.unique_inverse, which NumPy computes."""
+    """numpy.unique_inverse, computed by NumPy."""
     return on_host(np.unique_inverse, x)
 
 
 def unique_values(x: Array, /) -> Array:
-    """numpy.unique_values, which NumPy computes."""
+    """numpy.unique_values, computed by NumPy."""
     return on_host(np.unique_values, x)
 
 
@@ -207,7 +208,7 @@ def unique_values(x: Array, /) -> Array:
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """`x` sorted along an axis, which is always stable."""
+    """`x` sorted along an axis, always stably."""
     return run(_sort, x, axis=axis, descending=descending)
 
 
@@ -216,7 +217,7 @@ def _sort(x: Any, axis: int, descending: bool) -> Any:
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The indices that sort `x` along an axis; of equal elements those that come first stay first."""
+    """The indices that sort `x` along an axis; equal elements keep their order."""
     return run(_argsort, x, axis=axis, descending=descending)
 
 
@@ -227,12 +228,12 @@ def _argsort(x: Any, axis: int, descending: bool) -> Any:
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The index of the first of the greatest elements."""
+    """The index of the first maximum."""
     return run(np.argmax, x, axis=axis, keepdims=keepdims)
 
 
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The index of the first of the least elements."""
+    """The index of the first minimum."""
     return run(np.argmin, x, axis=axis, keepdims=keepdims)
 
 
@@ -245,7 +246,7 @@ def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
 
 
 def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether one of the elements along axes is true."""
+    """Whether any element along axes is true."""
     return run(np.any, x, axis=axis, keepdims=keepdims)
 
 
@@ -259,12 +260,12 @@ def _count_nonzero(x: Any, axis: Axes, keepdims: bool) -> Any:
 
 
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The greatest element along axes."""
+    """The maximum along axes."""
     return run(np.max, x, axis=axis, keepdims=keepdims)
 
 
 def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The least element along axes."""
+    """The minimum along axes."""
     return run(np.min, x, axis=axis, keepdims=keepdims)
 
 
@@ -284,33 +285,33 @@ def var(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bo
 
 
 def sum(x: Array, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Array:
-    """The sum along axes; of integers in at least 64 bits, as NumPy has it."""
+    """The sum along axes; for integers in at least 64 bits, as in NumPy."""
     return run(np.sum, x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def prod(x: Array, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Array:
-    """The product along axes; of integers in at least 64 bits, as NumPy has it."""
+    """The product along axes; for integers in at least 64 bits, as in NumPy."""
     return run(np.prod, x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def cumulative_sum(
     x: Array, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Array:
-    """The sums of the first elements along an axis; with `include_initial` that of none, too."""
+    """Cumulative sums along an axis; with `include_initial`, that of no elements is included."""
     return run(np.cumulative_sum, x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
 def cumulative_prod(
     x: Array, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Array:
-    """The products of the first elements along an axis; with `include_initial` that of none, too."""
+    """Cumulative products along an axis; with `include_initial`, that of no elements is included."""
     return run(np.cumulative_prod, x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
 def diff(
     x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None
 ) -> Array:
-    """The differences of neighbours along an axis, `n` times over."""
+    """The differences of neighbours along an axis, repeated `n` times."""
     ends = [end for end in (prepend, append) if end is not None]
     return run(_diff, x, *ends, axis=axis, n=n, before=prepend is not None, after=append is not None)
 
@@ -324,15 +325,15 @@ def _diff(x: Any, *ends: Any, axis: int, n: int, before: bool, after: bool) -> A
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
-    """The matrix product, as numpy.matmul has it."""
+    """The matrix product, as in numpy.matmul."""
     return run(np.matmul, x1, x2)
 
 
 def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
-    """The product summed over axes, as numpy.tensordot has it."""
+    """The product summed over axes, as in numpy.tensordot."""
     return run(np.tensordot, x1, x2, axes=axes)
 
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """The dot product of vectors along an axis, of which those of `x1` are conjugated."""
+    """The dot product of vectors along an axis; those of `x1` are conjugated."""
     return run(np.vecdot, x1, x2, axis=axis)

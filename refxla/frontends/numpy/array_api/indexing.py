@@ -1,7 +1,7 @@
-"""Parts of Arrays, and Arrays with other parts: `x[index]` and `x[index] = value`.
+"""Reading and assigning parts of Arrays: `x[index]` and `x[index] = value`.
 
 An index becomes a *template*, which is part of the program, and operands: a number is an operand, so that x[0] and x[1]
-are one program, and so is an Array of integers. What a mask selects has a size that values decide: NumPy does that.
+are one program, and so is an Array of integers. The size of what a mask selects depends on values: NumPy computes that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPERAND = "operand"  # in a template
 
 
 def getitem(x: Array, index: Any, /) -> Array:
-    """`x[index]`, of which a part is a copy. Raises IndexError for what lies outside."""
+    """`x[index]`, always a copy. Raises IndexError for an index out of range."""
     if _has_mask(index):
         return on_host(_getitem_by_numpy, x, _values(index))
     template, operands = _split(index)
@@ -26,7 +26,7 @@ def getitem(x: Array, index: Any, /) -> Array:
 
 
 def setitem(x: Array, index: Any, value: Any, /) -> Array:
-    """`x` with another value at an index: what `x[index] = value` gives to x."""
+    """`x` with another value at an index: the new x after `x[index] = value`."""
     if _has_mask(index):
         changed = np.array(x)
         changed[_values(index)] = np.asarray(value)

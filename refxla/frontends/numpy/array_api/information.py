@@ -1,4 +1,4 @@
-"""What the namespace says about itself: `__array_namespace_info__`."""
+"""What the namespace reports about itself: `__array_namespace_info__`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Capabilities = TypedDict(
 
 
 class Information:
-    """Types, devices and abilities, as the standard asks for them."""
+    """Types, devices and capabilities, as the standard defines them."""
 
     def capabilities(self) -> Capabilities:
-        """Masks and functions whose result has a size that values decide are there; arrays have up to 64 dimensions."""
+        """Masks and functions whose result size depends on values are supported; arrays have up to 64 dimensions."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """The device that Arrays lie on if none is named."""
+        """The device of Arrays if none is named."""
         return choose()[0]
 
     def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, numpy.dtype]:
-        """The types that functions take if none is named."""
+        """The types that functions use if none is named."""
         return {name: np.dtype(dtype) for name, dtype in np.__array_namespace_info__().default_dtypes().items()}
 
     def dtypes(self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None) -> dict[str, numpy.dtype]:

@@ -21,28 +21,28 @@ __all__ = [
 
 
 class Eigh(NamedTuple):
-    """The fields of what eigh gives, for type checkers: NumPy makes the tuple."""
+    """The fields of the result of eigh, for type checkers: NumPy creates the tuple."""
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class Qr(NamedTuple):
-    """The fields of what qr gives."""
+    """The fields of the result of qr."""
 
     Q: Array
     R: Array
 
 
 class Slogdet(NamedTuple):
-    """The fields of what slogdet gives."""
+    """The fields of the result of slogdet."""
 
     sign: Array
     logabsdet: Array
 
 
 class Svd(NamedTuple):
-    """The fields of what svd gives."""
+    """The fields of the result of svd."""
 
     U: Array
     S: Array
@@ -85,7 +85,7 @@ def inv(x: Array, /) -> Array:
 
 
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
-    """A norm of matrices, as numpy.linalg.matrix_norm has it."""
+    """A norm of matrices, as in numpy.linalg.matrix_norm."""
     return run(np.linalg.matrix_norm, x, keepdims=keepdims, ord=ord)
 
 
@@ -128,7 +128,7 @@ def slogdet(x: Array, /) -> Slogdet:
 
 
 def solve(x1: Array, x2: Array, /) -> Array:
-    """What `x1` must be multiplied with to give `x2`: a vector, or matrices. Raises LinAlgError for a singular `x1`."""
+    """The solution of `x1` x = `x2` for a vector, or matrices. Raises LinAlgError for a singular `x1`."""
     return run(np.linalg.solve, x1, x2)
 
 
@@ -148,5 +148,5 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Ar
 
 
 def vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Array:
-    """A norm of vectors, as numpy.linalg.vector_norm has it."""
+    """A norm of vectors, as in numpy.linalg.vector_norm."""
     return run(np.linalg.vector_norm, x, axis=axis, keepdims=keepdims, ord=ord)

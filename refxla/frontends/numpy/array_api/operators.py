@@ -1,4 +1,4 @@
-"""What the operators of Arrays are, by the names of their methods."""
+"""The operators of Arrays, by the names of their methods."""
 
 from __future__ import annotations
 
