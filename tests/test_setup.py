@@ -85,6 +85,7 @@ def test_the_oldest_release_of_each_framework_is_tested(setup):
     lines = [
         line.split("#")[0].strip()
         for name in environments.sections()
+        if name != "testenv:gpu"  # pins compilers, not frameworks
         for line in environments.get(name, "deps", fallback="", raw=True).splitlines()
     ]
     pinned = dict(line.split("==") for line in lines if "==" in line)
