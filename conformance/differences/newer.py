@@ -8,7 +8,7 @@ from refxla_spec.compare import same_bits
 
 from ..cases import Case
 from .difference import Difference
-from .predicates import of, operands, site, subnormal, where_given, with_types
+from .predicates import of, operands, site, vanishes, where_given, with_types
 from .xla import SUBNORMAL
 
 XLA = "xla-cpu"
@@ -39,8 +39,7 @@ def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -
 
 def _either_of_zeros(actual: np.ndarray, expected: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Where both operands are zero if subnormal numbers are, and the result is one of them, or zero for it."""
-    vanish = (subnormal(a) | (a == 0)) & (subnormal(b) | (b == 0))
-    return vanish & (same_bits(actual, a) | same_bits(actual, b) | (actual == 0))
+    return vanishes(a) & vanishes(b) & (same_bits(actual, a) | same_bits(actual, b) | (actual == 0))
 
 
 DIFFERENCES = (

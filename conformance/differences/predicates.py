@@ -73,8 +73,12 @@ def operands(case: Case, leaf: int) -> list[np.ndarray]:
 
 def known_operands(case: Case, i: Instruction) -> list[np.ndarray]:
     """The operands of an instruction that are parameters or constants, as arrays."""
-    sources = [o for o in i.operands if o.opcode in ("parameter", "constant")]
-    return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in sources]
+    return [known_value(case, o) for o in i.operands if o.opcode in ("parameter", "constant")]
+
+
+def known_value(case: Case, i: Instruction) -> np.ndarray:
+    """A parameter or constant as an array."""
+    return np.asarray(i.literal if i.opcode == "constant" else case.inputs[i.attributes["number"]])
 
 
 def where(test: Callable[..., np.ndarray]) -> Explains:
@@ -109,6 +113,11 @@ def in_any_part(test: Callable[[np.ndarray], np.ndarray], *arrays: np.ndarray) -
     """Where the test holds for some part of some of the float arrays."""
     masks = [test(p) for a in arrays if type_of(a).is_float or type_of(a).is_complex for p in parts(a)]
     return np.logical_or.reduce(masks) if masks else np.zeros(arrays[0].shape, bool)
+
+
+def vanishes(x: np.ndarray) -> np.ndarray:
+    """Where the numbers are zero, or subnormal, so that they are flushed to zero."""
+    return subnormal(x) | (x == 0)
 
 
 def subnormal(x: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from refxla_spec.vectorize import lift
 from ..cases import Case
 from ..targets.base import arrays
 from .difference import CONSTANTS, Difference
-from .predicates import of, operands, site, subnormal, types_of, where_given, with_types
+from .predicates import of, operands, site, types_of, vanishes, where_given, with_types
 from .xla_relations import SUBNORMAL, _contracted, _flushed_at_each_step
 
 XLA = "xla-cpu"
@@ -139,7 +139,7 @@ def _of_vanishing(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarra
     (x,) = map(np.asarray, case.inputs)
     if site(case, leaf).opcode not in ("maximum", "minimum", "clamp", "select") or actual.dtype != x.dtype:
         return np.zeros(actual.shape, bool)
-    return (subnormal(x) | (x == 0)) & (same_bits(actual, x) | (actual == 0))
+    return vanishes(x) & (same_bits(actual, x) | (actual == 0))
 
 
 DIFFERENCES = (

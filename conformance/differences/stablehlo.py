@@ -26,6 +26,7 @@ from .predicates import (
     in_any_part,
     is_complex,
     is_near,
+    known_value,
     not_finite,
     of,
     operands,
@@ -102,15 +103,13 @@ def _partly_outside(case: Case) -> np.ndarray:
     """The elements of the operands of a scatter that are covered by blocks that are partly outside."""
     i = next(i for i in case.module.entry.instructions if i.opcode == "scatter")
     n = len(i.operands) // 2
-    if not i.scatter_dims_to_operand_dims:
-        return np.zeros(i.operands[0].shape.dimensions, bool)
-    indices = np.asarray(case.inputs[i.operands[n].attributes["number"]])
+    vectors = index_vectors(known_value(case, i.operands[n]), i.index_vector_dim)
     operand, updates = i.operands[0].shape.dimensions, i.operands[n + 1].shape.dimensions
     left_out = i.inserted_window_dims + i.input_batching_dims
     block = iter(updates[d] for d in i.update_window_dims)
     lengths = [1 if d in left_out else next(block) for d in range(len(operand))]
     touched = np.zeros(operand, bool)
-    for vector in index_vectors(indices, i.index_vector_dim).reshape(-1, len(i.scatter_dims_to_operand_dims)):
+    for vector in (vectors[at] for at in np.ndindex(vectors.shape[:-1])):  # which may have no elements
         places = [slice(None) if d in i.input_batching_dims else slice(0, lengths[d]) for d in range(len(operand))]
         outside = False
         for start, d in zip(map(int, vector), i.scatter_dims_to_operand_dims, strict=True):

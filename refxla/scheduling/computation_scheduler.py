@@ -374,8 +374,7 @@ class ComputationScheduler:
             return False
         if Relation.R_PACKED in list(self.grouped.graph.relation):
             return False
-        groups, instructions = self.grouped.groups, self.grouped.graph.instructions
-        makers = {i: n for n, g in enumerate(groups) for m in g.outputs for i in instructions[m]}
+        makers = self.grouped.makers
         copied = 0
         bases = [self.grouped.base(root) for root in self.roots]
         for base, block in zip(bases, state, strict=True):

@@ -38,6 +38,9 @@ class GroupedComputation:
         self._find_uses()
 
     def _find_uses(self) -> None:
+        instructions = self.graph.instructions
+        # The number of the group that writes each output.
+        self.makers = {i: n for n, g in enumerate(self.groups) for m in g.outputs for i in instructions[m]}
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
 

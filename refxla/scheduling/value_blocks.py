@@ -86,13 +86,7 @@ class ValueBlocks:
         """Makes kernels overwrite the old values of results, if no later kernel reads these. `blocks` has, by the
         number of a result, the block and its old value, or None if it is not read: the state of a loop, or a parameter
         that is donated."""
-        outputs = (
-            (i, n)
-            for n, g in enumerate(self.grouped.groups)
-            for m in g.outputs
-            for i in self.grouped.graph.instructions[m]
-        )
-        makers = {i: n for i, n in outputs if i not in self.grouped.aliases}
+        makers = self.grouped.makers
         bases = [self.grouped.base(root) for root in self.grouped.roots]
         for k, (block, old) in blocks.items():
             base = bases[k]
@@ -108,10 +102,10 @@ class ValueBlocks:
 
     def assign_new_output_buffers(self, results: Sequence[MemoryBlock | None]) -> None:
         """Makes kernels write results into new blocks; None for those that are written elsewhere."""
-        groups, instructions = self.grouped.groups, self.grouped.graph.instructions
-        made = (g for n, g in enumerate(groups) if not self.grouped.is_made_in_place(n))
-        outputs = {i for g in made for m in g.outputs for i in instructions[m]}
+        makers = self.grouped.makers
         for root, block in zip(self.grouped.roots, results, strict=True):
             base = self.grouped.base(root)
-            if block and base in outputs and base not in self.targets and base.shape.bytes == block.bytes:
+            if not block or base not in makers or base in self.targets or base.shape.bytes != block.bytes:
+                continue
+            if not self.grouped.is_made_in_place(makers[base]):
                 self.targets[base] = block

@@ -19,7 +19,7 @@ def kind_of(value: Any, tensors: list[Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value), *(kind_of(v, tensors) for v in value)
     if is_tensor(value):
-        if isinstance(value, tf.Tensor) and tf.is_symbolic_tensor(value):
+        if is_symbolic(value):
             raise InputError(
                 "a compiled function is not an operation of TensorFlow: inside of a tf.function or of a functional "
                 "Keras model call the function itself, and compile the outermost one"
@@ -38,6 +38,13 @@ def is_tensor(value: Any) -> bool:
     import tensorflow as tf
 
     return isinstance(value, (tf.Tensor, np.ndarray, np.generic, tf.TensorSpec))
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether it is a tensor of a function that TensorFlow is tracing."""
+    import tensorflow as tf
+
+    return isinstance(value, tf.Tensor) and bool(tf.is_symbolic_tensor(value))
 
 
 def _is_composite(value: Any) -> bool:

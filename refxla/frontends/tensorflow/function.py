@@ -15,7 +15,7 @@ from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction, tracing
 from . import tape
-from .arguments import assigner, example_of, is_tensor, kind_of, packed, reader, replaced, to_tensor
+from .arguments import assigner, example_of, is_symbolic, is_tensor, kind_of, packed, reader, replaced, to_tensor
 from .lowering import ByValue, LoweredFunction, Lowering
 
 Arguments = list[tuple[str, Tree]]
@@ -105,7 +105,7 @@ class TensorFlowFunction(TracedFunction):
         import tensorflow as tf
 
         leaves = tf.nest.flatten((args, kwargs), expand_composites=True)
-        return any(isinstance(v, tf.Tensor) and tf.is_symbolic_tensor(v) for v in leaves)
+        return any(map(is_symbolic, leaves))
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
         tensors: list[Any] = []
