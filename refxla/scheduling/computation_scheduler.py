@@ -42,7 +42,7 @@ class ComputationScheduler:
 
     `values` has the blocks of its parameters, and `owned` those that it may overwrite after their value has been read
     for the last time. `trip_count`: of the body of a tiled fusion, the number of tiles. `second`: of a body that is two
-    iterations of a loop, the instructions of the second. `in_loop`: it is the body of a loop.
+    iterations of a loop, the instructions of the second. `in_loop`: it is the body of a loop, or a branch in one.
     """
 
     def __init__(
@@ -415,7 +415,7 @@ class ComputationScheduler:
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             parameters = _bind(called, [self.blocks.block_of(o) for o in operand.operands])
             old = {block: value for value, block in parameters.items()}
-            branch = ComputationScheduler(builder, called, parameters, owned)
+            branch = ComputationScheduler(builder, called, parameters, owned, in_loop=self.grouped.in_loop)
             branch.blocks.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
             branch.blocks.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
             steps = branch.run()

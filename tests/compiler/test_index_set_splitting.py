@@ -109,8 +109,19 @@ ENTRY main {{ x = f32[200] parameter(0)
   loop = (s32[], f32[200]) while(begin), condition=test, body=body
   ROOT y = f32[200] get-tuple-element(loop), index=1 }}"""
 
+AT_TIMES = AGAIN.replace("body {", f"""stay {{ x = f32[200] parameter(0)
+  ROOT y = f32[200] negate(x) }}
+move {{ x = f32[200] parameter(0)
+  {DIFFERENCE}
+  ROOT y = f32[200] subtract(left, right) }}
+body {{""").replace(f"""  {DIFFERENCE}
+  sum = f32[200] subtract(left, right)
+""", """  odd = s32[] and(i, one)
+  sum = f32[200] conditional(odd, x, x), branch_computations={stay, move}
+""")  # fmt: skip
 
-@pytest.mark.parametrize("text, written", [(ONCE, 1), (AGAIN, 3)])
+
+@pytest.mark.parametrize("text, written", [(ONCE, 1), (AGAIN, 3), (AT_TIMES, 3)])
 def test_short_loops_fall_into_ranges_in_the_body_of_a_loop(text, written):
     source = program(plan_module(parse(text), DEFAULT_CPU)[1].plan.kernels, DEFAULT_CPU).source
     assert len(re.findall(r"= \(\S+ - \S+\);", source)) == written
