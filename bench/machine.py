@@ -68,6 +68,27 @@ def flags() -> set[str]:
     return set(next((line for line in lines if line.startswith("flags")), "").split())
 
 
+def settle(limit: float = 2.0) -> None:
+    """Waits until the machine is idle, at most `limit` seconds: threads of what ran before may spin for a while, as
+    those of NumPy and of ONNX Runtime do, and would slow down what is measured next. Returns at once where the system
+    does not say what its processors do."""
+    state, window, idle = Path("/proc/stat"), 0.1, 0.9
+    end = time.monotonic() + limit
+    while state.exists() and time.monotonic() < end:
+        before, whole = idle_seconds(state.read_text()), time.monotonic()
+        time.sleep(window)
+        passed = (time.monotonic() - whole) * (os.cpu_count() or 1)
+        if idle_seconds(state.read_text()) - before > idle * passed:
+            return
+
+
+def idle_seconds(state: str) -> float:
+    """Seconds that all processors together have been idle, of the text of /proc/stat (proc_stat(5): the fourth and
+    fifth number of the first line, idle and waiting for a disk)."""
+    _, _, _, _, idle, waiting, *_ = state.split()
+    return (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
+
+
 def in_turns(
     calls: dict[str, Callable[[], object]], seconds: float = 2.0, turns: int = 5, pause: float = 0.0
 ) -> dict[str, list[float]]:

@@ -7,7 +7,8 @@
     python -m bench.peers --compile               seconds to the first result: with empty caches, and from refxla's
     python -m bench.peers --memory                peak resident memory, each in a process of its own
 
-Each framework runs in a separate process with the same number of threads. Its first results are compared with refxla's;
+Each framework runs in a separate process with the same number of threads, each turn begins with another one, and each
+waits for its turn until the machine is idle. Its first results are compared with refxla's;
 a framework with other results is not measured. A ratio above 1 means that refxla is faster. Ctrl-C ends the measuring,
 and shows and writes the results so far.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -25,7 +27,7 @@ from typing import Any
 from .child import Absent, Child, alone
 from .figures import begun
 from .frameworks import FRAMEWORKS
-from .machine import describe, summary
+from .machine import describe, settle, summary
 from .models import Entry, chosen
 from .report import console_of_tables, show, write
 
@@ -84,17 +86,20 @@ def speeds(
     samples: dict[str, list[float]] = {name: [] for name in ready}
     processor = dict.fromkeys(ready, 0.0)
     share = seconds / (turns * max(1, len(ready)))
+    order = deque(ready)
     for turn in range(turns):
-        for name, child in list(ready.items()):
+        for name in [name for name in order if name in ready]:
             yield f"{name}: turn {turn + 1} of {turns}", None
+            settle()
             try:
-                times, used = child.measure(share)
+                times, used = ready[name].measure(share)
                 samples[name] += times
                 cells[name].setdefault("turns", []).append(median(times))
                 processor[name] += used
             except Absent as problem:
                 cells[name]["absent"] = str(problem)
                 del ready[name]
+        order.rotate(-1)
         if any(samples[name] and max(samples[name]) > LONG_S for name in ready):
             break
     for name in ready:
