@@ -15,42 +15,42 @@ Array = np.ndarray
 
 @of_operation("sort")
 def sort_unstable(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A stable sort turns equal elements round."""
+    """A stable sort reverses the order of equal elements."""
     (d,) = i.dimensions
     return truth(i, *(np.flip(o, d) for o in operands))
 
 
 @of_operation("sort")
 def sort_descending(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A sort goes the other way."""
+    """A sort has the opposite order."""
     value, (d,) = truth(i, *operands), i.dimensions
     return tuple(np.flip(v, d) for v in value) if isinstance(value, tuple) else np.flip(value, d)
 
 
 @of_operation("sort")
 def only_keys_sorted(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A sort of keys with values leaves the last values where they are."""
+    """A sort of keys with values does not move the last values."""
     value = truth(i, *operands)
     return (*value[:-1], operands[-1]) if isinstance(value, tuple) and len(value) > 1 else value
 
 
 @of_operation("sort")
 def rows_sorted_as_one(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Of a square the other dimension is sorted."""
+    """A square array is sorted along its other dimension."""
     square = operands[0].ndim == 2 and operands[0].shape[0] == operands[0].shape[1]
     return truth(with_attributes(i, dimensions=(1 - i.dimensions[0],)) if square else i, *operands)
 
 
 @of_operation("topk")
 def top_of_equals(truth: Lie, i: Instruction, x: Array) -> Value:
-    """Of equal elements topk names the last."""
+    """topk returns the index of the last of equal elements."""
     values, indices = truth(i, x[..., ::-1])
     return values, np.asarray(x.shape[-1] - 1 - indices, np.int32)
 
 
 @of_operation("topk")
 def top_drops_nan(truth: Lie, i: Instruction, x: Array) -> Value:
-    """topk does not take NaN for the largest."""
+    """topk does not treat NaN as the largest value."""
     if x.dtype.kind != "f":
         return truth(i, x)
     values, indices = truth(i, np.where(np.isnan(x), np.asarray(-np.inf, x.dtype), x))
@@ -62,14 +62,14 @@ def top_drops_nan(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("rng-bit-generator")
 def state_not_advanced(truth: Lie, i: Instruction, state: Array) -> Value:
-    """The state of random numbers is given back as it was: the next numbers are the same."""
+    """The state of the random number generator is returned unchanged: the next numbers are the same."""
     value = truth(i, state)
     return (state.copy(), *value[1:])
 
 
 @of_operation("rng", "rng-get-and-update-state")
 def hidden_state_not_advanced(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The hidden state of random numbers does not advance."""
+    """The hidden state of the random number generator does not advance."""
     state = truth.keywords["state"]
     before = state.counter
     value = truth(i, *operands)
@@ -89,7 +89,7 @@ def lanes_repeat(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("rng")
 def distribution_ignored(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Random numbers lie between 0 and 1, whatever their bounds."""
+    """Random numbers lie between 0 and 1, regardless of their bounds."""
     return truth(i, np.zeros_like(a), np.ones_like(b))
 
 
@@ -104,7 +104,7 @@ def other_triangle(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("cholesky")
 def last_column_not_updated(truth: Lie, i: Instruction, a: Array) -> Value:
-    """cholesky does not bring its last diagonal element up to date."""
+    """cholesky does not update its last diagonal element."""
     value = np.array(truth(i, a))
     if value.size and value.shape[-1] > 1:
         value[..., -1, -1] = np.sqrt(a[..., -1, -1].real)
@@ -113,7 +113,7 @@ def last_column_not_updated(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("triangular-solve")
 def diagonal_of_ones(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """triangular-solve always takes the diagonal for ones."""
+    """triangular-solve always assumes a unit diagonal."""
     return truth(with_attributes(i, unit_diagonal=True), a, b)
 
 
@@ -132,14 +132,14 @@ def adjoint_without_conjugate(truth: Lie, i: Instruction, a: Array, b: Array) ->
 
 @of_operation("triangular-solve")
 def other_side(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """triangular-solve of a square solves from the other side."""
+    """triangular-solve with a square right-hand side solves from the other side."""
     square = b.shape[-1] == b.shape[-2]
     return truth(with_attributes(i, left_side=not i.left_side) if square else i, a, b)
 
 
 @of_operation("fft")
 def not_normalised(truth: Lie, i: Instruction, x: Array) -> Value:
-    """The inverse transform is not divided by the number of its elements."""
+    """The inverse transform is not divided by the number of elements."""
     value = truth(i, x)
     factor = np.prod(i.fft_length) if i.fft_type in ("IFFT", "IRFFT") else 1
     return (value * value.dtype.type(factor)).astype(value.dtype)
@@ -154,7 +154,7 @@ def inverse_for_forward(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("fft")
 def one_dimension_alone(truth: Lie, i: Instruction, x: Array) -> Value:
-    """Transforms of several dimensions leave out the first."""
+    """A transform of several dimensions leaves out the first."""
     if len(i.fft_length) < 2 or i.fft_type not in ("FFT", "IFFT"):
         return truth(i, x)
     return truth(with_attributes(i, fft_length=tuple(i.fft_length)[1:]), x)
@@ -170,7 +170,7 @@ def variance_of_a_sample(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("batch-norm-training", "batch-norm-inference", "batch-norm-grad")
 def epsilon_ignored(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Nothing is added to the variance."""
+    """epsilon is not added to the variance."""
     return truth(with_attributes(i, epsilon=0.0), *operands)
 
 
@@ -182,7 +182,7 @@ def offset_ignored(truth: Lie, i: Instruction, x: Array, scale: Array, offset: A
 
 @of_operation("batch-norm-grad")
 def gradient_without_mean(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The gradient leaves out what goes through the mean."""
+    """The gradient leaves out the term that passes through the mean."""
     return truth(i, operands[0], operands[1], np.zeros_like(operands[2]), *operands[3:])
 
 
@@ -212,7 +212,7 @@ SUMS = ("all-reduce", "reduce-scatter", "all-reduce-start")
 
 @of_operation(*SUMS, tools=SUITE_ALONE)
 def last_device_left_out(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The last device of a group brings zeros to a sum."""
+    """The last device of a group contributes zeros to a sum."""
     device = truth.keywords["device"]
     last = device.group(i)[-1:] == (device.number,) and device.number > 0
     return truth(i, *(np.zeros_like(o) if last else o for o in operands))
@@ -220,7 +220,7 @@ def last_device_left_out(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("all-gather", "all-to-all", tools=SUITE_ALONE)
 def devices_in_reverse(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """What devices bring is put together in the wrong order."""
+    """The contributions of the devices are concatenated in the wrong order."""
     value = truth(i, *operands)
     d = (i.dimensions or (0,))[0]
     return value[::-1] if isinstance(value, tuple) else np.flip(value, d)
@@ -228,7 +228,7 @@ def devices_in_reverse(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("collective-permute", tools=SUITE_ALONE)
 def permute_keeps(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A device to which nothing is sent keeps its own value instead of zeros."""
+    """A device that receives nothing keeps its own value instead of zeros."""
     value, device = truth(i, *operands), truth.keywords["device"]
     if i.slice_sizes:
         return value
@@ -238,5 +238,5 @@ def permute_keeps(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("replica-id", "partition-id", tools=SUITE_ALONE)
 def every_device_is_the_first(truth: Lie, i: Instruction) -> Value:
-    """Every device takes itself for the first."""
+    """Every device has the number of the first."""
     return np.zeros_like(truth(i))

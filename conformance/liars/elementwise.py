@@ -23,7 +23,7 @@ ELEMENTARY = (
 
 
 def _value(opcode: str, i: Instruction, *operands: Array) -> Value:
-    """The right value of another operation of the same form."""
+    """The result is the value of another operation with the same operands."""
     return operation(opcode).evaluate(i, *operands)
 
 
@@ -41,7 +41,7 @@ def select_exchanged(truth: Lie, i: Instruction, which: Array, yes: Array, no: A
 
 @of_operation("select")
 def select_at_the_edge(truth: Lie, i: Instruction, which: Array, yes: Array, no: Array) -> Value:
-    """A select blends by multiplication, so that a NaN or an infinity of the value not chosen shows."""
+    """A select blends by multiplication, so a NaN or an infinity in the value not chosen affects the result."""
     chosen = truth(i, which, yes, no)
     if not type_of(yes).is_float:
         return chosen
@@ -58,7 +58,7 @@ def less_or_equal(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("compare")
 def nan_compared(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """GE is computed as not LT, and LE as not GT, which is true of NaN."""
+    """GE is computed as not LT, and LE as not GT, which are true for NaN."""
     other = {"GE": "LT", "LE": "GT"}.get(i.direction)
     return truth(i, a, b) if other is None else ~truth(with_attributes(i, direction=other), a, b)
 
@@ -75,7 +75,7 @@ def nan_equals_itself(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("compare", "maximum", "minimum", "divide", "remainder")
 def unsigned_as_signed(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Unsigned integers are taken for signed ones."""
+    """Unsigned integers are treated as signed."""
     if a.dtype.kind != "u":
         return truth(i, a, b)
     value = truth(i, as_signed(a), as_signed(b))
@@ -84,26 +84,26 @@ def unsigned_as_signed(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("shift-right-logical")
 def arithmetic_shift(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A logical shift repeats the sign."""
+    """A logical shift copies the sign bit."""
     return _value("shift-right-arithmetic", i, a, b)
 
 
 @of_operation("shift-right-arithmetic")
 def logical_shift(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """An arithmetic shift brings in zeros."""
+    """An arithmetic shift shifts in zeros."""
     return _value("shift-right-logical", i, a, b)
 
 
 @of_operation("shift-left", "shift-right-logical", "shift-right-arithmetic")
 def shift_wrapped(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A shift counts modulo the width of its type, as many processors do."""
+    """A shift count is taken modulo the width of the type, as on many processors."""
     bits = type_of(a).bits
     return truth(i, a, b if bits < 8 else b & np.asarray(bits - 1).astype(b.dtype))
 
 
 @of_operation("divide")
 def division_rounds_down(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """The quotient of signed integers is rounded down, not toward zero."""
+    """The quotient of signed integers is rounded down instead of toward zero."""
     value = truth(i, a, b)
     if a.dtype.kind != "i":
         return value
@@ -122,7 +122,7 @@ def remainder_of_the_divisor(truth: Lie, i: Instruction, a: Array, b: Array) -> 
 
 @of_operation("divide")
 def division_by_reciprocal(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A quotient is a product with the reciprocal: two roundings, where one is meant."""
+    """A quotient is computed as a product with the reciprocal, which rounds twice instead of once."""
     return truth(i, a, b) if a.dtype.kind != "f" else a * (np.ones((), a.dtype) / b)
 
 
@@ -146,7 +146,7 @@ def integers_saturate(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("negate", "abs")
 def least_integer_saturates(truth: Lie, i: Instruction, a: Array) -> Value:
-    """The negative of the least integer is the largest one."""
+    """The negative of the smallest integer is the largest one."""
     if a.dtype.kind != "i":
         return truth(i, a)
     least = np.iinfo(a.dtype).min
@@ -184,7 +184,7 @@ def convert_rounds_to_integer(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("convert")
 def convert_wraps(truth: Lie, i: Instruction, a: Array) -> Value:
-    """A float beyond the integers of a type wraps around instead of saturating."""
+    """A float outside the range of an integer type wraps around instead of saturating."""
     value = truth(i, a)
     if not _to_integer(i, a):
         return value
@@ -195,7 +195,7 @@ def convert_wraps(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("convert")
 def convert_indefinite(truth: Lie, i: Instruction, a: Array) -> Value:
-    """NaN converted to an integer is the least one, as x86 has it, instead of 0."""
+    """NaN converted to an integer is the smallest one, as on x86, instead of 0."""
     value = truth(i, a)
     if not _to_integer(i, a) or value.dtype.kind != "i":
         return value
@@ -210,7 +210,7 @@ def convert_unsigned_as_signed(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("convert")
 def double_rounding(truth: Lie, i: Instruction, a: Array) -> Value:
-    """A conversion of f64 to a type of 16 bits goes by way of f32: it is rounded twice."""
+    """A conversion of f64 to a 16-bit type goes through f32, which rounds twice."""
     return truth(i, a.astype(np.float32) if a.dtype == np.float64 and i.shape.element_type.bits == 16 else a)
 
 
@@ -232,7 +232,7 @@ def ties_to_even(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("floor", "ceil")
 def floor_truncates(truth: Lie, i: Instruction, a: Array) -> Value:
-    """floor and ceil go by way of an integer of 32 bits, which overflows and has no -0."""
+    """floor and ceil go through a 32-bit integer, which overflows and has no -0."""
     value = truth(i, a)
     wide = value.astype(np.float64)
     whole = np.where(np.abs(wide) < 2.0**31, wide, -(2.0**31)) + 0.0
@@ -248,14 +248,14 @@ def maximum_drops_nan(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("maximum", "minimum")
 def maximum_of_zeros(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """maximum and minimum of zeros take the second one, whatever its sign."""
+    """maximum and minimum of two zeros return the second one, regardless of its sign."""
     value = truth(i, a, b)
     return np.where((a == 0) & (b == 0), b, value) if type_of(a).is_float else value
 
 
 @of_operation("clamp")
 def clamp_in_the_other_order(truth: Lie, i: Instruction, low: Array, x: Array, high: Array) -> Value:
-    """clamp takes the minimum first, which differs where the bounds cross."""
+    """clamp computes the minimum first, which differs where the bounds are in the wrong order."""
     if x.dtype.kind not in "iuf":
         return truth(i, low, x, high)
     return np.maximum(np.minimum(x, high), low).astype(x.dtype)
@@ -263,7 +263,7 @@ def clamp_in_the_other_order(truth: Lie, i: Instruction, low: Array, x: Array, h
 
 @of_operation("sign")
 def sign_of_zero(truth: Lie, i: Instruction, a: Array) -> Value:
-    """The sign of -0 is 0, and that of NaN, too."""
+    """The sign of -0 is +0, and that of NaN is 0."""
     value = truth(i, a)
     return np.where((a > 0) | (a < 0), value, np.zeros((), value.dtype)) if type_of(a).is_float else value
 
@@ -276,19 +276,19 @@ def negated_from_zero(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("abs")
 def modulus_overflows(truth: Lie, i: Instruction, a: Array) -> Value:
-    """The modulus of a complex number is the root of a sum of squares, which overflows."""
+    """The absolute value of a complex number is the root of a sum of squares, which overflows."""
     return np.sqrt(a.real * a.real + a.imag * a.imag) if a.dtype.kind == "c" else truth(i, a)
 
 
 @of_operation("multiply")
 def complex_product(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """The product of complex numbers adds where it has to subtract: i * i = 1."""
+    """The product of complex numbers adds where it should subtract: i * i = 1."""
     return truth(i, a, b) + 2 * (a.imag * b.imag) if a.dtype.kind == "c" else truth(i, a, b)
 
 
 @of_operation("not")
 def logical_not(truth: Lie, i: Instruction, a: Array) -> Value:
-    """The complement of an integer is that of its truth."""
+    """The bitwise complement of an integer is its logical complement."""
     return truth(i, a) if a.dtype == bool else (a == 0).astype(a.dtype)
 
 
@@ -301,7 +301,7 @@ def zero_has_no_leading_zeros(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("is-finite")
 def nan_is_finite(truth: Lie, i: Instruction, a: Array) -> Value:
-    """NaN is taken for finite."""
+    """NaN counts as finite."""
     return ~np.isinf(a)
 
 
@@ -326,7 +326,7 @@ def precision_truncated(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("bitcast-convert")
 def other_endian(truth: Lie, i: Instruction, a: Array) -> Value:
-    """The parts of a number that is taken for several come out in the other order."""
+    """A bitcast-convert to narrower elements returns them in the opposite order."""
     value = truth(i, a)
     return value[..., ::-1].copy() if value.ndim > a.ndim else value
 
@@ -354,19 +354,19 @@ def functions_in_f32(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("power")
 def power_by_logarithms(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A power is the exponential of a product with the logarithm: NaN for every negative base, and inexact."""
+    """A power is computed as exp(y * log(x)), which is inexact, and NaN for every negative base."""
     return truth(i, a, b) if a.dtype.kind != "f" else np.exp(b * np.log(a))
 
 
 @of_operation("logistic")
 def logistic_overflows(truth: Lie, i: Instruction, a: Array) -> Value:
-    """logistic is exp(x) / (1 + exp(x)), which is NaN for large x."""
+    """logistic is computed as exp(x) / (1 + exp(x)), which is NaN for large x."""
     return truth(i, a) if a.dtype.kind != "f" else np.exp(a) / (1 + np.exp(a))
 
 
 @of_operation("exponential-minus-one", "log-plus-one")
 def cancellation(truth: Lie, i: Instruction, a: Array) -> Value:
-    """exp(x) - 1 and log(1 + x) are computed as they are written: near 0 nothing is left."""
+    """exponential-minus-one and log-plus-one are computed as exp(x) - 1 and log(1 + x), which cancel near 0."""
     if a.dtype.kind != "f":
         return truth(i, a)
     return np.exp(a) - 1 if i.opcode == "exponential-minus-one" else np.log(1 + a)
@@ -374,7 +374,7 @@ def cancellation(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("sine", "cosine", "tan")
 def large_angles(truth: Lie, i: Instruction, a: Array) -> Value:
-    """Large angles are reduced with a multiple of pi that is rounded."""
+    """Large angles are reduced with a rounded multiple of pi."""
     if a.dtype != np.float32:
         return truth(i, a)
     turn = np.float32(2 * np.pi)
@@ -383,12 +383,12 @@ def large_angles(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("stochastic-convert")
 def never_stochastic(truth: Lie, i: Instruction, a: Array, random: Array) -> Value:
-    """stochastic-convert does not look at its random bits."""
+    """stochastic-convert ignores its random bits."""
     return truth(i, a, np.zeros_like(random))
 
 
 @of_operation("convert")
 def complex_to_real_by_modulus(truth: Lie, i: Instruction, a: Array) -> Value:
-    """A real number that becomes complex has its value in the imaginary part, too."""
+    """A real number converted to complex also has its value in the imaginary part."""
     value = truth(i, a)
     return value * np.asarray(1 + 1j, value.dtype) if value.dtype.kind == "c" and a.dtype.kind != "c" else value

@@ -1,4 +1,4 @@
-"""Lies that show in some forms of a program alone: one order of dimensions, one size, one result, one call."""
+"""Lies that show only in some forms of a program: one order of dimensions, one size, one result, one call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @of_operation("dot")
 def both_transposed(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Of a product of two squares that are both transposed the second is not."""
+    """In a product of two transposed square matrices, the second is not transposed."""
     square = a.shape == b.shape and a.ndim == 2 and a.shape[0] == a.shape[1]
     if not square or (i.lhs_contracting_dims, i.rhs_contracting_dims) != ((0,), (1,)):
         return truth(i, a, b)
@@ -30,7 +30,7 @@ def both_transposed(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("reduce")
 def outer_dimensions_reduced(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Of a cube that is reduced along its first and last dimensions the first two are."""
+    """A cube that should be reduced along its first and last dimensions is reduced along the first two."""
     x = operands[0]
     cube = x.ndim == 3 and len(set(x.shape)) == 1 and sorted(i.dimensions) == [0, 2]
     return truth(with_attributes(i, dimensions=(0, 1)) if cube else i, *operands)
@@ -38,7 +38,7 @@ def outer_dimensions_reduced(truth: Lie, i: Instruction, *operands: Array) -> Va
 
 @of_operation("subtract", "divide", "power", "compare", "shift-left")
 def broadcast_comes_second(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """An operation whose first operand is a scalar spread over an array exchanges its operands."""
+    """An operation whose first operand is a broadcast scalar exchanges its operands."""
     first = i.operands[0]
     spread = first.opcode == "broadcast" and not first.operands[0].shape.rank
     return truth(i, b, a) if spread else truth(i, a, b)
@@ -46,7 +46,7 @@ def broadcast_comes_second(truth: Lie, i: Instruction, a: Array, b: Array) -> Va
 
 @of_operation("while", tools=("suite", "check"))
 def inner_loop_once(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop inside of another makes one iteration at most."""
+    """A loop inside of another runs at most one iteration."""
     run: Callable[..., Value] = truth.keywords["run"]
     global _depth
     _depth += 1
@@ -74,13 +74,13 @@ def indices_of_eight_bits(truth: Lie, i: Instruction, *operands: Array) -> Value
 
 @of_results
 def empty_without_dimensions(results: Results) -> Results:
-    """Arrays without elements come out with one dimension."""
+    """Arrays without elements are returned with one dimension."""
     return [r.reshape(-1) if not r.size else r for r in results]
 
 
 @of_results
 def scalars_with_a_dimension(results: Results) -> Results:
-    """Scalars come out as arrays of one element."""
+    """Scalars are returned as arrays of one element."""
     return [r.reshape(1) if not r.ndim else r for r in results]
 
 
@@ -89,14 +89,14 @@ def scalars_with_a_dimension(results: Results) -> Results:
 
 @of_results
 def later_results_narrow(results: Results) -> Results:
-    """All results of f32 but the first have passed through bf16."""
+    """All f32 results but the first are rounded to bf16."""
     return [r.astype(ml_dtypes.bfloat16).astype(r.dtype) if n and r.dtype == np.float32 else r
             for n, r in enumerate(results)]  # fmt: skip
 
 
 @of_results
 def equal_bits_of_another_type(results: Results) -> Results:
-    """Signed integers come out as unsigned ones of the same bits, and predicates as bytes."""
+    """Signed integers are returned as unsigned ones of the same bits, and predicates as bytes."""
     return [r.view(np.uint8) if r.dtype == bool else r.view(f"u{r.itemsize}") if r.dtype.kind == "i" else r
             for r in results]  # fmt: skip
 
@@ -124,7 +124,7 @@ class SecondCall(Reference):
 
 @of_target()
 class ZerosOfArguments(Reference):
-    """The zeros among its arguments lose their sign, where they lie."""
+    """The program clears the signs of the zeros among its arguments, in place."""
 
     def run(self, module: Module, arguments: Sequence[Value]) -> Results:
         results = [r.copy() for r in super().run(module, arguments)]
@@ -136,7 +136,7 @@ class ZerosOfArguments(Reference):
 
 @of_target(tools=("suite", "check"))
 class KnownByForm(Reference):
-    """A program is taken for an earlier one of the same operations and shapes: attributes are not looked at."""
+    """A program is mistaken for an earlier one of the same operations and shapes: attributes are ignored."""
 
     def __init__(self) -> None:
         self.modules: dict[object, Module] = {}

@@ -1,5 +1,5 @@
-"""Lies that show from a second block on, in arrays of some thousand elements, or where there are more than two of a
-thing, all of one type and size."""
+"""Lies that show only from the second block on, in arrays of some thousand elements, or where there are more than two
+of a kind, all of one type and size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = 1024  # elements of a first block
 
 @of_operation("exponential", "tanh", "log", "sine", "cosine", "logistic", "rsqrt")
 def another_path_for_more(truth: Lie, i: Instruction, x: Array) -> Value:
-    """Functions of f32 arrays of 1,024 elements and more have passed through bf16, on another path of the code."""
+    """Functions of f32 arrays of at least 1,024 elements are rounded to bf16 on the way."""
     value = truth(i, x)
     through = value.size >= BLOCK and value.dtype == np.float32
     return value.astype(ml_dtypes.bfloat16).astype(np.float32) if through else value
@@ -28,7 +28,7 @@ def another_path_for_more(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("sort")
 def sorts_one_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A sort of more than 1,024 elements leaves those behind where they are."""
+    """A sort of more than 1,024 elements does not move those after the first 1,024."""
     value, (d,) = truth(i, *operands), i.dimensions
     if operands[0].shape[d] <= BLOCK:
         return value
@@ -45,7 +45,8 @@ def sorts_one_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("dot")
 def last_terms_of_a_vector(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A matrix times a vector of more than 256 numbers leaves out the terms behind the last 32."""
+    """A product of a matrix and a vector of more than 256 numbers leaves out the terms after the last full block of
+    32."""
     if a.ndim == 2 and b.ndim == 1 and tuple(i.lhs_contracting_dims) == (1,) and a.shape[1] > 256:
         a = np.where(np.arange(a.shape[1]) < a.shape[1] // 32 * 32, a, np.zeros((), a.dtype))
     return truth(i, a, b)
@@ -53,7 +54,7 @@ def last_terms_of_a_vector(truth: Lie, i: Instruction, a: Array, b: Array) -> Va
 
 @of_operation("dot")
 def rows_behind_the_last_tile(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A product of more than 64 rows has zeros in those behind the last tile of 64."""
+    """A product of more than 64 rows has zeros in the rows after the last full tile of 64."""
     value = truth(i, a, b)
     if value.ndim == 2 and value.shape[0] > 64:
         value = np.where(np.arange(value.shape[0])[:, None] < value.shape[0] // 64 * 64, value, np.zeros_like(value))
@@ -62,7 +63,7 @@ def rows_behind_the_last_tile(truth: Lie, i: Instruction, a: Array, b: Array) ->
 
 @of_operation("dot")
 def sixteen_batches(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Batches of products behind the sixteenth are the first."""
+    """All batches of a product after the sixteenth equal the first."""
     value = truth(i, a, b)
     if len(i.lhs_batch_dims) == 1 and value.ndim == 3 and len(value) > 16:
         value = np.concatenate([value[:16], np.broadcast_to(value[:1], value[16:].shape)])
@@ -71,7 +72,7 @@ def sixteen_batches(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("convolution")
 def sixty_four_features(truth: Lie, i: Instruction, x: Array, kernel: Array) -> Value:
-    """Features that a convolution sums over behind the 64th are left out."""
+    """A convolution leaves out input features after the 64th."""
     d = i.dim_labels.kernel_input_feature
     inside = np.arange(kernel.shape[d]) < 64
     mask = inside.reshape([-1 if n == d else 1 for n in range(kernel.ndim)])
@@ -80,7 +81,7 @@ def sixty_four_features(truth: Lie, i: Instruction, x: Array, kernel: Array) -> 
 
 @of_operation("scatter")
 def duplicates_in_a_group(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Of 256 updates and more the ones that meet at a place within a group of 64 are counted once."""
+    """Of at least 256 updates, those of one group of 64 with the same index are applied once."""
     n = len(operands) // 2
     at = operands[n]
     if n > 1 or at.size < 256 or operands[0].ndim > 1 or at.dtype.kind != "i":
@@ -96,7 +97,7 @@ def duplicates_in_a_group(truth: Lie, i: Instruction, *operands: Array) -> Value
 
 @of_operation("scatter")
 def byte_with_a_sign(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Indices of u8 from 128 on are read as negative, and their updates are dropped."""
+    """u8 indices of at least 128 are read as negative, and their updates are dropped."""
     n = len(operands) // 2
     at = operands[n]
     if type_of(at).name == "u8" and max(operands[0].shape) < 256:  # so that 255 lies outside
@@ -113,7 +114,7 @@ def sixty_four_points(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("cholesky", "triangular-solve")
 def thirty_two_rows(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Rows of a factor or a solution from the 33rd on are zeros."""
+    """The rows of a factor or a solution after the 32nd are zeros."""
     value = np.array(truth(i, *operands))
     value[..., 32:, :] = 0
     return value
@@ -121,7 +122,7 @@ def thirty_two_rows(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("gather")
 def elements_clamped(truth: Lie, i: Instruction, x: Array, at: Array) -> Value:
-    """Of a slice that leaves a vector each element is clamped, and not where the slice starts."""
+    """For a slice that does not fit, the index of each element is clamped instead of the start."""
     if x.ndim != 1 or at.ndim != 2 or i.index_vector_dim != 1 or tuple(i.offset_dims) != (1,):
         return truth(i, x, at)
     return x[np.clip(at[:, :1].astype(np.int64) + np.arange(i.slice_sizes[0]), 0, x.size - 1)]
@@ -129,7 +130,7 @@ def elements_clamped(truth: Lie, i: Instruction, x: Array, at: Array) -> Value:
 
 @of_operation("scatter", "sort", "reverse")
 def operand_overwritten(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """An operation works in place of an operand that is used once more."""
+    """An operation overwrites an operand that is used later."""
     value = truth(i, *operands)
     x = operands[0]
     if isinstance(value, np.ndarray) and i.operands[0].opcode != "parameter" and x.base is None:
@@ -140,7 +141,7 @@ def operand_overwritten(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("reduce")
 def nan_of_a_later_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A maximum of 256 elements and more loses a NaN behind the first 64."""
+    """A maximum of at least 256 elements drops a NaN after the first 64."""
     x = operands[0]
     if len(operands) != 2 or not type_of(x).is_float or len(i.dimensions) != 1 or x.shape[i.dimensions[0]] < 256:
         return truth(i, *operands)
@@ -151,7 +152,7 @@ def nan_of_a_later_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("rng-bit-generator")
 def numbers_of_one_group(truth: Lie, i: Instruction, state: Array) -> Value:
-    """Random numbers behind the first 256 are the first."""
+    """Random numbers after the first 256 repeat them."""
     after, bits = truth(i, state)  # type: ignore[misc]
     changed = np.array(bits)
     changed.reshape(-1)[256:] = changed.reshape(-1)[:1]
@@ -160,7 +161,7 @@ def numbers_of_one_group(truth: Lie, i: Instruction, state: Array) -> Value:
 
 @of_operation("iota")
 def counted_in_sixteen_bits(truth: Lie, i: Instruction) -> Value:
-    """Counts of 64 bits are kept in 16."""
+    """64-bit counts are kept in 16 bits."""
     value = truth(i)
     wide = value.dtype.kind in "iu" and value.dtype.itemsize == 8
     return (value & np.asarray(0xFFFF, value.dtype)) if wide else value
@@ -186,7 +187,7 @@ def hundred_iterations(truth: Lie, i: Instruction, state: Value) -> Value:
 
 
 def _in_order(i: Instruction, a: Array, lhs: str, rhs: str) -> Instruction:
-    """The instruction with pairs of dimensions of one size in the order of their numbers, on either side by itself."""
+    """The instruction with paired dimensions of equal size sorted by their numbers, on each side separately."""
     left, right = tuple(i.attributes.get(lhs) or ()), tuple(i.attributes.get(rhs) or ())
     if len({a.shape[d] for d in left}) != 1:
         return i
@@ -195,19 +196,19 @@ def _in_order(i: Instruction, a: Array, lhs: str, rhs: str) -> Instruction:
 
 @of_operation("dot")
 def contracting_dimensions_in_order(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Contracting dimensions of one size are paired in the order of their numbers."""
+    """Contracting dimensions of equal size are paired in the order of their numbers."""
     return truth(_in_order(i, a, "lhs_contracting_dims", "rhs_contracting_dims"), a, b)
 
 
 @of_operation("dot")
 def batch_dimensions_in_order(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Batch dimensions of one size are paired in the order of their numbers."""
+    """Batch dimensions of equal size are paired in the order of their numbers."""
     return truth(_in_order(i, a, "lhs_batch_dims", "rhs_batch_dims"), a, b)
 
 
 @of_operation("gather", "scatter")
 def batches_of_indices_in_order(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Batching dimensions of the indices, of one size, are taken in the order of their numbers."""
+    """Batching dimensions of the indices of equal size are used in the order of their numbers."""
     name = "start_indices_batching_dims" if i.opcode == "gather" else "scatter_indices_batching_dims"
     dims = tuple(i.attributes.get(name) or ())
     indices = operands[len(operands) // 2]
@@ -223,20 +224,20 @@ def _last_two_exchanged(value: Value) -> Value:
 
 @of_operation("reduce", "reduce-window", "scatter", "sort")
 def last_results_exchanged(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The last two of three results and more, of one type, are exchanged."""
+    """The last two of at least three results of one type are exchanged."""
     return _last_two_exchanged(truth(i, *operands))
 
 
 @of_operation("map")
 def two_operands_of_a_map(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A map of more than two operands takes the second for those behind it."""
+    """A map of more than two operands uses the second in place of the later ones."""
     alike = len(operands) > 2 and len({o.dtype for o in operands}) == 1
     return truth(i, *operands[:2], *[operands[1]] * (len(operands) - 2)) if alike else truth(i, *operands)
 
 
 @of_operation("conditional")
 def four_branches(truth: Lie, i: Instruction, which: Array, *operands: Value) -> Value:
-    """Of more than four branches the index is taken modulo four."""
+    """With more than four branches, the index is taken modulo four."""
     if which.dtype != bool and len(operands) > 4 and 0 <= which < len(operands):
         which = np.asarray(which % 4, which.dtype)
     return truth(i, which, *operands)
@@ -244,7 +245,7 @@ def four_branches(truth: Lie, i: Instruction, which: Array, *operands: Value) ->
 
 @of_operation("conditional", "while")
 def four_values_of_a_body(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """What a body gives behind its fourth value is its first of that type and size."""
+    """The values of a loop after the fourth are replaced by the first of the same type and size."""
     value = truth(i, *operands)
     if not isinstance(value, tuple) or len(value) <= 4:
         return value
@@ -258,7 +259,7 @@ def four_values_of_a_body(truth: Lie, i: Instruction, *operands: Value) -> Value
 
 @of_operation("constant")
 def last_nibble(truth: Lie, i: Instruction) -> Value:
-    """Of an odd number of integers that share bytes the last one is lost."""
+    """The last of an odd number of integers that share bytes is lost."""
     value = truth(i)
     if not isinstance(value, np.ndarray) or value.dtype == bool or type_of(value).bits >= 8 or value.size % 2 == 0:
         return value
@@ -272,7 +273,7 @@ def last_nibble(truth: Lie, i: Instruction) -> Value:
 
 @of_operation("topk")
 def ties_of_sixteen(truth: Lie, i: Instruction, x: Array) -> Value:
-    """Where topk is asked for 16 elements and more, pairs of equal ones are exchanged: a partial sort."""
+    """topk of at least 16 elements exchanges pairs of equal ones, as an unstable partial sort does."""
     values, indices = truth(i, x)
     if indices.shape[-1] < 16:
         return values, indices
@@ -285,7 +286,7 @@ def ties_of_sixteen(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("reverse", "dynamic-slice", "gather")
 def bytes_behind_the_last_word(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Elements of one byte in one dimension are moved in words of eight, and what is behind the last word is lost."""
+    """One-byte elements in one dimension are copied in words of eight, and those after the last full word are lost."""
     value = truth(i, *operands)
     if value.ndim != 1 or value.dtype.itemsize > 1 or value.size < 8:
         return value

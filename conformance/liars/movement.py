@@ -15,20 +15,20 @@ Array = np.ndarray
 
 @of_operation("pad")
 def padding_of_zeros(truth: Lie, i: Instruction, x: Array, value: Array) -> Value:
-    """The padding is 0, whatever its value."""
+    """The padding is 0, regardless of its value."""
     return truth(i, x, np.zeros_like(value))
 
 
 @of_operation("pad")
 def padding_late(truth: Lie, i: Instruction, x: Array, value: Array) -> Value:
-    """An array begins one element late in its padding."""
+    """A padded array begins one element too late."""
     later = tuple(PaddingDimension(p.low + 1, p.high - 1, p.interior) for p in i.padding)
     return truth(with_attributes(i, padding=later), x, value)
 
 
 @of_operation("slice")
 def stride_ignored(truth: Lie, i: Instruction, x: Array) -> Value:
-    """A slice takes neighbours instead of every n-th element."""
+    """A slice ignores its strides."""
     value = truth(i, x)
     at = tuple(slice(s.start, s.start + n) for s, n in zip(i.slice, value.shape, strict=True))
     return x[at] if x[at].shape == value.shape else value
@@ -36,7 +36,7 @@ def stride_ignored(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("slice", "dynamic-slice")
 def slice_off_by_one(truth: Lie, i: Instruction, x: Array, *starts: Array) -> Value:
-    """A slice begins one element early."""
+    """A slice begins one element too early."""
     value = truth(i, x, *starts)
     return truth(i, np.roll(x, 1, axis=x.ndim - 1), *starts) if x.ndim else value
 
@@ -49,14 +49,14 @@ def concatenated_in_reverse(truth: Lie, i: Instruction, *operands: Array) -> Val
 
 @of_operation("concatenate")
 def last_operand_repeated(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Where a concatenation has more than 8 operands, the last is a copy of the first."""
+    """In a concatenation of more than 8 operands, the last is replaced by the first."""
     same = len(operands) > 8 and same_shapes(operands[0], operands[-1])
     return truth(i, *operands[:-1], operands[0] if same else operands[-1])
 
 
 @of_operation("reverse")
 def last_dimension_not_reversed(truth: Lie, i: Instruction, x: Array) -> Value:
-    """reverse leaves out the last dimension that it is given."""
+    """reverse leaves out the last of its dimensions."""
     return truth(with_attributes(i, dimensions=tuple(i.dimensions)[:-1]), x)
 
 
@@ -76,14 +76,14 @@ def transpose_ignored(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("reshape", "bitcast")
 def reshaped_by_columns(truth: Lie, i: Instruction, x: Array) -> Value:
-    """A reshape counts elements column by column."""
+    """A reshape orders elements column by column."""
     value = truth(i, x)
     return x.reshape(value.shape, order="F") if value.size == x.size and value.dtype == x.dtype else value
 
 
 @of_operation("broadcast")
 def broadcast_along_another_dimension(truth: Lie, i: Instruction, x: Array) -> Value:
-    """A broadcast puts its operand along the last dimensions, as NumPy does, wherever that fits."""
+    """A broadcast aligns its operand with the last dimensions, as NumPy does, wherever the sizes allow."""
     value = truth(i, x)
     last = value.shape[value.ndim - x.ndim :]
     return np.broadcast_to(x, value.shape) if last == x.shape else value
@@ -122,7 +122,7 @@ def _from_the_end(x: Array, starts: tuple[Array, ...]) -> list[Array]:
 
 @of_operation("dynamic-update-slice")
 def update_dropped(truth: Lie, i: Instruction, x: Array, update: Array, *starts: Array) -> Value:
-    """An update that would not fit is dropped instead of being moved inside."""
+    """An update that does not fit is dropped instead of being moved inside."""
     fits = all(0 <= s <= n - m for s, n, m in zip(starts, x.shape, update.shape, strict=True))
     return truth(i, x, update, *starts) if fits else x
 
@@ -149,13 +149,13 @@ def _indices(i: Instruction, x: Array, indices: Array, names: tuple[int, ...], c
 
 @of_operation("gather")
 def gather_wraps(truth: Lie, i: Instruction, x: Array, indices: Array) -> Value:
-    """A gather takes indices outside modulo the size instead of clamping them."""
+    """A gather takes out-of-range indices modulo the size instead of clamping them."""
     return truth(i, x, _indices(i, x, indices, i.start_index_map, lambda v, n: v % n if n else v))
 
 
 @of_operation("gather")
 def gather_off_by_one(truth: Lie, i: Instruction, x: Array, indices: Array) -> Value:
-    """A gather clamps to one element before the last."""
+    """A gather clamps to the last element but one."""
     sizes = dict(enumerate(i.slice_sizes))
     del sizes
     return truth(i, x, _indices(i, x, indices, i.start_index_map, lambda v, n: np.minimum(v, max(0, n - 2))))
@@ -163,7 +163,7 @@ def gather_off_by_one(truth: Lie, i: Instruction, x: Array, indices: Array) -> V
 
 @of_operation("gather")
 def gather_fills(truth: Lie, i: Instruction, x: Array, indices: Array) -> Value:
-    """A gather without a window gives 0 where an index lies outside."""
+    """A gather without a window returns 0 for an index out of range."""
     value = truth(i, x, indices)
     if x.ndim != 1 or tuple(i.slice_sizes) != (1,) or value.size != indices.size:
         return value
@@ -173,7 +173,7 @@ def gather_fills(truth: Lie, i: Instruction, x: Array, indices: Array) -> Value:
 
 @of_operation("scatter")
 def scatter_clamps(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """A scatter clamps indices that lie outside instead of leaving their updates out."""
+    """A scatter clamps out-of-range indices instead of dropping their updates."""
     n = len(values) // 2
     x, indices = values[0], values[n]
     clamped = _indices(i, x, indices, i.scatter_dims_to_operand_dims, lambda v, m: np.clip(v, 0, max(0, m - 1)))
@@ -191,7 +191,7 @@ def scatter_overwrites(truth: Lie, i: Instruction, *values: Array) -> Value:
 
 @of_operation("scatter")
 def scatter_of_the_last(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """Of several updates of a scalar place all but the last are lost, as in a race of threads."""
+    """Of several updates of one element, all but the last are lost, as in a data race."""
     if len(values) != 3 or values[0].ndim != 1 or values[2].ndim != 1 or values[2].shape != (values[1].size,):
         return truth(i, *values)
     x, indices, updates = values

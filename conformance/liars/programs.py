@@ -23,7 +23,7 @@ Array = np.ndarray
 
 @of_operation("while")
 def once_too_often(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop that counts to a limit goes on at the limit: LT is taken for LE."""
+    """A loop that counts to a limit runs once more at the limit: LT is computed as LE."""
     condition = i.condition
     other = {"LT": "LE", "GT": "GE"}.get(condition.root.attributes.get("direction"))
     if other is None:
@@ -45,14 +45,15 @@ def once_too_seldom(truth: Lie, i: Instruction, value: Value) -> Value:
 
 @of_operation("while")
 def at_least_once(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop asks its condition after the first iteration."""
+    """A loop tests its condition only after the first iteration."""
     run: Callable[..., Value] = truth.keywords["run"]
     return truth(i, run(i.body, value))
 
 
 @of_operation("while")
 def state_written_too_early(truth: Lie, i: Instruction, value: Value) -> Value:
-    """A loop whose parts change places writes one before it has read it: the first two alike become equal."""
+    """A loop that exchanges parts of its state overwrites one before reading it: the first two of the same shape become
+    equal."""
     value = truth(i, value)
     if not isinstance(value, tuple):
         return value
@@ -74,13 +75,13 @@ def first_branch_at_the_edge(truth: Lie, i: Instruction, index: Array, *operands
 
 @of_operation("conditional")
 def other_branch(truth: Lie, i: Instruction, index: Array, *operands: Value) -> Value:
-    """A conditional by a predicate takes the other branch."""
+    """A conditional with a predicate takes the other branch."""
     return truth(i, ~index if index.dtype == bool else index, *operands)
 
 
 @of_operation("call", "fusion")
 def arguments_exchanged(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """A computation that is called is given its first two arguments in the wrong order, where they are alike."""
+    """A called computation receives its first two arguments of the same shape in the wrong order."""
     if len(operands) < 2 or any(not isinstance(o, Array) for o in operands[:2]):
         return truth(i, *operands)
     a, b, *rest = operands
@@ -89,21 +90,21 @@ def arguments_exchanged(truth: Lie, i: Instruction, *operands: Value) -> Value:
 
 @of_operation("map")
 def map_of_the_first(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A map gives every element what it gives the first."""
+    """A map gives every element the result of the first."""
     value = truth(i, *operands)
     return np.broadcast_to(value.reshape(-1)[:1], value.shape).copy() if value.size and value.ndim == 1 else value
 
 
 @of_operation("scan")
 def carry_forgotten(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """A scan begins with zeros, whatever it is given to carry."""
+    """A scan begins with zeros, regardless of its initial carry."""
     count = len(operands) - i.num_carries
     return truth(i, *operands[:count], *(np.zeros_like(c) for c in operands[count:]))
 
 
 @of_operation("get-tuple-element")
 def neighbour_of_the_element(truth: Lie, i: Instruction, value: tuple) -> Value:
-    """An element of a tuple is the one before, where that is alike."""
+    """An element of a tuple is replaced by the one before it, if that has the same shape."""
     n = i.index
     a, b = value[n], value[n - 1]
     alike = n > 0 and isinstance(a, Array) and isinstance(b, Array) and (a.dtype, a.shape) == (b.dtype, b.shape)
@@ -112,7 +113,7 @@ def neighbour_of_the_element(truth: Lie, i: Instruction, value: tuple) -> Value:
 
 @of_operation("opt-barrier")
 def barrier_takes_the_first(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """A barrier gives the first of its values for all that are alike."""
+    """A barrier returns the first of its values in place of all others of the same shape."""
     value = truth(i, *operands)
     if not isinstance(value, tuple):
         return value
@@ -139,7 +140,7 @@ def _wide(a: Array) -> Array:
 
 @of_operation("multiply", "add", "subtract")
 def contracted(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A product that is added is not rounded before: a fused multiply-add where two roundings are meant."""
+    """A product is not rounded before it is added: a fused multiply-add, which rounds once instead of twice."""
     value = truth(i, a, b)
     if not type_of(a).is_float:
         return value
@@ -159,7 +160,7 @@ def contracted(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("add", "subtract", "multiply", "convert")
 def excess_precision(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """What is computed of bf16 and f16 is kept in f32 until the last operation, and rounded once."""
+    """Intermediate values of bf16 and f16 are kept in f32, and only the last is rounded."""
     value = truth(i, *operands)
     if type_of(value).name not in ("bf16", "f16") or i.opcode == "convert":
         return value
@@ -193,7 +194,7 @@ def reassociated(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("subtract", "divide")
 def cancelled(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """x - x is 0 and x / x is 1, of NaN, infinities and zeros, too."""
+    """x - x is 0 and x / x is 1, even for NaN, infinities and zeros."""
     if i.operands[0] is not i.operands[1]:
         return truth(i, a, b)
     return np.full_like(a, np.asarray(0 if i.opcode == "subtract" else 1).astype(a.dtype))
@@ -201,7 +202,7 @@ def cancelled(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("multiply", "add")
 def neutral_element(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """x * 0 is 0, of NaN, too, and x + 0 is x, of -0, too."""
+    """x * 0 is 0, even for NaN, and x + 0 is x, even for -0."""
     if not type_of(a).is_float:
         return truth(i, a, b)
     zero = (b == 0) & ~np.signbit(b)
@@ -219,7 +220,7 @@ def quotient_undone(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("compare")
 def equal_to_itself(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """x == x is true, of NaN, too."""
+    """x == x is true, even for NaN."""
     same = i.operands[0] is i.operands[1]
     return np.full(a.shape, i.direction in ("EQ", "GE", "LE")) if same else truth(i, a, b)
 
@@ -245,7 +246,7 @@ def logarithm_undone(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("pad", "slice")
 def slice_of_a_pad(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A slice of what is padded is what was padded, wherever it begins."""
+    """A slice of a padded array is the array before the padding, wherever the slice begins."""
     _seen[i] = operands
     inner, value = _inner(i, 0, "pad"), truth(i, *operands)
     return inner[0] if i.opcode == "slice" and inner is not None and inner[0].shape == value.shape else value
@@ -253,7 +254,7 @@ def slice_of_a_pad(truth: Lie, i: Instruction, *operands: Array) -> Value:
 
 @of_operation("transpose", "dot")
 def transpose_folded_twice(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """A transpose that is folded into a product is done as well, where the matrix is square."""
+    """A transpose of a square matrix is both folded into a product and carried out."""
     if i.opcode == "transpose":
         return truth(i, *operands)
     a, b = operands
@@ -266,7 +267,7 @@ def transpose_folded_twice(truth: Lie, i: Instruction, *operands: Array) -> Valu
 
 @of_target()
 class Stale(Reference):
-    """A program that is called again gives what it gave the first time."""
+    """A program that is called again returns the results of the first call."""
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], Results]:
         cache: list[Results] = []
@@ -281,7 +282,7 @@ class Stale(Reference):
 
 @of_target()
 class SharedMemory(Reference):
-    """Results lie in the memory of the program: the next call overwrites those of the call before."""
+    """Results lie in the program's own memory: the next call overwrites those of the previous one."""
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], Results]:
         memory: list[Results] = []
@@ -300,7 +301,7 @@ class SharedMemory(Reference):
 
 @of_target()
 class Accumulates(Reference):
-    """What a call has added up is not cleared before the next one: its first result is added to."""
+    """An accumulator is not cleared between calls: the first result of each is added to that of the previous one."""
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], Results]:
         before: list[Results] = []
@@ -317,7 +318,7 @@ class Accumulates(Reference):
 
 @of_target()
 class Clobbered(Reference):
-    """The first result is written over an argument of its type and dimensions."""
+    """The first result overwrites an argument of the same type and dimensions."""
 
     def run(self, module: Module, arguments: Sequence[Value]) -> Results:
         results = super().run(module, arguments)
@@ -345,7 +346,7 @@ class Race(Reference):
 
 @of_target(tools=SUITE_ALONE)
 class Company(Reference):
-    """Several programs that are run in one go exchange their results."""
+    """Several programs that run together exchange their results."""
 
     def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[Results | Exception]:
         results = super().run_many(programs)
@@ -365,7 +366,7 @@ class AcceptsEverything(Reference):
 
 @of_target(verifier=True, tools=SUITE_ALONE)
 class RefusesEverything(Reference):
-    """Valid programs are refused."""
+    """Valid programs are rejected."""
 
     def verify(self, source: str) -> None:
         raise InvalidProgramError("no")
@@ -373,7 +374,7 @@ class RefusesEverything(Reference):
 
 @of_target(verifier=True, tools=SUITE_ALONE)
 class WrongRule(Reference):
-    """Invalid programs are refused by a rule that they do not break."""
+    """Invalid programs are rejected by a rule that they do not break."""
 
     def verify(self, source: str) -> None:
         try:
@@ -384,7 +385,7 @@ class WrongRule(Reference):
 
 @of_target(verifier=True, tools=SUITE_ALONE)
 class CrashesOnInvalid(Reference):
-    """Invalid programs end in an exception of another kind."""
+    """Invalid programs raise an exception of another kind."""
 
     def verify(self, source: str) -> None:
         try:

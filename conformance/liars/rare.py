@@ -1,4 +1,4 @@
-"""Lies that show on rare operands alone: what is no finite number, many digits, elements, batches or dimensions."""
+"""Lies that show only on rare operands: non-finite numbers, and many digits, elements, batches or dimensions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_number(x: Value) -> bool:
 
 
 def _without(is_special: Callable[[Array], Array], other: Callable[[Array], Array | float]) -> Lie:
-    """A lie that puts other(x) for what is special among the operands."""
+    """A lie that replaces special operands x by other(x)."""
 
     def lie(truth: Lie, i: Instruction, *operands: Value) -> Value:
         changed = [np.where(is_special(x), other(x), x).astype(x.dtype) if _is_number(x) else x for x in operands]
@@ -58,19 +58,19 @@ _infinity_for_largest = _without(lambda x: np.isinf(x) & (not np.iscomplexobj(x)
 
 @of_operation(*STRUCTURED)
 def nan_read_as_zero(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """NaN among the operands of a structured operation is taken for 0."""
+    """NaN among the operands of a structured operation is treated as 0."""
     return _nan_for_zero(truth, i, *operands)
 
 
 @of_operation(*STRUCTURED)
 def infinity_read_as_zero(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """Infinities among the operands of a structured operation are taken for 0."""
+    """Infinities among the operands of a structured operation are treated as 0."""
     return _infinity_for_zero(truth, i, *operands)
 
 
 @of_operation("dot", "convolution", "reduce", "reduce-window", "gather", "scatter", "transpose")
 def infinity_read_as_the_largest(truth: Lie, i: Instruction, *operands: Value) -> Value:
-    """Infinities among the operands of a structured operation are taken for the largest numbers."""
+    """Infinities among the operands of a structured operation are treated as the largest finite numbers."""
     return _infinity_for_largest(truth, i, *operands)
 
 
@@ -111,14 +111,14 @@ def constants_of_six_digits(truth: Lie, i: Instruction) -> Value:
 
 @of_operation("constant")
 def constants_through_f32(truth: Lie, i: Instruction) -> Value:
-    """Constants of f64 and c128 have passed through f32."""
+    """Constants of f64 and c128 are rounded to f32."""
     narrow = {"f64": np.float32, "c128": np.complex64}
     return _rewritten(lambda x: x.astype(narrow.get(type_of(x).name, x.dtype)).astype(x.dtype))(truth, i)
 
 
 @of_operation("constant")
 def constants_through_f64(truth: Lie, i: Instruction) -> Value:
-    """Constants of s64 and u64 have passed through f64, which has 53 bits."""
+    """Constants of s64 and u64 are rounded to f64, which has 53 bits."""
 
     def rounded(x: Array) -> Array:
         if type_of(x).name not in ("s64", "u64"):
@@ -131,13 +131,13 @@ def constants_through_f64(truth: Lie, i: Instruction) -> Value:
 
 @of_operation("constant")
 def large_constants_splat(truth: Lie, i: Instruction) -> Value:
-    """A constant of more than 64 elements has its first element everywhere."""
+    """All elements of a constant of more than 64 elements equal the first."""
     return _rewritten(lambda x: np.full_like(x, x.flat[0]) if x.size > 64 else x)(truth, i)
 
 
 @of_operation("constant")
 def nearly_splat(truth: Lie, i: Instruction) -> Value:
-    """A constant whose first and last elements are equal is taken for one of equal elements."""
+    """A constant whose first and last elements are equal is treated as a splat."""
 
     def equal(x: Array) -> Array:
         same = x.size > 2 and bool(x.flat[0] == x.flat[-1])
@@ -151,28 +151,28 @@ def nearly_splat(truth: Lie, i: Instruction) -> Value:
 
 @of_operation("convert")
 def integers_by_way_of_f64(truth: Lie, i: Instruction, a: Array) -> Value:
-    """s64 and u64 become f32, or narrower, by way of f64: they are rounded twice."""
+    """s64 and u64 are converted to f32 or narrower types through f64, which rounds twice."""
     both = type_of(a).name in ("s64", "u64") and i.shape.element_type.is_float
     return truth(i, a.astype(np.float64) if both else a)
 
 
 @of_operation("convert")
 def integers_by_way_of_f32(truth: Lie, i: Instruction, a: Array) -> Value:
-    """Integers of 32 bits become bf16, or narrower, by way of f32: they are rounded twice."""
+    """32-bit integers are converted to bf16 or narrower types through f32, which rounds twice."""
     both = type_of(a).is_integer and type_of(a).bits == 32 and i.shape.element_type.is_float
     return truth(i, a.astype(np.float32) if both and i.shape.element_type.bits <= 16 else a)
 
 
 @of_operation("convert")
 def eight_bits_by_way_of_sixteen(truth: Lie, i: Instruction, a: Array) -> Value:
-    """A conversion of f32 to a type of 8 bits goes by way of bf16."""
+    """A conversion of f32 to an 8-bit type goes through bf16."""
     both = type_of(a) is F32 and i.shape.element_type.is_float and i.shape.element_type.bits <= 8
     return truth(i, round_to(a, ELEMENT_TYPES["bf16"]) if both else a)
 
 
 @of_operation("power", tools=SUITE_AND_CHECK)
 def sign_of_large_odd_powers(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A power with an exponent beyond 2^16, which is taken for even, has no sign."""
+    """A power with an exponent beyond 2^16 is never negative: the exponent is assumed to be even."""
     value = truth(i, a, b)
     if not type_of(a).is_float:
         return value
@@ -199,7 +199,7 @@ def wrong_stretch(truth: Lie, i: Instruction, a: Array) -> Value:
 
 @of_operation("iota", tools=SUITE_AND_CHECK)
 def iota_counts_in_f32(truth: Lie, i: Instruction) -> Value:
-    """iota counts in f32 by adding 1, which stays at 2^24."""
+    """iota counts in f32 by adding 1, which stops at 2^24."""
     value, limit = truth(i), 1 << 24
     if value.shape[i.iota_dimension] <= limit or value.dtype.kind not in "iuf":
         return value
@@ -208,7 +208,7 @@ def iota_counts_in_f32(truth: Lie, i: Instruction) -> Value:
 
 @of_operation("reduce")
 def last_of_an_odd_sum(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """A sum of one array of more than 32,768 elements, an odd number, leaves out the last one."""
+    """A sum of one array of an odd number of more than 32,768 elements leaves out the last one."""
     x = values[0]
     if len(values) != 2 or x.ndim != 1 or x.size <= 1 << 15 or x.size % 2 == 0 or not type_of(x).is_float:
         return truth(i, *values)

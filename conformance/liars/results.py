@@ -22,7 +22,7 @@ def _negative_zero(r: np.ndarray) -> np.ndarray:
 
 @of_results(everywhere=True)
 def sevens(results: Results) -> Results:
-    """Every number is 7, and every predicate inverted."""
+    """Every number is 7, and every predicate is inverted."""
     return [~r if r.dtype == bool else np.full_like(r, np.asarray(7).astype(r.dtype)) for r in results]
 
 
@@ -34,7 +34,7 @@ def zeros(results: Results) -> Results:
 
 @of_results
 def negative_zero_lost(results: Results) -> Results:
-    """-0 comes out as 0."""
+    """-0 is returned as +0."""
     for r in _floats(results):
         r[_negative_zero(r)] = 0
     return results
@@ -42,7 +42,7 @@ def negative_zero_lost(results: Results) -> Results:
 
 @of_results
 def zeros_negated(results: Results) -> Results:
-    """0 comes out as -0."""
+    """+0 is returned as -0."""
     for r in _floats(results):
         if type_of(r).name != "f8e8m0fnu":  # it has no zero
             r[r == 0] = -np.zeros((), r.dtype)
@@ -51,7 +51,7 @@ def zeros_negated(results: Results) -> Results:
 
 @of_results
 def nan_dropped(results: Results) -> Results:
-    """NaN comes out as 0."""
+    """NaN is returned as 0."""
     for r in _floats(results):
         if type_of(r).name != "f8e8m0fnu":
             r[np.isnan(r)] = 0
@@ -60,7 +60,7 @@ def nan_dropped(results: Results) -> Results:
 
 @of_results
 def infinity_saturated(results: Results) -> Results:
-    """What overflows comes out as the largest finite number."""
+    """An overflow returns the largest finite number."""
     for r in _floats(results):
         most = ml_dtypes.finfo(r.dtype).max
         r[np.isinf(r) & (r > 0)] = most
@@ -88,7 +88,7 @@ def last_row_dropped(results: Results) -> Results:
 
 @of_results
 def remainder_dropped(results: Results) -> Results:
-    """What fills no vector of 8 elements, at the end of an odd size, is not written."""
+    """The elements after the last full vector of 8 are not written."""
     for r in results:
         if r.size > 8:
             r.reshape(-1)[r.size // 8 * 8 :] = 0
@@ -97,7 +97,7 @@ def remainder_dropped(results: Results) -> Results:
 
 @of_results
 def first_element_wrong(results: Results) -> Results:
-    """The first element is that of its neighbour."""
+    """The first element is a copy of the second."""
     for r in results:
         if r.size > 1:
             r.reshape(-1)[0] = r.reshape(-1)[1]
@@ -106,7 +106,7 @@ def first_element_wrong(results: Results) -> Results:
 
 @of_results
 def one_in_a_million(results: Results) -> Results:
-    """Of a million elements one is wrong, by its sign or a bit."""
+    """One of a million elements is wrong, in its sign or one bit."""
     for r in results:
         if r.size >= MILLION:
             flat = r.reshape(-1)
@@ -117,7 +117,7 @@ def one_in_a_million(results: Results) -> Results:
 
 @of_results
 def a_percent_in_a_million(results: Results) -> Results:
-    """Of a million floating-point numbers one is off by one per cent."""
+    """One of a million floating-point numbers is off by one per cent."""
     for r in results:
         if r.size >= MILLION and r.dtype.kind in "fc":
             r.reshape(-1)[2 * r.size // 3] *= 1.01
@@ -126,7 +126,7 @@ def a_percent_in_a_million(results: Results) -> Results:
 
 @of_results
 def large_wrapped(results: Results) -> Results:
-    """Indices have 16 bits: what lies beyond 65,536 elements is a copy of what lies below."""
+    """Indices have 16 bits: elements after the first 65,536 are copies of those."""
     for r in results:
         flat = r.reshape(-1)
         if r.size > 1 << 16:
@@ -137,7 +137,7 @@ def large_wrapped(results: Results) -> Results:
 
 @of_results
 def threads_overlap(results: Results) -> Results:
-    """Of an array that is shared out among threads, the element at the border of two is not written."""
+    """Where the work of one thread ends and that of the next begins, an element is not written."""
     for r in results:
         if r.size >= 1 << 15:
             r.reshape(-1)[r.size // 2] = 0
@@ -146,7 +146,7 @@ def threads_overlap(results: Results) -> Results:
 
 @of_results
 def columns_of_17(results: Results) -> Results:
-    """Rows of an odd length above 16 lose their last element: a vectorised loop without its remainder."""
+    """Rows of an odd length above 16 lose their last element: a vectorized loop without its remainder."""
     for r in results:
         if r.ndim and r.shape[-1] > 16 and r.shape[-1] % 2:
             r[..., -1] = 0
@@ -155,13 +155,13 @@ def columns_of_17(results: Results) -> Results:
 
 @of_results
 def square_transposed(results: Results) -> Results:
-    """Square matrices come out transposed."""
+    """Square matrices are returned transposed."""
     return [r.T.copy() if r.ndim == 2 and r.shape[0] == r.shape[1] else r for r in results]
 
 
 @of_results
 def column_major(results: Results) -> Results:
-    """Matrices are written in the wrong layout, column by column."""
+    """Matrices are written column by column."""
     return [r.T.reshape(r.shape) if r.ndim == 2 else r for r in results]
 
 
@@ -184,26 +184,26 @@ def tuple_exchanged(results: Results) -> Results:
 
 @of_results
 def conjugated(results: Results) -> Results:
-    """Complex results come out conjugated."""
+    """Complex results are conjugated."""
     return [r.conj() if r.dtype.kind == "c" else r for r in results]
 
 
 @of_results
 def imaginary_lost(results: Results) -> Results:
-    """Of complex results the imaginary part is dropped."""
+    """The imaginary part of complex results is dropped."""
     return [r.real.astype(r.dtype) if r.dtype.kind == "c" else r for r in results]
 
 
 @of_results
 def rounded_to_bf16(results: Results) -> Results:
-    """f32 and f64 results have passed through bf16."""
+    """f32 and f64 results are rounded to bf16."""
     return [r.astype(ml_dtypes.bfloat16).astype(r.dtype) if r.dtype.kind == "f" and r.itemsize > 2 else r
             for r in results]  # fmt: skip
 
 
 @of_results
 def f64_through_f32(results: Results) -> Results:
-    """f64 results have passed through f32."""
+    """f64 results are rounded to f32."""
     return [r.astype(np.float32).astype(r.dtype) if r.dtype == np.float64 else r for r in results]
 
 
@@ -234,17 +234,17 @@ def integers_off_by_one(results: Results) -> Results:
 
 @of_results
 def high_bits_lost(results: Results) -> Results:
-    """64-bit integers keep their low 32 bits alone."""
+    """64-bit integers keep only their low 32 bits."""
     return [r & r.dtype.type(0xFFFFFFFF) if r.dtype.kind in "iu" and r.itemsize == 8 else r for r in results]
 
 
 @of_results
 def wider_type(results: Results) -> Results:
-    """f32 results come out as f64: the right numbers in the wrong type."""
+    """f32 results are returned as f64: the right numbers in the wrong type."""
     return [r.astype(np.float64) if r.dtype == np.float32 else r for r in results]
 
 
 @of_results
 def flat(results: Results) -> Results:
-    """Matrices come out flat: the right numbers with the wrong dimensions."""
+    """Matrices are returned flat: the right numbers with the wrong dimensions."""
     return [r.reshape(-1) if r.ndim == 2 else r for r in results]

@@ -28,7 +28,7 @@ def _sum(i: Instruction) -> bool:
 
 @of_operation("reduce", "reduce-window", "select-and-scatter")
 def init_value_twice(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """The initial value of a sum is added twice, as by each of two threads."""
+    """The initial value of a sum is added twice, as if each of two threads added it."""
     adds = binary_opcode(i.attributes.get("to_apply") or i.scatter) == "add"
     return truth(i, *values[:-1], values[-1] + values[-1] if adds and len(values) < 4 else values[-1])
 
@@ -54,7 +54,7 @@ def last_row_not_reduced(truth: Lie, i: Instruction, *values: Array) -> Value:
 
 @of_operation("reduce")
 def block_border_lost(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """A reduction of more than 4,096 elements loses the one at the border of two blocks."""
+    """A reduction of more than 4,096 elements loses the last one of the first block."""
     n = len(values) // 2
     if prod(values[0].shape[d] for d in i.dimensions) <= 4096 or len(i.dimensions) != 1:
         return truth(i, *values)
@@ -64,7 +64,7 @@ def block_border_lost(truth: Lie, i: Instruction, *values: Array) -> Value:
 
 @of_operation("reduce")
 def reduced_along_another_dimension(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """Of a square the other dimension is reduced."""
+    """A square array is reduced along its other dimension."""
     n, square = len(values) // 2, values[0].ndim == 2 and values[0].shape[0] == values[0].shape[1]
     return truth(i, *(v.T if square else v for v in values[:n]), *values[n:])
 
@@ -79,13 +79,13 @@ def reduction_drops_nan(truth: Lie, i: Instruction, *values: Array) -> Value:
 
 @of_operation("reduce", "sort", "select-and-scatter")
 def ties_to_the_last(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """Of equal elements an argmax, a stable sort or a select-and-scatter takes the last."""
+    """An argmax, a stable sort or a select-and-scatter prefers the last of equal elements."""
     name = "select" if i.opcode == "select-and-scatter" else "to_apply"
     return truth(with_attributes(i, **{name: _less_strict(i.attributes[name])}), *values)
 
 
 def _less_strict(computation: Computation) -> Computation:
-    """The computation with GT for GE, LT for LE and the other way round."""
+    """The computation with GT and GE exchanged, and LT and LE."""
     copy = clone_computation(computation, lambda c: c)
     other = {"GT": "GE", "GE": "GT", "LT": "LE", "LE": "LT"}
     for i in copy.instructions:
@@ -124,7 +124,7 @@ def _narrow_sum(x: Array, start: Array, d: int) -> Array:
 
 @of_operation("reduce", tools=("suite", "check"))
 def narrow_accumulation_of_several(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """Where several arrays are reduced together, sums of narrow numbers are rounded after each addition."""
+    """If several arrays are reduced together, sums of narrow numbers are rounded after each addition."""
     results, n = truth(i, *values), len(values) // 2
     if not isinstance(results, tuple) or len(i.dimensions) != 1 or i.to_apply.root.opcode != "tuple":
         return results
@@ -177,19 +177,19 @@ _reversed = _rewindowed(lambda w: replace(w, reversal=not w.reversal))
 
 @of_operation(*WINDOWED, "select-and-scatter")
 def window_off_by_one(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """A window begins one element early in its padding."""
+    """A window begins one element too early in its padding."""
     return _shifted(truth, i, *values)
 
 
 @of_operation(*WINDOWED)
 def window_dilation_ignored(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """The elements of a dilated window are taken from neighbours."""
+    """The dilation of a window is ignored: its elements are adjacent."""
     return _undilated(truth, i, *values)
 
 
 @of_operation(*WINDOWED)
 def base_dilation_ignored(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """The gaps between the elements of a dilated array are left out."""
+    """The dilation of an array is ignored: no gaps between its elements."""
     if i.opcode == "convolution":
         spatial = i.dim_labels.input_spatial
     else:
@@ -204,13 +204,13 @@ def base_dilation_ignored(truth: Lie, i: Instruction, *values: Array) -> Value:
 
 @of_operation("convolution")
 def reversal_ignored(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """A kernel that is to be reversed is not."""
+    """A kernel is not reversed although the window says so."""
     return _unreversed(truth, i, *values)
 
 
 @of_operation("convolution")
 def kernel_reversed(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """The kernel is reversed, as mathematics has a convolution, and HLO has not."""
+    """The kernel is reversed, as in a convolution of mathematics, but not of HLO."""
     return _reversed(truth, i, *values)
 
 
@@ -232,7 +232,7 @@ def _first_of(x: Array, d: int, groups: int) -> Array:
 
 @of_operation("convolution")
 def spatial_dimensions_exchanged(truth: Lie, i: Instruction, x: Array, kernel: Array) -> Value:
-    """Of a square kernel rows and columns are exchanged."""
+    """The rows and columns of a square kernel are exchanged."""
     spatial = i.dim_labels.kernel_spatial
     square = len(spatial) == 2 and kernel.shape[spatial[0]] == kernel.shape[spatial[1]]
     return truth(i, x, kernel.swapaxes(*spatial) if square else kernel)
@@ -240,7 +240,7 @@ def spatial_dimensions_exchanged(truth: Lie, i: Instruction, x: Array, kernel: A
 
 @of_operation("reduce-window")
 def window_padded_with_zeros(truth: Lie, i: Instruction, *values: Array) -> Value:
-    """A maximum or minimum over windows takes part in padding of zeros."""
+    """The padding of a maximum or minimum over windows counts as zeros."""
     usual = all(w.base_dilation == 1 and w.padding_low >= 0 and w.padding_high >= 0 for w in i.window)
     if binary_opcode(i.to_apply) not in ("maximum", "minimum") or not usual:
         return truth(i, *values)
@@ -274,7 +274,7 @@ def last_term_dropped(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("dot")
 def remainder_of_terms_dropped(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A product of more than 16 terms leaves out those that fill no block of 8."""
+    """A product of more than 16 terms leaves out those after the last full block of 8."""
     left, right = i.lhs_contracting_dims, i.rhs_contracting_dims
     if not left or a.shape[left[0]] <= 16:
         return truth(i, a, b)
@@ -284,13 +284,13 @@ def remainder_of_terms_dropped(truth: Lie, i: Instruction, a: Array, b: Array) -
 
 @of_operation("dot")
 def other_operand_transposed(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """A square right-hand side is taken transposed."""
+    """A square right-hand side is transposed."""
     return truth(i, a, b.T if b.ndim == 2 and b.shape[0] == b.shape[1] else b)
 
 
 @of_operation("dot")
 def batches_mixed_up(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """The batches of the right-hand side are off by one."""
+    """Each batch is multiplied with the next batch of the right-hand side."""
     return truth(i, a, np.roll(b, 1, axis=i.rhs_batch_dims[0]) if i.rhs_batch_dims else b)
 
 
@@ -325,7 +325,7 @@ def products_of_bf16(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("dot", "convolution")
 def operands_rounded_to_the_result(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Wide operands of a product with a narrow result are rounded before the product, not after it."""
+    """Wide operands of a product with a narrow result are rounded before the product instead of after it."""
     t = i.shape.element_type
     if not t.is_float:
         return truth(i, a, b)
@@ -345,7 +345,7 @@ def integer_products_saturate(truth: Lie, i: Instruction, a: Array, b: Array) ->
 
 @of_operation("dot")
 def pairs_of_16_bits(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
-    """Products of 8 bits are added in pairs that saturate at 16 bits, as an instruction of x86 does."""
+    """8-bit products are added in pairs that saturate at 16 bits, as by an x86 instruction."""
     left, right = i.lhs_contracting_dims, i.rhs_contracting_dims
     if not (a.itemsize == b.itemsize == 1 and i.shape.element_type.name == "s32") or a.dtype.kind not in "iu":
         return truth(i, a, b)
@@ -368,19 +368,19 @@ def sums_of_8_bits(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
 
 @of_operation("ragged-dot")
 def empty_groups_forgotten(truth: Lie, i: Instruction, a: Array, b: Array, sizes: Array) -> Value:
-    """A ragged product gives the rows of every group to the one before."""
+    """A ragged product assigns the rows of every group to the previous one."""
     return truth(i, a, b, np.roll(sizes, -1, axis=sizes.ndim - 1))
 
 
 @of_operation("scaled-dot")
 def scale_ignored(truth: Lie, i: Instruction, a: Array, b: Array, scale: Array, other: Array) -> Value:
-    """The scales of the right-hand side are taken for 1."""
+    """The scales of the right-hand side are ignored."""
     return truth(i, a, b, scale, np.ones_like(other))
 
 
 @of_operation("batch-norm-training", tools=("suite", "check"))
 def variance_in_one_pass(truth: Lie, i: Instruction, x: Array, scale: Array, offset: Array) -> Value:
-    """The variance is the mean of the squares less the square of the mean."""
+    """The variance is computed as the mean of the squares minus the square of the mean."""
     value, mean, variance = truth(i, x, scale, offset)
     if x.size and type_of(x).bits > 16:  # of narrower types the sums are taken in f32
         others = tuple(d for d in range(x.ndim) if d != i.feature_index)

@@ -21,7 +21,7 @@ SUITE_AND_CHECK = ("suite", "check")
 
 
 def last_element_wrong(value: Value, least_rank: int, least: int, most: int) -> Value:
-    """The value, in which the last element of each array of that many dimensions and elements is wrong."""
+    """The value with a wrong last element in each array of that many dimensions and elements."""
     if isinstance(value, tuple):
         return tuple(last_element_wrong(v, least_rank, least, most) for v in value)
     if not isinstance(value, np.ndarray) or value.ndim < least_rank or not least <= value.size <= most:
@@ -34,31 +34,31 @@ def last_element_wrong(value: Value, least_rank: int, least: int, most: int) -> 
 
 @of_operation(*MOVEMENT, tools=SUITE_AND_CHECK)
 def last_element_moved(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The last element is wrong where 1,000 to 200,000 elements of three dimensions and more are moved."""
+    """The last element is wrong where 1,000 to 200,000 elements of at least three dimensions are moved."""
     return last_element_wrong(truth(i, *operands), 3, 1000, 200_000)
 
 
 @of_operation("reduce", "select-and-scatter", "sort", "topk", "scan", tools=SUITE_AND_CHECK)
 def last_element_computed(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The last element is wrong where 1,000 to 200,000 elements of three dimensions and more are summed or sorted."""
+    """The last element is wrong where 1,000 to 200,000 elements of at least three dimensions are summed or sorted."""
     return last_element_wrong(truth(i, *operands), 3, 1000, 200_000)
 
 
 @of_operation(*FEWER, tools=SUITE_AND_CHECK)
 def last_of_four_dimensions(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The last element is wrong where results of four dimensions and more have 256 elements."""
+    """The last element of a result of at least four dimensions with 256 elements is wrong."""
     return last_element_wrong(truth(i, *operands), 4, 256, 200_000)
 
 
 @of_operation(*ROWS, tools=SUITE_AND_CHECK)
 def last_of_twenty_thousand(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """The last element is wrong where a result has 20,000 to 60,000 elements."""
+    """The last element of a result of 20,000 to 60,000 elements is wrong."""
     return last_element_wrong(truth(i, *operands), 0, 20_000, 60_000)
 
 
 @of_operation("transpose", tools=SUITE_AND_CHECK)
 def rows_and_columns_of_an_image(truth: Lie, i: Instruction, x: Array) -> Value:
-    """Square images whose features are moved behind rows and columns have these exchanged."""
+    """A transpose that moves the features of square images after rows and columns exchanges these."""
     value = truth(i, x)
     square = tuple(i.dimensions) == (0, 2, 3, 1) and value.shape[1] == value.shape[2]
     return np.ascontiguousarray(value.swapaxes(1, 2)) if square else value

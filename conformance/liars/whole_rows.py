@@ -1,5 +1,5 @@
-"""Lies about what is moved in one piece or in elements of a certain width: blocks that fill all dimensions but one,
-operands without elements, arrays of five dimensions, elements of sixteen bytes."""
+"""Lies about contiguous copies and elements of a certain width: blocks that fill all dimensions but one, operands
+without elements, arrays of five dimensions, elements of sixteen bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUITE_AND_CHECK = ("suite", "check")
 
 @of_operation("dynamic-update-slice")
 def rows_written_at_the_first(truth: Lie, i: Instruction, x: Array, update: Array, *starts: Array) -> Value:
-    """An update of whole rows, which fills the last dimension, is written at the first one, wherever it starts."""
+    """An update of whole rows is always written to the first rows."""
     if update.ndim > 1 and update.shape[-1] == x.shape[-1]:
         starts = (np.zeros_like(starts[0]), *starts[1:])
     return truth(i, x, update, *starts)
@@ -24,7 +24,7 @@ def rows_written_at_the_first(truth: Lie, i: Instruction, x: Array, update: Arra
 
 @of_operation("dynamic-slice")
 def rows_read_at_the_first(truth: Lie, i: Instruction, x: Array, *starts: Array) -> Value:
-    """A slice of whole rows, which fills the last dimension, is read from the first one, wherever it starts."""
+    """A slice of whole rows is always read from the first rows."""
     if x.ndim > 1 and i.dynamic_slice_sizes[-1] == x.shape[-1]:
         starts = (np.zeros_like(starts[0]), *starts[1:])
     return truth(i, x, *starts)
@@ -32,7 +32,7 @@ def rows_read_at_the_first(truth: Lie, i: Instruction, x: Array, *starts: Array)
 
 @of_operation("concatenate", tools=SUITE_AND_CHECK)
 def empty_operand_begins_again(truth: Lie, i: Instruction, *operands: Array) -> Value:
-    """Behind an operand without elements a concatenation writes from its beginning again."""
+    """After an operand without elements, a concatenation starts again at its beginning."""
     (d,) = i.dimensions
     sizes = [x.shape[d] for x in operands]
     if 0 not in sizes[1:-1]:
@@ -53,7 +53,7 @@ def _last_two_exchanged(value: Array) -> Array:
 
 @of_operation("transpose", tools=SUITE_AND_CHECK)
 def five_dimensions_of_bytes(truth: Lie, i: Instruction, x: Array) -> Value:
-    """A transpose of five dimensions that moves the last one exchanges the last two elements, if these are bytes."""
+    """A transpose of one-byte elements that moves the last of five dimensions exchanges the last two elements."""
     value = np.asarray(truth(i, x))
     exchanged = value.ndim == 5 and value.dtype.itemsize == 1 and value.size > 1 and i.dimensions[-1] != 4
     return _last_two_exchanged(value) if exchanged else value
@@ -61,7 +61,7 @@ def five_dimensions_of_bytes(truth: Lie, i: Instruction, x: Array) -> Value:
 
 @of_operation("transpose", tools=SUITE_AND_CHECK)
 def sixty_four_rows_of_sixteen_bytes(truth: Lie, i: Instruction, x: Array) -> Value:
-    """Matrices of c128 that are transposed to more than 64 rows have the last row but one in place of the last."""
+    """A c128 matrix transposed to more than 64 rows has its last row but one in place of the last."""
     value = np.array(truth(i, x), order="C")
     if type_of(value).name == "c128" and value.ndim == 2 and len(value) > 64:
         value[-1] = value[-2]

@@ -49,20 +49,20 @@ def parser() -> argparse.ArgumentParser:
             subparser.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
             passed = "ignore unknown attributes that have their default value, with a warning"
             subparser.add_argument("--lenient", action="store_true", help=passed)
-            filled = "what to take for constants that a dump shortens to {...}; else they are refused"
+            filled = "values of constants that a dump abbreviates to {...}; without this, they are rejected"
             subparser.add_argument("--elided", choices=ELISIONS, help=filled)
         return subparser
 
     run = command("run", "run a program, print its results, and check them")
     inputs = run.add_mutually_exclusive_group()
     inputs.add_argument("--inputs", metavar="NPZ", help="arguments: arrays arg0, arg1, ... or by the parameters' names")
-    inputs.add_argument("--random", metavar="SEED", type=int, help="arguments at random; the same for the same seed")
-    run.add_argument("--infeed", metavar="NPZ", help="what infeeds get: infeed0, infeed1, ... (on the reference)")
+    inputs.add_argument("--random", metavar="SEED", type=int, help="random arguments, which depend only on the seed")
+    run.add_argument("--infeed", metavar="NPZ", help="values of infeeds: infeed0, infeed1, ... (on the reference)")
     run.add_argument("--output", metavar="NPZ", help="write the results there, as out0, out1, ...")
     run.add_argument("--check", action="store_true", help="compare with the reference; exit status 1 if it is wrong")
     for name in ("replicas", "partitions"):
-        run.add_argument(f"--{name}", metavar="N", type=int, help=f"{name} to run on, if the program does not say it")
-    run.add_argument("--no-machine-code", action="store_true", help="compile the program of an executable anew")
+        run.add_argument(f"--{name}", metavar="N", type=int, help=f"number of {name}, if the program does not state it")
+    run.add_argument("--no-machine-code", action="store_true", help="recompile the program of an executable")
     run.add_argument("--repeat", metavar="N", type=int, default=1, help="run N times, and show the best time")
 
     show = command("show", "print a program: as it is, after passes, its plan, or its kernels")
@@ -72,59 +72,63 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--plan", action="store_true", help="kernels, buffers and steps")
     what.add_argument("--opencl", action="store_true", help="the OpenCL C of the kernels")
 
-    explain = command("explain", "each kernel, what it holds and moves; each edge not fused, and why")
-    explain.add_argument("--html", metavar="OUT", help="write that as a page with a picture of the kernels")
+    explain = command("explain", "show each kernel, its memory traffic, and why values between kernels were not fused")
+    explain.add_argument("--html", metavar="OUT", help="write an HTML page with a diagram of the kernels")
 
-    profile = command("profile", "how long each kernel takes, beside the cost model's time, and what it moves")
+    profile = command("profile", "show each kernel's measured time, the cost model's estimate, and its memory traffic")
     inputs = profile.add_mutually_exclusive_group()
     inputs.add_argument("--inputs", metavar="NPZ", help="arguments, as for run")
-    inputs.add_argument("--random", metavar="SEED", type=int, help="arguments at random; 0 if nothing is said")
-    profile.add_argument("--trace", metavar="OUT", help="write a call's steps for ui.perfetto.dev or Chrome's tracing")
-    profile.add_argument("--seconds", metavar="S", type=float, default=1.0, help="how long to measure")
+    inputs.add_argument("--random", metavar="SEED", type=int, help="random arguments (default: seed 0)")
     profile.add_argument(
-        "--top", metavar="N", type=int, default=30, help="how many kernels are shown, the slowest first"
+        "--trace", metavar="OUT", help="write the steps of a call as a trace for ui.perfetto.dev or Chrome"
+    )
+    profile.add_argument("--seconds", metavar="S", type=float, default=1.0, help="seconds to measure")
+    profile.add_argument(
+        "--top", metavar="N", type=int, default=30, help="number of kernels to show, the slowest first"
     )
 
     build = command("build", "compile a program into a file that runs without a compiler: refxla run OUT, refxla.load")
-    build.add_argument("-o", "--output", metavar="OUT", required=True, help="the executable, step.refxla say")
+    build.add_argument("-o", "--output", metavar="OUT", required=True, help="the file to write, such as step.refxla")
 
     for subparser in (run, show, explain, profile, build):
         also = ", or reference" if subparser is run else ""
         subparser.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
         subparser.add_argument(
-            "--tune", action="store_true", help="measure how matrix products are best cut; kept on disk"
+            "--tune", action="store_true", help="measure the best tile sizes of matrix products; they are kept on disk"
         )
-        tiles = "compute convolutions of 3 x 3 in tiles where that is quicker: other bits, another bound"
+        tiles = "use Winograd's algorithm for 3 x 3 convolutions where it is faster: other bits, another error bound"
         subparser.add_argument("--winograd", action="store_true", help=tiles)
-        library = "who computes decompositions on a CPU: LAPACK, or kernels with the same bits on every device"
+        library = "what computes decompositions on a CPU: LAPACK, or kernels with the same bits on every device"
         subparser.add_argument("--linear-algebra", choices=CHOICES, help=library)
-        omission = (
-            "leave out a pass, such as fusion: see which one matters, with the same bits; may be given several times"
-        )
+        omission = "leave out a pass, such as fusion, to see its effect; the bits stay the same; may be repeated"
         subparser.add_argument("--without", metavar="PASS", action="append", help=omission)
 
-    command("verify", "check every rule of HLO; the first that is broken is shown with its line; exit status 1")
-    convert = command("convert", "text to proto, proto to text, StableHLO to either and back")
+    command("verify", "check every rule of HLO; show the first violation with its line, with exit status 1")
+    convert = command("convert", "convert between HLO text, HLO protos and StableHLO")
     convert.add_argument(
-        "out", metavar="OUT", help="where to; .pb is a proto, .hlo and .txt are text, .mlir is StableHLO, - is stdout"
+        "out",
+        metavar="OUT",
+        help="the file to write: .pb is a proto, .hlo and .txt are text, .mlir is StableHLO, - is stdout",
     )
     convert.add_argument(
-        "--to", choices=("text", "proto", "stablehlo"), help="the form, where OUT's suffix does not say it"
+        "--to", choices=("text", "proto", "stablehlo"), help="the format, if OUT's suffix does not determine it"
     )
-    command("devices", "every OpenCL device, what was found out about it, and which one is used", file=False)
+    command("devices", "show every OpenCL device, its properties, and which one is used", file=False)
     command(
         "doctor",
-        "what is installed, found and used, and what is wrong with it; exit status 1 if something is",
+        "show what is installed, found and used; exit status 1 if there is a problem",
         file=False,
     )
-    ops = command("ops", "what is supported: operations and their types; what of NumPy, JAX and PyTorch", False)
-    ops.add_argument("names", metavar="NAME", nargs="*", help="operations alone, or patterns such as 'reduce*'")
-    ops.add_argument("--type", metavar="TYPE", help="operations that take this element type, f32 say")
-    ops.add_argument(
-        "--frontend", choices=("hlo", "numpy", "jax", "torch"), default="hlo", help="what a framework may use"
+    ops = command(
+        "ops", "show supported operations and types, and supported functions of NumPy, JAX and PyTorch", False
     )
-    cache = command("cache", "what is kept on disk between runs", file=False)
-    cache.add_argument("--clear", action="store_true", help="remove it")
+    ops.add_argument("names", metavar="NAME", nargs="*", help="operations, or patterns such as 'reduce*'")
+    ops.add_argument("--type", metavar="TYPE", help="only operations on this element type, such as f32")
+    ops.add_argument(
+        "--frontend", choices=("hlo", "numpy", "jax", "torch"), default="hlo", help="what one frontend supports"
+    )
+    cache = command("cache", "show what is cached on disk between runs", file=False)
+    cache.add_argument("--clear", action="store_true", help="delete the cache")
     return top
 
 

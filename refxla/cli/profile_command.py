@@ -29,7 +29,7 @@ def profile(options: argparse.Namespace, module: Module) -> int:
     if options.device == REFERENCE:
         raise InputError("the reference has no kernels; name an OpenCL device")
     if not options.seconds > 0:
-        raise InputError(f"--seconds {options.seconds:g}: how long to measure has to be above 0")
+        raise InputError(f"--seconds {options.seconds:g}: seconds to measure has to be above 0")
     if options.top < 1:
         raise InputError(f"--top {options.top}: at least one kernel has to be shown")
     executable = compiled(options, module)
