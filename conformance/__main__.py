@@ -28,13 +28,15 @@ from .report import Results, difference, html, junit, terminal
 
 # Subcommands: each is a package with command.py, which has add_arguments(parser) and main(options) -> int.
 COMMANDS = {
-    "sweep": "elementary functions on every operand that there is",
+    "sweep": "elementary functions on all operands of a type",
     "fuzz": "random programs",
-    "harnesses": "the programs that JAX carries, on the JAX that is installed",
-    "liars": "implementations that are wrong on purpose, which the suite, --check and the fuzzer have to catch",
+    "harnesses": "the programs of JAX's own test harnesses, with the installed JAX",
+    "liars": "implementations that are wrong on purpose, which the suite, --check and the fuzzer must catch",
 }
 
-DESCRIPTION = "Puts the cases of the HLO specification to implementations of HLO, and holds them to the contract."
+DESCRIPTION = (
+    "Run the cases of the HLO specification on implementations of HLO, and check the results against the contract."
+)
 EPILOG = f"""
 kinds of cases:
 {chr(10).join(f"  {name:15} {meaning}" for name, meaning in KINDS.items())}
@@ -42,8 +44,8 @@ kinds of cases:
 targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-expanded, compiled-winograd, compiled-tuned,
          compiled-recut, xla-cpu, stablehlo, liar:NAME, package.module:Class
 
-exit status: 0 nothing failed; 1 something failed (with --diff: something is broken that was not);
-             2 the command was wrong; 130 interrupted, the reports hold what was there (--resume goes on)
+exit status: 0 nothing failed; 1 something failed (with --diff: something that did not fail before);
+             2 invalid command; 130 interrupted: the reports have the results so far (--resume continues)
 
 further commands (each has its own --help):
 {chr(10).join(f"  refxla-conformance {name:9} {meaning}" for name, meaning in COMMANDS.items())}
@@ -91,27 +93,32 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("opcodes", nargs="*", metavar="OPCODE", help="operations to check; all if none is named")
-    add("--target", action="append", metavar="T", help="what to ask; several times for several (default: compiled)")
-    add("--kind", action="append", default=[], metavar="KIND", help="kinds of cases; all if none is named")
+    add("opcodes", nargs="*", metavar="OPCODE", help="operations to check (default: all)")
+    add(
+        "--target",
+        action="append",
+        metavar="T",
+        help="the implementation to check; may be repeated (default: compiled)",
+    )
+    add("--kind", action="append", default=[], metavar="KIND", help="kinds of cases (default: all)")
     add("--name", action="append", default=[], metavar="PATTERN", help="names of cases, such as 'edge/add/*'")
-    add("--thorough", action="store_true", help="the long set of cases, too")
+    add("--thorough", action="store_true", help="also run the long set of cases")
     add("--list", action="store_true", help="print the names of the cases, and run nothing")
     add(
         "-j",
         "--jobs",
         type=whole(0),
         metavar="N",
-        help="worker processes (default: one a core); 0: none, for debuggers",
+        help="worker processes (default: one per core; 0: none, for debuggers)",
     )
     add("--limit", type=positive, default=runner.LIMIT, metavar="S", help="seconds for one case (default: %(default)g)")
     add("--json", type=output_file, metavar="FILE", help="write the report as JSON")
     add("--html", type=output_file, metavar="FILE", help="write the report as a page")
     add("--junit", type=output_file, metavar="FILE", help="write the report as JUnit's XML, which CI systems read")
-    add("--resume", action="store_true", help="go on with the run whose report is in the FILE of --json")
-    add("--reproducers", type=output_folder, metavar="DIR", help="write for each fail a script that shows it")
-    add("-v", "--verbose", action="store_true", help="a row for every operation, and every fail in full")
-    add("--diff", nargs=2, metavar=("A", "B"), help="what changed from one JSON report to another")
+    add("--resume", action="store_true", help="continue the run whose report is in the FILE of --json")
+    add("--reproducers", type=output_folder, metavar="DIR", help="write a script for each failure that reproduces it")
+    add("-v", "--verbose", action="store_true", help="a row for every operation, and every failure in full")
+    add("--diff", nargs=2, metavar=("A", "B"), help="show what changed from one JSON report to another")
     return parser
 
 

@@ -156,7 +156,7 @@ def run(name: str, function: Any, axes: tuple, specs: tuple, arguments: list) ->
 
 
 def main(path: str) -> None:
-    """Run all of them and write what came of it."""
+    """Run all of them and write the results."""
     import jax
 
     assert len(jax.devices()) == DEVICES

@@ -34,8 +34,8 @@ from refxla_spec.operation import operations
 from refxla_spec.types import Value
 
 KINDS = {
-    "example": "the examples of the specification, with the results that stand there",
-    "counterexample": "for each constraint of each operation a program that breaks it",
+    "example": "the examples of the specification, with the results stated there",
+    "counterexample": "for each constraint of each operation, a program that violates it",
     "edge": "elementwise operations on the edge values of each element type",
     "structured": "generated programs over the attributes of the structured operations",
 }

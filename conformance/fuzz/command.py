@@ -1,4 +1,4 @@
-"""refxla-conformance fuzz: random programs, compared every way, until the count or the time is reached."""
+"""refxla-conformance fuzz: random programs, compared in every way, until the count or the time is reached."""
 
 from __future__ import annotations
 
@@ -38,34 +38,40 @@ EXPLAIN = 60.0  # seconds to reduce a divergence
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("--count", type=whole(0), help="programs to run (default 1000, or no limit with --time)")
-    parser.add_argument("--time", type=positive, metavar="MINUTES", help="stop after so long")
-    parser.add_argument("--seed", type=whole(0), help="the first program's number (default: from the clock)")
+    parser.add_argument("--time", type=positive, metavar="MINUTES", help="time limit in minutes")
+    parser.add_argument("--seed", type=whole(0), help="the number of the first program (default: from the clock)")
     parser.add_argument("-j", type=whole(0), default=0, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--device", help="the compiler's device (default: the default one)")
     parser.add_argument(
-        "--kernels", type=whole(1), default=2, metavar="N", help="build every N-th program's (default 2)"
+        "--kernels", type=whole(1), default=2, metavar="N", help="build the kernels of every N-th program (default: 2)"
     )
-    parser.add_argument("--no-kernels", action="store_true", help="compare plans alone: nothing is built for a device")
-    parser.add_argument("--xla", type=whole(0), default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
-    parser.add_argument("--target", metavar="T", help="put programs to a target of the suite instead, such as xla-cpu")
-    parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
+    parser.add_argument("--no-kernels", action="store_true", help="compare only plans: build nothing for a device")
+    parser.add_argument("--xla", type=whole(0), default=0, metavar="N", help="also run every N-th program on XLA:CPU")
+    parser.add_argument(
+        "--target", metavar="T", help="run the programs on a target of the suite instead, such as xla-cpu"
+    )
+    parser.add_argument("--invalid", action="store_true", help="invalid programs instead: nothing may crash")
     parser.add_argument("--dynamic", action="store_true", help="programs with dynamic shapes (f32[<=4]) instead")
     parser.add_argument(
         "--planted", action="store_true", help="find the bugs of known_bugs.py instead, one after another"
     )
-    parser.add_argument("--keep", type=whole(0), default=10, metavar="N", help="divergences to reduce (default 10)")
     parser.add_argument(
-        "--out", type=output_folder, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)"
+        "--keep", type=whole(0), default=10, metavar="N", help="number of divergences to reduce (default: 10)"
     )
     parser.add_argument(
-        "--results", type=output_file, metavar="FILE", help="JSON of what came of it, written as it goes on"
+        "--out",
+        type=output_folder,
+        default=Path("fuzz"),
+        metavar="DIR",
+        help="directory for divergences (default: fuzz/)",
     )
-    parser.add_argument("--resume", action="store_true", help="go on where the results in FILE end")
+    parser.add_argument("--results", type=output_file, metavar="FILE", help="write the results as JSON, continuously")
+    parser.add_argument("--resume", action="store_true", help="continue after the results in FILE")
     parser.add_argument(
         "--replay",
         type=Path,
         metavar="FILE",
-        help="run a recorded divergence again: on what it is recorded of, or on --target or --device",
+        help="run a recorded divergence again, as recorded or on --target or --device",
     )
 
 

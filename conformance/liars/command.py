@@ -1,4 +1,4 @@
-"""refxla-conformance liars: implementations that are wrong on purpose, put to suite, --check and fuzzer."""
+"""refxla-conformance liars: implementations that are wrong on purpose, run through the suite, --check and the fuzzer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PROGRAMS = 4000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="liars; all if none is named")
-    parser.add_argument("--list", action="store_true", help="say what each liar stands for, and run nothing")
-    parser.add_argument("--tool", action="append", choices=TOOLS, help="put them to this tool alone")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="liars (default: all)")
+    parser.add_argument("--list", action="store_true", help="describe each liar, and run nothing")
+    parser.add_argument("--tool", action="append", choices=TOOLS, help="run only this tool on them")
     parser.add_argument("--count", type=whole(1), default=PROGRAMS, help="random programs (default: %(default)s)")
-    parser.add_argument("--seed", type=whole(0), default=0, help="the first random program's number (default: 0)")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write what came of it")
+    parser.add_argument("--seed", type=whole(0), default=0, help="the number of the first random program (default: 0)")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the results")
 
 
 def main(options: argparse.Namespace) -> int:

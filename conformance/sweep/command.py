@@ -27,18 +27,20 @@ from .precise import checker, error_at, suspect
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("opcodes", nargs="*", metavar="OPCODE", help="elementwise operations; all if none is named")
-    parser.add_argument("--types", default="", help="operand types, such as f32,f16; all if left out")
-    parser.add_argument("--operands", type=int, choices=(1, 2), default=0, help="functions of so many operands alone")
+    parser.add_argument("opcodes", nargs="*", metavar="OPCODE", help="elementwise operations (default: all)")
+    parser.add_argument("--types", default="", help="operand types, such as f32,f16 (default: all)")
+    parser.add_argument(
+        "--operands", type=int, choices=(1, 2), default=0, help="only functions of this number of operands"
+    )
     parser.add_argument("--target", default="compiled", help="the implementation to sweep (default: compiled)")
     parser.add_argument(
         "--sample",
         type=power_of_two,
         default=1,
         metavar="N",
-        help="of 2^32 operands one in N, a power of two",
+        help="test one in N of 2^32 operands; N is a power of two",
     )
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="put the rows found into this table")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the resulting rows into this table")
 
 
 def main(options: argparse.Namespace) -> int:
