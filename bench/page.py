@@ -173,12 +173,18 @@ def cliffs(files: Sequence[Figures]) -> Iterator[str]:
 
 
 def peers(files: Sequence[Figures]) -> Iterator[str]:
-    """Parts of the suite compared with other frameworks."""
+    """The suite compared with other frameworks, and with the fastest of them, program by program."""
     yield "### Beside other frameworks"
     yield ""
     for figures in files:
+        yield from (source(figures), "")
+        body = [
+            (peer, *(f"{t[s]:.2f}" for s in SUMMARY), f"{t['below 1']} of {t['entries']}")
+            for peer, t in totals(figures).items()
+        ]
+        yield from table(("time of a framework over that of refxla", *SUMMARY, "below 1"), body)
         cells = [cell for row in figures["entries"].values() for cell in row["cells"].items()]
-        yield from (source(figures), "", markdown(figures, list(dict.fromkeys(p for p, c in cells if "median" in c))))
+        yield markdown(figures, list(dict.fromkeys(p for p, c in cells if "median" in c)))
 
 
 def sections(title: str, files: Sequence[Figures]) -> Iterator[tuple[Figures, tuple[str, ...]]]:
@@ -282,6 +288,25 @@ def headline(machine: Machine) -> str:
     return f"{total['geometric mean']:.2f} times as fast as JAX on the geometric mean ({others(total)})"
 
 
+PEERS = {
+    "torch": "PyTorch",
+    "torch-compile": "`torch.compile`",
+    "tensorflow-xla": "TensorFlow with XLA",
+    "onnxruntime": "ONNX Runtime",
+}
+
+
+def headline_of_peers(machine: Machine) -> str:
+    """The part of a sentence that is also in README.md: for the last run beside other frameworks."""
+    total = totals(machine.kinds["peers"][-1])
+    times = [f"{total[peer]['geometric mean']:.1f} times as fast as {title}" for peer, title in PEERS.items()]
+    best = total["best"]
+    return (
+        f"{', '.join(times)}, and {best['geometric mean']:.1f} times as fast as the fastest of all of them on each "
+        f"program ({best['lowest']:.2f} at the lowest, {best['below 1']} of {best['entries']} below 1)"
+    )
+
+
 def others(total: dict[str, float]) -> str:
     """The rest of a summary after its geometric mean."""
     return ", ".join(f"{total[name]:.2f} {where}" for name, where in OTHERS.items())
@@ -312,6 +337,7 @@ def page() -> str:
     text = string.Template((FIGURES / "page.txt").read_text())
     filled = text.substitute(
         headline=headline(newest("speed")),
+        headline_of_peers=headline_of_peers(newest("peers")),
         headline_of_programs=headline_of_programs(newest("programs")),
         machines="\n".join(parts),
         many_cores="\n".join(many_cores()),

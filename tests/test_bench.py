@@ -172,11 +172,12 @@ def test_matrix_products_are_written_as_json(tmp_path):
 
 
 def test_the_published_page_is_what_the_raw_figures_make():
-    from bench.page import headline, headline_of_programs, main, newest
+    from bench.page import headline, headline_of_peers, headline_of_programs, main, newest
 
     assert main(["--check"]) == 0
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert headline(newest("speed")) in readme and headline_of_programs(newest("programs")) in readme
+    assert headline_of_peers(newest("peers")) in readme
 
 
 def test_a_page_of_two_runs_shows_the_lowest():
