@@ -1,4 +1,4 @@
-"""refxla-conformance liars: implementations that are wrong on purpose, run through the suite, --check and the fuzzer."""
+"""refxla-conformance liars: run implementations that are wrong on purpose through the suite, --check and the fuzzer."""
 
 from __future__ import annotations
 
