@@ -1,9 +1,8 @@
 """The registry: every file in `ops/` is one operation, and this is what such a file holds.
 
-A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` after Python's keywords: `and_.py`) has
+A file `ops/<op>.py` is named after the opcode, with `_` for `-`, and a `_` after Python's keywords: `and_.py`. It has
 
     the docstring    its first line is the summary, the rest the semantics, in prose and formulas
-    OPCODE           HLO's name; left out where it is the file's name with `-` for `_`
     INPUTS           {"lhs": "what it may be", ...} in order; a name that begins with `*` takes any number of operands
     ATTRIBUTES       {"dimensions": Attribute(kind, default, meaning), ...}
     CONSTRAINTS      {"C1": "the rule, as a sentence", ...}; `infer` breaks them by these labels. The last that begins
@@ -29,7 +28,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
@@ -113,10 +112,8 @@ class Operation:
         return next((k for k, rule in reversed(self.constraints.items()) if rule.startswith("the result")), None)
 
 
-def _operation(file: ModuleType) -> Operation:
-    stem = file.__name__.rsplit(".", 1)[1]
+def _operation(opcode: str, file: ModuleType) -> Operation:
     parameters = inspect.signature(file.evaluate).parameters
-    opcode = getattr(file, "OPCODE", stem.rstrip("_").replace("_", "-"))
     summary, _, semantics = (file.__doc__ or "").strip().partition("\n")
     return Operation(
         opcode=opcode,
@@ -137,14 +134,36 @@ def _operation(file: ModuleType) -> Operation:
     )
 
 
-@cache
-def operations() -> dict[str, Operation]:
-    """Every operation by its opcode, in alphabetical order."""
-    from . import ops
+class _Operations(Mapping[str, Operation]):
+    """Reads the file of an operation when it is first asked for: a program has few of them."""
 
-    files = (importlib.import_module(f"{ops.__name__}.{m.name}") for m in pkgutil.iter_modules(ops.__path__))
-    by_opcode = {o.opcode: o for o in (_operation(f) for f in files)}
-    return dict(sorted(by_opcode.items()))
+    def __init__(self) -> None:
+        from . import ops
+
+        stems = (m.name for m in pkgutil.iter_modules(ops.__path__))
+        files = {stem.rstrip("_").replace("_", "-"): f"{ops.__name__}.{stem}" for stem in stems}
+        self._files = dict(sorted(files.items()))
+        self._read: dict[str, Operation] = {}
+
+    def __getitem__(self, opcode: str) -> Operation:
+        if opcode not in self._read:
+            self._read[opcode] = _operation(opcode, importlib.import_module(self._files[opcode]))
+        return self._read[opcode]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, opcode: object) -> bool:
+        return opcode in self._files
+
+
+@cache
+def operations() -> Mapping[str, Operation]:
+    """Every operation by its opcode, in alphabetical order."""
+    return _Operations()
 
 
 def operation(opcode: str) -> Operation:

@@ -1,7 +1,7 @@
 """The prelude: refxla's own scalar functions in OpenCL C, and the choice of those a program needs.
 
-The functions are written as templates (prelude_templates.py). What one of them needs is known from a table, which is
-made once; of a program, only the names of the functions that it calls are looked up, as a linker resolves symbols.
+The functions are written as templates (prelude_templates.py). Only those that a program calls, and those that these
+need, are written out, as a linker resolves symbols.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
-from . import prelude_templates
+from .prelude_templates import DEFINITION, Template, templates
 
 MOST_INLINED = 16  # calls of a function, each of which is compiled for itself
 _FAST = "_fast_"  # in the names of functions for loops over many moderate operands
 
 _NAME = re.compile(r"\brx_\w+")
-_DEFINITION = re.compile(r"^static inline (?=[\w ]+?\b(rx_\w+)\()", re.MULTILINE)
 _CONTROL_FLOW = re.compile(r"\b(?:if|for|while|do|switch)\b")
 _INLINING = re.compile(r"\bRX_(?:NOINLINE|UNOPTIMIZED|INLINE)\b")
 
@@ -35,7 +34,7 @@ class PreludeFunction:
     @property
     def inlined_text(self) -> str:
         """The text of the function as one that is always inlined."""
-        return _DEFINITION.sub(r"\g<0>RX_INLINE ", self.text, count=1)
+        return DEFINITION.sub(r"\g<0>RX_INLINE ", self.text, count=1)
 
 
 def functions(source: str, inlining: bool = False) -> str:
@@ -47,19 +46,19 @@ def functions(source: str, inlining: bool = False) -> str:
 
     Raises KeyError if the source names an rx_ function that the prelude does not define.
     """
-    known, called = table(), Counter(_NAME.findall(source))
+    called = Counter(_NAME.findall(source))
     inlined: set[str] = set()
     if inlining:
-        few = [f for f, n in called.items() if f in known and (n > 1 or _FAST in f) and n <= MOST_INLINED]
+        few = [f for f, n in called.items() if f in names() and (n > 1 or _FAST in f) and n <= MOST_INLINED]
         inlined.update(*map(_inlined_with, few))
     texts: dict[str, str] = {}
 
     def add(name: str) -> None:
         if name not in texts:
-            function = known[name]
-            for other in function.needs:
+            found = function(name)
+            for other in found.needs:
                 add(other)
-            texts[name] = function.inlined_text if name in inlined else function.text
+            texts[name] = found.inlined_text if name in inlined else found.text
 
     for name in called:
         add(name)
@@ -71,28 +70,24 @@ def _inlined_with(name: str) -> frozenset[str]:
     """A function and all that it calls, directly or not, if all of them may be inlined; else nothing."""
     closure, pending = {name}, [name]
     while pending:
-        function = table()[pending.pop()]
-        if not function.may_be_inlined:
+        found = function(pending.pop())
+        if not found.may_be_inlined:
             return frozenset()
-        pending += function.calls - closure
-        closure |= function.calls
+        pending += found.calls - closure
+        closure |= found.calls
     return frozenset(closure)
 
 
 @cache
 def names() -> frozenset[str]:
     """The names of all functions of the prelude, such as rx_exponential_f32."""
-    return frozenset(table())
+    return frozenset(_templates())
 
 
 @cache
-def table() -> dict[str, PreludeFunction]:
-    """All functions, by their names."""
-    return {f.name: f for f in map(_function, prelude_templates.instances())}
-
-
-def _function(text: str) -> PreludeFunction:
-    (name,) = _DEFINITION.findall(text)[:1]
+def function(name: str) -> PreludeFunction:
+    """The function of that name. Raises KeyError if there is none."""
+    text = _templates()[name].instantiate()
     code = re.sub("//.*", "", text)
     return PreludeFunction(
         name,
@@ -101,3 +96,9 @@ def _function(text: str) -> PreludeFunction:
         calls=frozenset(_NAME.findall(code)) - {name},
         may_be_inlined=not _CONTROL_FLOW.search(code) and not _INLINING.search(code),
     )
+
+
+@cache
+def _templates() -> dict[str, Template]:
+    """All functions, by their names."""
+    return {template.name: template for template in templates()}

@@ -26,11 +26,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+DEFINITION = re.compile(r"^static inline (?=[\w ]+?\b(rx_\w+)\()", re.MULTILINE)  # up to the type of the result
 
 _FOLDER = Path(__file__).with_name("prelude")
 
@@ -51,24 +54,43 @@ _FLOAT_LITERAL = re.compile(  # or a comment, in which a number may end a senten
 )
 
 
-def instances() -> Iterator[str]:
-    """The text of each function of the prelude, the comment above it included, for each combination of types."""
+@dataclass(frozen=True)
+class Template:
+    """A function of the prelude with the comment above it, and the element type of each template word in it."""
+
+    text: str
+    binding: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name of the function, such as rx_exponential_f32."""
+        (name,) = DEFINITION.findall(self.text)[:1]
+        return _name(name, _words(self.binding))
+
+    def instantiate(self) -> str:
+        """The text of the function."""
+        return instantiate(self.text, self.binding)
+
+
+def templates() -> Iterator[Template]:
+    """Each function of the prelude for each combination of types."""
     for path in sorted(_FOLDER.glob("*.cl")):
-        for binding, text in _templates(path.read_text(encoding="utf-8")):
-            yield from _split(instantiate(text, binding))
+        parts = re.split(r"^//!(.*)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for header, body in zip(parts[1::2], parts[2::2], strict=True):
+            functions = _split(body)
+            for binding in _bindings(header):
+                yield from (Template(text, binding) for text in functions)
 
 
-def _templates(text: str) -> Iterator[tuple[dict[str, str], str]]:
-    """The (binding, template) pairs of a file; a binding maps template words such as "T" to element type names."""
-    parts = re.split(r"^//!(.*)\n", text, flags=re.MULTILINE)
-    for header, body in zip(parts[1::2], parts[2::2], strict=True):
-        words, choices = [], []
-        for clause in header.split(";"):
-            word, types = clause.split("=")
-            words.append(word.strip())
-            choices.append(types.split())
-        for combination in product(*choices):
-            yield dict(zip(words, combination, strict=True)), body
+def _bindings(header: str) -> Iterator[dict[str, str]]:
+    """The element types of template words such as "T", in every combination that a line of a file states."""
+    words, choices = [], []
+    for clause in header.split(";"):
+        word, types = clause.split("=")
+        words.append(word.strip())
+        choices.append(types.split())
+    for combination in product(*choices):
+        yield dict(zip(words, combination, strict=True))
 
 
 def _split(text: str) -> list[str]:
@@ -76,15 +98,25 @@ def _split(text: str) -> list[str]:
     return [part.strip("\n") + "\n}\n" for part in re.split(r"^}\n", text, flags=re.MULTILINE) if "rx_" in part]
 
 
-def instantiate(text: str, binding: dict[str, str]) -> str:
-    """Writes out a template for one binding of its words."""
+def _words(binding: Mapping[str, str]) -> dict[str, str]:
+    """What the words of a template stand for within names."""
     words = dict(binding)
-    macros: dict[str, str] = {}
     if "T" in words and words["T"] in _COMPLEX_OF:
         words["C"] = _COMPLEX_OF[words["T"]]
-        macros["T2"] = _CL_TYPES[words["C"]]
     if "I" in words:
         words["U"] = words["I"].replace("s", "u")
+    return words
+
+
+def _name(identifier: str, words: Mapping[str, str]) -> str:
+    """The name of a function with the types of its words."""
+    return "_".join(words.get(part, part) for part in identifier.split("_"))
+
+
+def instantiate(text: str, binding: Mapping[str, str]) -> str:
+    """Writes out a template for one binding of its words."""
+    words = _words(binding)
+    macros = {"T2": _CL_TYPES[words["C"]]} if "C" in words else {}
     for word, name in binding.items():
         macros |= _macros(word, name)
 
@@ -95,7 +127,7 @@ def instantiate(text: str, binding: dict[str, str]) -> str:
         if identifier.startswith("as_") and identifier[3:] in macros:
             return "as_" + macros[identifier[3:]]
         if identifier.startswith("rx_"):
-            return "_".join(words.get(part, part) for part in identifier.split("_"))
+            return _name(identifier, words)
         if identifier.startswith("RX_"):
             return "_".join(words[part].upper() if part in words else part for part in identifier.split("_"))
         return identifier
