@@ -10,7 +10,6 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Module
 
 from ..ir.fingerprint import Source
-from ..ir.proto import from_proto
 from ..runtime import device_probe, processor
 from ..runtime.device_probe import Properties
 from ..runtime.devices import Device, choose, devices
@@ -23,6 +22,8 @@ from .options import REFERENCE, Options
 
 def module_of(saved: SavedExecutable) -> Module:
     """The program in a file."""
+    from ..ir.proto import from_proto  # and Google's protobuf, which a process without protos need not load
+
     return from_proto(saved.program)
 
 

@@ -28,7 +28,6 @@ from ..ir.calling_convention import CallingConvention
 from ..ir.fingerprint import Source
 from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
-from ..ir.proto import to_proto
 from ..passes.pipeline import LAUNCH_MERGING, optimize
 from ..passes.winograd_convolution import apply_winograd
 from ..progress import show_progress
@@ -136,6 +135,8 @@ class Compiled(Executable):
         """The file contents of the executable: `calling` says how a function's arguments are passed to it; `program` is
         the HloModuleProto if it was compiled from a module other than `hlo`, and `options` is further data for the
         reader."""
+        from ..ir.proto import to_proto  # and Google's protobuf, which a process without protos need not load
+
         if any(isinstance(step, HostCall) for step in all_steps(self.plan.steps)):
             raise UnsupportedError(
                 f"{self.plan.name} calls functions of this process (callbacks), which no file can hold: leave them out"

@@ -18,7 +18,6 @@ from refxla_spec.errors import InputError, InvalidProgramError, ParseError, Unsu
 from refxla_spec.lexer import excerpt
 from refxla_spec.module import Module, Position
 
-from ..ir.proto import from_proto, to_proto
 from .stablehlo_child import receive, send
 
 BYTECODE = b"ML\xefR"
@@ -73,6 +72,8 @@ class Converter:
 
     def __call__(self, source: str | bytes) -> Module:
         """See `from_stablehlo`."""
+        from ..ir.proto import from_proto  # and Google's protobuf, which a process without protos need not load
+
         if isinstance(source, str):
             kind, answer = self._ask(b"t", source.encode())
         else:
@@ -83,6 +84,8 @@ class Converter:
 
     def back(self, module: Module) -> str:
         """See `to_stablehlo`."""
+        from ..ir.proto import to_proto
+
         kind, answer = self._ask(b"h", to_proto(module))
         if kind == b"o":
             return answer.decode()
