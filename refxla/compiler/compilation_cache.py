@@ -16,7 +16,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -34,6 +34,9 @@ from ..runtime import disk_cache as disk
 from ..runtime.devices import Device
 from ..runtime.program_build import linked_parts, part_size
 from . import serialization
+
+_PACKAGES = ("refxla", "refxla_spec")
+_MODULES = (".py", ".so", ".pyd")
 
 
 @serialization.register
@@ -118,13 +121,19 @@ def save(name: str | None, compilation: Compilation) -> None:
 
 
 def _is_as_it_began() -> bool:
-    """Whether the code of this process is that of `build`: whether no file had been edited when its last module was
-    imported. Files are checked again only if modules were imported since: the others run unchanged."""
-    global _looked
-    now = build, len(sys.modules)
-    if now != _looked and build() == build.__wrapped__():
-        _looked = now
-    return now == _looked
+    """Whether the code of this process is that of `build`: whether no file had been edited when it was read. A file is
+    compared once, after its module was imported; other files are compared whenever modules were imported since."""
+    global _modules
+    count = len(sys.modules)
+    if count != _modules:
+        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _PACKAGES]
+        files = {file for module in modules if (file := getattr(module, "__file__", None))} - _unchanged
+        data = {file for file in _sources() if not file.endswith(_MODULES)}
+        if any(_sources().get(file) != _state(file) for file in files | data):
+            return False
+        _unchanged.update(files)
+        _modules = count
+    return True
 
 
 def load_names(name: str | None) -> list[str] | None:
@@ -144,18 +153,40 @@ def build() -> str:
     """Identifies this refxla: the time and size of each source file, and whatever else affects results; as of the first
     call."""
     parts = [platform.python_version(), np.__version__, ml_dtypes.__version__]
-    for package in ("refxla", "refxla_spec"):
-        spec = find_spec(package)
-        for root in (spec and spec.submodule_search_locations) or ():
-            for directory, inner, names in os.walk(root):
-                if "__pycache__" in inner:  # where another process that starts may be writing its bytecode
-                    inner.remove("__pycache__")
-                for name in sorted(names):
-                    if not name.endswith(".pyi"):
-                        status = os.stat(os.path.join(directory, name))
-                        parts.append(f"{directory[len(root) :]}/{name} {status.st_size} {status.st_mtime_ns}")
-    return disk.key(*sorted(parts))
+    for folder in _folders():
+        inside = [path for path in _sources() if path.startswith(folder + os.sep)]
+        parts += sorted(f"{path[len(folder) :]} {_sources()[path]}" for path in inside)
+    return disk.key(*parts)
 
 
-_looked: tuple[Callable[[], str], int] | None = None  # the last result of `build`, and the number of modules then
+def _folders() -> list[str]:
+    """Where the packages are."""
+    specs = map(find_spec, _PACKAGES)
+    return [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
+
+
+@cache
+def _sources() -> dict[str, str]:
+    """The state of each source file, by its path, as of the first call."""
+    found = {}
+    for folder in _folders():
+        for directory, inner, names in os.walk(folder):
+            if "__pycache__" in inner:  # where another process that starts may be writing its bytecode
+                inner.remove("__pycache__")
+            paths = (os.path.join(directory, name) for name in names if not name.endswith(".pyi"))
+            found.update({path: _state(path) for path in paths})
+    return found
+
+
+def _state(path: str) -> str:
+    """The size and the time of a file; "" if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+_modules = 0  # the number of the process's modules when their files were last compared
+_unchanged: set[str] = set()  # those files
 build()  # now, while the running code is the code on disk

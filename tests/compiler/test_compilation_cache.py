@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -187,25 +188,55 @@ def test_a_compilation_is_kept_while_its_kernels_are_compiled(monkeypatch):
     assert [len(names) for names in kept] == [1]
 
 
-def test_a_process_whose_sources_are_edited_keeps_nothing(planned, monkeypatch):
-    versions = iter(["now", "later", "latest"])
-    monkeypatch.setattr(compilation_cache, "build", functools.cache(lambda: next(versions)))
-    for _ in range(2):
-        refxla.compile(PROGRAM)
-    assert len(planned) == 2 and not entries(COMPILATION)
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    """A folder with the sources of a process that has just begun, none of which is imported yet."""
+    folder = tmp_path / "refxla"
+    folder.mkdir()
+    for name in ("module.py", "later.py", "table.json"):
+        (folder / name).write_text("as it began")
+    began = {str(path): compilation_cache._state(str(path)) for path in folder.iterdir()}
+    monkeypatch.setattr(compilation_cache, "_sources", lambda: began)
+    monkeypatch.setattr(compilation_cache, "_modules", 0)
+    others = {m.__file__ for n, m in sys.modules.items() if n.startswith("refxla") and getattr(m, "__file__", None)}
+    monkeypatch.setattr(compilation_cache, "_unchanged", others)
+    return folder
 
 
-def test_files_are_looked_at_again_when_modules_were_imported(own_cache, monkeypatch):
-    versions = ["as it began", "as it began", "edited"]
-    left = iter(versions)
-    monkeypatch.setattr(compilation_cache, "build", functools.cache(lambda: next(left)))
-    keys = [disk_cache.key(str(n)) for n in range(3)]
-    for key in keys[:2]:
-        compilation_cache.save(key, None)
-    monkeypatch.setitem(sys.modules, "refxla_imported_now", sys)
-    compilation_cache.save(keys[2], None)
-    assert [disk_cache.cache().get(key) is not None for key in keys] == [True, True, False]
-    assert next(left, None) is None
+def imported(monkeypatch, folder, name):
+    module = types.ModuleType(f"refxla.{name}")
+    module.__file__ = str(folder / f"{name}.py")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def is_kept(number):
+    key = disk_cache.key(str(number))
+    compilation_cache.save(key, None)
+    return disk_cache.cache().get(key) is not None
+
+
+def test_a_module_that_was_edited_after_its_import_runs_as_it_began(own_cache, sources, monkeypatch):
+    imported(monkeypatch, sources, "module")
+    assert is_kept(0)
+    (sources / "module.py").write_text("edited")
+    assert is_kept(1)
+    imported(monkeypatch, sources, "later")
+    assert is_kept(2)
+
+
+@pytest.mark.parametrize("edited", ["later.py", "table.json"])
+def test_a_process_whose_sources_were_edited_before_it_read_them_keeps_nothing(own_cache, sources, monkeypatch, edited):
+    imported(monkeypatch, sources, "module")
+    assert is_kept(0)
+    (sources / edited).write_text("edited")
+    imported(monkeypatch, sources, "later")
+    assert [is_kept(n) for n in (1, 2)] == [False, False]
+
+
+def test_a_process_whose_sources_are_gone_keeps_nothing(own_cache, sources, monkeypatch):
+    (sources / "module.py").unlink()
+    imported(monkeypatch, sources, "module")
+    assert not is_kept(0)
 
 
 def test_a_build_is_known_by_its_files(monkeypatch, tmp_path):
@@ -217,6 +248,7 @@ def test_a_build_is_known_by_its_files(monkeypatch, tmp_path):
         submodule_search_locations = (str(package),)
 
     monkeypatch.setattr(compilation_cache, "find_spec", lambda name: Spec)
+    monkeypatch.setattr(compilation_cache, "_sources", compilation_cache._sources.__wrapped__)
     before = compilation_cache.build.__wrapped__()
     (package / "__pycache__").mkdir()
     (package / "__pycache__" / "a.cpython-311.pyc").write_text("")
