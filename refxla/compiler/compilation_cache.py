@@ -36,7 +36,6 @@ from ..runtime.program_build import linked_parts, part_size
 from . import serialization
 
 _PACKAGES = ("refxla", "refxla_spec")
-_MODULES = (".py", ".so", ".pyd")
 
 
 @serialization.register
@@ -121,18 +120,15 @@ def save(name: str | None, compilation: Compilation) -> None:
 
 
 def _is_as_it_began() -> bool:
-    """Whether the code of this process is that of `build`: whether no file had been edited when it was read. A file is
-    compared once, after its module was imported; other files are compared whenever modules were imported since."""
-    global _modules
-    count = len(sys.modules)
-    if count != _modules:
-        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _PACKAGES]
-        files = {file for module in modules if (file := getattr(module, "__file__", None))} - _unchanged
-        data = {file for file in _sources() if not file.endswith(_MODULES)}
-        if any(_sources().get(file) != _state(file) for file in files | data):
+    """Whether the code of this process is that of `build`: whether no file had been edited when it was read. The file
+    of a module is compared once, after its import; other files are compared whenever a module was imported since."""
+    new = sys.modules.keys() - _imported
+    if new:
+        modules = [sys.modules.get(name) for name in new if name.partition(".")[0] in _PACKAGES]
+        files = [file for module in modules if (file := getattr(module, "__file__", None))]
+        if any(_sources().get(file) != _state(file) for file in (*files, *_data())):
             return False
-        _unchanged.update(files)
-        _modules = count
+        _imported.update(new)
     return True
 
 
@@ -178,6 +174,12 @@ def _sources() -> dict[str, str]:
     return found
 
 
+@cache
+def _data() -> list[str]:
+    """The source files that are not modules."""
+    return [path for path in _sources() if not path.endswith((".py", ".so", ".pyd"))]
+
+
 def _state(path: str) -> str:
     """The size and the time of a file; "" if there is none."""
     try:
@@ -187,6 +189,5 @@ def _state(path: str) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-_modules = 0  # the number of the process's modules when their files were last compared
-_unchanged: set[str] = set()  # those files
+_imported: set[str] = set()  # the modules whose files were compared
 build()  # now, while the running code is the code on disk

@@ -197,9 +197,8 @@ def sources(tmp_path, monkeypatch):
         (folder / name).write_text("as it began")
     began = {str(path): compilation_cache._state(str(path)) for path in folder.iterdir()}
     monkeypatch.setattr(compilation_cache, "_sources", lambda: began)
-    monkeypatch.setattr(compilation_cache, "_modules", 0)
-    others = {m.__file__ for n, m in sys.modules.items() if n.startswith("refxla") and getattr(m, "__file__", None)}
-    monkeypatch.setattr(compilation_cache, "_unchanged", others)
+    monkeypatch.setattr(compilation_cache, "_data", lambda: [str(folder / "table.json")])
+    monkeypatch.setattr(compilation_cache, "_imported", set(sys.modules))
     return folder
 
 
