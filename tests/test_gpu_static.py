@@ -33,6 +33,10 @@ PROGRAMS = {
         w = f32[3,3,1,64] parameter(1)
         ROOT r = f32[8,56,56,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f,
             feature_group_count=64""",
+    "depthwise, channels first": """x = f32[8,64,64,64] parameter(0)
+        w = f32[64,1,3,3] parameter(1)
+        ROOT r = f32[8,64,64,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01,
+            feature_group_count=64""",
     "filter gradient": """x = f32[8,56,56,64] parameter(0)
         y = f32[8,56,56,64] parameter(1)
         ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
@@ -109,11 +113,11 @@ def test_nothing_is_spilled(name, device):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_accesses_touch_whole_sectors(name):
-    """At most 1.25 times as many as would hold the bytes."""
+    """At most 1.25 times as many as would hold the bytes; 1.3 where vectors of an image are used in part."""
     need("amd")  # clang alone
     for source, function, sizes in kernels(PROGRAMS[name], "gpu:nvidia-sm90"):
         found = traced(source, function, sizes, 1 if name != "rows" else 0, 32)
-        assert found.accesses and found.excess <= 1.25
+        assert found.accesses and found.excess <= (1.3 if name == "depthwise, channels first" else 1.25)
 
 
 @pytest.mark.parametrize("size", [1024, 4096])
@@ -125,6 +129,18 @@ def test_the_main_loop_of_a_product_multiplies(size):
     assert code.multiply_adds >= 0.8
     assert code.loop["LDG"] <= 2  # of 16 bytes each
     assert traced(source, function, sizes, 1, 32).excess <= 1.25
+
+
+def test_accesses_of_items_that_take_different_branches_are_counted_by_instruction():
+    need("amd")
+    source = """
+    __kernel void branches(const int which, const int base, __global float* a, __global float* b) {
+        const int i = (int)get_local_id(0);
+        float x = 0;
+        if (i % 2) x = b[i];
+        a[i] = x;
+    }"""
+    assert traced(source, "branches", [128, 128], 0, 32) == Transactions(32, 2, 8, 6, 192)
 
 
 def test_accesses_that_run_across_memory_are_counted():
