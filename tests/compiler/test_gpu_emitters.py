@@ -115,15 +115,24 @@ def dot(m: int, n: int, k: int, *holds: str, of: str = "f32", to: str = "f32", *
     )
 
 
-def convolution(x: str, y: str, to: str, window: str, *holds: str, groups: int = 1) -> Case:
+def convolution(
+    x: str, y: str, to: str, window: str, *holds: str, groups: int = 1, labels: str = "b01f_01io->b01f", of: str = "f32"
+) -> Case:
     return Case(
         "convolution",
-        f"""x = f32[{x}] parameter(0)
-        y = f32[{y}] parameter(1)
-        ROOT r = f32[{to}] convolution(x, y), window={{{window}}}, dim_labels=b01f_01io->b01f,
+        f"""x = {of}[{x}] parameter(0)
+        y = {of}[{y}] parameter(1)
+        ROOT r = {of}[{to}] convolution(x, y), window={{{window}}}, dim_labels={labels},
             feature_group_count={groups}""",
         holds,
     )
+
+
+def channels_first(x: str, y: str, to: str, window: str, *holds: str, **rest: str) -> Case:
+    """A channel each: those of `x` are its second dimension."""
+    spatial = "012"[: x.count(",") - 1]
+    labels = f"bf{spatial}_oi{spatial}->bf{spatial}"
+    return convolution(x, y, to, window, *holds, groups=int(x.split(",")[1]), labels=labels, **rest)
 
 
 def transform(kind: str, of: str, to: str, length: str, *holds: str, **rest: object) -> Case:
@@ -437,19 +446,88 @@ CASES = {
     ),
     "groups of features": convolution("2,9,10,16", "3,3,4,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", groups=4),
     "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", "float2", groups=16),
-    "a channel each, many": convolution(  # four channels at four placings, of which the last are fewer
-        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[4][4]", "place < 35", groups=16
+    "a channel each, many": convolution(  # four channels at 2 x 2 placings, of which the last are fewer
+        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[2][2][4]", "column < 35", groups=16
     ),
     "a channel each, strided and dilated": convolution(
-        "3,41,40,18", "5,3,1,18", "3,17,20,18", "size=5x3 stride=2x2 pad=0_0x2_1 rhs_dilate=2x1", "sum[4][2]", groups=18
+        "3,41,40,18",
+        "5,3,1,18",
+        "3,17,20,18",
+        "size=5x3 stride=2x2 pad=0_0x2_1 rhs_dilate=2x1",
+        "sum[4][2][2]",
+        groups=18,
     ),
     "a channel each, reversed, rows apart": convolution(
         "2,20,40,16",
         "3,3,1,16",
         "2,39,40,16",
         "size=3x3 pad=1_1x1_1 lhs_dilate=2x1 rhs_reversal=1x1",
-        "sum[4][4]",
+        "sum[2][2][4]",
         groups=16,
+    ),
+    "a channel each, elements apart": convolution(
+        "2,20,17,16",
+        "3,3,1,16",
+        "2,40,34,16",
+        "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        "sum[2][2][4]",
+        groups=16,
+    ),
+    "a channel each, elements three apart": convolution(
+        "2,20,12,16", "3,3,1,16", "2,20,34,16", "size=3x3 pad=1_1x1_1 lhs_dilate=1x3", groups=16
+    ),
+    "channels first": channels_first(
+        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", "row < 33", "float4"
+    ),
+    "channels first, pairs of columns": channels_first(
+        "3,9,14,14", "9,1,3,3", "3,9,14,14", "size=3x3 pad=1_1x1_1", "sum[2][2][1]", "float2"
+    ),
+    "channels first, odd columns": channels_first(
+        "3,40,7,7", "40,1,3,3", "3,40,7,7", "size=3x3 pad=1_1x1_1", "sum[4][1]"
+    ),
+    "channels first, no border": channels_first("2,8,33,40", "8,1,3,3", "2,8,31,38", "size=3x3", "sum[4][2][1]"),
+    "channels first, strided and dilated": channels_first(
+        "2,16,40,48",
+        "16,1,5,3",
+        "2,16,17,24",
+        "size=5x3 stride=2x2 pad=0_2x1_2 rhs_dilate=2x1",
+        "sum[4][2][1]",
+        "float4",
+    ),
+    "channels first, elements apart": channels_first(
+        "2,8,20,20",
+        "8,1,3,3",
+        "2,8,40,40",
+        "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        "sum[4][4]",
+        "float2",
+    ),
+    "channels first, of one dimension": channels_first(
+        "2,16,256", "16,1,4", "2,16,256", "size=4 pad=3_0", "sum[1][4][1]", "float4"
+    ),
+    "channels first, of three dimensions": channels_first(
+        "2,8,9,11,16", "8,1,3,3,2", "2,8,9,11,16", "size=3x3x2 pad=1_1x1_1x0_1", "sum[4][4][1]"
+    ),
+    "channels first, whole numbers": channels_first(
+        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", of="s32"
+    ),
+    "channels first, the batch last": convolution(
+        "9,13,8,33", "3,3,1,8", "8,9,13,33", "size=3x3 pad=1_1x1_1", "sum[4][1]", groups=8, labels="01fb_01io->f01b"
+    ),
+    "channels first, of halves, with an epilogue": Case(
+        "convolution",
+        """x = bf16[2,16,30,40] parameter(0)
+        y = f32[16,1,3,3] parameter(1)
+        b = f32[16] parameter(2)
+        w = bf16[16,1,3,3] convert(y)
+        n = bf16[2,16,30,40] negate(x)
+        c = bf16[2,16,30,40] convolution(n, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01,
+            feature_group_count=16
+        f = f32[2,16,30,40] convert(c)
+        a = f32[2,16,30,40] broadcast(b), dimensions={1}
+        s = f32[2,16,30,40] add(f, a)
+        ROOT r = (f32[2,16,30,40], bf16[2,16,30,40]) tuple(s, c)""",
+        ("sum[4][4][1]", "ushort4"),
     ),
     "a channel each, of halves, with an epilogue": Case(
         "convolution",
@@ -462,7 +540,7 @@ CASES = {
         f = f32[2,28,33,16] convert(c)
         a = f32[2,28,33,16] broadcast(b), dimensions={3}
         ROOT s = f32[2,28,33,16] add(f, a)""",
-        ("sum[4][4]", "ushort4"),
+        ("sum[2][2][4]", "ushort4"),
     ),
     "filter's gradient": Case(
         "convolution",
