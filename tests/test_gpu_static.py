@@ -52,6 +52,9 @@ PROGRAMS = {
         sb = f32[4096,1000] broadcast(s), dimensions={0}
         ROOT r = f32[4096,1000] divide(e, sb)""",
 }
+FEW_ROWS = """x = f32[8,4096] parameter(0)
+    y = f32[4096,4096] parameter(1)
+    ROOT r = f32[8,4096] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={DIMENSION}"""
 PRODUCT = """x = f32[N,N] parameter(0)
     y = f32[N,N] parameter(1)
     ROOT r = f32[N,N] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
@@ -129,6 +132,18 @@ def test_the_main_loop_of_a_product_multiplies(size):
     assert code.multiply_adds >= 0.8
     assert code.loop["LDG"] <= 2  # of 16 bytes each
     assert traced(source, function, sizes, 1, 32).excess <= 1.25
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_a_product_of_few_rows_reads_its_large_operand_once(dimension):
+    need("nvidia")
+    model = MODELS["gpu:nvidia-sm90"]
+    ((source, function, sizes), _) = kernels(FEW_ROWS.replace("DIMENSION", str(dimension)), model.name)
+    code, found = compilers.compiled(source, model), traced(source, function, sizes, 1, 32)
+    assert code.spilled == 0 and code.registers <= 128
+    assert code.multiply_adds >= (0.7, 0.5)[dimension]
+    own = 256 * 4 * (2, 1)[dimension]  # bytes of an item's columns in a segment
+    assert found.excess == 1 and own < found.bytes / 32 <= 1.4 * own
 
 
 def test_accesses_of_items_that_take_different_branches_are_counted_by_instruction():

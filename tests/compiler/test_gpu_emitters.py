@@ -408,6 +408,32 @@ CASES = {
     ),
     "product of a vector": dot(70, 1, 90),
     "product by a vector": dot(1, 300, 90),
+    "product of few rows": dot(3, 520, 90, "right_staged[7].s3"),  # of four columns an item, directly from memory
+    "product of few rows, by single columns": dot(5, 301, 37, "sum[8][1]"),
+    "product of one row": dot(1, 512, 64, "sum[1][4]"),
+    "product of sixteen rows": dot(14, 512, 40, "sum[16][2]"),
+    "product of few rows, segments shared out": dot(9, 260, 700, "sum[16][2]", units=4, kernels=2, small=False),
+    "product of few rows, segments added": dot(2, 1100, 600, "total", small=False),
+    "product of few rows of doubles": dot(3, 300, 45, "sum[4][2]", of="f64", to="f64"),
+    "product of few rows of halves": dot(4, 512, 40, "ushort4", of="bf16", to="bf16"),
+    "few columns of a product": dot(
+        300, 6, 40, "right_block + x", grouped=False
+    ),  # of which the rows' terms are contiguous
+    "a matrix by a vector": dot(290, 1, 700, "right_block + x", grouped=False, small=False),
+    "product of few columns, an odd number of terms": dot(300, 6, 41, "item / 4 * 4"),  # no vectors: in tiles
+    "product of few rows by a transposed matrix": Case(
+        "dot",
+        """x = f32[2,7,44] parameter(0)
+        w = bf16[2,300,44] parameter(1)
+        b = f32[300] parameter(2)
+        y = f32[2,300,44] convert(w)
+        d = f32[2,7,300] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2},
+            rhs_contracting_dims={2}
+        c = f32[2,7,300] broadcast(b), dimensions={2}
+        ROOT r = f32[2,7,300] add(d, c)""",
+        ("right_block + x", "ushort4"),
+        grouped=False,
+    ),
     "product of halves": dot(33, 40, 64, "ushort", of="bf16", to="bf16"),
     "product of numbers of 8 bits": dot(33, 40, 64, "barrier(CLK_LOCAL_MEM_FENCE)", of="f8e5m2", to="f8e5m2"),
     "product of bytes": dot(33, 40, 64, of="s8", to="s32"),
