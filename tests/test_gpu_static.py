@@ -21,6 +21,7 @@ from refxla.passes.pipeline import LAUNCH_MERGING
 REDUCERS = """
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+    ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
 """
 PROGRAMS = {
     "elements": "x = f32[1024,1024] parameter(0)\nROOT r = f32[1024,1024] tanh(x)",
@@ -37,6 +38,18 @@ PROGRAMS = {
         w = f32[64,1,3,3] parameter(1)
         ROOT r = f32[8,64,64,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01,
             feature_group_count=64""",
+    "pooling": """x = f32[8,112,112,64] parameter(0)
+        low = f32[] constant(-inf)
+        ROOT r = f32[8,56,56,64] reduce-window(x, low), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
+            to_apply=max""",
+    "sums of windows": """x = f32[8,64,64,64] parameter(0)
+        z = f32[] constant(0)
+        ROOT r = f32[8,64,64,64] reduce-window(x, z), window={size=1x1x3x3 pad=0_0x0_0x1_1x1_1}, to_apply=add""",
+    "gradient of pooling": """x = f32[8,112,112,64] parameter(0)
+        s = f32[8,56,56,64] parameter(1)
+        z = f32[] constant(0)
+        ROOT r = f32[8,112,112,64] select-and-scatter(x, s, z),
+            window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0}, select=ge, scatter=add""",
     "filter gradient": """x = f32[8,56,56,64] parameter(0)
         y = f32[8,56,56,64] parameter(1)
         ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
@@ -55,6 +68,7 @@ PROGRAMS = {
 FEW_ROWS = """x = f32[8,4096] parameter(0)
     y = f32[4096,4096] parameter(1)
     ROOT r = f32[8,4096] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={DIMENSION}"""
+IN_PART = ("depthwise, channels first", "sums of windows")  # vectors of an image are used in part
 PRODUCT = """x = f32[N,N] parameter(0)
     y = f32[N,N] parameter(1)
     ROOT r = f32[N,N] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
@@ -116,11 +130,11 @@ def test_nothing_is_spilled(name, device):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_accesses_touch_whole_sectors(name):
-    """At most 1.25 times as many as would hold the bytes; 1.3 where vectors of an image are used in part."""
+    """At most 1.25 times as many as would hold the bytes; 1.35 where vectors are used in part."""
     need("amd")  # clang alone
     for source, function, sizes in kernels(PROGRAMS[name], "gpu:nvidia-sm90"):
         found = traced(source, function, sizes, 1 if name != "rows" else 0, 32)
-        assert found.accesses and found.excess <= (1.3 if name == "depthwise, channels first" else 1.25)
+        assert found.accesses and found.excess <= (1.35 if name in IN_PART else 1.25)
 
 
 @pytest.mark.parametrize("size", [1024, 4096])

@@ -21,6 +21,8 @@ REDUCERS = """
     addbf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }
     count { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
     max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+    ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
+    gebf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
     first { a = f32[] parameter(0)  i = s32[] parameter(1)  b = f32[] parameter(2)  j = s32[] parameter(3)
             g = pred[] compare(a, b), direction=GE
             v = f32[] select(g, a, b)
@@ -133,6 +135,28 @@ def channels_first(x: str, y: str, to: str, window: str, *holds: str, **rest: st
     spatial = "012"[: x.count(",") - 1]
     labels = f"bf{spatial}_oi{spatial}->bf{spatial}"
     return convolution(x, y, to, window, *holds, groups=int(x.split(",")[1]), labels=labels, **rest)
+
+
+def pooling(x: str, to: str, window: str, *holds: str, of: str = "f32", by: str = "max", start: str = "-inf") -> Case:
+    return Case(
+        "reduce-window",
+        f"""x = {of}[{x}] parameter(0)
+        z = {of}[] constant({start})
+        ROOT r = {of}[{to}] reduce-window(x, z), window={{{window}}}, to_apply={by}""",
+        holds,
+    )
+
+
+def select_and_scatter(x: str, s: str, window: str, *holds: str, of: str = "f32", suffix: str = "") -> Case:
+    return Case(
+        "select-and-scatter",
+        f"""x = {of}[{x}] parameter(0)
+        s = {of}[{s}] parameter(1)
+        z = {of}[] constant(0.5)
+        ROOT r = {of}[{x}] select-and-scatter(x, s, z), window={{{window}}}, select=ge{suffix}, scatter=add{suffix}""",
+        holds,
+        kernels=2,
+    )
 
 
 def transform(kind: str, of: str, to: str, length: str, *holds: str, **rest: object) -> Case:
@@ -603,6 +627,94 @@ CASES = {
         w = f32[1,5,3,3] broadcast(b), dimensions={2,3}
         ROOT r = f32[1,5,3,3] add(f, w)""",
         kernels=2,
+    ),
+    "pooling, channels last": pooling(
+        "2,25,27,16", "2,13,14,16", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", "total[1][1][4]", "float4"
+    ),
+    "pooling, channels last, many": pooling(
+        "2,65,67,16", "2,33,34,16", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", "total[1][2][4]", "float4"
+    ),
+    "pooling, channels first": pooling(
+        "2,16,40,48", "2,16,20,24", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "total[2][4][1]", "float4"
+    ),
+    "pooling by adjacent windows, channels first": pooling(
+        "2,16,30,64", "2,16,15,32", "size=1x1x2x2 stride=1x1x2x2", "total[1][2][1]", "float4"
+    ),
+    "pooling, odd columns": pooling(
+        "3,40,15,15", "3,40,8,8", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "total[4][1][1]"
+    ),
+    "sums of windows": pooling(
+        "2,16,33,40",
+        "2,16,33,40",
+        "size=1x1x3x3 pad=0_0x0_0x1_1x1_1",
+        "total[2][4][1]",
+        by="add",
+        start="0.5",
+    ),
+    "sums of windows with gaps": pooling(
+        "2,20,20,16",
+        "2,38,38,16",
+        "size=1x3x3x1 pad=0_0x1_1x1_1x0_0 lhs_dilate=1x2x2x1 rhs_dilate=1x1x1x1",
+        "total[2][2][2]",
+        by="add",
+        start="0",
+    ),
+    "sums of halves in windows of three dimensions": pooling(
+        "2,6,19,20,8",
+        "2,5,19,20,8",
+        "size=1x2x3x3x1 pad=0_0x0_0x1_1x1_1x0_0",
+        "ushort4",
+        of="bf16",
+        by="addbf",
+        start="0",
+    ),
+    "sums of windows of one dimension": pooling(
+        "32,512", "32,256", "size=1x5 stride=1x2 pad=0_0x2_1", "total[1][4][1]", by="add", start="0"
+    ),
+    "pooling, with an epilogue": Case(
+        "reduce-window",
+        """x = f32[2,16,33,40] parameter(0)
+        y = f32[2,16,33,40] parameter(1)
+        z = f32[] constant(0)
+        p = f32[2,16,33,40] multiply(x, y)
+        s = f32[2,16,33,40] reduce-window(p, z), window={size=1x1x3x3 pad=0_0x0_0x1_1x1_1}, to_apply=add
+        n = f32[] constant(9)
+        b = f32[2,16,33,40] broadcast(n), dimensions={}
+        d = f32[2,16,33,40] divide(s, b)
+        h = bf16[2,16,33,40] convert(d)
+        ROOT r = (f32[2,16,33,40], bf16[2,16,33,40]) tuple(d, h)""",
+        ("total[2][4][1]", "ushort4"),
+    ),
+    "gradient of pooling, channels last": select_and_scatter(
+        "2,21,23,16", "2,11,12,16", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", "best[1][1][4]", "float4"
+    ),
+    "gradient of pooling, channels first": select_and_scatter(
+        "2,16,30,40", "2,16,15,20", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "best[2][4][1]", "float4"
+    ),
+    "gradient of pooling, each element a placing": select_and_scatter(
+        "3,16,17,15", "3,16,17,15", "size=1x1x2x3 pad=0_0x0_0x1_0x1_1", "best["
+    ),
+    "gradient of pooling, halves, windows in the border": select_and_scatter(
+        "2,35,16", "2,20,16", "size=1x3x1 stride=1x2x1 pad=0_0x4_2x0_0", "best[", of="bf16", suffix="bf"
+    ),
+    "gradient of pooling, with producers": Case(
+        "select-and-scatter",
+        """x = f32[2,21,23,8] parameter(0)
+        y = f32[2,11,12,8] parameter(1)
+        z = f32[] constant(0)
+        n = f32[2,21,23,8] negate(x)
+        m = f32[2,11,12,8] multiply(y, y)
+        ROOT r = f32[2,21,23,8] select-and-scatter(n, m, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
+            select=ge, scatter=add""",
+        kernels=2,
+    ),
+    "gradient of pooling by adjacent windows": Case(
+        "select-and-scatter",
+        """x = f32[2,20,22,8] parameter(0)
+        s = f32[2,10,11,8] parameter(1)
+        z = f32[] constant(0)
+        ROOT r = f32[2,20,22,8] select-and-scatter(x, s, z), window={size=1x2x2x1 stride=1x2x2x1}, select=ge,
+            scatter=add""",
     ),
     "cumulative columns": Case(
         "reduce-window",
