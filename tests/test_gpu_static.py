@@ -38,6 +38,9 @@ PROGRAMS = {
         w = f32[64,1,3,3] parameter(1)
         ROOT r = f32[8,64,64,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01,
             feature_group_count=64""",
+    "features of an image": """x = f32[64,64,64,3] parameter(0)
+        w = f32[3,3,3,16] parameter(1)
+        ROOT r = f32[64,62,62,16] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f""",
     "pooling": """x = f32[8,112,112,64] parameter(0)
         low = f32[] constant(-inf)
         ROOT r = f32[8,56,56,64] reduce-window(x, low), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
@@ -128,7 +131,7 @@ def test_nothing_is_spilled(name, device):
         assert code.spilled == 0 and code.registers <= 128
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "features of an image"])  # those read three each
 def test_accesses_touch_whole_sectors(name):
     """At most 1.25 times as many as would hold the bytes; 1.35 where vectors are used in part."""
     need("amd")  # clang alone

@@ -43,6 +43,8 @@ from .work_groups import BARRIER, LocalMemory, group_size
 
 Indices = tuple[Index, ...]
 
+# Compilers for AMD's GPUs unroll a loop over few blocks, load the blocks of all iterations first, and spill registers.
+ROLLED = "#pragma unroll 1"
 SEGMENTS_AT_A_TIME = 32  # whose sums an item loads together
 
 
@@ -202,11 +204,13 @@ class TiledProduct:
         block, each = self.block, self.segment // self.tile.terms
         begin, beyond = ("0", str(self.blocks)) if self.split.parts == 1 else ("begin", "beyond")
         if not self.segment:
+            block.line(ROLLED)
             with block.scope(f"for (int t = 0; t < {beyond}; ++t)"):
                 self._multiply_block(beyond)
             return
         with block.scope(f"for (int first = {begin}; first < {beyond}; first += {each})"):
             block.line(f"const int end = first + {each} < {beyond} ? first + {each} : {beyond};")
+            block.line(ROLLED)
             with block.scope("for (int t = first; t < end; ++t)"):
                 self._multiply_block(beyond)
             if self.split.parts > 1:
