@@ -2,8 +2,8 @@
 
 clang compiles the kernel for the CPU and calls a function at each load and store (-fsanitize-coverage=trace-loads,
 trace-stores). The items of one sub-group run one after the other, without barriers: addresses do not depend on values,
-except those of gathers, whose indices are all 0 here. The n-th access of each item is one access of the sub-group; it
-moves whole sectors of 32 bytes. (If items take different branches, their accesses are matched by number.)
+except those of gathers, whose indices are all 0 here. What the items access by the n-th execution of an instruction is
+one access of the sub-group; it moves whole sectors of 32 bytes. Items that take another branch have no part in it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import _ctypes
 import ctypes
 import platform
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +39,19 @@ static int most, count;
 void rx_array(uintptr_t begin, uintptr_t bytes) { begins[arrays] = begin; ends[arrays++] = begin + bytes; }
 void rx_begin(uint64_t* to, int n) { noted = to; most = n; count = 0; }
 int rx_count(void) { return count; }
-static void note(uintptr_t p, int bytes) {
+static void note(uintptr_t p, int bytes, uintptr_t instruction) {
     for (int n = 0; n < arrays; ++n)
-        if (p >= begins[n] && p < ends[n] && count < most) { noted[2 * count] = p; noted[2 * count++ + 1] = bytes; }
+        if (p >= begins[n] && p < ends[n] && count < most) {
+            uint64_t* to = noted + 3 * count++;
+            to[0] = p;
+            to[1] = bytes;
+            to[2] = instruction - (uintptr_t)rx_begin;  // the library is loaded elsewhere each time
+        }
 }
+#define FROM ((uintptr_t)__builtin_return_address(0))
 #define BOTH(bytes) \\
-    void __sanitizer_cov_load##bytes(void* p) { note((uintptr_t)p, bytes); } \\
-    void __sanitizer_cov_store##bytes(void* p) { note((uintptr_t)p, bytes); }
+    void __sanitizer_cov_load##bytes(void* p) { note((uintptr_t)p, bytes, FROM); } \\
+    void __sanitizer_cov_store##bytes(void* p) { note((uintptr_t)p, bytes, FROM); }
 BOTH(1) BOTH(2) BOTH(4) BOTH(8) BOTH(16)
 """
 
@@ -79,7 +86,7 @@ def traced(source: str, function: str, sizes: list[int], group: int, items: int,
             library = ctypes.CDLL(built)
             for place, size in zip(places, sizes, strict=True):
                 library.rx_array(ctypes.c_size_t(place), ctypes.c_size_t(max(size, 64)))
-            notes = np.zeros((MOST, 2), np.uint64)
+            notes = np.zeros((MOST, 3), np.uint64)
             ctypes.c_ulong.in_dll(library, "rx_group").value = group
             ctypes.c_ulong.in_dll(library, "rx_item").value = item
             library.rx_begin(ctypes.c_void_p(notes.ctypes.data), MOST)
@@ -90,17 +97,22 @@ def traced(source: str, function: str, sizes: list[int], group: int, items: int,
 
 
 def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
-    accesses = sectors = least = demand = 0
-    for n in range(max(map(len, traces), default=0)):
-        at = np.array([t[n] for t in traces if len(t) > n])
+    together: dict[tuple[int, int], list[tuple[int, int]]] = {}  # (instruction, its execution): addresses and sizes
+    for trace in traces:
+        executions: Counter[int] = Counter()
+        for place, size, instruction in trace.tolist():
+            together.setdefault((instruction, executions[instruction]), []).append((place, size))
+            executions[instruction] += 1
+    sectors = least = demand = 0
+    for accesses in together.values():
         touched: set[int] = set()
         addresses: set[int] = set()
-        for place, size in at.tolist():
+        for place, size in accesses:
             touched.update(range(place // sector, (place + size - 1) // sector + 1))
             addresses.update(range(place, place + size))
-        accesses, sectors, demand = accesses + 1, sectors + len(touched), demand + int(at[:, 1].sum())
+        sectors, demand = sectors + len(touched), demand + sum(size for _, size in accesses)
         least += -(-len(addresses) // sector)
-    return Transactions(len(traces), accesses, sectors, least, demand)
+    return Transactions(len(traces), len(together), sectors, least, demand)
 
 
 def _built(source: str, folder: Path) -> str:

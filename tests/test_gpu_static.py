@@ -21,6 +21,7 @@ from refxla.passes.pipeline import LAUNCH_MERGING
 REDUCERS = """
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+    ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
 """
 PROGRAMS = {
     "elements": "x = f32[1024,1024] parameter(0)\nROOT r = f32[1024,1024] tanh(x)",
@@ -33,6 +34,25 @@ PROGRAMS = {
         w = f32[3,3,1,64] parameter(1)
         ROOT r = f32[8,56,56,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f,
             feature_group_count=64""",
+    "depthwise, channels first": """x = f32[8,64,64,64] parameter(0)
+        w = f32[64,1,3,3] parameter(1)
+        ROOT r = f32[8,64,64,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01,
+            feature_group_count=64""",
+    "features of an image": """x = f32[64,64,64,3] parameter(0)
+        w = f32[3,3,3,16] parameter(1)
+        ROOT r = f32[64,62,62,16] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f""",
+    "pooling": """x = f32[8,112,112,64] parameter(0)
+        low = f32[] constant(-inf)
+        ROOT r = f32[8,56,56,64] reduce-window(x, low), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
+            to_apply=max""",
+    "sums of windows": """x = f32[8,64,64,64] parameter(0)
+        z = f32[] constant(0)
+        ROOT r = f32[8,64,64,64] reduce-window(x, z), window={size=1x1x3x3 pad=0_0x0_0x1_1x1_1}, to_apply=add""",
+    "gradient of pooling": """x = f32[8,112,112,64] parameter(0)
+        s = f32[8,56,56,64] parameter(1)
+        z = f32[] constant(0)
+        ROOT r = f32[8,112,112,64] select-and-scatter(x, s, z),
+            window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0}, select=ge, scatter=add""",
     "filter gradient": """x = f32[8,56,56,64] parameter(0)
         y = f32[8,56,56,64] parameter(1)
         ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
@@ -48,6 +68,10 @@ PROGRAMS = {
         sb = f32[4096,1000] broadcast(s), dimensions={0}
         ROOT r = f32[4096,1000] divide(e, sb)""",
 }
+FEW_ROWS = """x = f32[8,4096] parameter(0)
+    y = f32[4096,4096] parameter(1)
+    ROOT r = f32[8,4096] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={DIMENSION}"""
+IN_PART = ("depthwise, channels first", "sums of windows")  # vectors of an image are used in part
 PRODUCT = """x = f32[N,N] parameter(0)
     y = f32[N,N] parameter(1)
     ROOT r = f32[N,N] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
@@ -107,13 +131,13 @@ def test_nothing_is_spilled(name, device):
         assert code.spilled == 0 and code.registers <= 128
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "features of an image"])  # those read three each
 def test_accesses_touch_whole_sectors(name):
-    """At most 1.25 times as many as would hold the bytes."""
+    """At most 1.25 times as many as would hold the bytes; 1.35 where vectors are used in part."""
     need("amd")  # clang alone
     for source, function, sizes in kernels(PROGRAMS[name], "gpu:nvidia-sm90"):
         found = traced(source, function, sizes, 1 if name != "rows" else 0, 32)
-        assert found.accesses and found.excess <= 1.25
+        assert found.accesses and found.excess <= (1.35 if name in IN_PART else 1.25)
 
 
 @pytest.mark.parametrize("size", [1024, 4096])
@@ -125,6 +149,30 @@ def test_the_main_loop_of_a_product_multiplies(size):
     assert code.multiply_adds >= 0.8
     assert code.loop["LDG"] <= 2  # of 16 bytes each
     assert traced(source, function, sizes, 1, 32).excess <= 1.25
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_a_product_of_few_rows_reads_its_large_operand_once(dimension):
+    need("nvidia")
+    model = MODELS["gpu:nvidia-sm90"]
+    ((source, function, sizes), _) = kernels(FEW_ROWS.replace("DIMENSION", str(dimension)), model.name)
+    code, found = compilers.compiled(source, model), traced(source, function, sizes, 1, 32)
+    assert code.spilled == 0 and code.registers <= 128
+    assert code.multiply_adds >= (0.7, 0.5)[dimension]
+    own = 256 * 4 * (2, 1)[dimension]  # bytes of an item's columns in a segment
+    assert found.excess == 1 and own < found.bytes / 32 <= 1.4 * own
+
+
+def test_accesses_of_items_that_take_different_branches_are_counted_by_instruction():
+    need("amd")
+    source = """
+    __kernel void branches(const int which, const int base, __global float* a, __global float* b) {
+        const int i = (int)get_local_id(0);
+        float x = 0;
+        if (i % 2) x = b[i];
+        a[i] = x;
+    }"""
+    assert traced(source, "branches", [128, 128], 0, 32) == Transactions(32, 2, 8, 6, 192)
 
 
 def test_accesses_that_run_across_memory_are_counted():

@@ -334,7 +334,7 @@ def _rows() -> dict[str, Row]:
             "select-and-scatter",
             2,
             "windows.select_and_scatter",
-            gpu_emitter="gpu.elementwise",
+            gpu_emitter="gpu.select_and_scatter",
             work=_operand_elements,
             by_element=True,
         ),

@@ -21,6 +21,8 @@ REDUCERS = """
     addbf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }
     count { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
     max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+    ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
+    gebf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
     first { a = f32[] parameter(0)  i = s32[] parameter(1)  b = f32[] parameter(2)  j = s32[] parameter(3)
             g = pred[] compare(a, b), direction=GE
             v = f32[] select(g, a, b)
@@ -115,14 +117,45 @@ def dot(m: int, n: int, k: int, *holds: str, of: str = "f32", to: str = "f32", *
     )
 
 
-def convolution(x: str, y: str, to: str, window: str, *holds: str, groups: int = 1) -> Case:
+def convolution(
+    x: str, y: str, to: str, window: str, *holds: str, groups: int = 1, labels: str = "b01f_01io->b01f", of: str = "f32"
+) -> Case:
     return Case(
         "convolution",
-        f"""x = f32[{x}] parameter(0)
-        y = f32[{y}] parameter(1)
-        ROOT r = f32[{to}] convolution(x, y), window={{{window}}}, dim_labels=b01f_01io->b01f,
+        f"""x = {of}[{x}] parameter(0)
+        y = {of}[{y}] parameter(1)
+        ROOT r = {of}[{to}] convolution(x, y), window={{{window}}}, dim_labels={labels},
             feature_group_count={groups}""",
         holds,
+    )
+
+
+def channels_first(x: str, y: str, to: str, window: str, *holds: str, **rest: str) -> Case:
+    """A channel each: those of `x` are its second dimension."""
+    spatial = "012"[: x.count(",") - 1]
+    labels = f"bf{spatial}_oi{spatial}->bf{spatial}"
+    return convolution(x, y, to, window, *holds, groups=int(x.split(",")[1]), labels=labels, **rest)
+
+
+def pooling(x: str, to: str, window: str, *holds: str, of: str = "f32", by: str = "max", start: str = "-inf") -> Case:
+    return Case(
+        "reduce-window",
+        f"""x = {of}[{x}] parameter(0)
+        z = {of}[] constant({start})
+        ROOT r = {of}[{to}] reduce-window(x, z), window={{{window}}}, to_apply={by}""",
+        holds,
+    )
+
+
+def select_and_scatter(x: str, s: str, window: str, *holds: str, of: str = "f32", suffix: str = "") -> Case:
+    return Case(
+        "select-and-scatter",
+        f"""x = {of}[{x}] parameter(0)
+        s = {of}[{s}] parameter(1)
+        z = {of}[] constant(0.5)
+        ROOT r = {of}[{x}] select-and-scatter(x, s, z), window={{{window}}}, select=ge{suffix}, scatter=add{suffix}""",
+        holds,
+        kernels=2,
     )
 
 
@@ -399,6 +432,32 @@ CASES = {
     ),
     "product of a vector": dot(70, 1, 90),
     "product by a vector": dot(1, 300, 90),
+    "product of few rows": dot(3, 520, 90, "right_staged[7].s3"),  # of four columns an item, directly from memory
+    "product of few rows, by single columns": dot(5, 301, 37, "sum[8][1]"),
+    "product of one row": dot(1, 512, 64, "sum[1][4]"),
+    "product of sixteen rows": dot(14, 512, 40, "sum[16][2]"),
+    "product of few rows, segments shared out": dot(9, 260, 700, "sum[16][2]", units=4, kernels=2, small=False),
+    "product of few rows, segments added": dot(2, 1100, 600, "total", small=False),
+    "product of few rows of doubles": dot(3, 300, 45, "sum[4][2]", of="f64", to="f64"),
+    "product of few rows of halves": dot(4, 512, 40, "ushort4", of="bf16", to="bf16"),
+    "few columns of a product": dot(
+        300, 6, 40, "right_block + x", grouped=False
+    ),  # of which the rows' terms are contiguous
+    "a matrix by a vector": dot(290, 1, 700, "right_block + x", grouped=False, small=False),
+    "product of few columns, an odd number of terms": dot(300, 6, 41, "item / 4 * 4"),  # no vectors: in tiles
+    "product of few rows by a transposed matrix": Case(
+        "dot",
+        """x = f32[2,7,44] parameter(0)
+        w = bf16[2,300,44] parameter(1)
+        b = f32[300] parameter(2)
+        y = f32[2,300,44] convert(w)
+        d = f32[2,7,300] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2},
+            rhs_contracting_dims={2}
+        c = f32[2,7,300] broadcast(b), dimensions={2}
+        ROOT r = f32[2,7,300] add(d, c)""",
+        ("right_block + x", "ushort4"),
+        grouped=False,
+    ),
     "product of halves": dot(33, 40, 64, "ushort", of="bf16", to="bf16"),
     "product of numbers of 8 bits": dot(33, 40, 64, "barrier(CLK_LOCAL_MEM_FENCE)", of="f8e5m2", to="f8e5m2"),
     "product of bytes": dot(33, 40, 64, of="s8", to="s32"),
@@ -437,19 +496,88 @@ CASES = {
     ),
     "groups of features": convolution("2,9,10,16", "3,3,4,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", groups=4),
     "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", "float2", groups=16),
-    "a channel each, many": convolution(  # four channels at four placings, of which the last are fewer
-        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[4][4]", "place < 35", groups=16
+    "a channel each, many": convolution(  # four channels at 2 x 2 placings, of which the last are fewer
+        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[2][2][4]", "column < 35", groups=16
     ),
     "a channel each, strided and dilated": convolution(
-        "3,41,40,18", "5,3,1,18", "3,17,20,18", "size=5x3 stride=2x2 pad=0_0x2_1 rhs_dilate=2x1", "sum[4][2]", groups=18
+        "3,41,40,18",
+        "5,3,1,18",
+        "3,17,20,18",
+        "size=5x3 stride=2x2 pad=0_0x2_1 rhs_dilate=2x1",
+        "sum[4][2][2]",
+        groups=18,
     ),
     "a channel each, reversed, rows apart": convolution(
         "2,20,40,16",
         "3,3,1,16",
         "2,39,40,16",
         "size=3x3 pad=1_1x1_1 lhs_dilate=2x1 rhs_reversal=1x1",
-        "sum[4][4]",
+        "sum[2][2][4]",
         groups=16,
+    ),
+    "a channel each, elements apart": convolution(
+        "2,20,17,16",
+        "3,3,1,16",
+        "2,40,34,16",
+        "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        "sum[2][2][4]",
+        groups=16,
+    ),
+    "a channel each, elements three apart": convolution(
+        "2,20,12,16", "3,3,1,16", "2,20,34,16", "size=3x3 pad=1_1x1_1 lhs_dilate=1x3", groups=16
+    ),
+    "channels first": channels_first(
+        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", "row < 33", "float4"
+    ),
+    "channels first, pairs of columns": channels_first(
+        "3,9,14,14", "9,1,3,3", "3,9,14,14", "size=3x3 pad=1_1x1_1", "sum[2][2][1]", "float2"
+    ),
+    "channels first, odd columns": channels_first(
+        "3,40,7,7", "40,1,3,3", "3,40,7,7", "size=3x3 pad=1_1x1_1", "sum[4][1]"
+    ),
+    "channels first, no border": channels_first("2,8,33,40", "8,1,3,3", "2,8,31,38", "size=3x3", "sum[4][2][1]"),
+    "channels first, strided and dilated": channels_first(
+        "2,16,40,48",
+        "16,1,5,3",
+        "2,16,17,24",
+        "size=5x3 stride=2x2 pad=0_2x1_2 rhs_dilate=2x1",
+        "sum[4][2][1]",
+        "float4",
+    ),
+    "channels first, elements apart": channels_first(
+        "2,8,20,20",
+        "8,1,3,3",
+        "2,8,40,40",
+        "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        "sum[4][4]",
+        "float2",
+    ),
+    "channels first, of one dimension": channels_first(
+        "2,16,256", "16,1,4", "2,16,256", "size=4 pad=3_0", "sum[1][4][1]", "float4"
+    ),
+    "channels first, of three dimensions": channels_first(
+        "2,8,9,11,16", "8,1,3,3,2", "2,8,9,11,16", "size=3x3x2 pad=1_1x1_1x0_1", "sum[4][4][1]"
+    ),
+    "channels first, whole numbers": channels_first(
+        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", of="s32"
+    ),
+    "channels first, the batch last": convolution(
+        "9,13,8,33", "3,3,1,8", "8,9,13,33", "size=3x3 pad=1_1x1_1", "sum[4][1]", groups=8, labels="01fb_01io->f01b"
+    ),
+    "channels first, of halves, with an epilogue": Case(
+        "convolution",
+        """x = bf16[2,16,30,40] parameter(0)
+        y = f32[16,1,3,3] parameter(1)
+        b = f32[16] parameter(2)
+        w = bf16[16,1,3,3] convert(y)
+        n = bf16[2,16,30,40] negate(x)
+        c = bf16[2,16,30,40] convolution(n, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01,
+            feature_group_count=16
+        f = f32[2,16,30,40] convert(c)
+        a = f32[2,16,30,40] broadcast(b), dimensions={1}
+        s = f32[2,16,30,40] add(f, a)
+        ROOT r = (f32[2,16,30,40], bf16[2,16,30,40]) tuple(s, c)""",
+        ("sum[4][4][1]", "ushort4"),
     ),
     "a channel each, of halves, with an epilogue": Case(
         "convolution",
@@ -462,7 +590,7 @@ CASES = {
         f = f32[2,28,33,16] convert(c)
         a = f32[2,28,33,16] broadcast(b), dimensions={3}
         ROOT s = f32[2,28,33,16] add(f, a)""",
-        ("sum[4][4]", "ushort4"),
+        ("sum[2][2][4]", "ushort4"),
     ),
     "filter's gradient": Case(
         "convolution",
@@ -499,6 +627,94 @@ CASES = {
         w = f32[1,5,3,3] broadcast(b), dimensions={2,3}
         ROOT r = f32[1,5,3,3] add(f, w)""",
         kernels=2,
+    ),
+    "pooling, channels last": pooling(
+        "2,25,27,16", "2,13,14,16", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", "total[1][1][4]", "float4"
+    ),
+    "pooling, channels last, many": pooling(
+        "2,65,67,16", "2,33,34,16", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", "total[1][2][4]", "float4"
+    ),
+    "pooling, channels first": pooling(
+        "2,16,40,48", "2,16,20,24", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "total[2][4][1]", "float4"
+    ),
+    "pooling by adjacent windows, channels first": pooling(
+        "2,16,30,64", "2,16,15,32", "size=1x1x2x2 stride=1x1x2x2", "total[1][2][1]", "float4"
+    ),
+    "pooling, odd columns": pooling(
+        "3,40,15,15", "3,40,8,8", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "total[4][1][1]"
+    ),
+    "sums of windows": pooling(
+        "2,16,33,40",
+        "2,16,33,40",
+        "size=1x1x3x3 pad=0_0x0_0x1_1x1_1",
+        "total[2][4][1]",
+        by="add",
+        start="0.5",
+    ),
+    "sums of windows with gaps": pooling(
+        "2,20,20,16",
+        "2,38,38,16",
+        "size=1x3x3x1 pad=0_0x1_1x1_1x0_0 lhs_dilate=1x2x2x1 rhs_dilate=1x1x1x1",
+        "total[2][2][2]",
+        by="add",
+        start="0",
+    ),
+    "sums of halves in windows of three dimensions": pooling(
+        "2,6,19,20,8",
+        "2,5,19,20,8",
+        "size=1x2x3x3x1 pad=0_0x0_0x1_1x1_1x0_0",
+        "ushort4",
+        of="bf16",
+        by="addbf",
+        start="0",
+    ),
+    "sums of windows of one dimension": pooling(
+        "32,512", "32,256", "size=1x5 stride=1x2 pad=0_0x2_1", "total[1][4][1]", by="add", start="0"
+    ),
+    "pooling, with an epilogue": Case(
+        "reduce-window",
+        """x = f32[2,16,33,40] parameter(0)
+        y = f32[2,16,33,40] parameter(1)
+        z = f32[] constant(0)
+        p = f32[2,16,33,40] multiply(x, y)
+        s = f32[2,16,33,40] reduce-window(p, z), window={size=1x1x3x3 pad=0_0x0_0x1_1x1_1}, to_apply=add
+        n = f32[] constant(9)
+        b = f32[2,16,33,40] broadcast(n), dimensions={}
+        d = f32[2,16,33,40] divide(s, b)
+        h = bf16[2,16,33,40] convert(d)
+        ROOT r = (f32[2,16,33,40], bf16[2,16,33,40]) tuple(d, h)""",
+        ("total[2][4][1]", "ushort4"),
+    ),
+    "gradient of pooling, channels last": select_and_scatter(
+        "2,21,23,16", "2,11,12,16", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", "best[1][1][4]", "float4"
+    ),
+    "gradient of pooling, channels first": select_and_scatter(
+        "2,16,30,40", "2,16,15,20", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "best[2][4][1]", "float4"
+    ),
+    "gradient of pooling, each element a placing": select_and_scatter(
+        "3,16,17,15", "3,16,17,15", "size=1x1x2x3 pad=0_0x0_0x1_0x1_1", "best["
+    ),
+    "gradient of pooling, halves, windows in the border": select_and_scatter(
+        "2,35,16", "2,20,16", "size=1x3x1 stride=1x2x1 pad=0_0x4_2x0_0", "best[", of="bf16", suffix="bf"
+    ),
+    "gradient of pooling, with producers": Case(
+        "select-and-scatter",
+        """x = f32[2,21,23,8] parameter(0)
+        y = f32[2,11,12,8] parameter(1)
+        z = f32[] constant(0)
+        n = f32[2,21,23,8] negate(x)
+        m = f32[2,11,12,8] multiply(y, y)
+        ROOT r = f32[2,21,23,8] select-and-scatter(n, m, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
+            select=ge, scatter=add""",
+        kernels=2,
+    ),
+    "gradient of pooling by adjacent windows": Case(
+        "select-and-scatter",
+        """x = f32[2,20,22,8] parameter(0)
+        s = f32[2,10,11,8] parameter(1)
+        z = f32[] constant(0)
+        ROOT r = f32[2,20,22,8] select-and-scatter(x, s, z), window={size=1x2x2x1 stride=1x2x2x1}, select=ge,
+            scatter=add""",
     ),
     "cumulative columns": Case(
         "reduce-window",

@@ -9,7 +9,7 @@ from ..kernel_arguments import hero_of
 from ..products.dot_dimensions import DotDimensions
 from ..products.packing import accumulation_type
 from ..products.small_products import has_little_work
-from . import elementwise
+from . import elementwise, few_rows
 from .gemm import MatrixProduct, kernels
 
 
@@ -29,4 +29,4 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
         left, right, numbers.left, numbers.right, numbers.result,
     )  # fmt: skip
-    return kernels(product)
+    return few_rows.kernels(product) or kernels(product)

@@ -43,6 +43,8 @@ from .work_groups import BARRIER, LocalMemory, group_size
 
 Indices = tuple[Index, ...]
 
+# Compilers for AMD's GPUs unroll a loop over few blocks, load the blocks of all iterations first, and spill registers.
+ROLLED = "#pragma unroll 1"
 SEGMENTS_AT_A_TIME = 32  # whose sums an item loads together
 
 
@@ -87,11 +89,11 @@ def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     any_term = [variable(name, 0, count - 1) for name, count in (("g", p.groups), ("i", p.m), ("k", p.k))]
     masked = c_of_conditions(p.left_exists(*any_term)) is not True
     split = choose(p.groups, p.m, p.n, p.k, p.segment, p.target, p.element_bytes, masked)
-    product = _Gemm(p, split).kernel()
+    product = TiledProduct(p, split).kernel()
     return (product,) if split.parts == 1 else (product, segments_added(p))
 
 
-class _Gemm:
+class TiledProduct:
     """Emits the kernel of a product in tiles."""
 
     def __init__(self, p: MatrixProduct, split: Split) -> None:
@@ -112,6 +114,7 @@ class _Gemm:
         self.right = self._operand(
             "right", p.right_operand, lambda i, k: p.right(self.g, k, i), tile.columns, p.n, signs[1]
         ).chosen()
+        self.in_local = [self.left, self.right]  # operands of which blocks are in local memory
         self.masks = TermMasks.of(self.left)
         fusion = p.fusion
         reads = set(inputs_of(fusion, [p.left_operand, p.right_operand]))
@@ -139,8 +142,9 @@ class _Gemm:
         block.line(f"const int g = {c_of(g)}, {starts};")
         across = tile.columns // tile.item_columns
         block.line(f"const int x = item % {across} * {self.column_quad}, y = item / {across} * {self.row_quad};")
-        for copy in (self.left, self.right):
+        for copy in self.in_local:
             local.declare(block, copy.prefix, self.c_type, p.element_bytes, 2 * copy.block_elements)
+        for copy in (self.left, self.right):
             copy.declare(block)
         if self.masks:
             local.declare(block, "mask", "uchar", 1, 2 * self.masks.bytes)
@@ -154,7 +158,7 @@ class _Gemm:
             first = "begin"
         elif self.segment:
             self._fill(f"total{size}")
-        self._copy(first, fetch=True, store="0")
+        self._first_block(first)
         if self.masks:
             self.masks.store(self.e, block, first, "first_row", "mask")
         block.line(BARRIER)
@@ -183,11 +187,15 @@ class _Gemm:
         scopes.enter_context(self.block.scope(f"for (int {name} = 0; {name} < {count}; ++{name})"))
         return scopes
 
+    def _first_block(self, number: str) -> None:
+        """Copies the first block, with that number (C), to local memory."""
+        self._copy(number, fetch=True, store="0")
+
     def _copy(self, number: str, *, fetch: bool = False, store: str = "") -> None:
         """Loads block `number`, or stores the loaded block to buffer `store` (C)."""
-        for copy, first in ((self.left, "first_row"), (self.right, "first_column")):
+        for copy in self.in_local:
             if fetch:
-                copy.fetch(self.e, self.block, number, first)
+                copy.fetch(self.e, self.block, number, "first_row" if copy is self.left else "first_column")
             if store:
                 copy.store(self.e, self.block, f"{copy.prefix} + {store} * {copy.block_elements}")
 
@@ -196,11 +204,13 @@ class _Gemm:
         block, each = self.block, self.segment // self.tile.terms
         begin, beyond = ("0", str(self.blocks)) if self.split.parts == 1 else ("begin", "beyond")
         if not self.segment:
+            block.line(ROLLED)
             with block.scope(f"for (int t = 0; t < {beyond}; ++t)"):
                 self._multiply_block(beyond)
             return
         with block.scope(f"for (int first = {begin}; first < {beyond}; first += {each})"):
             block.line(f"const int end = first + {each} < {beyond} ? first + {each} : {beyond};")
+            block.line(ROLLED)
             with block.scope("for (int t = first; t < end; ++t)"):
                 self._multiply_block(beyond)
             if self.split.parts > 1:
@@ -215,7 +225,7 @@ class _Gemm:
         block = self.block
         block.line(f"const int next = t + 1 < {beyond} ? t + 1 : t;")
         self._copy("next", fetch=True)
-        for copy in (self.left, self.right):
+        for copy in self.in_local:
             place = f"{copy.prefix} + (t & 1) * {copy.block_elements}"
             block.line(f"__local const {self.c_type}* const {copy.prefix}_block = {place};")
         if self.masks is None:

@@ -1,9 +1,9 @@
 """How a work-group copies a block of a product's operand to local memory, by way of registers.
 
 A block has `lines` rows of the left side, or columns of the right one, by `terms`. In local memory the lines of a term
-are contiguous. The items load neighbouring elements in memory order, as vectors if possible: along the terms, or along
-the lines. Lines beyond the operand's are copies of its last ones, whose results are not stored; terms beyond its last
-one are chosen so that they change no sum.
+are contiguous, or the terms of a line. The items load neighbouring elements in memory order, as vectors if possible:
+along the terms, or along the lines. Lines beyond the operand's are copies of its last ones, whose results are not
+stored; terms beyond its last one are chosen so that they change no sum.
 """
 
 from __future__ import annotations
@@ -60,24 +60,28 @@ class OperandCopy:
     exists: Existence = always
     along_terms: bool = False
     width: int = 1
+    by_line: bool = False
 
     def chosen(self) -> OperandCopy:
         """The copy with the widest vectors that the operand allows; without vectors, in memory order."""
         most = ACCESS_BYTES * VECTORS[self.name][1] // 32  # elements of local memory in an access
         options = [(w, along) for w in WIDTHS if w <= most for along in (True, False)]
         for width, along in options:
-            block, whole = (self.terms, self.k) if along else (self.lines, self.size)
-            if block % width == 0 and whole % width == 0 and self._has_vectors(along, width):
-                return self._with(along, width)
+            if self.has_vectors(along, width):
+                return self.reading(along, width)
         pattern = AccessPattern(self.fusion)
         pattern.value(self.operand, self.element(variable("i", 0, self.size - 1), variable("k", 0, self.k - 1)))
-        return self._with(any(a.position.factor("k") == 1 for a in pattern.accesses), 1)
+        return self.reading(any(a.position.factor("k") == 1 for a in pattern.accesses), 1)
 
-    def _with(self, along_terms: bool, width: int) -> OperandCopy:
+    def reading(self, along_terms: bool, width: int) -> OperandCopy:
+        """The copy that reads vectors of that width."""
         return replace(self, along_terms=along_terms, width=width)
 
-    def _has_vectors(self, along_terms: bool, width: int) -> bool:
+    def has_vectors(self, along_terms: bool, width: int) -> bool:
         """Whether all reads of the operand are vectors."""
+        block, whole = (self.terms, self.k) if along_terms else (self.lines, self.size)
+        if block % width or whole % width:
+            return False
         j = variable("j", 0, width - 1)
         if along_terms:
             line, term = variable("i", 0, self.size - 1), variable("q", 0, self.k // width - 1) * width + j
@@ -92,16 +96,16 @@ class OperandCopy:
 
     @property
     def pitch(self) -> int:
-        """The elements of local memory from one term to the next."""
-        return self.lines + PAD
+        """The elements of local memory from one term to the next, or from one line to the next."""
+        return (self.terms if self.by_line else self.lines) + PAD
 
     @property
     def block_elements(self) -> int:
         """The elements of a block in local memory."""
-        return self.pitch * self.terms
+        return self.pitch * (self.lines if self.by_line else self.terms)
 
     @property
-    def _slots(self) -> int:
+    def slots(self) -> int:
         """The vectors of an item."""
         return -(-self.lines * self.terms // (self.width * self.group))
 
@@ -111,15 +115,18 @@ class OperandCopy:
 
     def declare(self, block: Block) -> None:
         """Declares the registers for an item's part of a block."""
-        block.line(f"{self._ctype} {self.prefix}_staged[{self._slots}];")
+        block.line(f"{self._ctype} {self.prefix}_staged[{self.slots}];")
 
     def fetch(self, e: ElementalIrEmitter, block: Block, number: str, first_line: str) -> None:
         """Loads an item's part of block `number` (C) of the terms."""
-        for slot in range(self._slots):
-            with ExitStack() as scopes:
-                scopes.enter_context(block.scope(self._condition(slot)))
-                line, term = self._place(e, block, slot)
-                self._load(e, block, slot, number, first_line, line, term)
+        for slot in range(self.slots):
+            self.fetch_slot(e, block, slot, number, first_line)
+
+    def fetch_slot(self, e: ElementalIrEmitter, block: Block, slot: int, number: str, first_line: str) -> None:
+        """Loads an item's vector with that number."""
+        with block.scope(self._condition(slot)):
+            line, term = self._place(e, block, slot)
+            self._load(e, block, slot, number, first_line, line, term)
 
     def _condition(self, slot: int) -> str:
         """The condition under which an item has a vector with that number, as an if, or ""."""
@@ -132,6 +139,8 @@ class OperandCopy:
         vector = f"(item + {slot * self.group})" if slot else "item"
         per_line = (self.terms if self.along_terms else self.lines) // self.width
         quotient, rest = f"{vector} / {per_line}", f"{vector} % {per_line} * {self.width}"
+        if per_line == self.group:
+            quotient, rest = str(slot), f"item * {self.width}"
         of_line, of_term = (quotient, rest) if self.along_terms else (rest, quotient)
         block.line(f"const int {line} = {of_line}, {term} = {of_term};")
         return line, term
@@ -177,13 +186,14 @@ class OperandCopy:
 
     def store(self, e: ElementalIrEmitter, block: Block, local: str) -> None:
         """Writes an item's part of a block to local memory, from the C pointer `local` on."""
-        for slot in range(self._slots):
+        for slot in range(self.slots):
             with block.scope(self._condition(slot)):
                 line, term = self._place(e, block, slot)
-                staged, at = f"{self.prefix}_staged[{slot}]", f"{local} + {term} * {self.pitch} + {line}"
+                outer, inner = (line, term) if self.by_line else (term, line)
+                staged, at = f"{self.prefix}_staged[{slot}]", f"{local} + {outer} * {self.pitch} + {inner}"
                 if self.width == 1:
                     block.line(f"*({at}) = {staged};")
-                elif self.along_terms:
+                elif self.along_terms != self.by_line:
                     for j in range(self.width):
                         block.line(f"({at})[{j * self.pitch}] = {staged}.s{j};")
                 else:

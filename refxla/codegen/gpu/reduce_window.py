@@ -3,7 +3,7 @@
 Cumulative sums and the like carry over from one result to the next, so that n results take n steps; each result
 combines the previous one with one more element, as on a CPU. If the steps run across memory, a lane is an item. If they
 run along it, a work-group takes some rows tile by tile: all items load a tile into local memory, one item for each row
-traverses it, and all items store the results. Other windows are computed element by element.
+traverses it, and all items store the results. Other windows are pooling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .. import scalar
 from ..elemental_rules import combine
 from ..kernel_arguments import hero_of
 from ..windows.reduce_window import Cumulative, LaneSums, result_dimensions
-from . import elementwise
+from . import elementwise, pooling
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 MOST_ROWS, LEAST_ROWS = 32, 8  # of a tile: the fewer, the more work-groups there are
@@ -30,8 +30,11 @@ AT_A_TIME = 8  # elements of a row that an item loads at once
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a reduce-window. The outputs are elementwise in it, or reshapes of values that are."""
     hero = hero_of(fusion)
-    if min(result_dimensions(hero), default=0) == 0 or cumulative(hero) is None:
+    if min(result_dimensions(hero), default=0) == 0:
         return elementwise.emit(fusion, target)
+    if cumulative(hero) is None:
+        own = pooling.kernel(fusion, target)
+        return elementwise.emit(fusion, target) if own is None else (own,)
     return (_Cumulative(fusion, target).kernel(),)
 
 

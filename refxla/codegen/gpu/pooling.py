@@ -1,0 +1,52 @@
+"""Pooling on GPUs: windows of a reduce-window that are not cumulative, a few adjacent placings in an item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.access_patterns import AccessPattern
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from .. import scalar
+from ..elemental_rules import combine
+from ..kernel_arguments import hero_of
+from ..windows.reduce_window import WindowKernel
+from .vector_access import VectorAccesses
+from .window_items import WindowItem
+from .work_groups import group_size
+
+
+def kernel(fusion: Fusion, target: Target) -> Kernel | None:
+    """The kernel; None if an item for each result is as good."""
+    pooling = _Pooling(fusion, target)
+    item = WindowItem.choose(fusion, pooling.operands, pooling.hero.window, pooling.counts, target)
+    if item is None or item.lanes * item.rows * item.columns == 1 or hero_of(fusion).shape.is_tuple:
+        return None
+    return pooling.kernel(item)
+
+
+class _Pooling(WindowKernel):
+    def kernel(self, item: WindowItem) -> Kernel:
+        block, group = self.block, group_size(self.target)
+        block.line(f"const int unit = group * {group} + item;")
+        with block.scope(f"if (unit < {item.units})" if item.units % group else ""):
+            at = item.begin(block)
+            (start,), (name,) = self.start(), self.types
+            block.line(f"{scalar.register_type(name)} total{item.state};")
+            item.fill(block, "total", start)
+            item.visit(self.e, block, at, self._step)
+            with item.placings(block, at) as (place, width, own):
+                pattern = AccessPattern(self.fusion)
+                pattern.bind(self.hero, place)
+                for output, indices in self._own(place):
+                    pattern.store(output, indices)
+                with VectorAccesses.of(pattern, "j", width).loop(self.e, block, pattern):
+                    self.store([f"total{own}"], place)
+        items = -(-item.units // group) * group
+        return Kernel(self.fusion.name, block.text(), self.arguments, items, work_group=group)
+
+    def _step(self, placings: Sequence[tuple[int, int, int]], lane: str, values: Sequence[str]) -> None:
+        for r, c, _ in placings:
+            spot = f"total[{r}][{c}][{lane}]"
+            (total,) = combine(self.e, self.reducer, (spot, *values), self.block)
+            self.block.line(f"{spot} = {total};")
