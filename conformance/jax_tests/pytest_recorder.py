@@ -15,6 +15,7 @@ LENGTH = 300  # characters of a reason
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--names", help="a file with the names of the tests to run (all, if none is given)")
     parser.addoption("--record", help="a file that gets a line for each test that is found, or begins, or ends")
+    parser.addoption("--posing", default="", help="the platform on which JAX's tests are told they run")
 
 
 class Recorder:
@@ -53,6 +54,11 @@ def reason(report: pytest.TestReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.posing:
+        import jax
+        import jax._src.test_util  # defines the setting
+
+        jax.config.update("jax_test_dut", config.option.posing)  # "device under test"
     if config.option.record:
         config.pluginmanager.register(Recorder(config.option.record))
 

@@ -31,7 +31,7 @@ class Runner:
     """
 
     def __init__(self, checkout: Path, platform: str, limit: float, devices: int, cases: int, posing: str = "") -> None:
-        self.checkout, self.limit = checkout, limit
+        self.checkout, self.limit, self.posing = checkout, limit, posing
         self.environment = {
             **os.environ,
             "JAX_PLATFORMS": platform,
@@ -39,7 +39,6 @@ class Runner:
             "JAX_NUM_CPU_DEVICES": str(devices),
             "JAX_NUM_GENERATED_CASES": str(cases),
             "JAX_SKIP_SLOW_TESTS": "1",
-            "JAX_TEST_DUT": posing,  # "device under test"; "" is the platform itself
         }
 
     def collect(self, file: str, expression: str) -> tuple[list[str], str]:
@@ -101,10 +100,9 @@ class Runner:
                 child.wait()
                 raise
 
-    @staticmethod
-    def _command(record: Path, arguments: Sequence[str]) -> list[str]:
-        options = ["-p", "no:cacheprovider", "-p", RECORDER.stem, f"--record={record}", "--tb=line"]
-        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *options, *arguments]
+    def _command(self, record: Path, arguments: Sequence[str]) -> list[str]:
+        options = ["-p", "no:cacheprovider", "-p", RECORDER.stem, f"--record={record}", f"--posing={self.posing}"]
+        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *options, "--tb=line", *arguments]
 
     def _where(self, directory: str) -> dict:
         """In the checkout, with only the recorder of this package, from a directory."""

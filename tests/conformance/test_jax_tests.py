@@ -40,33 +40,35 @@ def test_not():
     pass
 
 def test_last():
-    assert os.environ["JAX_TEST_DUT"] == "cpu"
+    from jax._src.test_util import test_device_matches
+
+    assert test_device_matches(["cpu"])
 """
 
 
 def test_a_table(tmp_path, capsys, monkeypatch):
-    from refxla_conformance import jax_tests
+    from refxla_conformance.jax_tests import command
 
     environment()
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "some_test.py").write_text(TESTS)
     report = tmp_path / "report.txt"
-    status = jax_tests.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
+    status = command.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["file", "passed", "failed", "skipped", "crashed", "hung", "cpu", "too"]
     assert rows[1] == ["tests/some_test.py", "5", "2", "1", "1", "0", "3"]
     assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
     assert status == 1
-    assert jax_tests.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
+    assert command.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
     assert report.read_text() == (
-        "failed   (on the CPU, too) tests/some_test.py::test_ends_badly\n"
-        "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
+        "failed   (on the CPU, too) tests/some_test.py::test_ends_badly: assert False\n"
+        "failed   (on the CPU, too) tests/some_test.py::test_wrong: assert False\n"
         "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
     )
 
 
 def test_what_is_no_checkout(tmp_path, capsys):
-    from refxla_conformance import jax_tests
+    from refxla_conformance.jax_tests import command
 
-    assert jax_tests.main([str(tmp_path / "nosuch")]) == 2
+    assert command.main([str(tmp_path / "nosuch")]) == 2
     assert "nosuch is no checkout of JAX: it has no folder tests" in capsys.readouterr().err
