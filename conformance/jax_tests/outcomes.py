@@ -3,7 +3,7 @@
     {JAX VERSION: {"machine", "files": {FILE: {"run", "versions", "options", "counts": {OUTCOME: n}, "wrong": [...]}}}}
 
 Runs of several files at different times add up to one table; each file has the date of its run and the versions of
-refxla and of what it ran on. A test that did not pass has its name, outcome, reason, and whether it passes on JAX's CPU.
+refxla and of what it ran on. A test that did not pass has its name, outcome, reason, and whether it passes on the CPU.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -55,3 +55,12 @@ def keep(
         "wrong": wrong,
     }
     write_whole(path, (json.dumps(kept, indent=1, sort_keys=True) + "\n").encode())
+
+
+def share(files: Iterable[Mapping[str, Any]]) -> float:
+    """What part of the tests that pass on JAX's CPU pass: those that JAX skips, and those that fail there, are none."""
+    passed, wrong = 0, 0
+    for file in files:
+        passed += file["counts"].get("passed", 0)
+        wrong += sum(failure["cpu"] for failure in file["wrong"])
+    return passed / max(passed + wrong, 1)
