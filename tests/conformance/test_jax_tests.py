@@ -43,6 +43,11 @@ def test_last():
     from jax._src.test_util import test_device_matches
 
     assert test_device_matches(["cpu"])
+
+def test_of_the_name():
+    from jax._src.test_util import test_device_matches
+
+    assert not test_device_matches(["cpu"])
 """
 
 
@@ -56,7 +61,7 @@ def test_a_table(tmp_path, capsys, monkeypatch):
     status = command.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["file", "passed", "failed", "skipped", "crashed", "hung", "cpu", "too"]
-    assert rows[1] == ["tests/some_test.py", "5", "2", "1", "1", "0", "3"]
+    assert rows[1] == ["tests/some_test.py", "6", "2", "1", "1", "0", "3"]
     assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
     assert status == 1
     assert command.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
