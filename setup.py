@@ -163,6 +163,7 @@ if __name__ == "__main__":
             "refxla._core": ["*.pxd", "*.pyi", "*.h"],
             "refxla_conformance.report": ["page.html"],
             "refxla_conformance.differences": ["*.json"],
+            "refxla_conformance.jax_tests": ["*.json"],
             "refxla_conformance.sweep": ["*.json"],
             "refxla_conformance.liars": ["*.json"],
             "refxla_conformance.xla_corpus": ["*.json"],

@@ -23,6 +23,7 @@ extensions = [
     "core_source",  # _ext/: links to the sources of the Cython core
     "command_line",  # _ext/: the reference of the command, from its parser
     "case_sizes",  # _ext/: the table of conformance/cases/sizes.py
+    "jax_tests",  # _ext/: the tables of conformance/jax_tests/
     "liars",  # _ext/: the table of conformance/liars/
     "numpy_functions",  # _ext/: what of NumPy has a compiled form
     "links",  # _ext/: no link of the site is dead

@@ -13,7 +13,7 @@ def commit() -> str:
 
     "" for an installed package, which is in no checkout, and if git is missing.
     """
-    root = Path(__file__).parents[1]
+    root = Path(__file__).resolve().parents[1]  # a linked package's own place
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=10", "--match="]

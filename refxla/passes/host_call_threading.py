@@ -38,7 +38,7 @@ def run(module: Module) -> int:
     calls = [i for i in module.instructions() if _is_call(i)]
     if not calls:
         return 0
-    count = _without_tokens(module) + len(calls)
+    count = replace_tokens(module) + len(calls)
     root = module.entry.root
     _, state = thread(module, _ORDER)
     for computation in module.computations:
@@ -101,7 +101,7 @@ _ORDER = State(
 )
 
 
-def _without_tokens(module: Module) -> int:
+def replace_tokens(module: Module) -> int:
     """Replaces tokens by scalars. Returns the number of instructions that produced or passed them on."""
     count = 0
     for i in module.instructions():

@@ -13,6 +13,7 @@ import jaxlib.version
 import numpy as np
 from jaxlib import _jax, xla_client
 from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.module import Module
 
 from .._core import pjrt_objects
 from ..compiler import ahead_of_time, compilation_cache, executable_file
@@ -23,7 +24,7 @@ from ..ir.fingerprint import Source
 from ..ir.hlo_schema import CLASSES, HloModuleProto
 from ..ir.proto import from_proto, to_proto
 from ..ir.proto_shardings import sharding_to
-from ..passes.host_call_threading import HOST_CALL
+from ..passes.host_call_threading import HOST_CALL, replace_tokens
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
@@ -209,9 +210,11 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
         raise UnsupportedError(
             f"{message.name} is a program of {replicas} replicas: write it for partitions (shard_map)"
         )
-    source = Source(f"pjrt {fingerprint}", lambda: from_proto(hlo), size)
+    source = Source(f"pjrt {fingerprint}", lambda: _of_arrays(from_proto(hlo)), size)
     if count > 1:
-        source = Source(f"pjrt {count} {fingerprint}", lambda: on_one_device(from_proto(hlo), count), size * count)
+        source = Source(
+            f"pjrt {count} {fingerprint}", lambda: _of_arrays(on_one_device(from_proto(hlo), count)), size * count
+        )
     executor: Compiled | Reference
     if saved is not None:
         executor = ahead_of_time.executable(saved, "what was serialized", source=source)
@@ -236,6 +239,15 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
         hlo=hlo,
         options=options,
     )
+
+
+def _of_arrays(module: Module) -> Module:
+    """The module with scalars in place of the tokens that it gets and returns: JAX passes tokens through a program
+    whose effects it orders, and they are left where no host function is called."""
+    if any(p.shape.element_type.kind == "token" for p in module.entry.parameters):
+        replace_tokens(module)
+        module.entry_layout = None
+    return module
 
 
 def _devices(assignment: Any, count: int) -> tuple[int, ...]:

@@ -40,33 +40,71 @@ def test_not():
     pass
 
 def test_last():
-    assert os.environ["JAX_TEST_DUT"] == "cpu"
+    from jax._src.test_util import test_device_matches
+
+    assert test_device_matches(["cpu"])
+
+def test_of_the_name():
+    from jax._src.test_util import test_device_matches
+
+    assert not test_device_matches(["cpu"])
 """
 
 
 def test_a_table(tmp_path, capsys, monkeypatch):
-    from refxla_conformance import jax_tests
+    from refxla_conformance.jax_tests import command
 
     environment()
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "some_test.py").write_text(TESTS)
     report = tmp_path / "report.txt"
-    status = jax_tests.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
+    status = command.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["file", "passed", "failed", "skipped", "crashed", "hung", "cpu", "too"]
-    assert rows[1] == ["tests/some_test.py", "5", "2", "1", "1", "0", "3"]
+    assert rows[1] == ["tests/some_test.py", "6", "2", "1", "1", "0", "3"]
     assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
     assert status == 1
-    assert jax_tests.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
+    assert command.main([str(tmp_path), "nothing"]) == 1  # that nothing ran is no success
     assert report.read_text() == (
-        "failed   (on the CPU, too) tests/some_test.py::test_ends_badly\n"
-        "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
+        "failed   (on the CPU, too) tests/some_test.py::test_ends_badly: assert False\n"
+        "failed   (on the CPU, too) tests/some_test.py::test_wrong: assert False\n"
         "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
     )
 
 
 def test_what_is_no_checkout(tmp_path, capsys):
-    from refxla_conformance import jax_tests
+    from refxla_conformance.jax_tests import command
 
-    assert jax_tests.main([str(tmp_path / "nosuch")]) == 2
+    assert command.main([str(tmp_path / "nosuch")]) == 2
     assert "nosuch is no checkout of JAX: it has no folder tests" in capsys.readouterr().err
+
+
+def test_the_data_of_a_table(tmp_path, monkeypatch):
+    from refxla_conformance.jax_tests import outcomes
+    from refxla_conformance.jax_tests.runner import Outcome
+
+    file = tmp_path / "outcomes.json"
+    tests = {"t::a": Outcome("passed"), "t::b": Outcome("skipped", "why"), "t::c": Outcome("failed", "ValueError: x")}
+    outcomes.keep(file, "t", {"t::a": Outcome("failed")}, frozenset(), {"every": 2})
+    outcomes.keep(file, "u", tests, frozenset({"t::c"}), {"every": 1})
+    outcomes.keep(file, "t", {**tests, "t::d": Outcome("hung")}, frozenset(), {"every": 1})
+    ((version, kept),) = outcomes.read(file).items()
+    assert version and set(kept["files"]) == {"t", "u"}
+    assert kept["files"]["t"]["counts"] == {"failed": 1, "hung": 1, "passed": 1, "skipped": 1}
+    assert kept["files"]["t"]["options"] == {"every": 1}
+    assert kept["files"]["t"]["wrong"] == [
+        {"test": "t::c", "outcome": "failed", "reason": "ValueError: x", "cpu": True},
+        {"test": "t::d", "outcome": "hung", "reason": "", "cpu": True},
+    ]
+    assert outcomes.share(kept["files"].values()) == 1 / 2  # what fails on JAX's CPU, too, does not count
+
+
+def test_what_is_published_is_explained():
+    from refxla_conformance.jax_tests.outcomes import read, share
+    from refxla_conformance.jax_tests.reasons import reason
+
+    for run in read().values():
+        files = run["files"].values()
+        assert [failure for file in files for failure in file["wrong"] if not reason(failure)] == []
+        assert not any(file["counts"].get(ended) for file in files for ended in ("crashed", "hung"))
+        assert share(files) >= 0.97

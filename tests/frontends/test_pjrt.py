@@ -282,6 +282,30 @@ def test_an_error_is_an_exception():
     assert "UNIMPLEMENTED" in out and "no code for custom-call target 'nobody_has_this'" in out
 
 
+def test_ordered_effects_that_call_nothing():
+    """JAX passes a token through the program, its loops, and what is exported."""
+    run("""
+        from jax import export
+        from jax._src import core, effects
+        from jax._src.interpreters import mlir
+        class Order(effects.Effect):
+            pass
+        order, twice = Order(), core.Primitive("twice_in_order")
+        for kinds in (effects.lowerable_effects, effects.ordered_effects, effects.control_flow_allowed_effects):
+            kinds.add_type(Order)
+        twice.def_effectful_abstract_eval(lambda x: (x, {order}))
+        def lowering(ctx, x):
+            ctx.set_tokens_out(mlir.TokenSet({order: ctx.tokens_in.get(order)}))
+            return [mlir.hlo.add(x, x)]
+        mlir.register_lowering(twice, lowering)
+        x = np.arange(3, dtype=np.float32)
+        f = jax.jit(lambda x: lax.fori_loop(0, 3, lambda _, x: twice.bind(x), 1 + twice.bind(x)))
+        assert f(x).tolist() == [8, 24, 40]
+        exported = export.export(f)(x)
+        assert exported.call(x).tolist() == jax.jit(exported.call)(x).tolist() == [8, 24, 40]
+    """)
+
+
 def test_threads():
     """Threads share executables and mix nothing."""
     run("""

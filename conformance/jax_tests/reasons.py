@@ -1,0 +1,61 @@
+"""Why tests of JAX that pass on its CPU do not pass on refxla: each class of failures with its explanation.
+
+A failure belongs to the first class one of whose patterns occurs in its name or its reason. One that belongs to none is
+an error of the documents' build and of a test, so that no failure is published without an explanation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Reason(NamedTuple):
+    """A class of failures: its name, what explains them, and the patterns by which they are found."""
+
+    name: str
+    why: str
+    patterns: tuple[str, ...]
+
+    def explains(self, failure: Mapping[str, Any]) -> bool:
+        """Is this failure one of the class?"""
+        text = f"{failure['test']}: {failure['reason']}"
+        return failure["outcome"] == "failed" and any(re.search(pattern, text) for pattern in self.patterns)
+
+
+ALSO_ON_THE_CPU = Reason(
+    "Also fails on JAX's CPU",
+    "The test itself does not fit the installed JAX, NumPy or SciPy.",
+    (),
+)
+REASONS = (
+    Reason(
+        "The summands of unreduced values",
+        "An unreduced value is computed as the sum that it stands for, which one device has, while the others have "
+        "zeros. These tests read the summand of each device.",
+        (
+            "test_unreduced_einsum_basic: AssertionError",
+            "unreduced_bitcast_check_vma_false",
+            "sharded_unreduced_roundtrip_check_vma_false",
+        ),
+    ),
+    Reason(
+        "Values that are declared equal on all devices, and are not",
+        "A whole value is computed once, and is that of the first device: with `out_axes=None`, this test returns a "
+        "different one from each device.",
+        ("test_pmap_array_in_axes_out_axes: AssertionError",),
+    ),
+    Reason(
+        "The text of the partitioned program",
+        "Virtual devices compute whole values, so the program after the passes has global shapes and no tiles.",
+        ("test_random_bits_is_pure_map",),
+    ),
+)
+
+
+def reason(failure: Mapping[str, Any]) -> Reason | None:
+    """The class of a failure (an entry of "wrong" in outcomes.json); None, if nothing explains it."""
+    if not failure["cpu"]:
+        return ALSO_ON_THE_CPU
+    return next((reason for reason in REASONS if reason.explains(failure)), None)
