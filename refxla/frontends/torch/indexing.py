@@ -9,7 +9,6 @@ from typing import Any
 from refxla_spec.module import Computation, Instruction, WindowDimension
 from refxla_spec.types import PRED, S64
 
-from .elementwise import where
 from .lowering import INDEX, I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, newest, reducer
 
 
