@@ -372,6 +372,27 @@ def test_parts_of_memory():
     check(lambda x: torch.as_strided_scatter(x * 2, x.t().contiguous(), (6, 4), (1, 6)), x)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x * 2)[1:, 2:].as_strided((3, 3), (1, 2)).sin(),
+        lambda x: (x * 2).view(-1)[5:].as_strided((3, 3, 2), (1, 2, 5), 7).sin(),
+        lambda x: (x * 2).split([1, 3])[1].as_strided((3, 2), (1, 2)).sin(),
+        lambda x: (x * 2).t()[1:].unfold(0, 2, 1).as_strided((2, 2), (3, 1), 0).sin(),
+    ],
+)
+def test_parts_of_memory_of_a_view_are_those_of_the_whole(f):
+    check(f, torch.randn(4, 6, requires_grad=True))
+
+
+def test_windows():
+    x = torch.randn(2, 3, 8, 9, requires_grad=True)
+    check(lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect").unfold(2, 3, 1).unfold(3, 3, 1).flatten(-2).sin(), x)
+    check(lambda x: x.unfold(1, 2, 1).unfold(-2, 5, 3) * 2, x)
+    check(lambda x: x.sum().unfold(0, 1, 1) * 2, x)
+    check(lambda x: ((x * 2).unfold(-1, 4, 2), x.unfold(0, 1, 1)), x.detach())
+
+
 def test_what_is_taken_apart_into_sorts_and_sums():
     x = torch.randn(6, 9)
     x[1, 2] = x[4, 0] = float("nan")
@@ -673,6 +694,55 @@ def test_indexing():
         return *found, y, x.scatter_add(1, i.abs(), x[:2, :2]), x.scatter(0, j[None] % 3, 2.0)
 
     check(f, torch.randn(3, 4, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "f, shape",
+    [
+        (lambda x, v, m: x.index_put((m,), v), (6,)),
+        (lambda x, v, m: x.index_put((m,), v), (2, 6)),  # one for each element of the mask
+        (lambda x, v, m: x.index_put((m,), v, accumulate=True), (2, 1)),
+        (lambda x, v, m: x.repeat(4, 1, 1).index_put_((m[None].expand(4, 3),), v), (8, 6)),
+        (lambda x, v, m: set_item(x, m, v), (1, 1, 2, 6)),
+        (lambda x, v, m: set_item(x, m, v[0]), (1,)),
+        (lambda x, v, m: set_item(x, (m, 0), v), (2,)),
+        (lambda x, v, m: set_item(x, (m, slice(1, 3)), v), (2, 2)),
+        (lambda x, v, m: set_item(x.mT, (slice(None), m), v), (6, 2)),
+        (lambda x, v, m: set_item(x, (m, None, ..., -1), v), (2, 1)),
+        (lambda x, v, m: set_item(x.mT, (..., m), v), (2,)),
+        (lambda x, v, m: set_item(x.mT, (..., m), 7), (2,)),
+        (lambda x, v, m: set_item(x, (slice(None), x[0] > 0), 7.0), (2,)),
+        (lambda x, v, m: (set_item(x > 0, m, x[:1].expand(2, 6) < 0), x * v[0]), (2,)),
+        (lambda x, v, m: x.index_put((m & ~m,), v), (0, 6)),
+    ],
+)
+def test_writes_by_a_mask_are_compiled_with_their_gradients(f, shape):
+    mask = torch.tensor([True, False, True])
+    x, v = torch.randn(3, 6, requires_grad=True), torch.randn(shape, requires_grad=True)
+    check(lambda x, v: f(x, v, mask), x, v)
+
+
+def set_item(x, index, value):
+    x = x.clone()
+    x[index] = value
+    return x
+
+
+def test_a_write_by_a_mask_of_another_number_of_elements_raises():
+    mask = torch.tensor([True, False, True])
+    f = compiled(lambda x, v: set_item(x, mask, v) * 2)
+    for n in (2, 1):
+        f(torch.zeros(3), torch.zeros(n))
+    with pytest.raises(RuntimeError, match="another number of elements"):
+        f(torch.zeros(3), torch.zeros(3))
+
+
+def test_a_graph_that_is_left_to_eager_is_reported():
+    mask = torch.tensor([True, False, True])
+    f = torch.compile(lambda x, v: set_item(x, (torch.tensor([0]), mask), v) * 2, backend="refxla")
+    with pytest.warns(frontend.EagerWarning, match="left to eager"):
+        f(torch.zeros(3, 3), torch.ones(2, requires_grad=True))
+    assert any("set_item" in e.source or "test_torch.py" in e.source for e in frontend.report())
 
 
 @pytest.mark.parametrize(

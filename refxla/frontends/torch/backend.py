@@ -20,6 +20,11 @@ from functorch.compile import min_cut_rematerialization_partition
 from refxla_spec.errors import InputError
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._python_dispatch import _disable_current_modes
@@ -28,10 +33,11 @@ from ...compiler.options import Options
 from ..traced import WARN_COMPILATIONS, RecompilationWarning
 from .decompositions import decompositions
 from .graph import source_of
+from .masks import write_by_masks
 from .number_arguments import NumbersAsTensors, returned_numbers, value_arguments
 from .partition import INFERENCE, compile_graph
 from .recurrent import write_as_loops
-from .report import warn_at
+from .report import count, enter, warn_at
 from .selections import index_by_tensors
 from .tensors import plain
 
@@ -43,6 +49,7 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     """
     options = _options(settings)
     write_as_loops(graph_module)
+    write_by_masks(graph_module)
 
     def compiler(kind: str) -> Callable[..., Callable[..., Any]]:
         def compile_one(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -62,8 +69,25 @@ def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) ->
     )
     # oneDNN's LSTM layer has no lowering, and AOTAutograd creates no backward graph for it.
     with _without_mkldnn() if trains else contextlib.nullcontext():
-        compiled: Callable[..., Any] = backend(graph_module, example_inputs)
+        try:
+            compiled: Callable[..., Any] = backend(graph_module, example_inputs)
+        except _LEFT_TO_EAGER as problem:
+            _report_left(graph_module, problem)
+            raise
     return compiled
+
+
+# Exceptions after which Dynamo runs the whole graph in eager mode.
+_LEFT_TO_EAGER = (DynamicOutputShapeException, DataDependentOutputException, UnsupportedOperatorException)
+
+
+def _report_left(graph_module: Any, problem: Any) -> None:
+    """Reports a graph that is left to eager mode: PyTorch cannot trace it, or the graph of its gradient."""
+    sources = filter(None, (source_of(n) for n in graph_module.graph.nodes if n.op.startswith("call")))
+    reason = "it, or its gradient, has a shape that depends on values, and the graph that begins here is left to eager"
+    if isinstance(problem, UnsupportedOperatorException):
+        reason = "PyTorch cannot trace it, and the graph that begins here is left to eager"
+    count([enter(str(problem.func), reason, next(sources, ""))])
 
 
 def _in_two(joint: Any, *args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .embedding_bags import embedding_bag, embedding_bag_backward, embedding_renorm, sample_weights_backward
 from .lowering import LOWERINGS, overload_of
+from .masks import index_put
 from .order_statistics import bucketize, histc, kthvalue, median, median_of_all, searchsorted
 from .quantization import QUANTIZATION
 from .recurrent import RECURRENT
@@ -210,6 +211,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "_trilinear": _trilinear,
     "addbmm": _addbmm,
     "index_reduce": _index_reduce,
+    "_unsafe_index_put": index_put,
     "_weight_norm_interface_backward": _weight_norm_backward,
     "bucketize.Scalar": bucketize,
     "bucketize.Tensor": bucketize,
@@ -225,6 +227,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "grid_sampler_3d": grid_sampler,
     "grid_sampler_3d_backward": grid_sampler_backward,
     "histc": histc,
+    "index_put": index_put,
     "kthvalue": kthvalue,
     "linalg_pinv.atol_rtol_tensor": _pinv,
     "masked_scatter_backward": _masked_scatter_backward,

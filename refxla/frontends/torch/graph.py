@@ -45,7 +45,7 @@ _VIEWS = {
     for name in ("view.default", "_unsafe_view.default", "permute.default", "t.default", "transpose.int",
                  "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims", "slice.Tensor", "select.int",
                  "alias.default", "detach.default", "as_strided.default", "diagonal.default", "split.Tensor",
-                 "split_with_sizes.default", "unbind.int")
+                 "split_with_sizes.default", "unbind.int", "unfold.default")
 }  # fmt: skip
 
 

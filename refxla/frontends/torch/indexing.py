@@ -9,7 +9,6 @@ from typing import Any
 from refxla_spec.module import Computation, Instruction, WindowDimension
 from refxla_spec.types import PRED, S64
 
-from .elementwise import where
 from .lowering import INDEX, I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, newest, reducer
 
 
@@ -111,14 +110,6 @@ def _combined(b: Lowering, x: I, opcode: str | None) -> Computation:
 
 @lowers("index_put", "_unsafe_index_put")
 def index_put(b: Lowering, x: I, indices: Sequence[I | None], values: I, accumulate: bool = False) -> I:
-    masks = [i for i in indices if i is not None and i.shape.element_type is PRED]
-    if masks and len(indices) == 1 and values.shape.size == 1:
-        mask, value = masks[0], b.cast(b.view(values, ()), x.shape.element_type)
-        own = mask.shape.dimensions
-        wide = b.expand(b.reshape(mask, own + (1,) * (x.shape.rank - len(own))), x.shape.dimensions)
-        if accumulate:
-            value = b.make("or" if x.shape.element_type is PRED else "add", x, b.expand(value, x.shape.dimensions))
-        return where(b, wide, value, x)
     p = _Places(b, x, indices, "index_put", wraps=True)
     return _put(b, x, p, b.expand(b.cast(values, x.shape.element_type), p.result), "add" if accumulate else None)
 

@@ -21,6 +21,7 @@ from .decompositions import is_random
 from .graph import COPY, CompiledGraph, LoweredGraph, final_copies, is_tensor, source_of
 from .lowering import DRAWN, overload_of
 from .selections import index_by_tensors
+from .strided_views import stride_memory_of_bases
 from .tensors import memory_order, with_strides
 
 _OF_SHAPE = {  # by how many arguments give only the shape
@@ -77,6 +78,7 @@ def _are_distinct(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     report.note_graph()
     index_by_tensors(graph_module)
+    stride_memory_of_bases(graph_module)
     lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
     if lowered.mutating:  # its writes may be visible through any view: PyTorch runs the whole graph
         why = "its graph writes in place, and runs in PyTorch as a whole"

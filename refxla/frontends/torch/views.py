@@ -192,6 +192,21 @@ def diagonal(b: Lowering, x: I, offset: int = 0, dim1: int = 0, dim2: int = 1) -
     return b.cut(x, len(outer), start, start + (count - 1) * (columns + 1) + 1, columns + 1)
 
 
+@lowers("unfold", "unfold_copy")
+def unfold(b: Lowering, x: I, dimension: int, size: int, step: int) -> I:
+    """Windows along a dimension, with the elements of each in a dimension at the end."""
+    d, rank = axis(dimension, x.shape.rank), x.shape.rank
+    if not rank:
+        return b.view(x, b.result.dimensions) if size else b.full(0, b.result)
+    count = b.result.dimensions[d]
+    first, element = (b.iota(S64, (count, size), k) for k in (0, 1))
+    return b.make(
+        "gather", x, b.add(b.multiply(first, step), element), offset_dims=tuple(k for k in range(rank) if k != d),
+        collapsed_slice_dims=(d,), start_index_map=(d,), index_vector_dim=2,
+        slice_sizes=tuple(1 if k == d else n for k, n in enumerate(x.shape.dimensions)),
+    )  # fmt: skip
+
+
 def _triangle(lower: bool) -> Any:
     def apply(b: Lowering, x: I, diagonal: int = 0) -> I:
         dims = x.shape.dimensions
