@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from unittest.mock import patch
 
 from refxla_spec.errors import EvaluationError
 from refxla_spec.module import Instruction
-from refxla_spec.operation import operations
+from refxla_spec.operation import operation, replaced
 from refxla_spec.types import Value
 
 
@@ -20,8 +19,7 @@ class EndlessLoop(EvaluationError):
 @contextmanager
 def bounded_loops(iterations: int) -> Iterator[None]:
     """A context in which loops of the reference that exceed a number of iterations raise EndlessLoop."""
-    registry = operations()
-    with patch.dict(registry, {"while": replace(registry["while"], evaluate=bounded_while(iterations))}):
+    with replaced({"while": replace(operation("while"), evaluate=bounded_while(iterations))}):
         yield
 
 

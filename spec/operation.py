@@ -29,8 +29,9 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -143,12 +144,12 @@ class _Operations(Mapping[str, Operation]):
         stems = (m.name for m in pkgutil.iter_modules(ops.__path__))
         files = {stem.rstrip("_").replace("_", "-"): f"{ops.__name__}.{stem}" for stem in stems}
         self._files = dict(sorted(files.items()))
-        self._read: dict[str, Operation] = {}
+        self.read: dict[str, Operation] = {}
 
     def __getitem__(self, opcode: str) -> Operation:
-        if opcode not in self._read:
-            self._read[opcode] = _operation(opcode, importlib.import_module(self._files[opcode]))
-        return self._read[opcode]
+        if opcode not in self.read:
+            self.read[opcode] = _operation(opcode, importlib.import_module(self._files[opcode]))
+        return self.read[opcode]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
@@ -160,10 +161,24 @@ class _Operations(Mapping[str, Operation]):
         return opcode in self._files
 
 
-@cache
+_OPERATIONS = _Operations()
+
+
 def operations() -> Mapping[str, Operation]:
     """Every operation by its opcode, in alphabetical order."""
-    return _Operations()
+    return _OPERATIONS
+
+
+@contextmanager
+def replaced(definitions: Mapping[str, Operation]) -> Iterator[None]:
+    """A context in which operations, by their opcodes, have other definitions: to bound a loop, or to test a tool that
+    has to notice it."""
+    before = {opcode: _OPERATIONS[opcode] for opcode in definitions}
+    _OPERATIONS.read.update(definitions)
+    try:
+        yield
+    finally:
+        _OPERATIONS.read.update(before)
 
 
 def operation(opcode: str) -> Operation:

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from refxla_spec.module import Instruction, Module
-from refxla_spec.operation import operations
+from refxla_spec.operation import operations, replaced
 from refxla_spec.types import Value
 
 from ..bounded_loops import bounded_while
@@ -144,7 +143,7 @@ def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
 
     truths = {opcode: registry[opcode].evaluate for opcode in opcodes} | {"while": bounded_while(ITERATIONS)}
     changed = {o: replace(registry[o], evaluate=bent(truth) if o in opcodes else truth) for o, truth in truths.items()}
-    with patch.dict(registry, changed):
+    with replaced(changed):
         yield
 
 

@@ -32,6 +32,12 @@ def known_value(i: Instruction, indices: Indices) -> int | None:
     return index.low if index is not None and index.is_constant else None
 
 
+def is_followed(i: Instruction) -> bool:
+    """Whether the values of an integer array may be known from how it is computed."""
+    followed = i.opcode in ("iota", "constant", "concatenate", "select") or i.opcode in SOURCES or i.opcode in _RULES
+    return followed and i.shape.is_array and i.shape.element_type.is_integer
+
+
 class _Values:
     """The elements that were requested, each computed once."""
 

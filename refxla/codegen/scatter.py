@@ -59,13 +59,19 @@ def kernels(fusion: Fusion, target: Target, combining: Combining) -> tuple[Kerne
     hero = hero_of(fusion)
     operands, outputs = hero.operands[: len(hero.operands) // 2], _outputs(fusion)
     walk = ScatterWalk(hero, target)
-    if walk.types != [type_name(o) for o in operands] and walk.items:
-        return _apart(fusion, target, walk, operands[0], outputs[0], combining)
-    written = [
-        Argument("output", scalar.storage_type(type_name(o)), o, updates=x)
-        for o, x in zip(outputs, operands, strict=True)
-    ]
-    return combining(fusion, target, walk, written)
+    before, written, after = [], [], []
+    for n, (operand, output, element_type) in enumerate(zip(operands, outputs, walk.types, strict=True)):
+        if element_type == type_name(operand) or not walk.items:
+            written.append(Argument("output", scalar.storage_type(type_name(output)), output, updates=operand))
+            continue
+        # Sums of halves stay in f32 until they are complete: a kernel before the scatter and one after it convert.
+        number = str(n or "")
+        sums = Argument("scratch", "float", bytes=4 * operand.shape.size, scratch=f"{fusion.name}.sums{number}")
+        widths = (type_name(operand), "f32")
+        before.append(_conversion(fusion, target, f"widened{number}", widths, (input_argument(operand), sums)))
+        after.append(_conversion(fusion, target, f"rounded{number}", widths[::-1], (sums, output_argument(output))))
+        written.append(sums)
+    return *before, *combining(fusion, target, walk, written), *after
 
 
 def inputs_of(fusion: Fusion, values: Iterable[Instruction]) -> list[Instruction]:
@@ -87,26 +93,17 @@ def combining_kernel(
     return (Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items),)
 
 
-def _apart(
-    fusion: Fusion, target: Target, walk: ScatterWalk, operand: Instruction, output: Instruction, combining: Combining
-) -> tuple[Kernel, ...]:
-    """Sums of halves stay in f32 until they are complete: one kernel before the scatter and one after it convert."""
-    size, chunk = operand.shape.size, 1 if target.capabilities.coalescing else work_items.ELEMENTS
-    items = -(-size // chunk)
-    sums = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
-    name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})
-
-    def conversion(suffix: str, types: tuple[str, str], arguments: tuple[Argument, Argument]) -> Kernel:
-        block = Block()
-        with block.scope(f"for (int i = item * {chunk}; i < (item + 1) * {chunk} && i < {size}; ++i)"):
-            value = elements.assign(types[0], scalar.load(types[0], "a0[i]"), block)
-            value = elements.assign(types[1], scalar.expression("convert", types[:1], types[1], (value,)), block)
-            block.line(f"a1[i] = {scalar.store(types[1], value)};")
-        return Kernel(f"{fusion.name}.{suffix}", block.text(), arguments, items)
-
-    before = conversion("widened", (name, "f32"), (input_argument(operand), sums))
-    after = conversion("rounded", ("f32", name), (sums, output_argument(output)))
-    return before, *combining(fusion, target, walk, [sums]), after
+def _conversion(
+    fusion: Fusion, target: Target, suffix: str, types: tuple[str, str], arguments: tuple[Argument, Argument]
+) -> Kernel:
+    """The kernel that converts an array to the second of the types."""
+    size, chunk = hero_of(fusion).operands[0].shape.size, 1 if target.capabilities.coalescing else work_items.ELEMENTS
+    block, elements = Block(), ElementalIrEmitter(fusion, target, {})
+    with block.scope(f"for (int i = item * {chunk}; i < (item + 1) * {chunk} && i < {size}; ++i)"):
+        value = elements.assign(types[0], scalar.load(types[0], "a0[i]"), block)
+        value = elements.assign(types[1], scalar.expression("convert", types[:1], types[1], (value,)), block)
+        block.line(f"a1[i] = {scalar.store(types[1], value)};")
+    return Kernel(f"{fusion.name}.{suffix}", block.text(), arguments, -(-size // chunk))
 
 
 def _outputs(fusion: Fusion) -> list[Instruction]:

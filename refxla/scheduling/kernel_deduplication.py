@@ -12,6 +12,8 @@ from typing import Any
 
 from refxla_spec.module import Computation, Instruction
 
+from ..analysis.index_maps import STARTED
+from ..analysis.index_values import is_followed
 from ..ir.partial_sorts import first_of
 from ..ir.plan import Argument, Fusion, Kernel
 from ..passes.cse import attribute_key, key_of
@@ -57,7 +59,10 @@ class KernelDeduplicator:
         places = (fusion.outputs, fusion.loop_invariant, () if fusion.hero is None else (fusion.hero,))
         inputs = tuple(i.shape.without_layout() for i in fusion.inputs)
         numbers = tuple(tuple(number[i] for i in p) for p in places)
-        return fusion.kind, fusion.trip_count, fusion.in_loop, inputs, tuple(members), numbers
+        # The values of start indices may be known from how an input is computed: only the same input is equal to it.
+        has_starts = any(i.opcode in STARTED for i in fusion.instructions)
+        starts = tuple(i if has_starts and is_followed(i) else None for i in fusion.inputs)
+        return fusion.kind, fusion.trip_count, fusion.in_loop, inputs, starts, tuple(members), numbers
 
 
 class _Renamed:

@@ -107,3 +107,34 @@ def test_constants_are_told_apart_by_their_bits(zero, count):
     counting = Counting()
     make_plan(parse(text), KernelDeduplicator(counting), SchedulingOptions(fusion=False))
     assert len(counting.fusions) == count
+
+
+AT = "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=0, slice_sizes={1,1,2}"
+KNOWN_PLACES = f"""HloModule m
+add {{ a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] add(a, b) }}
+ENTRY main {{
+  x = s32[8,4,2] parameter(0)
+  y = s32[8,4,2] parameter(1)
+  z = s32[8,4,2] parameter(2)
+  places = s32[2,8,4] parameter(3)
+  rows = s32[1,8,4] iota(), iota_dimension=1
+  columns = s32[1,8,4] iota(), iota_dimension=2
+  known = s32[2,8,4] concatenate(rows, columns), dimensions={{0}}
+  at_known = s32[8,4,2] gather(x, known), offset_dims={{2}}, {AT}
+  at_places = s32[8,4,2] gather(y, places), offset_dims={{2}}, {AT}
+  added = s32[8,4,2] scatter(z, known, x), update_window_dims={{2}}, inserted_window_dims={{0,1}},
+    scatter_dims_to_operand_dims={{0,1}}, index_vector_dim=0, to_apply=add
+  ROOT r = (s32[8,4,2], s32[8,4,2], s32[8,4,2]) tuple(at_known, at_places, added) }}"""
+
+
+@pytest.mark.parametrize("without", [(), ("fusion",)])
+def test_places_that_are_known_are_not_those_of_another_input(without):
+    """They are known from what an input is computed from, which is not in the fusion."""
+    rng = np.random.default_rng(0)
+    arguments = [rng.integers(-50, 50, (8, 4, 2)).astype(np.int32) for _ in range(3)]
+    arguments.append(rng.integers(0, 4, (2, 8, 4)).astype(np.int32))
+    results = refxla.compile(KNOWN_PLACES, without=without)(*arguments)
+    for got, want in zip(results, interpreter.run(parse(KNOWN_PLACES), arguments), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -191,6 +191,28 @@ def test_sums_of_halves_are_rounded_once(name):
     assert len(compiled.kernels) == 3
 
 
+def test_sums_of_halves_beside_those_of_another_type():
+    text = """HloModule m
+    both { a = f32[] parameter(0)
+           b = f16[] parameter(1)
+           c = f32[] parameter(2)
+           d = f16[] parameter(3)
+           e = f32[] add(a, c)
+           f = f16[] add(b, d)
+           ROOT r = (f32[], f16[]) tuple(e, f) }
+    ENTRY main { x = f32[3] parameter(0)
+                 y = f16[3] parameter(1)
+                 i = s32[5000] parameter(2)
+                 u = f32[5000] parameter(3)
+                 v = f16[5000] parameter(4)
+                 ROOT s = (f32[3], f16[3]) scatter(x, y, i, u, v), update_window_dims={}, inserted_window_dims={0},
+                   scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both }"""
+    i = np.random.default_rng(0).integers(0, 3, 5000).astype(np.int32)
+    u = np.random.default_rng(1).integers(0, 8, 5000) / 8
+    x = np.full(3, 256)
+    check(text, x.astype(np.float32), x.astype(np.float16), i, u.astype(np.float32), u.astype(np.float16))
+
+
 def test_several_operands():
     text = """HloModule m
     larger { a = f32[] parameter(0)

@@ -78,6 +78,7 @@ def _operands() -> Iterator[Case]:
     line = f"""ROOT r = _ scatter({operands}), update_window_dims={{1}}, inserted_window_dims={{0}},
                scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=each"""
     yield structured("scatter", "four_operands", " ".join(line.split()), *xs, at, *updates, before=before)
+    yield from _places(rng)
     one = "mixed { a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  c = s32[] parameter(2)\n"
     one += "  d = s32[] parameter(3)\n  e = s32[] subtract(a, b)\n  f = s32[] multiply(c, e)\n"
     one += "  ROOT r = s32[] subtract(f, d) }\n"
@@ -87,6 +88,37 @@ def _operands() -> Iterator[Case]:
     keys += "\n  ROOT r = pred[] compare(a, b), direction=LT }\n"
     line = f"ROOT r = _ sort({names}), dimensions={{1}}, is_stable=true, to_apply=by_first"
     yield structured("sort", "four_operands", line, *xs, before=keys)
+
+
+def _places(rng: np.random.Generator) -> Iterator[Case]:
+    """Gathers of one form, at places that are computed and at places that are given; a scatter at the former. A scatter
+    into arrays of two types."""
+    xs = [small_integers(rng, "s32", (8, 4, 2), -9, 9) for _ in range(3)]
+    places = rng.integers(-1, 6, (2, 8, 4)).astype(np.int32)
+    form = "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=0, slice_sizes={1,1,2}"
+    line = f"""rows = s32[1,8,4] iota(), iota_dimension=1
+               columns = s32[1,8,4] iota(), iota_dimension=2
+               known = s32[2,8,4] concatenate(rows, columns), dimensions={{0}}
+               a = s32[8,4,2] gather(p0, known), offset_dims={{2}}, {form}
+               b = s32[8,4,2] gather(p1, p3), offset_dims={{2}}, {form}
+               c = s32[8,4,2] scatter(p2, known, p0), update_window_dims={{2}}, inserted_window_dims={{0,1}},
+               scatter_dims_to_operand_dims={{0,1}}, index_vector_dim=0, to_apply=add
+               ROOT r = (s32[8,4,2], s32[8,4,2], s32[8,4,2]) tuple(a, b, c)"""
+    yield structured("gather", "computed_and_given_places", line, *xs, places, before=combiner("add", "add", "s32"))
+    before = """both { a = f32[] parameter(0)
+      b = f16[] parameter(1)
+      c = f32[] parameter(2)
+      d = f16[] parameter(3)
+      e = f32[] add(a, c)
+      f = f16[] add(b, d)
+      ROOT r = (f32[], f16[]) tuple(e, f) }
+    """
+    line = """ROOT r = _ scatter(p0, p1, p2, p3, p4), update_window_dims={1}, inserted_window_dims={0},
+              scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both"""
+    at = np.array([[2], [0], [2], [2], [7]], np.int32)
+    x, y = random_values(rng, "f32", (6, 3)), random_values(rng, "f16", (6, 3))
+    updates = random_values(rng, "f32", (5, 3)), random_values(rng, "f16", (5, 3))
+    yield structured("scatter", "two_types", " ".join(line.split()), x, y, at, *updates, before=before)
 
 
 def _control() -> Iterator[Case]:
