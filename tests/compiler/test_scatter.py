@@ -205,8 +205,11 @@ def test_sums_of_halves_beside_those_of_another_type():
                  i = s32[5000] parameter(2)
                  u = f32[5000] parameter(3)
                  v = f16[5000] parameter(4)
-                 ROOT s = (f32[3], f16[3]) scatter(x, y, i, u, v), update_window_dims={}, inserted_window_dims={0},
-                   scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both }"""
+                 s = (f32[3], f16[3]) scatter(x, y, i, u, v), update_window_dims={}, inserted_window_dims={0},
+                   scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both
+                 n = f32[3] get-tuple-element(s), index=0
+                 k = f16[3] get-tuple-element(s), index=1
+                 ROOT r = (f32[3], f16[3]) tuple(n, k) }"""
     i = np.random.default_rng(0).integers(0, 3, 5000).astype(np.int32)
     u = np.random.default_rng(1).integers(0, 8, 5000) / 8
     x = np.full(3, 256)
