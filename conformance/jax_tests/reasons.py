@@ -57,6 +57,12 @@ REASONS = (
         ("NotImplementedError: jax.debug.inspect_array_sharding",),
     ),
     Reason(
+        "Programs exported for other platforms",
+        "JAX runs an exported program only on the platforms for which it was exported, and these tests do not name "
+        "refxla among them.",
+        ("was exported for platforms",),
+    ),
+    Reason(
         "JAX's compilation cache",
         "JAX keeps executables of its own platforms alone, by a list of their names, so that none is written or read; "
         "refxla's cache keeps them.",
