@@ -49,8 +49,9 @@ def test_what_goes_in_comes_out():
 
 
 def test_every_type_of_arrays_has_its_number():
-    from refxla._core.pjrt_objects import TYPE_NAMES
     from refxla_spec.types import ELEMENT_TYPES
+
+    from refxla._core.pjrt_objects import TYPE_NAMES
 
     assert {name for name, kind in ELEMENT_TYPES.items() if kind.is_array or name == "token"} == {*TYPE_NAMES} - {None}
 
