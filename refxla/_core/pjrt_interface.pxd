@@ -161,7 +161,7 @@ cdef enum ValueKind:  # of named values
     BOOLEAN = 4
 
 cdef enum:
-    TYPES = 30  # element types, by number (see pjrt_objects.TYPE_NAMES)
+    TYPES = 34  # element types, by number (see pjrt_objects.TYPE_NAMES)
     TILED = 0  # memory layouts: an order of dimensions, ...
     STRIDES = 1  # ... or strides in bytes
 

@@ -35,7 +35,7 @@ from refxla._core.storage cimport (
 TYPE_NAMES = (
     None, "pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16", "c64", "c128",
     "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "s4", "u4", "token", "s2", "u2", "f8e4m3",
-    "f8e3m4", "f8e8m0fnu", "f4e2m1fn",
+    "f8e3m4", "f8e8m0fnu", "f4e2m1fn", "s1", "u1", "f6e2m3fn", "f6e3m2fn",
 )  # fmt: skip
 _WIDE = {"s16": 2, "u16": 2, "f16": 2, "bf16": 2, "s32": 4, "u32": 4, "f32": 4, "c128": 16}
 

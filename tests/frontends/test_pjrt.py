@@ -27,10 +27,12 @@ def test_transformations():
 def test_what_goes_in_comes_out():
     """Arrays of all types, of no elements, scalars, strided ones, many results and none."""
     run("""
+        import ml_dtypes
         names = "bool int4 uint4 int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64 "
         names += "float8_e4m3fn float8_e5m2 float8_e8m0fnu float4_e2m1fn"
         twice = jax.jit(lambda arrays: (arrays, [jnp.concatenate([a, a]) for a in arrays], ()))
-        given = [np.arange(3).astype(getattr(jnp, name)) for name in names.split()]
+        names += " float6_e2m3fn float6_e3m2fn" if jax.__version_info__ >= (0, 11) else ""
+        given = [np.arange(3).astype(getattr(ml_dtypes, name, name)) for name in names.split()]
         same, doubled, nothing = twice([jnp.asarray(a) for a in given])
         for a, b, c in zip(given, same, doubled):
             assert b.dtype == c.dtype == a.dtype, (a.dtype, b.dtype)
@@ -44,6 +46,14 @@ def test_what_goes_in_comes_out():
         with jax.enable_x64(True):
             assert (jnp.arange(3.0) + 1).dtype == np.float64
     """)
+
+
+def test_every_type_of_arrays_has_its_number():
+    from refxla_spec.types import ELEMENT_TYPES
+
+    from refxla._core.pjrt_objects import TYPE_NAMES
+
+    assert {name for name, kind in ELEMENT_TYPES.items() if kind.is_array or name == "token"} == {*TYPE_NAMES} - {None}
 
 
 def test_compiler_options():
