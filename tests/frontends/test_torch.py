@@ -722,6 +722,34 @@ def test_writes_by_a_mask_are_compiled_with_their_gradients(f, shape):
     check(lambda x, v: f(x, v, mask), x, v)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_an_index_that_is_expanded_selects_rows(dim):
+    """As in graph networks: x.scatter_add(0, index.unsqueeze(1).expand_as(x), x)."""
+
+    def rows(i, x):
+        return i.unsqueeze(1 - dim).expand_as(x)
+
+    def f(x, i, s):
+        kinds = [("sum", True), ("prod", True), ("amax", False), ("mean", False)]
+        reduced = [x.scatter_reduce(dim, rows(i, s), s, r, include_self=own) for r, own in kinds]
+        one = x.sum(1 - dim, keepdim=True).scatter_add(dim, i.unsqueeze(1 - dim), s.narrow(1 - dim, 0, 1))
+        few = x.scatter_add(dim, rows(i, s.narrow(1 - dim, 0, 2)), s)  # columns of the source are left over
+        return (
+            *reduced,
+            one,
+            few.detach(),
+            x.scatter(dim, rows(i, s), 2.0),
+            x.gather(dim, rows(i, s)),
+            s.gather(dim, rows(i, s)),
+        )
+
+    x, i, s = torch.randn(7, 3), torch.randint(5, (7,)), torch.randn(7, 3)
+    inputs = [t if dim == 0 or t.dim() == 1 else t.t().contiguous() for t in (x, i, s)]
+    check(f, *(t.requires_grad_() if t.is_floating_point() else t for t in inputs))
+    hlo = refxla.compile(lambda x, i, s: x.scatter_add(dim, rows(i, s), s), *(t.detach() for t in inputs)).hlo
+    assert f"update_window_dims={{{1 - dim}}}" in str(hlo)
+
+
 def set_item(x, index, value):
     x = x.clone()
     x[index] = value

@@ -90,12 +90,26 @@ def gather(b: Lowering, x: I, dim: int, index: I, *, sparse_grad: bool = False) 
         if k != d:
             x = b.cut(x, k, 0, n)
     others = tuple(k for k in range(x.shape.rank) if k != d)
+    row = _row(b, index, d)
+    if row is not None:
+        return gather_places(b, x, _Places(b, x, [None] * d + [row], "gather"))
     elements = b.make(
         "gather", x, places(b, index, size, "gather"), offset_dims=(), collapsed_slice_dims=(d,), start_index_map=(d,),
         operand_batching_dims=others, start_indices_batching_dims=others, index_vector_dim=index.shape.rank,
         slice_sizes=(1,) * x.shape.rank,
     )  # fmt: skip
     return b.view(elements, b.result.dimensions)
+
+
+def _row(b: Lowering, index: I, d: int) -> I | None:
+    """The index of a gather or scatter along a dimension d as a vector, if it is the same along all others, as with
+    index.unsqueeze(1).expand_as(x): whole rows are then read or written."""
+    strides = b.fakes[2].stride()
+    if index.shape.rank < 2 or any(k != d and strides[k] and n != 1 for k, n in enumerate(index.shape.dimensions)):
+        return None
+    for k in range(index.shape.rank):
+        index = index if k == d else b.cut(index, k, 0, 1)
+    return b.reshape(index, (index.shape.size,))
 
 
 # -- writing
@@ -167,7 +181,9 @@ def put(b: Lowering, x: I, index: I, source: I, accumulate: bool = False) -> I:
 
 def _scattered(b: Lowering, x: I, d: int, index: I, updates: I, opcode: str | None) -> I:
     """x with updates at positions along a dimension; the positions in the other dimensions are those of the updates."""
-    dims = index.shape.dimensions
+    dims, row = index.shape.dimensions, _row(b, index, d)
+    if row is not None:
+        return _put(b, x, _Places(b, x, [None] * d + [row], "scatter"), updates, opcode)
     coordinates = [
         places(b, index, x.shape.dimensions[d], "scatter") if k == d else b.iota(S64, dims, k) for k in range(len(dims))
     ]
