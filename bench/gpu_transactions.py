@@ -32,7 +32,7 @@ extern unsigned long rx_group, rx_item;
 _RUNTIME = """
 #include <stdint.h>
 unsigned long rx_group, rx_item;
-static uintptr_t begins[64], ends[64];
+static uintptr_t begins[ARRAYS], ends[ARRAYS];
 static int arrays;
 static uint64_t* noted;
 static int most, count;
@@ -77,7 +77,7 @@ def traced(source: str, function: str, sizes: list[int], group: int, items: int,
     """The transactions of `items` adjacent items of work-group number `group` of a program's __kernel, whose arrays
     have so many bytes. Raises Refused with the compiler's message."""
     with tempfile.TemporaryDirectory(prefix="gpu-trace-") as folder:
-        built = _built(source, Path(folder))
+        built = _built(source, Path(folder), len(sizes))
         arrays = [np.zeros(max(size, 64) + 64, np.uint8) for size in sizes]
         places = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
         traces = []
@@ -115,8 +115,8 @@ def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
     return Transactions(len(traces), len(together), sectors, least, demand)
 
 
-def _built(source: str, folder: Path) -> str:
-    """The shared library of a program that records its accesses."""
+def _built(source: str, folder: Path, arrays: int) -> str:
+    """The shared library of a program that records its accesses to so many arrays."""
     (folder / "device.h").write_text(_HEADER)
     (folder / "kernel.cl").write_text(source)
     (folder / "runtime.c").write_text(_RUNTIME)
@@ -125,5 +125,7 @@ def _built(source: str, folder: Path) -> str:
     header, kernel, code = (str(folder / name) for name in ("device.h", "kernel.cl", "kernel.o"))
     run([*clang(), *plain, *OPENCL, *traces, "-include", header, kernel, "-o", code])
     to = str(folder / "kernel.so")
-    run(["cc", "-shared", "-O1", "-fPIC", "-w", code, str(folder / "runtime.c"), "-o", to])
+    run(
+        ["cc", "-shared", "-O1", "-fPIC", "-w", f"-DARRAYS={max(arrays, 1)}", code, str(folder / "runtime.c"), "-o", to]
+    )
     return to

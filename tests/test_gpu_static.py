@@ -175,6 +175,17 @@ def test_accesses_of_items_that_take_different_branches_are_counted_by_instructi
     assert traced(source, "branches", [128, 128], 0, 32) == Transactions(32, 2, 8, 6, 192)
 
 
+def test_accesses_to_any_number_of_arrays_are_counted():
+    need("amd")
+    arrays = ", ".join(f"__global float* a{n}" for n in range(200))
+    copies = " ".join(f"a{n + 1}[i] = a{n}[i];" for n in range(199))
+    source = (
+        f"__kernel void many(const int which, const int base, {arrays}) {{ const int i = get_local_id(0); {copies} }}"
+    )
+    found = traced(source, "many", [128] * 200, 0, 32)
+    assert found.accesses == 200 and found.excess == 1
+
+
 def test_accesses_that_run_across_memory_are_counted():
     need("amd")
     source = """

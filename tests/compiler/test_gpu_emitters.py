@@ -432,14 +432,22 @@ CASES = {
     ),
     "product of a vector": dot(70, 1, 90),
     "product by a vector": dot(1, 300, 90),
-    "product of few rows": dot(3, 520, 90, "right_staged[7].s3"),  # of four columns an item, directly from memory
+    "product of few rows": dot(3, 1000, 90, "right_staged[7].s3"),  # of four columns an item, directly from memory
     "product of few rows, by single columns": dot(5, 301, 37, "sum[8][1]"),
-    "product of one row": dot(1, 512, 64, "sum[1][4]"),
+    "products of few rows, with columns for part of the items": Case(
+        "dot",
+        """x = f32[9,3,40] parameter(0)
+        y = f32[9,40,300] parameter(1)
+        ROOT r = f32[9,3,300] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2},
+            rhs_contracting_dims={1}""",
+        ("sum[4][2]",),
+    ),
+    "product of one row": dot(1, 512, 64, "sum[1][2]"),
     "product of sixteen rows": dot(14, 512, 40, "sum[16][2]"),
     "product of few rows, segments shared out": dot(9, 260, 700, "sum[16][2]", units=4, kernels=2, small=False),
     "product of few rows, segments added": dot(2, 1100, 600, "total", small=False),
     "product of few rows of doubles": dot(3, 300, 45, "sum[4][2]", of="f64", to="f64"),
-    "product of few rows of halves": dot(4, 512, 40, "ushort4", of="bf16", to="bf16"),
+    "product of few rows of halves": dot(4, 1024, 40, "ushort4", of="bf16", to="bf16"),
     "few columns of a product": dot(
         300, 6, 40, "right_block + x", grouped=False
     ),  # of which the rows' terms are contiguous

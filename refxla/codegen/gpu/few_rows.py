@@ -31,7 +31,7 @@ AHEAD_BYTES = 128  # of the large operand, in the registers of an item
 MOST_ROW_ELEMENTS = 128  # of the rows, in unrolled statements: compilers for AMD load all of them to registers first
 STAGED_TERMS = 16  # of a block in local memory
 GROUPS_PER_UNIT = 2  # work-groups of a compute unit that keep enough loads in flight
-FILLED = 0.75  # of the compute units that have work with loads as wide as possible
+FILLED = 0.75  # of compute units with work, and of items with columns, that is enough
 
 
 def kernels(p: MatrixProduct) -> tuple[Kernel, ...] | None:
@@ -44,9 +44,8 @@ def kernels(p: MatrixProduct) -> tuple[Kernel, ...] | None:
     options = list(_options(p, next(rows for rows in ROWS if rows >= p.m), group))
     if not options:
         return None
-    units = p.target.compute_units
-    best = next((o for o in options if o.most_groups >= FILLED * units), options[-1])
-    if 2 * best.most_groups < units:
+    best = max(options, key=lambda option: option.filled)  # the first of equal ones, with the widest loads
+    if 2 * best.most_groups < p.target.compute_units:
         return None
     product = best.kernel()
     return (product,) if best.split.parts == 1 else (product, segments_added(p))
@@ -91,6 +90,13 @@ class _FewRows(TiledProduct):
     def most_groups(self) -> int:
         """The work-groups if all segments of the sums are shared out."""
         return self.tiles * (self.p.segments if self.segment else 1)
+
+    @property
+    def filled(self) -> float:
+        """The part of the GPU that has work; 1 if that is enough."""
+        units = self.most_groups / self.p.target.compute_units
+        items = self.p.n / (self.column_tiles * self.tile.columns)
+        return min(1.0, units / FILLED) * min(1.0, items / FILLED)
 
     def is_possible(self) -> bool:
         """Whether the large operand can be read in this way, and local memory suffices."""

@@ -1,7 +1,7 @@
 """Long sums of which there are few, each of operands that no other result shares: gradients of depthwise filters.
 
-A tile of a matrix product has nothing to reuse there, and an item for each result leaves most of a GPU idle. So an item
-adds one segment (contraction_order.py) of one result:
+A tile of a matrix product has little to reuse there, and an item for each result leaves most of a GPU idle. So an item
+adds one segment (contraction_order.py) of a few adjacent rows, which share the right side's terms:
 
     scratch[segment, g, m] = sum over the terms k of the segment of left[g, m, k] * right[g, k]
 
@@ -12,6 +12,8 @@ neighbouring groups, or rows, whichever lie side by side in memory.
 from __future__ import annotations
 
 from contextlib import ExitStack
+
+from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import constant, delinearize, variable
@@ -24,12 +26,13 @@ from ..index_printer import c_of, c_of_conditions
 from ..kernel_arguments import input_argument, inputs_of
 from ..products.packing import VECTORS
 from ..sums import multiply_add
-from .gemm import MatrixProduct, scratch_argument, segments_added
+from .gemm import Indices, MatrixProduct, scratch_argument, segments_added
 from .tiles import MOST_SPLIT_BYTES
 from .work_groups import group_size
 
 GROUPS_PER_UNIT = 8  # work-groups of results that keep a compute unit busy
 AT_A_TIME = 8  # terms that an item loads together
+MOST_ROWS = 5  # of an item
 
 
 def applies(p: MatrixProduct) -> bool:
@@ -48,35 +51,52 @@ def _segments(p: MatrixProduct) -> Kernel:
     fusion, operands, block = p.fusion, (p.left_operand, p.right_operand), Block()
     inputs = [i for i in fusion.inputs if i in inputs_of(fusion, list(operands))]
     e = ElementalIrEmitter(fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
-    group, units = group_size(p.target), p.segments * p.groups * p.m
+    group, rows = group_size(p.target), _rows(p)
+    units = p.segments * p.groups * (p.m // rows)
     block.line(f"const int unit = group * {group} + item;")
     with block.scope(f"if (unit < {units})" if units % group else ""):
         unit = variable("unit", 0, units - 1)
         if _groups_are_neighbours(p):
-            segment, m, g = delinearize(unit, (p.segments, p.m, p.groups))
+            segment, row, g = delinearize(unit, (p.segments, p.m // rows, p.groups))
         else:
-            segment, g, m = delinearize(unit, (p.segments, p.groups, p.m))
-        block.line(f"const int first = {c_of(segment * p.segment)}, g = {c_of(g)}, m = {c_of(m)};")
+            segment, g, row = delinearize(unit, (p.segments, p.groups, p.m // rows))
+        block.line(f"const int first = {c_of(segment * p.segment)}, g = {c_of(g)}, row = {c_of(row)};")
         block.line(f"const int end = {p.k} - first < {p.segment} ? {p.k} : first + {p.segment};")
-        block.line(f"{VECTORS[p.name][0]} sum = 0;")
-        g, m, k = variable("g", 0, p.groups - 1), variable("m", 0, p.m - 1), variable("k", 0, p.k - 1)
+        for n in range(rows):
+            block.line(f"{VECTORS[p.name][0]} sum{n} = 0;")
+        g, k = variable("g", 0, p.groups - 1), variable("k", 0, p.k - 1)
+        each = [variable("row", 0, p.m // rows - 1) * rows + n for n in range(rows)]
         with ExitStack() as scopes:
             scopes.enter_context(block.scope(f"for (int t = first; t < end; t += {AT_A_TIME})"))
             block.line("#pragma unroll")
             scopes.enter_context(block.scope(f"for (int u = 0; u < {AT_A_TIME}; ++u)"))
             block.line("const int k = t + u;")
             scopes.enter_context(block.scope(f"if (k < {p.k})" if p.k % AT_A_TIME else ""))
-            condition = c_of_conditions(p.left_exists(g, m, k))
-            with block.scope("" if condition is True else f"if ({condition or 0})"):
-                places = (p.left(g, m, k), p.right(g, k, constant(0)))
-                values = [
-                    converted(e, e.value(o, at, block), type_name(o), p.name, block)
-                    for o, at in zip(operands, places, strict=True)
-                ]
-                block.line(f"sum = {multiply_add(p.name, 'sum', *values)};")
-        block.line(f"a{len(inputs)}[(first / {p.segment} * {p.groups} + g) * {p.m} + m] = sum;")
+            right = _term(p, e, block, p.right_operand, p.right(g, k, constant(0)))
+            for n, m in enumerate(each):
+                condition = c_of_conditions(p.left_exists(g, m, k))
+                with block.scope("" if condition is True else f"if ({condition or 0})"):
+                    left = _term(p, e, block, p.left_operand, p.left(g, m, k))
+                    block.line(f"sum{n} = {multiply_add(p.name, f'sum{n}', left, right)};")
+        for n, m in enumerate(each):
+            place = (variable("first", 0, p.k - 1) // p.segment * p.groups + g) * p.m + m
+            block.line(f"a{len(inputs)}[{c_of(place)}] = sum{n};")
     arguments = (*map(input_argument, inputs), scratch_argument(p))
     return Kernel(f"{fusion.name}.segments", block.text(), arguments, -(-units // group) * group, work_group=group)
+
+
+def _term(p: MatrixProduct, e: ElementalIrEmitter, block: Block, operand: Instruction, at: Indices) -> str:
+    """An element of an operand, in the accumulation type."""
+    return converted(e, e.value(operand, at, block), type_name(operand), p.name, block)
+
+
+def _rows(p: MatrixProduct) -> int:
+    """The rows of an item: as many as leave each compute unit a work-group; one if neighbouring items take neighbouring
+    rows, which share the sectors of memory."""
+    if not _groups_are_neighbours(p):
+        return 1
+    most = p.segments * p.groups * p.m // (group_size(p.target) * p.target.compute_units)
+    return max((n for n in range(1, MOST_ROWS + 1) if p.m % n == 0 and n <= most), default=1)
 
 
 def _groups_are_neighbours(p: MatrixProduct) -> bool:
