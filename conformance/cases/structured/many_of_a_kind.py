@@ -92,7 +92,7 @@ def _operands() -> Iterator[Case]:
 
 def _places(rng: np.random.Generator) -> Iterator[Case]:
     """Gathers of one form, at places that are computed and at places that are given; a scatter at the former. A scatter
-    into arrays of two types."""
+    of two sums of halves."""
     xs = [small_integers(rng, "s32", (8, 4, 2), -9, 9) for _ in range(3)]
     places = rng.integers(-1, 6, (2, 8, 4)).astype(np.int32)
     form = "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=0, slice_sizes={1,1,2}"
@@ -105,20 +105,19 @@ def _places(rng: np.random.Generator) -> Iterator[Case]:
                scatter_dims_to_operand_dims={{0,1}}, index_vector_dim=0, to_apply=add
                ROOT r = (s32[8,4,2], s32[8,4,2], s32[8,4,2]) tuple(a, b, c)"""
     yield structured("gather", "computed_and_given_places", line, *xs, places, before=combiner("add", "add", "s32"))
-    before = """both { a = f32[] parameter(0)
+    before = """both { a = f16[] parameter(0)
       b = f16[] parameter(1)
-      c = f32[] parameter(2)
+      c = f16[] parameter(2)
       d = f16[] parameter(3)
-      e = f32[] add(a, c)
+      e = f16[] add(a, c)
       f = f16[] add(b, d)
-      ROOT r = (f32[], f16[]) tuple(e, f) }
+      ROOT r = (f16[], f16[]) tuple(e, f) }
     """
     line = """ROOT r = _ scatter(p0, p1, p2, p3, p4), update_window_dims={1}, inserted_window_dims={0},
               scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both"""
     at = np.array([[2], [0], [2], [2], [7]], np.int32)
-    x, y = random_values(rng, "f32", (6, 3)), random_values(rng, "f16", (6, 3))
-    updates = random_values(rng, "f32", (5, 3)), random_values(rng, "f16", (5, 3))
-    yield structured("scatter", "two_types", " ".join(line.split()), x, y, at, *updates, before=before)
+    x, y, u, v = (random_values(rng, "f16", (n, 3)) for n in (6, 6, 5, 5))
+    yield structured("scatter", "two_sums", " ".join(line.split()), x, y, at, u, v, before=before)
 
 
 def _control() -> Iterator[Case]:
