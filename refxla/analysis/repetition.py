@@ -118,7 +118,8 @@ class Repeats:
         following[mine], preceding[next_one] = apart, apart
         steady = (following[next_one] == apart) | (preceding[mine] == apart)  # as from the values of another loop
         inside = (here >= 0) & (there >= 0)
-        alike = (here == there) | inside & (self._kinds[here] == self._kinds[there]) & ((apart == period) | steady)
+        kinds = (self._kinds[np.where(inside, o, 0)] for o in (here, there))  # of what is outside there is none
+        alike = (here == there) | inside & np.equal(*kinds) & ((apart == period) | steady)
         unlike = np.bincount(owner[~alike], minlength=count)
         same: np.ndarray[Any, Any] = same_kind & (unlike == 0)
         return same

@@ -1,10 +1,14 @@
 """Fusions that differ in names alone are emitted once; all that an emitter reads tells fusions apart."""
 
+import contextlib
 from functools import partial
 
 import numpy as np
 import pytest
+from refxla_conformance.cases import collect
+from refxla_conformance.targets.merge import can_merge, merge
 from refxla_spec import interpreter
+from refxla_spec.errors import Error
 from refxla_spec.text import parse
 
 import refxla
@@ -138,3 +142,41 @@ def test_places_that_are_known_are_not_those_of_another_input(without):
     results = refxla.compile(KNOWN_PLACES, without=without)(*arguments)
     for got, want in zip(results, interpreter.run(parse(KNOWN_PLACES), arguments), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+class Anew(KernelDeduplicator):
+    """Emits the kernels of equal fusions again, and compares them."""
+
+    def __init__(self):
+        super().__init__(partial(emit, target=DEFAULT_CPU))
+        self.duplicates = 0
+
+    def __call__(self, fusion):
+        before = dict(self._emitted)
+        kernels = super().__call__(fusion)
+        if self._key(fusion) in before:
+            self.duplicates += 1
+            assert [k.body for k in self.emit(fusion)] == [k.body for k in kernels], fusion
+        return kernels
+
+
+SHARES = 32
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_what_is_not_emitted_again_would_be_the_same(share):
+    """Over programs of the conformance suite, many in one module."""
+    found = sorted((c for c in collect() if not c.is_negative), key=lambda case: case.opcode)
+    modules = []
+    for case in found[len(found) * share // SHARES : len(found) * (share + 1) // SHARES]:
+        module = parse(case.hlo)
+        if can_merge(module):
+            modules.append(module)
+    emitted = Anew()
+    for n in range(0, len(modules), 48):
+        try:
+            make_plan(optimize(merge(modules[n : n + 48])), emitted, SchedulingOptions(fusion=n % 96 == 0))
+        except Error:  # one of them is not supported
+            for module in modules[n : n + 48]:
+                with contextlib.suppress(Error):
+                    make_plan(optimize(module), emitted)

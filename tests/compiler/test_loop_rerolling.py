@@ -264,3 +264,15 @@ def test_random_loops_keep_their_bits(function):
         loop_rerolling.run(rolled)
     with np.errstate(all="ignore"):
         assert same_bits(program, optimize(rolled, after="single-device-lowering"))
+
+
+def test_more_parameters_than_instructions():
+    """As an optimizer's update of many arrays has them."""
+    count = 300
+    names = [f"p{n}" for n in range(2 * count)]
+    lines = [f"{name} = f32[{SIZE}] parameter({n})" for n, name in enumerate(names)]
+    lines += [f"a{n} = f32[{SIZE}] add(p{2 * n}, p{2 * n + 1})" for n in range(count)]
+    shapes, sums = (", ".join(x) for x in ([f"f32[{SIZE}]"] * count, [f"a{n}" for n in range(count)]))
+    program = "\n".join(["HloModule m", "ENTRY main {", *lines, f"ROOT r = ({shapes}) tuple({sums}) }}"])
+    results = refxla.compile(program)(*(np.full(SIZE, n, np.float32) for n in range(2 * count)))
+    assert [r.tolist() for r in results] == [[4 * n + 1] * SIZE for n in range(count)]
