@@ -139,7 +139,7 @@ SOURCES: dict[str, Callable[[Instruction, Indices], Indices]] = {
 # Operations each of whose elements is one of the first operand, at an index that the program computes.
 GATHERS = frozenset({"gather", "dynamic-slice"})
 # Operations with start indices, of which some are known from how they are computed (index_values.py).
-STARTED = GATHERS | {"dynamic-update-slice", "scatter"}
+STARTED = GATHERS | {"dynamic-update-slice"}
 
 
 def pad(i: Instruction, indices: Indices) -> tuple[list[Condition], Indices]:
