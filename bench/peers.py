@@ -8,9 +8,9 @@
     python -m bench.peers --memory                peak resident memory, each in a process of its own
 
 Each framework runs in a separate process with the same number of threads, each turn begins with another one, and each
-waits for its turn until the machine is idle. Its first results are compared with refxla's;
-a framework with other results is not measured. A ratio above 1 means that refxla is faster. Ctrl-C ends the measuring,
-and shows and writes the results so far.
+waits for its turn until the machine is idle. Its first results are compared with refxla's; a framework with other
+results is not measured. A ratio above 1 means that refxla is faster. Ctrl-C ends the measuring, and shows and writes
+the results so far.
 """
 
 from __future__ import annotations

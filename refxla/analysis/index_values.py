@@ -33,9 +33,14 @@ def known_value(i: Instruction, indices: Indices) -> int | None:
 
 
 def is_followed(i: Instruction) -> bool:
-    """Whether the values of an integer array may be known from how it is computed."""
-    followed = i.opcode in ("iota", "constant", "concatenate", "select") or i.opcode in SOURCES or i.opcode in _RULES
-    return followed and i.shape.is_array and i.shape.element_type.is_integer
+    """Whether what is known of an integer array, or of a select's predicate, may follow from the operands of this
+    instruction. Nothing else is looked behind, so that kernels whose inputs are no such instructions depend on the
+    members of their fusion alone."""
+    return (
+        i.opcode in ("iota", "constant", "concatenate", "select", "compare")
+        or i.opcode in SOURCES
+        or i.opcode in _RULES
+    )
 
 
 class _Values:
@@ -48,7 +53,9 @@ class _Values:
         """An element as an index, if it does not depend on inputs of the program and no step overflows."""
         key = i, indices
         if key not in self._values:
-            if len(self._values) >= LONGEST_CHAIN or not i.shape.is_array or not i.shape.element_type.is_integer:
+            if len(self._values) >= LONGEST_CHAIN or not is_followed(i):
+                return None
+            if not i.shape.is_array or not i.shape.element_type.is_integer:
                 return None
             value = self._computed(i, indices)
             if value is not None:

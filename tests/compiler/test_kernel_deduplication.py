@@ -12,6 +12,7 @@ from refxla_spec.errors import Error
 from refxla_spec.text import parse
 
 import refxla
+from refxla.analysis.index_values import is_followed
 from refxla.codegen.emitter_registry import emit
 from refxla.device.description import DEFAULT_CPU
 from refxla.passes.pipeline import optimize
@@ -180,3 +181,16 @@ def test_what_is_not_emitted_again_would_be_the_same(share):
             for module in modules[n : n + 48]:
                 with contextlib.suppress(Error):
                     make_plan(optimize(module), emitted)
+
+
+def test_a_predicate_is_looked_behind_as_an_integer_is():
+    """A select of a start index may be decided by a comparison that is an input of the fusion."""
+    module = parse("""HloModule m
+    ENTRY main { x = s32[4] parameter(0)
+      y = f32[4] parameter(1)
+      i = s32[4] iota(), iota_dimension=0
+      p = pred[4] compare(i, x), direction=LT
+      t = f32[4] sine(y)
+      ROOT r = (pred[4], f32[4]) tuple(p, t) }""")
+    followed = {i.name for i in module.entry.instructions if is_followed(i)}
+    assert followed == {"i", "p"}
