@@ -26,6 +26,11 @@ class Finding:
     what: str
     neighbour: tuple[str, float] | None
 
+    @property
+    def beside(self) -> str:
+        """The neighbour as tables show it: its ratio and its place; "" without one."""
+        return f"{self.neighbour[1]:.2f} ({self.neighbour[0]})" if self.neighbour else ""
+
 
 def findings(figures: dict[str, Any]) -> list[Finding]:
     """Those of all sweeps, the lowest ratio first; points that were not measured are skipped."""

@@ -165,8 +165,7 @@ def cliffs(files: Sequence[Figures]) -> Iterator[str]:
         for each in cases:
             cells = figures["entries"][each.name]["cells"]
             times = (duration(cells[peer]["median"]) for peer in (OURS, JAX))
-            beside = f"{each.neighbour[1]:.2f} ({each.neighbour[0]})" if each.neighbour else ""
-            body.append((f"{each.sweep}: {each.place}", *times, f"{each.ratio:.2f}", beside))
+            body.append((f"{each.sweep}: {each.place}", *times, f"{each.ratio:.2f}", each.beside))
         yield from table(("", OURS, JAX, "ratio", "beside"), body)
         for name, peer, why in left_out(figures):
             yield from (f"- {name}, not measured, {peer}: {why}", "")
