@@ -125,7 +125,7 @@ def _of_sections(sections: Sequence[m.SectionBody], kernel: Kernel, times: int) 
     called = [[kernel.calls[call.kernel] for call in s.calls] for s in sections]
     names = ", ".join(k.name for kernels in called for k in kernels)
     us = [sum(k.us for k in kernels) for kernels in called]
-    return Work(names, tuple((s.items, u / s.items) for s, u in zip(sections, us, strict=True) if s.items), times)
+    return Work(names, tuple((s.units, u / s.units) for s, u in zip(sections, us, strict=True) if s.units), times)
 
 
 def planned(text: str, cores: int) -> list[Work]:

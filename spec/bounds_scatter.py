@@ -12,7 +12,6 @@ from .bounds_sums import (
     above_one,
     below_one,
     combination,
-    combiners,
     ends_of,
     finite_size,
     in_any_order,
@@ -30,7 +29,7 @@ from .module import Computation, Instruction, Window
 from .numerics import type_of
 from .operation import make
 from .types import Array, Shape, Value
-from .vectorize import binary_opcode, lift
+from .vectorize import binary_opcode, components, lift
 
 
 def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
@@ -42,10 +41,9 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         return no_error(result)
     if not exact(errors[n]):
         return undecided(result)
-    opcodes = [opcode for opcode in combiners(i.to_apply) if opcode is not None]
-    if n > 1 and len(opcodes) == n:
-        pairs = (_pair_of_scatter(i, k, values, errors, opcodes[k]) for k in range(n))
-        return tuple(_scatter(self, j, vs, es, r) for (j, vs, es), r in zip(pairs, result, strict=True))
+    if n > 1 and (parts := components(i.to_apply)) is not None:
+        scatters = (_one_of_several(i, k, part, values, errors) for k, part in enumerate(parts))
+        return tuple(_scatter(self, j, vs, es, r) for (j, vs, es), r in zip(scatters, result, strict=True))
     if n == 1 and not floats and opcode is not None:
         return undecided(result)
     carried = (True, False, True)
@@ -92,20 +90,18 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
     return undecided(result)
 
 
-def _pair_of_scatter(
-    i: Instruction, k: int, values: list[Array], errors: list[Error], opcode: str
+def _one_of_several(
+    i: Instruction, k: int, part: Computation, values: list[Array], errors: list[Error]
 ) -> tuple[Instruction, list[Array], list[Error]]:
-    """The k-th of several scatters that a computation does side by side, by `opcode`: (instruction, operands, their
-    errors)."""
+    """The k-th of several scatters that a computation does side by side, which combines its pair by `part`:
+    (instruction, operands, their errors)."""
     n = len(values) // 2
     chosen = (k, n, n + 1 + k)
-    a, b = (make("parameter", shape=Shape(type_of(values[k])), number=m) for m in (0, 1))
-    c = make(opcode, a, b)
     single = replace(
         i,
         operands=[i.operands[m] for m in chosen],
         shape=i.shape.elements[k],
-        attributes={**i.attributes, "to_apply": Computation(opcode, [a, b, c], c)},
+        attributes={**i.attributes, "to_apply": part},
     )
     return single, [values[m] for m in chosen], [errors[m] for m in chosen]
 

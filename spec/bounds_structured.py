@@ -19,7 +19,6 @@ from .bounds_sums import (
     above_one,
     below_one,
     combination,
-    combiners,
     ends_of,
     finite_size,
     in_any_order,
@@ -36,6 +35,7 @@ from .dynamic import meet_dimensions
 from .module import Computation, Instruction
 from .numerics import component_type, total_order_key, type_of
 from .operation import operation
+from .ops.reduce import by_component
 from .sorting import ordered, sorted_order
 from .types import Array, Value
 from .vectorize import binary_opcode, lift, widening
@@ -204,28 +204,38 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
 
 
 def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
-    n, axes = len(values) // 2, tuple(i.dimensions)
-    results = result if isinstance(result, tuple) else (result,)
-    opcodes = combiners(i.to_apply)
+    if isinstance(result, tuple) and (parts := by_component(i)) is not None:
+        return _apart(_reduce, self, parts, values, errors, result)
+    axes, opcode, certain = tuple(i.dimensions), binary_opcode(i.to_apply), exact(errors)
     if wider := widening(i.to_apply):
-        opcodes, values = [wider[0]], [values[0].astype(values[1].dtype), values[1]]
+        opcode, values = wider[0], [values[0].astype(values[1].dtype), values[1]]
     if not values[0].size:
-        bounds = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
-    elif any(
-        opcode is None or opcode not in (_REDUCED if is_rounded(r) else _ORDERLESS)
-        for opcode, r in zip(opcodes, results, strict=True)
-    ):
+        inits = errors[len(values) // 2 :]
+        if isinstance(result, tuple):
+            return tuple(_spread(e, r) for e, r in zip(inits, result, strict=True))
+        return _spread(inits[0], result)
+    if isinstance(result, tuple) or opcode not in (_REDUCED if is_rounded(result) else _ORDERLESS):
         return _reduce_in_pairs(self, i, values, errors, result)
-    else:
-        bounds = []
-        for k, (opcode, r) in enumerate(zip(opcodes, results, strict=True)):
-            pair, certain = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
-            if is_rounded(r):
-                es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])
-                bounds.append(_REDUCED[opcode](pair, es, axes, r, certain))
-            else:
-                bounds.append(None if certain else undecided(r))
-    return tuple(bounds) if isinstance(result, tuple) else bounds[0]
+    if not is_rounded(result):
+        return None if certain else undecided(result)
+    x, init = values
+    return _REDUCED[opcode]((x, init), (filled(x, errors[0]), filled(init, errors[1])), axes, result, certain)
+
+
+def _apart(
+    rule: Callable[..., Error],
+    self: Bounds,
+    parts: list[Instruction],
+    values: list[Array],
+    errors: list[Error],
+    results: tuple[Array, ...],
+) -> Error:
+    """The bounds of a reduction of N arrays as those of N reductions of one."""
+    n = len(parts)
+    return tuple(
+        rule(self, part, [values[k], values[n + k]], [errors[k], errors[n + k]], result)
+        for k, (part, result) in enumerate(zip(parts, results, strict=True))
+    )
 
 
 def _spread(error: Error, result: Array) -> Error:
@@ -354,6 +364,8 @@ def _where_orders_agree(self: Bounds, i: Instruction, values: list[Array], resul
 
 
 def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    if isinstance(result, tuple) and (parts := by_component(i)) is not None:
+        return _apart(_reduce_window, self, parts, values, errors, result)
     opcode = binary_opcode(i.to_apply)
     choosing = all(j.opcode in _CHOOSING for j in i.to_apply.instructions)
     if exact(errors) and (choosing or not any(is_rounded(v) for v in values)):

@@ -14,7 +14,6 @@ from .module import Computation, Instruction
 from .numerics import type_of
 from .operation import make
 from .types import Array, ElementType, Shape
-from .vectorize import binary_opcode
 
 
 def combination(opcode: str) -> Computation:
@@ -98,20 +97,6 @@ def in_f64(x: Array) -> Array:
 def finite_size(x: Array) -> Array:
     """The sizes of the finite elements, 0 for the others."""
     return np.where(np.isfinite(x), size_of(x), 0.0)
-
-
-def combiners(computation: Computation) -> list[str | None]:
-    """For each result of a reducer of N pairs the opcode that combines its pair alone, or None."""
-    root, n = computation.root, len(computation.parameters) // 2
-    if not root.shape.is_tuple:
-        return [binary_opcode(computation)]
-    if root.opcode != "tuple":
-        return [None] * n
-    opcodes: list[str | None] = []
-    for k, part in enumerate(root.operands):
-        pair = [computation.parameters[k], computation.parameters[n + k]]
-        opcodes.append(part.opcode if part.operands == pair and not part.called else None)
-    return opcodes
 
 
 def above_one(x: Array) -> Array:

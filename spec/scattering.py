@@ -8,7 +8,7 @@ from .accumulate import narrow, wide_type, widen
 from .module import Computation
 from .numerics import type_of
 from .types import Array
-from .vectorize import Run, binary_opcode, run_vectorized
+from .vectorize import Run, binary_opcode, components, run_vectorized
 
 
 def combine_at(
@@ -21,10 +21,14 @@ def combine_at(
     """Flat arrays with `target[p] = computation(target[p], update)` done for each place p and update, in order.
 
     `targets` are N flat arrays of equal size, `updates` N flat arrays as long as `places`. The computation takes N old
-    values and N updates. Floating-point sums and products are computed in a wider type and rounded once.
+    values and N updates. Floating-point sums and products are computed in a wider type and rounded once, also where the
+    computation combines each of several pairs with an operation of its own.
     """
     if not len(places):
         return targets
+    if (parts := components(computation)) is not None:
+        apart = zip(parts, targets, updates, strict=True)
+        return tuple(combine_at(part, (t,), places, (u,), run)[0] for part, t, u in apart)
     opcode, parameters = binary_opcode(computation), computation.parameters
     if opcode in ("add", "multiply") and targets[0].dtype != np.bool_:
         element_type = type_of(targets[0])

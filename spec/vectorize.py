@@ -101,13 +101,43 @@ def binary_opcode(computation: Computation) -> str | None:
 
     Commutative operations are recognised with the parameters in either order.
     """
-    root, parameters = computation.root, computation.parameters
+    return _combining(computation.root, computation.parameters)
+
+
+def _combining(root: Instruction, parameters: list[Instruction]) -> str | None:
     if len(parameters) != 2 or len(root.operands) != 2 or root.called:
         return None
     in_order = root.operands == parameters
     swapped = root.operands == parameters[::-1] and root.opcode in COMMUTATIVE
     same_type = all(p.shape.element_type is root.shape.element_type for p in parameters)
     return root.opcode if same_type and (in_order or swapped) else None
+
+
+def combiners(computation: Computation) -> tuple[str | None, ...]:
+    """For each result of a computation on N pairs of scalars, parameters k and N + k, the opcode of the one binary
+    operation that combines its own pair; None where it is another value."""
+    root, parameters = computation.root, computation.parameters
+    if not root.shape.is_tuple:
+        return (binary_opcode(computation),)
+    count = len(parameters) // 2
+    if root.opcode != "tuple":
+        return (None,) * count
+    pairs = zip(parameters[:count], parameters[count:], strict=True)
+    return tuple(_combining(part, list(pair)) for part, pair in zip(root.operands, pairs, strict=True))
+
+
+def components(computation: Computation) -> list[Computation] | None:
+    """Of a computation that gives a tuple and combines each of N pairs by one binary operation of its own, the N
+    computations that combine one pair each: what it reduces can be reduced apart. None of any other computation."""
+    if not computation.root.shape.is_tuple or None in combiners(computation):
+        return None
+    parameters, count = computation.parameters, len(computation.parameters) // 2
+    result = []
+    for k, part in enumerate(computation.root.operands):
+        pair = {p: replace(p, attributes={"number": n}) for n, p in enumerate((parameters[k], parameters[count + k]))}
+        root = replace(part, operands=[pair[o] for o in part.operands])
+        result.append(Computation(part.name, [*pair.values(), root], root))
+    return result
 
 
 def widening(computation: Computation) -> tuple[str, Instruction] | None:

@@ -59,6 +59,11 @@ PROGRAMS = {
             to_apply=max""",
     "cumulative columns": """x = f32[2000,16384] parameter(0)
         ROOT r = f32[2000,16384] reduce-window(x, zero), window={size=2000x1 pad=1999_0x0_0}, to_apply=add""",
+    "two sums at once": """x = f32[30000,128] parameter(0)
+        y = f32[200,4000] parameter(1)
+        a = f32[30000] reduce(x, zero), dimensions={1}, to_apply=add
+        b = f32[200] reduce(y, zero), dimensions={1}, to_apply=add
+        ROOT r = (f32[30000], f32[200]) tuple(a, b)""",
     "sorted rows": "x = f32[20000,512] parameter(0)\nROOT r = f32[20000,512] sort(x), dimensions={1}, to_apply=less",
     "gathered rows": """x = f32[50000,300] parameter(0)
         i = s32[40000,1] parameter(1)

@@ -316,7 +316,8 @@ class _Session:
     """The function's graph, recorded at the first call."""
 
     def __init__(self, framework: OnnxRuntime, function: Callable) -> None:
-        self.framework, self.function, self.session = framework, function, None
+        self.framework, self.function = framework, function
+        self.session: Any = None
 
     def __call__(self, *arguments: Any) -> Tree:
         if self.session is None:

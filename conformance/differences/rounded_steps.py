@@ -82,7 +82,8 @@ def _evaluated(i: Instruction, operands: list[Array], rounded: Round) -> tuple[A
     """The results of an instruction of IN_ORDER; `rounded` rounds sums of products."""
     with np.errstate(all="ignore"):
         if i.opcode in ("dot", "convolution"):
-            return (_sum_of_products(i, *operands, rounded),)
+            lhs, rhs = operands
+            return (_sum_of_products(i, lhs, rhs, rounded),)
         arrays, initial = operands[: len(operands) // 2], operands[len(operands) // 2 :]
         return (_reduced if i.opcode == "reduce" else _reduced_in_windows)(i, arrays, initial)
 

@@ -15,10 +15,12 @@ from unittest.mock import patch
 import numpy as np
 from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDimension
 
+from refxla._core.fusion import schedule
 from refxla.analysis.index_expression import variable
 from refxla.codegen import scalar
 from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
 from refxla.codegen.products import packing_functions
+from refxla.codegen.products.packing import open_columns
 from refxla.compiler import diagnostics, planning
 from refxla.ir.builder import Build
 from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
@@ -207,9 +209,7 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 
 _evaluate = constant_folding._evaluate
 _key = cse.attribute_key
-_open_columns = packing_functions.open_columns
 _write_back = ComputationScheduler.write_back
-_schedule = grouped_computation.schedule
 
 
 def _no_words(value: Any, same: Any) -> Any:
@@ -234,7 +234,7 @@ def _one_after_another(self: ComputationScheduler, iteration: ComputationSchedul
 
 
 def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool, in_loop: bool) -> Any:
-    groups, unfused = _schedule(graph, costs, fuse, shared, in_loop)
+    groups, unfused = schedule(graph, costs, fuse, shared, in_loop)
     if fuse and len(groups) > 1:
         groups = [*groups[:-2], groups[-1], groups[-2]]
         unfused = []
@@ -251,7 +251,7 @@ def _from_the_end(self: ElementalIrEmitter, value: str, element_type: str, limit
 
 
 def _one_late(block: Any, name: str, first: str, *rest: Any) -> None:
-    _open_columns(block, name, f"{first} + 1", *rest)
+    open_columns(block, name, f"{first} + 1", *rest)
 
 
 def _swapped(i: Instruction) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from refxla_conformance.targets.child import ChildDied, ChildError
 from refxla_spec.accuracy import max_ulp
@@ -38,13 +39,15 @@ from ..check import check as check_case
 from ..differences import CONSTANTS, DIFFERENCES, Difference
 from ..differences.programs import SIGNS
 from ..sweep.table import WORST_FILE, read
-from ..targets.base import Target
 from ..targets.sized import ImpossibleSizeError
 from .differ import Divergence
 from .generate import Sample
 from .prepared import divides, guarded, lifted, prepared
 from .runs import Arrays, Expected, expected
 from .steps import cases, needed, sees_sign, steps, whole
+
+if TYPE_CHECKING:
+    from ..targets.xla_cpu import XlaCpu
 
 NAME = "xla-cpu"
 QUOTIENTS = "integer quotients of constants"
@@ -65,7 +68,7 @@ class Answer:
 
 
 @cache
-def target(without: tuple[str, ...] = ()) -> Target:
+def target(without: tuple[str, ...] = ()) -> XlaCpu:
     """XLA:CPU with these flags. Raises ModuleNotFoundError if no usable jaxlib is installed."""
     from refxla_conformance.targets.xla_cpu import XlaCpu
 

@@ -62,6 +62,12 @@ class Liar:
         return not self.opcodes or not set(self.opcodes).isdisjoint(opcodes)
 
 
+def given(truth: Lie, name: str) -> Any:
+    """What the interpreter gives an operation besides its operands: "run", "state" or "device"."""
+    assert isinstance(truth, functools.partial)
+    return truth.keywords[name]
+
+
 ITERATIONS = 3000  # of a loop in a program under a lie; programs of the suite and the fuzzer have fewer
 LIARS: dict[str, Liar] = {}
 

@@ -151,7 +151,8 @@ class Results:
             raise InputError(f"{path} has version {data['version']} of the format, and this suite reads 1 to {VERSION}")
         results = cls(**{k: data[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
         for case in data["cases"]:
-            row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")), case.get("program", ""))
+            about = {n: case[n] for n in ("name", "kind", "opcode", "type", "note")}
+            row = Row(**about, program=case.get("program", ""))
             for target, result in case["results"].items():
                 fields = {k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"}
                 outcome = Outcome(result["outcome"])

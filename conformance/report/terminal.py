@@ -96,11 +96,11 @@ def show(console: Console, results: Results, every: bool = False) -> None:
         )
     for target in results.targets:
         total = results.count(target)
-        told = Text(f"{target}: ")
+        text = Text(f"{target}: ")
         for n, outcome in enumerate(outcomes):
-            told.append(", " if n else "")
-            told.append(f"{total[outcome]} {outcome.value}", STYLES[outcome] if total[outcome] else "dim")
-        console.print(told)
+            text.append(", " if n else "")
+            text.append(f"{total[outcome]} {outcome.value}", STYLES[outcome] if total[outcome] else "dim")
+        console.print(text)
         partly = [v for v in (row.results.get(target) for row in results.rows.values()) if v and v.undecided]
         if partly:
             elements = sum(v.undecided for v in partly)

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from refxla_spec.module import Computation
 from refxla_spec.types import ELEMENT_TYPES
-from refxla_spec.vectorize import COMMUTATIVE
+from refxla_spec.vectorize import COMMUTATIVE, binary_opcode, combiners
 
 
 def commutative_opcode(computation: Computation) -> str | None:
     """The opcode of a computation that is a single commutative operation on its two parameters, or None."""
-    root = computation.root
-    operands = {o for o in root.operands if o.opcode == "parameter"}
-    is_one = root.opcode in COMMUTATIVE and len(operands) == len(computation.parameters) == 2
-    return root.opcode if is_one else None
+    opcode = binary_opcode(computation)
+    return opcode if opcode in COMMUTATIVE else None
 
 
-def combiners(computation: Computation) -> tuple[str | None, ...]:
-    """For each result of a reducer of N pairs, the commutative operation that combines its own pair; None unless there
-    is one for each."""
-    root, count = computation.root, len(computation.parameters) // 2
-    if root.opcode != "tuple":
-        return (commutative_opcode(computation),)
-    pairs = zip(computation.parameters[:count], computation.parameters[count:], strict=True)
-    return tuple(
-        part.opcode if part.opcode in COMMUTATIVE and set(part.operands) == set(pair) else None
-        for part, pair in zip(root.operands, pairs, strict=True)
-    )
+def commutative_opcodes(computation: Computation) -> tuple[str | None, ...]:
+    """For each result of a reducer of N pairs, the commutative operation that combines its own pair, or None."""
+    return tuple(opcode if opcode in COMMUTATIVE else None for opcode in combiners(computation))
 
 
 def result_types(computation: Computation) -> tuple[str, ...]:
@@ -37,7 +27,7 @@ def result_types(computation: Computation) -> tuple[str, ...]:
 def accumulator_types(computation: Computation) -> tuple[str, ...]:
     """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats, unless a
     result depends on other pairs than its own."""
-    names, opcodes = result_types(computation), combiners(computation)
+    names, opcodes = result_types(computation), commutative_opcodes(computation)
     if None in opcodes:
         return names
     pairs = zip(names, opcodes, strict=True)

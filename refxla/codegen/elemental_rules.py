@@ -17,7 +17,7 @@ from refxla_spec.errors import CompilerError
 from refxla_spec.module import Computation, Instruction, Window
 
 from ..analysis import index_maps
-from ..analysis.accumulation import accumulator_types, combiners, contraction_type, result_types
+from ..analysis.accumulation import accumulator_types, commutative_opcodes, contraction_type, result_types
 from ..analysis.contraction_order import cumulative_segment, segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
@@ -251,7 +251,7 @@ def combine(e: ElementBuilder, computation: Computation, args: Sequence[str], bl
     types = accumulator_types(computation)
     if types == result_types(computation):
         return e.apply(computation, args, block)
-    pairs = zip(types, combiners(computation), args, args[len(types) :], strict=False)
+    pairs = zip(types, commutative_opcodes(computation), args, args[len(types) :], strict=False)
     return tuple(e.assign(t, scalar.expression(str(o), (t, t), t, (a, b)), block) for t, o, a, b in pairs)
 
 

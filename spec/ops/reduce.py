@@ -7,13 +7,14 @@ exactly once, so they need not be its neutral element: the sum of 2 and 3 that s
 combined in row-major order, the initial values first; how they are grouped is not part of the meaning: to_apply must be
 associative. (It need not commute: StableHLO keeps the order, and XLA does so on CPUs.) Here elements are combined in
 pairs of neighbours, and those in pairs again. (Where an accumulated value has another type than the element, it is one
-element after the other.) Floating-point sums and products are computed in a wider type and rounded once. The reduction
-of no elements is the initial values.
+element after the other.) Floating-point sums and products are computed in a wider type and rounded once, also where
+to_apply combines several arrays, each by one operation of its own. The reduction of no elements is the initial values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..module import Computation, Instruction
 from ..numerics import type_of
 from ..operation import Example, operation, require
 from ..types import Array, Shape, Value
-from ..vectorize import Run, binary_opcode, run_vectorized, widening
+from ..vectorize import Run, binary_opcode, components, run_vectorized, widening
 
 INPUTS = {"*operands": "N arrays of equal dimensions", "*init_values": "N scalars of their element types"}
 ATTRIBUTES = {
@@ -81,6 +82,8 @@ def reduced_shape(reducer: Computation, dimensions: tuple[int, ...], marks: tupl
 
 def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     operands, inits = meet(values[: len(values) // 2]), values[len(values) // 2 :]
+    if (apart := by_component(instruction)) is not None:
+        return tuple(evaluate(one, o, init, run=run) for one, o, init in zip(apart, operands, inits, strict=True))
     reducer, dimensions = instruction.to_apply, tuple(sorted(instruction.dimensions))
     others = tuple(d for d in range(operands[0].ndim) if d not in dimensions)
     sizes = tuple(operands[0].shape[d] for d in others)
@@ -104,6 +107,22 @@ def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     elif count:
         results = apply(reducer, results, _combine_pairs(reducer, rows, run), run)
     return results if reducer.root.shape.is_tuple else results[0]
+
+
+def by_component(instruction: Instruction) -> list[Instruction] | None:
+    """A reduction of N arrays as N of one array, if `to_apply` combines each by an operation of its own, else None."""
+    parts, operands = components(instruction.to_apply), instruction.operands
+    if parts is None:
+        return None
+    return [
+        replace(
+            instruction,
+            shape=shape,
+            operands=[operands[k], operands[len(parts) + k]],
+            attributes={**instruction.attributes, "to_apply": part},
+        )
+        for k, (shape, part) in enumerate(zip(instruction.shape.elements, parts, strict=True))
+    ]
 
 
 # Reducers whose results overflow or round: computed in a wider type. All others give one of their operands, or bits.
@@ -174,6 +193,22 @@ EXAMPLES = (
         ("s32[2,2] {{2,3},{4,5}}", "s32[2,2] {{1,1},{1,1}}"),
         ("s32[2] {6,10}", "s32[2] {12,12}"),
         "the initial values enter each result once",
+    ),
+    Example(
+        """HloModule rounded_once
+        sum_and_largest { a = f16[] parameter(0)
+                          b = f16[] parameter(1)
+                          c = f16[] parameter(2)
+                          d = f16[] parameter(3)
+                          e = f16[] add(a, c)
+                          f = f16[] maximum(b, d)
+                          ROOT r = (f16[], f16[]) tuple(e, f) }
+        ENTRY main { x = f16[5] parameter(0)
+                     z = f16[] constant(0)
+                     ROOT r = (f16[], f16[]) reduce(x, x, z, z), dimensions={0}, to_apply=sum_and_largest }""",
+        ("f16[5] {2048,1,1,1,1}",),
+        ("f16[] 2052", "f16[] 2048"),
+        "2049 is no number of f16: in steps of its own, the sum would depend on their order",
     ),
     Example(
         """HloModule smallest_and_where

@@ -8,7 +8,7 @@ For a placing o and an element k of the window, for each dimension d,
 over those k for which each position is a multiple of lhs_dilate and lies inside the operands: padding and the gaps of
 dilation take no part. The initial values enter each result exactly once, and to_apply is associative and commutative,
 as in reduce. Here it is applied in row-major order of k. Floating-point sums and products are computed in a wider type
-and rounded once.
+and rounded once, as there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..numerics import type_of
 from ..operation import Example, require
 from ..types import Array, Shape, Value
 from ..vectorize import Run, binary_opcode
-from .reduce import WIDE, apply, check_reducer, reduced_shape
+from .reduce import WIDE, apply, by_component, check_reducer, reduced_shape
 
 INPUTS = {"*operands": "N arrays of equal dimensions", "*init_values": "N scalars of their element types"}
 ATTRIBUTES = {
@@ -53,6 +53,8 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
 
 def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     operands, inits = meet(values[: len(values) // 2]), list(values[len(values) // 2 :])
+    if (apart := by_component(instruction)) is not None:
+        return tuple(evaluate(one, o, init, run=run) for one, o, init in zip(apart, operands, inits, strict=True))
     reducer, window, sizes = instruction.to_apply, instruction.window, operands[0].shape
     counts = tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
 
@@ -103,6 +105,22 @@ EXAMPLES = (
                      ROOT r = s32[4] reduce-window(x, zero), window={size=4 pad=3_0}, to_apply=add }""",
         ("s32[4] {1,2,3,4}",),
         ("s32[4] {1,3,6,10}",),
+    ),
+    Example(
+        """HloModule rounded_once
+        both { a = f16[] parameter(0)
+               b = f16[] parameter(1)
+               c = f16[] parameter(2)
+               d = f16[] parameter(3)
+               e = f16[] add(a, c)
+               f = f16[] maximum(b, d)
+               ROOT r = (f16[], f16[]) tuple(e, f) }
+        ENTRY main { x = f16[6] parameter(0)
+                     z = f16[] constant(0)
+                     ROOT r = (f16[2], f16[2]) reduce-window(x, x, z, z), window={size=5}, to_apply=both }""",
+        ("f16[6] {2048,1,1,1,1,2}",),
+        ("f16[2] {2052,6}", "f16[2] {2048,2}"),
+        "2049 is no number of f16; several operands at once",
     ),
     Example(
         """HloModule dilated_and_cropped

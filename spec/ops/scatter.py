@@ -15,7 +15,7 @@ for all u, beginning with results = operands. A block that does not lie inside t
 XLA, whose check is that 0 <= start[d] <= size of the operands - size of the block, though its documentation, and
 StableHLO's, say it of each element by itself. Several updates may hit one place: to_apply should be associative and
 commutative then, as their order is not part of the meaning; here it is row-major in u. Floating-point sums and products
-are computed in a wider type and rounded once.
+are computed in a wider type and rounded once, as in reduce.
 """
 
 from __future__ import annotations
@@ -189,6 +189,24 @@ EXAMPLES = (
         ("s32[4] {1,2,3,4}", "s32[2,1] {{3},{1}}", "s32[2,2] {{7,8},{9,9}}"),
         ("s32[4] {1,9,9,4}",),
         "a block that reaches outside is skipped whole",
+    ),
+    Example(
+        """HloModule rounded_once
+        add_and_multiply { a = f16[] parameter(0)
+                           b = f16[] parameter(1)
+                           c = f16[] parameter(2)
+                           d = f16[] parameter(3)
+                           e = f16[] add(a, c)
+                           f = f16[] multiply(b, d)
+                           ROOT r = (f16[], f16[]) tuple(e, f) }
+        ENTRY main { x = f16[2] parameter(0)
+                     i = s32[4] parameter(1)
+                     u = f16[4] parameter(2)
+                     ROOT r = (f16[2], f16[2]) scatter(x, x, i, u, u), update_window_dims={}, inserted_window_dims={0},
+                       scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add_and_multiply }""",
+        ("f16[2] {2048,3}", "s32[4] {0,0,0,0}", "f16[4] {1,1,1,1}"),
+        ("f16[2] {2052,3}", "f16[2] {2048,3}"),
+        "2049 is no number of f16; several operands at once",
     ),
     Example(
         """HloModule dynamic
