@@ -27,7 +27,7 @@ class Finding:
     neighbour: tuple[str, float] | None
 
     @property
-    def beside(self) -> str:
+    def neighbour_text(self) -> str:
         """The neighbour as tables show it: its ratio and its place; "" without one."""
         return f"{self.neighbour[1]:.2f} ({self.neighbour[0]})" if self.neighbour else ""
 

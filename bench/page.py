@@ -165,7 +165,7 @@ def cliffs(files: Sequence[Figures]) -> Iterator[str]:
         for each in cases:
             cells = figures["entries"][each.name]["cells"]
             times = (duration(cells[peer]["median"]) for peer in (OURS, JAX))
-            body.append((f"{each.sweep}: {each.place}", *times, f"{each.ratio:.2f}", each.beside))
+            body.append((f"{each.sweep}: {each.place}", *times, f"{each.ratio:.2f}", each.neighbour_text))
         yield from table(("", OURS, JAX, "ratio", "beside"), body)
         for name, peer, why in left_out(figures):
             yield from (f"- {name}, not measured, {peer}: {why}", "")

@@ -33,7 +33,9 @@ def show(figures: Figures, console: Any) -> None:
         table.add_column(name, justify="right")
     for finding in findings(figures):
         times = [duration(entries[finding.name]["cells"][peer]["median"]) for peer in (OURS, BESIDE)]
-        table.add_row(finding.sweep, finding.place, finding.what, *times, f"{finding.ratio:.2f}", finding.beside)
+        table.add_row(
+            finding.sweep, finding.place, finding.what, *times, f"{finding.ratio:.2f}", finding.neighbour_text
+        )
     console.print(table)
     for kind in dict.fromkeys(row["group"] for row in entries.values()):
         console.print(line_of(kind, [value for name, value in run.items() if entries[name]["group"] == kind]))

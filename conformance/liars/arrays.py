@@ -6,7 +6,7 @@ import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.types import Value
 
-from .liar import SUITE_ALONE, Lie, given, of_operation, with_attributes
+from .liar import SUITE_ALONE, Lie, context, of_operation, with_attributes
 
 Array = np.ndarray
 
@@ -70,7 +70,7 @@ def state_not_advanced(truth: Lie, i: Instruction, state: Array) -> Value:
 @of_operation("rng", "rng-get-and-update-state")
 def hidden_state_not_advanced(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """The hidden state of the random number generator does not advance."""
-    state = given(truth, "state")
+    state = context(truth, "state")
     before = state.counter
     value = truth(i, *operands)
     state.counter = before
@@ -213,7 +213,7 @@ SUMS = ("all-reduce", "reduce-scatter", "all-reduce-start")
 @of_operation(*SUMS, tools=SUITE_ALONE)
 def last_device_left_out(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """The last device of a group contributes zeros to a sum."""
-    device = given(truth, "device")
+    device = context(truth, "device")
     last = device.group(i)[-1:] == (device.number,) and device.number > 0
     return truth(i, *(np.zeros_like(o) if last else o for o in operands))
 
@@ -229,7 +229,7 @@ def devices_in_reverse(truth: Lie, i: Instruction, *operands: Array) -> Value:
 @of_operation("collective-permute", tools=SUITE_ALONE)
 def permute_keeps(truth: Lie, i: Instruction, *operands: Array) -> Value:
     """A device that receives nothing keeps its own value instead of zeros."""
-    value, device = truth(i, *operands), given(truth, "device")
+    value, device = truth(i, *operands), context(truth, "device")
     if i.slice_sizes:
         return value
     arrives = any(device.number == p[1] for p in device.pairs(i, i.source_target_pairs))

@@ -12,7 +12,7 @@ from refxla_spec.types import Value
 
 from ..targets.base import leaves
 from ..targets.reference import Reference
-from .liar import Lie, Results, given, of_operation, of_results, of_target, with_attributes
+from .liar import Lie, Results, context, of_operation, of_results, of_target, with_attributes
 
 Array = np.ndarray
 
@@ -47,7 +47,7 @@ def broadcast_comes_second(truth: Lie, i: Instruction, a: Array, b: Array) -> Va
 @of_operation("while", tools=("suite", "check"))
 def inner_loop_once(truth: Lie, i: Instruction, value: Value) -> Value:
     """A loop inside of another runs at most one iteration."""
-    run: Callable[..., Value] = given(truth, "run")
+    run: Callable[..., Value] = context(truth, "run")
     global _depth
     _depth += 1
     try:

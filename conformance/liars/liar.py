@@ -62,7 +62,7 @@ class Liar:
         return not self.opcodes or not set(self.opcodes).isdisjoint(opcodes)
 
 
-def given(truth: Lie, name: str) -> Any:
+def context(truth: Lie, name: str) -> Any:
     """What the interpreter gives an operation besides its operands: "run", "state" or "device"."""
     assert isinstance(truth, functools.partial)
     return truth.keywords[name]

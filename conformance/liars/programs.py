@@ -14,7 +14,7 @@ from refxla_spec.types import F64, Value
 
 from ..targets.base import leaves
 from ..targets.reference import Reference
-from .liar import SUITE_ALONE, Lie, Results, given, of_operation, of_target, with_attributes
+from .liar import SUITE_ALONE, Lie, Results, context, of_operation, of_target, with_attributes
 
 Array = np.ndarray
 
@@ -36,7 +36,7 @@ def once_too_often(truth: Lie, i: Instruction, value: Value) -> Value:
 @of_operation("while")
 def once_too_seldom(truth: Lie, i: Instruction, value: Value) -> Value:
     """A loop leaves out its last iteration."""
-    run: Callable[..., Value] = given(truth, "run")
+    run: Callable[..., Value] = context(truth, "run")
     before = value
     while run(i.condition, value):
         before, value = value, run(i.body, value)
@@ -46,7 +46,7 @@ def once_too_seldom(truth: Lie, i: Instruction, value: Value) -> Value:
 @of_operation("while")
 def at_least_once(truth: Lie, i: Instruction, value: Value) -> Value:
     """A loop tests its condition only after the first iteration."""
-    run: Callable[..., Value] = given(truth, "run")
+    run: Callable[..., Value] = context(truth, "run")
     return truth(i, run(i.body, value))
 
 
