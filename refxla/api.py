@@ -15,7 +15,6 @@ from refxla_spec.module import Module
 from ._core import array
 from .compiler import ahead_of_time, executable_file
 from .compiler.driver import Compiled, Reference, compile_module
-from .compiler.kernel_profile import Profile
 from .compiler.options import Options
 from .frontends import compile_function
 from .frontends import load as load_program
@@ -25,6 +24,7 @@ from .runtime.devices import Device, choose
 if TYPE_CHECKING:
     from .analysis.cost_analysis import Cost
     from .compiler.explanation import Explanation
+    from .compiler.kernel_profile import Profile
     from .ir.plan import Plan
     from .runtime.result_memory import Memory
     from .typing import Result

@@ -22,7 +22,7 @@ from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Instruction
 from refxla_spec.types import Value
 
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, OPTIONAL, PASSES, optimize
 

@@ -25,8 +25,8 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 from refxla_spec.verify import verify
 
 from refxla.codegen.opencl_program import program
-from refxla.compiler.driver import plan_module
 from refxla.compiler.explanation import Explanation
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.proto import from_proto, to_proto
 

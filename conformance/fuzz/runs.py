@@ -28,7 +28,8 @@ from refxla_spec.types import Shape
 
 from refxla._core.launch import Executor
 from refxla.codegen.opencl_program import program
-from refxla.compiler.driver import flatten, plan_module, unflatten_all
+from refxla.compiler.driver import flatten, unflatten_all
+from refxla.compiler.planning import plan_module
 from refxla.ir.plan import Kernel, Plan
 from refxla.runtime.devices import Device, choose
 from refxla.runtime.discovery import pocl_directory

@@ -12,7 +12,8 @@ from refxla_spec.module import Module
 from refxla_spec.types import Value
 
 import refxla
-from refxla.compiler.driver import Request, compile_request, plan_module
+from refxla.compiler.driver import Request, compile_request
+from refxla.compiler.planning import plan_module
 from refxla.device.tile_configurations import SPACE, TileConfiguration, signature
 from refxla.ir.fingerprint import Source
 from refxla.passes.winograd_convolution import apply_winograd

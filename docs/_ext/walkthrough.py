@@ -24,8 +24,8 @@ from tables import table
 
 from refxla.cli.graph_page import PICTURE_STYLE, picture
 from refxla.codegen import prelude
-from refxla.compiler.driver import plan_module
 from refxla.compiler.explanation import Explanation
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.plan import Argument
 from refxla.passes.pipeline import OPTIONAL, PASSES, SCHEDULING, optimize

@@ -1,4 +1,8 @@
-"""Compiles an HLO program to an executable that is called with arrays."""
+"""Compiles an HLO program to an executable that is called with arrays.
+
+A process that finds its programs in the cache on disk needs neither the passes nor the code generator, which take as
+long to import as all the rest: they are imported by the functions that need them.
+"""
 
 from __future__ import annotations
 
@@ -21,36 +25,32 @@ from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
-from ..analysis.cost_analysis import Cost, cost_of
-from ..codegen.opencl_program import Builder
 from ..device.description import Target
 from ..ir.calling_convention import CallingConvention
 from ..ir.fingerprint import Source
 from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
-from ..passes.pipeline import LAUNCH_MERGING, optimize
-from ..passes.winograd_convolution import apply_winograd
 from ..progress import show_progress
 from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import ParallelBuild
 from ..runtime.program_build import Binaries, binaries, linked_parts, part_size
-from ..scheduling.scheduler import PlanningResult
 from ..version import RELEASE
-from . import autotuner, compilation_cache, executable_file, kernel_profile, serialization
+from . import compilation_cache, executable_file, serialization
 from .compilation_cache import Compilation
-from .dynamic_shapes import Sizes
 from .executable_file import SavedDevice, SavedExecutable
-from .explanation import Explanation
-from .kernel_profile import Profile
 from .options import REFERENCE, Options
-from .planning import plan_module
 
 _DEFAULTS = Options()
 
 if TYPE_CHECKING:
+    from ..analysis.cost_analysis import Cost
+    from ..scheduling.scheduler import PlanningResult
     from ..typing import Result
+    from .dynamic_shapes import Sizes
+    from .explanation import Explanation
+    from .kernel_profile import Profile
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ class Compiled(Executable):
 
     @cached_property
     def _planning(self) -> tuple[Module, PlanningResult]:
+        from .planning import plan_module
+
         return plan_module(self.hlo, self._request.target, self._request.without)
 
     @property
@@ -117,6 +119,8 @@ class Compiled(Executable):
 
     def explain(self) -> Explanation:
         """Each kernel with its instructions and the bytes it moves; and why each edge was not fused."""
+        from .explanation import Explanation
+
         return Explanation(self.planned)
 
     def save(self, path: str | Path) -> None:
@@ -174,13 +178,16 @@ class Compiled(Executable):
 
         Raises InputError for arguments that do not fit.
         """
-        launches = kernel_profile.timeline(self, self.explain(), arguments, seconds / 2)
+        from ..passes.pipeline import LAUNCH_MERGING
+        from .kernel_profile import Profile, timeline
+
+        launches = timeline(self, self.explain(), arguments, seconds / 2)
         kernels = launches
         if any(kernel.calls for kernel in self.plan.kernels):
             without = self._request.without
             left_out = (without,) if isinstance(without, str) else tuple(without)
             unmerged = compile_request(replace(self._request, without=(*left_out, LAUNCH_MERGING)))
-            kernels = kernel_profile.timeline(unmerged, unmerged.explain(), arguments, seconds / 2)
+            kernels = timeline(unmerged, unmerged.explain(), arguments, seconds / 2)
         return Profile(self.plan.name, self.device.label, launches, kernels)
 
     @property
@@ -203,6 +210,8 @@ class DynamicShapeExecutable(Compiled):
     @cached_property
     def sizes(self) -> Sizes:
         """The bounds and the dynamic dimensions of its parameters and results."""
+        from .dynamic_shapes import Sizes
+
         assert self._compilation.dynamic is not None
         return Sizes(*self._compilation.dynamic)
 
@@ -320,6 +329,9 @@ def compile_request(request: Request) -> Compiled:
 
 def _autotune(request: Request) -> Compiled:
     """The executable with the fastest tile configurations on the device: measured now, or from the cache on disk."""
+    from . import autotuner
+    from .planning import plan_module
+
     source, device, without = request.source, request.device, request.without
     entry = request.key("products")
     names = compilation_cache.load_names(entry)
@@ -339,6 +351,10 @@ def _autotune(request: Request) -> Compiled:
 def _build(request: Request) -> Compiled:
     """Verifies, plans and builds the program, and stores it on disk. Its first kernels are compiled while later ones
     are emitted."""
+    from ..analysis.cost_analysis import cost_of
+    from ..codegen.opencl_program import Builder
+    from .planning import plan_module
+
     source, device = request.source, request.device
     with ParallelBuild(device) as build, _gc_paused():
         build.expect(source.size)
@@ -386,6 +402,9 @@ def restore_executable(request: Request, compilation: Compilation, machine_code:
 def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, PlanningResult, Device]:
     """The input of a build by `compile_module`: the optimized module, its plan, and the device, which need not be
     present. Raises as `refxla.compile` does, and InputError for the reference, which has no plan."""
+    from . import autotuner
+    from .planning import plan_module
+
     if options.device == REFERENCE:
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")
     with lenient_reading(options.lenient):
@@ -402,6 +421,9 @@ def optimized_module(module: Module, options: Options = _DEFAULTS, after: str | 
     """The module after all passes, or after those up to `after`. It is the same for all devices except one: linear
     algebra is not expanded if the options ask for a library, although a GPU calls none. Raises as `refxla.compile`
     does."""
+    from ..passes.pipeline import optimize
+    from ..passes.winograd_convolution import apply_winograd
+
     with lenient_reading(options.lenient):
         verify(module)
         tiled = apply_winograd(module)[0] if options.winograd else module
@@ -436,4 +458,4 @@ def _as_array(value: Any, shape: Shape) -> Value:
     return np.asarray(value) if shape.is_array else value
 
 
-__all__ = ["Compiled", "Reference", "compile_module", "flatten", "optimized_module", "plan_module", "plan_program"]
+__all__ = ["Compiled", "Reference", "compile_module", "flatten", "optimized_module", "plan_program"]

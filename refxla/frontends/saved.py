@@ -15,7 +15,6 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 
 from ..compiler import executable_file
 from ..compiler.driver import Compiled
-from ..compiler.kernel_profile import Profile
 from ..ir.calling_convention import CallingConvention, NumberArray, flattened, number, rebuilt
 from .shared_memory import check_written
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..analysis.cost_analysis import Cost
     from ..compiler.explanation import Explanation
+    from ..compiler.kernel_profile import Profile
     from ..ir.plan import Plan
     from ..runtime.devices import Device
     from ..runtime.result_memory import Memory

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refxla_spec.errors import InputError, UnsupportedError, plural
 from refxla_spec.module import Module
@@ -21,10 +21,12 @@ from refxla_spec.module import Module
 from .._core.calls import Caller, Shortcut
 from ..compiler import executable_file
 from ..compiler.driver import Compiled, Reference, compile_module
-from ..compiler.kernel_profile import Profile
 from ..compiler.options import Options
 from ..ir.calling_convention import CallingConvention
 from ..ir.fingerprint import Source
+
+if TYPE_CHECKING:
+    from ..compiler.kernel_profile import Profile
 
 
 class Lowered:

@@ -12,7 +12,7 @@ from refxla._core.fusion import schedule
 from refxla._core.graph import Graph
 from refxla.analysis.access_patterns import AccessPattern
 from refxla.codegen.opencl_program import program
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.scheduling.fusion_group import FusionGroup
 

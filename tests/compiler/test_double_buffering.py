@@ -6,7 +6,7 @@ from refxla_spec.interpreter import run
 from refxla_spec.text import parse
 
 import refxla
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.plan import Copy, Repeat
 from refxla.passes.pipeline import optimize

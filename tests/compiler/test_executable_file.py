@@ -13,7 +13,7 @@ import pytest
 from refxla_spec.errors import InputError, UnsupportedError
 
 import refxla
-from refxla.compiler import ahead_of_time, driver, executable_file, serialization
+from refxla.compiler import ahead_of_time, driver, executable_file, planning, serialization
 from refxla.compiler.executable_file import FORMAT, MARK, pack, read, unpack
 from refxla.runtime import device_probe, processor, program_build
 from refxla.runtime.devices import find
@@ -52,8 +52,8 @@ def file(tmp_path):
 def planned(monkeypatch):
     """The modules that are planned from now on."""
     found = []
-    original = driver.plan_module
-    monkeypatch.setattr(driver, "plan_module", lambda m, *a: found.append(m) or original(m, *a))
+    original = planning.plan_module
+    monkeypatch.setattr(planning, "plan_module", lambda m, *a: found.append(m) or original(m, *a))
     return found
 
 
@@ -65,9 +65,9 @@ CHILD = """
 import sys, numpy as np
 from refxla.runtime import device_probe, opencl_compiler
 from refxla.runtime.pocl import compile_workers
-from refxla.compiler import driver
+from refxla.compiler import driver, planning
 def none(*_, **__): raise AssertionError("something is compiled or probed")
-device_probe.run_checks = driver.plan_module = driver.verify = compile_workers.CompileWorker.__init__ = none
+device_probe.run_checks = planning.plan_module = driver.verify = compile_workers.CompileWorker.__init__ = none
 import pyopencl
 from refxla.runtime.pocl import built_parts, kernels
 built_parts.compile_source = kernels.compile_source = none

@@ -9,7 +9,7 @@ import refxla
 from refxla._core.fusion import REASONS, Reason, schedule
 from refxla._core.graph import KIND_NAMES, Graph, Kind, NodeClass, Relation
 from refxla.codegen.scalar import has_fast_path
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.op_table import HERO, MOST_IN_PIECES
 from refxla.ir.op_table import ROWS as OPERATIONS

@@ -11,7 +11,7 @@ from search import examples
 from refxla.analysis.index_expression import variable
 from refxla.codegen.loops.index_set_splitting import Cut, breaks, cut
 from refxla.codegen.opencl_program import program
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 
 

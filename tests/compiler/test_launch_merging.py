@@ -10,8 +10,8 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
-from refxla.compiler.driver import plan_module
 from refxla.compiler.explanation import _sharing
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
 from refxla.ir.merged_body import ConditionalBody, CountedLoopBody, FrameBody, MergedBody, WhileLoopBody

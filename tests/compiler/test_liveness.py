@@ -8,7 +8,7 @@ from refxla_conformance.fuzz.generate import generate
 from refxla_spec.errors import UnsupportedError
 
 from refxla.analysis.liveness import live_ranges
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import merged_body as m
 from refxla.ir import plan as p

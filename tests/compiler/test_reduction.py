@@ -14,7 +14,7 @@ import refxla
 from refxla.analysis.reduction_order import columns_fit, panel_columns, reduction_order
 from refxla.analysis.sign_analysis import form
 from refxla.codegen.emitter_registry import emit
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.capabilities import GPU, OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Caches
 from refxla.runtime.devices import choose

@@ -9,7 +9,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.compiler import compilation_cache
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU, Costs
 from refxla.ir import merged_body as m
 from refxla.ir import plan as p

@@ -12,7 +12,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.compiler import compilation_cache
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
 from refxla.scheduling import launch_merging, serial_control_flow

@@ -8,7 +8,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.analysis import tiling_analysis
-from refxla.compiler import driver
+from refxla.compiler import driver, planning
 from refxla.ir.merged_body import Axis
 from refxla.ir.plan import Launch
 from refxla.runtime.devices import choose
@@ -134,7 +134,7 @@ def test_tiling_changes_no_bit(name, which, monkeypatch, fresh):
 
 def planned(text):
     target = choose(None)[0].target
-    return driver.plan_module(parse(text), target)[1]
+    return planning.plan_module(parse(text), target)[1]
 
 
 def test_attention_writes_no_scores():

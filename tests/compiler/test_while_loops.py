@@ -9,7 +9,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.analysis.while_loop_analysis import Counter, counter_of
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir.plan import Launch, Loop, Repeat
 

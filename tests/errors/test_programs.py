@@ -11,7 +11,7 @@ from refxla_spec import equality
 from refxla_spec.operation import operations
 
 import refxla as rx
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import op_table
 from refxla.ir.proto import from_proto, to_proto

@@ -12,7 +12,7 @@ from refxla_spec.text import parse
 import refxla
 from refxla.cli.main import main
 from refxla.compiler import autotuner
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.tile_configurations import SPACE, TileConfiguration, neighbours, product_of, signature
 from refxla.runtime import disk_cache
 from refxla.runtime.devices import find
