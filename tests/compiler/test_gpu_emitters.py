@@ -505,7 +505,7 @@ CASES = {
     "groups of features": convolution("2,9,10,16", "3,3,4,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", groups=4),
     "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", "float2", groups=16),
     "a channel each, many": convolution(  # four channels at 2 x 2 placings, of which the last are fewer
-        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[2][2][4]", "column < 35", groups=16
+        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[2][2][4]", "place2 < 35", groups=16
     ),
     "a channel each, strided and dilated": convolution(
         "3,41,40,18",
@@ -535,7 +535,7 @@ CASES = {
         "2,20,12,16", "3,3,1,16", "2,20,34,16", "size=3x3 pad=1_1x1_1 lhs_dilate=1x3", groups=16
     ),
     "channels first": channels_first(
-        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", "row < 33", "float4"
+        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", "place2 < 33", "float4"
     ),
     "channels first, pairs of columns": channels_first(
         "3,9,14,14", "9,1,3,3", "3,9,14,14", "size=3x3 pad=1_1x1_1", "sum[2][2][1]", "float2"
@@ -650,6 +650,14 @@ CASES = {
     ),
     "pooling, odd columns": pooling(
         "3,40,15,15", "3,40,8,8", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "total[4][1][1]"
+    ),
+    "pooling of an image whose columns lie side by side, channels last": Case(
+        "reduce-window",
+        """x = f32[5,9,26,24] parameter(0)
+        low = f32[] constant(-inf)
+        t = f32[5,26,24,9] transpose(x), dimensions={0,2,3,1}
+        ROOT r = f32[5,26,24,9] reduce-window(t, low), window={size=1x3x3x1 pad=0_0x1_1x1_1x0_0}, to_apply=max""",
+        ("total[2][4][1]", "float4"),
     ),
     "sums of windows": pooling(
         "2,16,33,40",

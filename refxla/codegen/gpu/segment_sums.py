@@ -22,7 +22,7 @@ from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import converted
-from ..index_printer import c_of, c_of_conditions
+from ..index_printer import c_of, scope_if
 from ..kernel_arguments import input_argument, inputs_of
 from ..products.packing import VECTORS
 from ..sums import multiply_add
@@ -74,8 +74,7 @@ def _segments(p: MatrixProduct) -> Kernel:
             scopes.enter_context(block.scope(f"if (k < {p.k})" if p.k % AT_A_TIME else ""))
             right = _term(p, e, block, p.right_operand, p.right(g, k, constant(0)))
             for n, m in enumerate(each):
-                condition = c_of_conditions(p.left_exists(g, m, k))
-                with block.scope("" if condition is True else f"if ({condition or 0})"):
+                with scope_if(block, p.left_exists(g, m, k)):
                     left = _term(p, e, block, p.left_operand, p.left(g, m, k))
                     block.line(f"sum{n} = {multiply_add(p.name, f'sum{n}', left, right)};")
         for n, m in enumerate(each):
