@@ -58,6 +58,13 @@ PROGRAMS = {
         y = f32[8,56,56,64] parameter(1)
         ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
             batch_group_count=64""",
+    "filter gradient, features first": """x = f32[8,64,56,56] parameter(0)
+        y = f32[8,64,56,56] parameter(1)
+        ROOT r = f32[64,64,3,3] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=fb01_io01->fb01""",
+    "depthwise filter gradient, features first": """x = f32[8,64,56,56] parameter(0)
+        y = f32[8,64,56,56] parameter(1)
+        ROOT r = f32[1,64,3,3] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=fb01_io01->bf01,
+            batch_group_count=64""",
     "softmax": """x = f32[4096,1000] parameter(0)
         low = f32[] constant(-inf)
         z = f32[] constant(0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
-from ...analysis.index_expression import Index, variable
+from ...analysis.index_expression import Index, constant, variable
 from ...analysis.index_maps import Condition
 from ...ir.plan import Fusion
 from ..c_block import Block
@@ -112,6 +112,17 @@ class OperandCopy:
     @property
     def _ctype(self) -> str:
         return VECTORS[self.name][0] + (str(self.width) if self.width > 1 else "")
+
+    def adjacent_reads(self, count: int) -> list[tuple[Index, ...]]:
+        """The indices of the first elements that so many adjacent items load of a block in the middle."""
+        per_line, middle = (self.terms if self.along_terms else self.lines) // self.width, self.k // self.terms // 2
+        at = []
+        for n in range(count):
+            quotient, rest = n // per_line, n % per_line * self.width
+            line, term = (quotient, rest) if self.along_terms else (rest, quotient)
+            line, term = min(line, self.size - 1), min(middle * self.terms + term, self.k - 1)
+            at.append(self.element(constant(line), constant(term)))
+        return at
 
     def declare(self, block: Block) -> None:
         """Declares the registers for an item's part of a block."""

@@ -47,6 +47,26 @@ def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     return _segments(p), segments_added(p)
 
 
+def reads(p: MatrixProduct) -> tuple[int, int]:
+    """The elements that the items load of the left side, and of the right side."""
+    terms = p.groups * p.k * p.m
+    return terms, terms // _rows(p)
+
+
+def adjacent_reads(p: MatrixProduct, count: int) -> tuple[list[Indices], list[Indices]]:
+    """The indices of the elements that so many adjacent items load at once of the left side, and of the right side."""
+    rows, k = _rows(p), constant(p.k // p.segment // 2 * p.segment)
+    left, right = [], []
+    for unit in range(min(count, p.groups * p.m // rows)):
+        if _groups_are_neighbours(p):
+            row, g = divmod(unit, p.groups)
+        else:
+            g, row = divmod(unit, p.m // rows)
+        left.append(p.left(constant(g), constant(row * rows), k))
+        right.append(p.right(constant(g), k, constant(0)))
+    return left, right
+
+
 def _segments(p: MatrixProduct) -> Kernel:
     fusion, operands, block = p.fusion, (p.left_operand, p.right_operand), Block()
     inputs = [i for i in fusion.inputs if i in inputs_of(fusion, list(operands))]
