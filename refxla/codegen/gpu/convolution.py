@@ -25,7 +25,7 @@ from ..products.small_products import has_little_work
 from . import depthwise as depthwise_convolution
 from . import elementwise, segment_sums
 from .gemm import Indices, MatrixProduct, kernels, tiled
-from .transposed_operands import SUB_GROUP, TransposedOperands, excess_sectors, is_worthwhile
+from .transposed_operands import LINES, SUB_GROUP, TransposedOperands, bytes_saved, excess_sectors
 
 SIDES = ("left", "right")
 
@@ -70,23 +70,28 @@ def _with_transposed_operands(
     transposed, dims = TransposedOperands(p.fusion, p.target), numbers.dims
     if depthwise:
         reads = segment_sums.reads(p)
-        adjacent = segment_sums.adjacent_reads(p, SUB_GROUP)
+        together = segment_sums.adjacent_reads(p, SUB_GROUP)
     else:
         tiles = tiled(p)
         reads = p.groups * p.m * p.k * tiles.column_tiles, p.groups * p.n * p.k * tiles.row_tiles
-        left_at, right_at = ([] if c.width > 1 else c.adjacent_reads(SUB_GROUP) for c in (tiles.left, tiles.right))
-        adjacent = left_at, right_at
+        left_at, right_at = ([] if c.width > 1 else c.block_reads(LINES) for c in (tiles.left, tiles.right))
+        together = left_at, right_at
     operands = (p.left_operand, p.right_operand)
     orders = (
         (*dims.input_spatial, dims.input_feature, dims.input_batch),
         (*dims.kernel_spatial, dims.kernel_input_feature, dims.kernel_output_feature),
     )
+    saved = [
+        0.0
+        if order == tuple(range(len(order)))
+        else bytes_saved(operand, count, partial(excess_sectors, p.fusion, operand, at))
+        for operand, order, count, at in zip(operands, orders, reads, together, strict=True)
+    ]
+    if depthwise:  # adjacent items have adjacent channels in both operands, or in none
+        saved = [sum(saved) if order != tuple(range(len(order))) else 0.0 for order in orders]
     copies = [
-        transposed.add(side, operand, order)
-        if order != tuple(range(len(order)))
-        and is_worthwhile(operand, count, partial(excess_sectors, p.fusion, operand, at))
-        else None
-        for side, operand, order, count, at in zip(SIDES, operands, orders, reads, adjacent, strict=True)
+        transposed.add(side, operand, order) if count > 0 else None
+        for side, operand, order, count in zip(SIDES, operands, orders, saved, strict=True)
     ]
     if copies[0] is not None:
         p = _product(p.fusion, p.target, p.name, numbers, True)

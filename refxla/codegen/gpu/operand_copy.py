@@ -113,16 +113,11 @@ class OperandCopy:
     def _ctype(self) -> str:
         return VECTORS[self.name][0] + (str(self.width) if self.width > 1 else "")
 
-    def adjacent_reads(self, count: int) -> list[tuple[Index, ...]]:
-        """The indices of the first elements that so many adjacent items load of a block in the middle."""
-        per_line, middle = (self.terms if self.along_terms else self.lines) // self.width, self.k // self.terms // 2
-        at = []
-        for n in range(count):
-            quotient, rest = n // per_line, n % per_line * self.width
-            line, term = (quotient, rest) if self.along_terms else (rest, quotient)
-            line, term = min(line, self.size - 1), min(middle * self.terms + term, self.k - 1)
-            at.append(self.element(constant(line), constant(term)))
-        return at
+    def block_reads(self, lines: int) -> list[tuple[Index, ...]]:
+        """The indices of the elements of so many lines in a block in the middle."""
+        first = self.k // self.terms // 2 * self.terms
+        terms = range(first, min(first + self.terms, self.k))
+        return [self.element(constant(i), constant(k)) for i in range(min(lines, self.size)) for k in terms]
 
     def declare(self, block: Block) -> None:
         """Declares the registers for an item's part of a block."""

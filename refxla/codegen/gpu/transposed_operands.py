@@ -25,7 +25,7 @@ from ..kernel_arguments import inputs_of
 from . import elementwise
 from .vector_access import size_of
 
-SUB_GROUP = 32  # items whose accesses are counted
+SUB_GROUP, LINES = 32, 8  # adjacent items, and adjacent lines of a block, whose reads are counted
 SECTOR = 32  # bytes that are moved together
 LAUNCH_BYTES = 20_000_000  # that a large GPU moves in the time of a launch
 HIDDEN = 2  # times the bytes of a copy, which it has to save
@@ -34,32 +34,29 @@ MOST_BYTES = 1 << 30  # of an operand's copy
 
 
 def excess_sectors(fusion: Fusion, operand: Instruction, at: Sequence[Sequence[Index]]) -> float:
-    """The sectors that adjacent items touch, whose elements of an operand have these constant indices, for each that
-    would hold as many elements."""
-    touched: set[tuple[int, int]] = set()
-    needed: set[tuple[int, int]] = set()
-    sizes: dict[int, int] = {}
+    """The bytes of the sectors that hold the elements of an operand at these constant indices, for each byte of
+    those."""
+    touched, needed = set[tuple[int, int]](), set[tuple[int, int]]()
     for indices in at:
         pattern = AccessPattern(fusion)
         pattern.value(operand, indices)
         for n, a in enumerate(pattern.accesses):
-            sizes[n] = size_of(a.instruction)
-            touched.add((n, a.position.low * sizes[n] // SECTOR))
-            needed.add((n, a.position.low))
-    least = sum(-(-len({p for m, p in needed if m == n}) * size // SECTOR) for n, size in sizes.items())
-    return len(touched) / least if least else 1.0
+            size = size_of(a.instruction)
+            touched.add((n, a.position.low * size // SECTOR))
+            needed |= {(n, a.position.low * size + byte) for byte in range(size)}
+    return len(touched) * SECTOR / len(needed) if needed else 1.0
 
 
-def is_worthwhile(operand: Instruction, reads: int, excess: Callable[[], float]) -> bool:
-    """Whether the copy of an operand pays, of which the items read so many elements in all, with `excess` sectors for
-    each that is needed. The sectors must be many more than those of the copy, since the product's arithmetic hides
+def bytes_saved(operand: Instruction, reads: int, excess: Callable[[], float]) -> float:
+    """The bytes that a copy of an operand saves, of which the items read so many elements in all, with `excess` bytes
+    for each that is needed; less than zero if it costs more. It has to save many, since the product's arithmetic hides
     some."""
-    size, saved = operand.shape.size * size_of(operand), reads * size_of(operand)
+    size, own = operand.shape.size * size_of(operand), size_of(operand)
     cost = HIDDEN * (2 * size + LAUNCH_BYTES)
-    if size > MOST_BYTES or saved * (SECTOR // size_of(operand) - 1) <= cost:
-        return False  # whatever the excess is
+    if size > MOST_BYTES or reads * (SECTOR - own) <= cost:
+        return -cost  # whatever the excess is
     ratio = excess()
-    return ratio >= LEAST_EXCESS and saved * (ratio - 1) > cost
+    return reads * own * (ratio - 1) - cost if ratio >= LEAST_EXCESS else -cost
 
 
 class TransposedOperands:
