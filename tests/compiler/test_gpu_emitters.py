@@ -750,10 +750,45 @@ CASES = {
     ),
     "long cumulative columns": Case(
         "reduce-window",
-        """x = f32[700,60] parameter(0)
+        """x = f32[700,1025] parameter(0)
         z = f32[] constant(0.5)
-        ROOT r = f32[700,60] reduce-window(x, z), window={size=700x1 pad=0_699x0_0}, to_apply=add""",
+        ROOT r = f32[700,1025] reduce-window(x, z), window={size=700x1 pad=0_699x0_0}, to_apply=add""",
         ("first += 256",),
+        small=False,
+    ),
+    "long cumulative columns, few": Case(
+        "reduce-window",
+        """x = f32[2,700,3] parameter(0)
+        y = f32[700,3] parameter(1)
+        w = f32[] parameter(2)
+        b = f32[2,700,3] broadcast(y), dimensions={1,2}
+        p = f32[2,700,3] multiply(x, b)
+        s = f32[2,700,3] reduce-window(p, w), window={size=1x700x1 pad=0_0x0_699x0_0}, to_apply=add
+        ROOT r = f32[2,700,3] subtract(s, x)""",
+        ("first = segment * 256",),
+        kernels=2,
+    ),
+    "long cumulative columns of halves": Case(
+        "reduce-window",
+        """x = bf16[1300,9] parameter(0)
+        z = bf16[] constant(0)
+        ROOT r = bf16[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=addbf""",
+        ("first = segment * 256",),
+        kernels=2,
+    ),
+    "long cumulative columns of counts": Case(
+        "reduce-window",
+        """x = s32[1300,9] parameter(0)
+        z = s32[] constant(7)
+        ROOT r = s32[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=count""",
+        ("first = segment * 256",),
+        kernels=2,
+    ),
+    "long columns of the largest so far": Case(
+        "reduce-window",
+        """x = f32[1300,9] parameter(0)
+        z = f32[] constant(-inf)
+        ROOT r = f32[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=max""",
     ),
     "long cumulative rows": Case(
         "reduce-window",

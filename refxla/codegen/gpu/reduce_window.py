@@ -1,9 +1,9 @@
 """The kernel of kind "reduce-window" for GPUs.
 
 Cumulative sums and the like carry over from one result to the next, so that n results take n steps; each result
-combines the previous one with one more element, as on a CPU. If the steps run across memory, a lane is an item. If they
-run along it, a work-group takes some rows tile by tile: all items load a tile into local memory, one item for each row
-traverses it, and all items store the results. Other windows are pooling.
+combines the previous one with one more element, as on a CPU. If the steps run across memory, a lane is an item, or some
+(cumulative_lanes.py). If they run along it, a work-group takes some rows tile by tile: all items load a tile into local
+memory, one item for each row traverses it, and all items store the results. Other windows are pooling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .. import scalar
 from ..elemental_rules import combine
 from ..kernel_arguments import hero_of
 from ..windows.reduce_window import Cumulative, LaneSums, result_dimensions
-from . import elementwise, pooling
+from . import cumulative_lanes, elementwise, pooling
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 MOST_ROWS, LEAST_ROWS = 32, 8  # of a tile: the fewer, the more work-groups there are
@@ -35,32 +35,19 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if cumulative(hero) is None:
         own = pooling.kernel(fusion, target)
         return elementwise.emit(fusion, target) if own is None else (own,)
-    return (_Cumulative(fusion, target).kernel(),)
+    rows = _Rows(fusion, target)
+    return (rows.kernel(),) if prod(rows.after) == 1 else cumulative_lanes.kernels(fusion, target)
 
 
-class _Cumulative(Cumulative):
-    """A cumulative window on a GPU."""
+class _Rows(Cumulative):
+    """A cumulative window along memory."""
 
     def kernel(self) -> Kernel:
-        """The kernel, whose work-groups take lanes, or rows."""
+        """The kernel."""
         group, local = group_size(self.target), LocalMemory()
-        groups = self._lanes(group) if prod(self.after) > 1 else self._rows(group, local)
+        groups = self._rows(group, local)
         text, items = self.block.text(), groups * group
         return Kernel(self.fusion.name, text, self.arguments, items, work_group=group, local_bytes=local.bytes)
-
-    def _lanes(self, group: int) -> int:
-        """The statements of an item that computes a lane. Returns the number of work-groups."""
-        lanes = prod(self.after)
-        units = prod(self.before) * lanes
-        self.block.line(f"const int unit = group * {group} + item;")
-        with self.block.scope(f"if (unit < {units})"):
-            unit = variable("unit", 0, units - 1)
-            sums = self.sums(self.start(), 1)
-            with sums.steps():
-                at = self.placing(variable("n", 0, self.length - 1), unit // lanes, unit % lanes)
-                self.take(sums.chains("0"), at)
-                self.store(sums.results("0"), at)
-        return -(-units // group)
 
     def _rows(self, group: int, local: LocalMemory) -> int:
         """The statements of an item that computes a row. Returns the number of work-groups."""
