@@ -789,6 +789,8 @@ CASES = {
         """x = f32[1300,9] parameter(0)
         z = f32[] constant(-inf)
         ROOT r = f32[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=max""",
+        ("first = segment * 256",),
+        kernels=2,
     ),
     "long cumulative rows": Case(
         "reduce-window",

@@ -6,8 +6,8 @@ the segments of each are computed in parallel: a first kernel combines the eleme
     totals[segment, outer, lane] = neutral element, combined with the elements of the segment
 
 and each item of a second one combines the totals of the segments before its own, in order, and goes on from there.
-Sums of floating-point numbers have such segments on every device (contraction_order.py); operations on integers give
-the same bits in any. The elements are read twice, but by the whole GPU.
+Sums of floating-point numbers have such segments on every device (contraction_order.py); maxima, and operations on
+integers, give the same bits in any. The elements are read twice, but by the whole GPU.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from .work_groups import group_size, register_bytes
 
 AT_A_TIME = 8  # elements of a lane that an item loads at once
 SEGMENT = 256  # elements of a segment, at least, and lanes' lengths from which on there are segments
-EXACT = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")  # of integers: the order changes no bit
-GROUPS_PER_UNIT = 4  # work-groups of whole lanes that keep a compute unit busy
+# Operations whose bits are the same in any order: on integers, and on floating-point numbers with infinities.
+EXACT = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+EXACT_OF_FLOATS, FLOATS = ("maximum", "minimum"), ("f16", "bf16", "f32", "f64")
+GROUPS_PER_UNIT = 2  # work-groups of whole lanes that keep a compute unit busy
 
 
 def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -49,8 +51,8 @@ def _segment(lanes: _Lanes) -> int:
     if len(lanes.types) > 1 or lanes.length < 2 * SEGMENT or lanes.all_lanes >= enough:
         return 0
     opcode, (name,) = commutative_opcode(lanes.reducer), lanes.types
-    is_exact = name == "pred" or (name[0] in "su" and name[1:].isdigit())
-    if is_exact and opcode in EXACT:
+    is_integer = name == "pred" or (name[0] in "su" and name[1:].isdigit())
+    if is_integer and opcode in EXACT or name in FLOATS and opcode in EXACT_OF_FLOATS:
         return max(SEGMENT, 1 << lanes.length.bit_length() // 2)
     return lanes.segment
 
