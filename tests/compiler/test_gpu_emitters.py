@@ -799,6 +799,34 @@ CASES = {
         ROOT r = f32[37,900] reduce-window(x, z), window={size=1x900 pad=0_0x899_0}, to_apply=add""",
         ("begin % 256 == 0",),
     ),
+    "long cumulative rows, few": Case(
+        "reduce-window",
+        """x = f32[3,900] parameter(0)
+        y = f32[900] parameter(1)
+        w = f32[] parameter(2)
+        b = f32[3,900] broadcast(y), dimensions={1}
+        p = f32[3,900] multiply(x, b)
+        s = f32[3,900] reduce-window(p, w), window={size=1x900 pad=0_0x0_899}, to_apply=add
+        ROOT r = f32[3,900] subtract(s, x)""",
+        ("n = number % 4 * 256",),
+        kernels=2,
+    ),
+    "long cumulative rows of halves, few": Case(
+        "reduce-window",
+        """x = bf16[2,3,1300] parameter(0)
+        z = bf16[] constant(0)
+        ROOT r = bf16[2,3,1300] reduce-window(x, z), window={size=1x1x1300 pad=0_0x0_0x1299_0}, to_apply=addbf""",
+        ("segment = own % 6",),
+        kernels=2,
+    ),
+    "long rows of the largest so far": Case(
+        "reduce-window",
+        """x = f32[1300] parameter(0)
+        z = f32[] constant(-inf)
+        ROOT r = f32[1300] reduce-window(x, z), window={size=1300 pad=1299_0}, to_apply=max""",
+        ("segment = own % 6",),
+        kernels=2,
+    ),
     "cumulative halves": Case(
         "reduce-window",
         """x = bf16[500] parameter(0)
