@@ -186,10 +186,11 @@ def save(file: Path, results: Sequence[Row]) -> None:
     git = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     names = [e.name for e in ENTRIES]
     ordered = sorted(joined(results), key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
-    content = {"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "rows": [asdict(r) for r in ordered]}
+    head = json.dumps({"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d")})
+    lines = ",\n".join(json.dumps(asdict(r)) for r in ordered)  # a line each, so that a change of one shows as one
     file.parent.mkdir(parents=True, exist_ok=True)
     complete = file.with_name(f"{file.name}.new")  # so that a run that is stopped leaves the old file or the new one
-    complete.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    complete.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n', "utf-8")
     complete.replace(file)
 
 

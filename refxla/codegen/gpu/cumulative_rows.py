@@ -19,6 +19,7 @@ from .cumulative_segments import ParallelSegments, SegmentSums
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 MOST_ROWS, LEAST_ROWS = 32, 8  # of a tile: the fewer, the more work-groups there are
+GROUPS_PER_UNIT = 3  # work-groups of whole rows that keep a compute unit busy: on an H200, one reached a sixth of it
 TILE = 2048  # elements of a tile, if local memory is large enough
 AT_A_TIME = 8  # elements of a row that an item loads at once
 
@@ -27,7 +28,7 @@ def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a cumulative window along memory, or the two of its segments."""
     rows = _Rows(fusion, target)
     segments = ParallelSegments(rows, prod(rows.before))
-    if not segments.size or prod(rows.before) >= LEAST_ROWS * target.compute_units:
+    if not segments.size or prod(rows.before) >= LEAST_ROWS * GROUPS_PER_UNIT * target.compute_units:
         return (rows.kernel(),)
     return _Rows(fusion, target, segments).totals(segments), _Rows(fusion, target, segments).results(segments)
 
