@@ -28,7 +28,7 @@ def parts(fusion: Fusion, scratch_per_output: int = 0) -> list[Fusion]:
     reads = {o: _inputs_of(fusion, o) for o in fusion.outputs}
     found: list[list[Instruction]] = [[]]
     arrays: set[Instruction] = set()
-    for outputs in _together(fusion, reads):
+    for outputs in _groups(fusion, reads):
         more = arrays.union(outputs, *(reads[o] for o in outputs))
         if found[-1] and len(more) + scratch_per_output * len(found[-1] + outputs) > MOST_ARRAYS:
             found.append([])
@@ -41,7 +41,7 @@ def parts(fusion: Fusion, scratch_per_output: int = 0) -> list[Fusion]:
     return [_part(fusion, name, outputs) for name, outputs in zip(names, found, strict=True)]
 
 
-def _together(fusion: Fusion, reads: dict[Instruction, set[Instruction]]) -> Iterator[list[Instruction]]:
+def _groups(fusion: Fusion, reads: dict[Instruction, set[Instruction]]) -> Iterator[list[Instruction]]:
     """The outputs in groups of those that read the same memory of an output's size."""
     sizes = {o.shape.bytes for o in fusion.outputs}
     groups: list[tuple[set[Instruction], list[Instruction]]] = []  # memory, outputs
