@@ -110,8 +110,8 @@ class _Rows(Cumulative):
             block.line(BARRIER)
             sums.begin("begin")
             with block.scope(f"if (item < {tile_rows} && mine < {self.rows})"):
-                first = f"segment * {self.row_length} + begin" if self.count > 1 else "begin"
-                block.line(f"const int left = {self.length} - ({first}), count = left < {columns} ? left : {columns};")
+                first = f"(segment * {self.row_length} + begin)" if self.count > 1 else "begin"
+                block.line(f"const int left = {self.length} - {first}, count = left < {columns} ? left : {columns};")
                 block.line("int c = 0;")
                 # Loads do not wait for the combination of earlier elements.
                 with block.scope(f"for (; c + {AT_A_TIME} <= count; c += {AT_A_TIME})"):
