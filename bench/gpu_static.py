@@ -5,6 +5,8 @@
     python -m bench.gpu_static --device gpu:nvidia-sm90 --json FILE --keep    some anew, the other figures of FILE stay
     python -m bench.gpu_static --page                 docs/gpu.md anew, from docs/benchmarks/gpu-static.json
 
+A run with --json that is stopped leaves the kernels it had in FILE.unfinished; the same run with --keep starts there.
+
 Each kernel is compiled for each GPU (gpu_compilers.py): registers, spilled bytes, local memory, the resulting
 occupancy, the instructions of the main loop. Its addresses are traced (gpu_transactions.py): the ratio of accessed to
 needed sectors of 32 bytes, and how often the bytes of its arguments are requested. From these, the time of a kernel is
@@ -27,7 +29,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 
 from refxla_spec.text import parse
@@ -40,16 +41,15 @@ from refxla.device.gpu_models import MODELS, GpuModel
 from refxla.ir.plan import Fusion, Kernel, Plan
 from refxla.passes.pipeline import LAUNCH_MERGING
 
-from .gpu_compilers import MachineCode, Refused, compiled, missing, occupancy
-from .gpu_transactions import Transactions, traced
+from .gpu_compilers import MachineCode, Refused, missing, occupancy
+from .gpu_results import KernelResults
+from .gpu_transactions import Transactions
 from .models import ENTRIES, Entry, chosen
 from .report import with_table
 
 MEMORY_LIMIT = 1 << 31  # bytes of arrays up to which addresses are traced
 ROOT = Path(__file__).parents[1]
 PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-static.json"
-
-Traces = dict[tuple[str, int], Transactions]  # of a kernel's text, by so many items
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,15 @@ class Row:
         return ("memory" if moved > computed else "arithmetic"), best / max(slow_moved, slow_computed, 1e-30)
 
 
-def rows(entry: Entry, model: GpuModel, traces: Traces) -> list[Row]:
-    """The kernels of an entry at the measured sizes. `traces`: the transactions traced so far."""
+def rows(entry: Entry, model: GpuModel, results: KernelResults) -> list[Row]:
+    """The kernels of an entry at the measured sizes."""
     from .kernel_text import traced as hlo
 
     target = replace(
         model.target, capabilities=CLANG_GPU
     )  # the compilers here are clang, whose builtins need no library
     plan = plan_module(parse(hlo(entry, entry.sizes)), target, (LAUNCH_MERGING,))[1].plan  # each kernel separately
-    return joined([row(entry, plan, kernel, model, traces) for kernel in plan.kernels if kernel.items])
+    return joined([row(entry, plan, kernel, model, results) for kernel in plan.kernels if kernel.items])
 
 
 def joined(results: Sequence[Row]) -> list[Row]:
@@ -114,7 +114,7 @@ def joined(results: Sequence[Row]) -> list[Row]:
     return list(first.values())
 
 
-def row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, traces: Traces) -> Row:
+def row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, results: KernelResults) -> Row:
     """A kernel of an entry's plan."""
     fusion = _fusion(plan, kernel)
     sizes = [a.bytes if a.instruction is None else a.instruction.shape.bytes for a in kernel.arguments]
@@ -127,22 +127,12 @@ def row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, traces: Trace
     )
     opencl = program([kernel], replace(model.target, capabilities=CLANG_GPU))
     try:
-        code = machine_code(opencl.source, model)
-        transactions, text = None, (opencl.source, model.target.sub_group)
+        code, transactions = results.code(opencl.source, model), None
         if kernel.work_group and sum(sizes) < MEMORY_LIMIT:
-            if text not in traces:
-                middle = result.groups // 2
-                traces[text] = traced(opencl.source, opencl.entries[0][0], sizes, middle, model.target.sub_group)
-            transactions = traces[text]
+            transactions = results.transactions(opencl, sizes, result.groups // 2, model.target.sub_group)
     except Refused as problem:
         return replace(result, refused=str(problem))
     return replace(result, code=code, occupancy=occupancy(code, model, group), transactions=transactions)
-
-
-@cache
-def machine_code(source: str, model: GpuModel) -> MachineCode:
-    """The result of `compiled`, computed once for the kernels of equal layers."""
-    return compiled(source, model)
 
 
 def _fusion(plan: Plan, kernel: Kernel) -> Fusion | None:
@@ -196,9 +186,12 @@ def save(file: Path, results: Sequence[Row]) -> None:
     git = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     names = [e.name for e in ENTRIES]
     ordered = sorted(joined(results), key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
-    content = {"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "rows": [asdict(r) for r in ordered]}
+    head = json.dumps({"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d")})
+    lines = ",\n".join(json.dumps(asdict(r)) for r in ordered)  # a line each, so that a change of one shows as one
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    complete = file.with_name(f"{file.name}.new")  # so that a run that is stopped leaves the old file or the new one
+    complete.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n', "utf-8")
+    complete.replace(file)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -219,16 +212,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if lacking:
             print(f"{name}: {lacking}", file=sys.stderr)
             return 2
+    unfinished = options.json and options.json.with_name(f"{options.json.name}.unfinished")
+    if unfinished and not options.keep:
+        unfinished.unlink(missing_ok=True)
+    known = KernelResults(unfinished)
     results: list[Row] = []
-    traces: Traces = {}
     for name in options.device:
         for entry in entries:
             print(f"{name}: {entry.name}", file=sys.stderr, flush=True)
-            new = rows(entry, MODELS[name], traces)
+            new = rows(entry, MODELS[name], known)
             results += new
             if options.json:
                 old = load(options.json) if options.json.exists() and (options.keep or results != new) else []
                 save(options.json, [*(r for r in old if (r.entry, r.device) != (entry.name, name)), *new])
+    if unfinished:
+        unfinished.unlink(missing_ok=True)
     print("\n".join(table(results)))
     return 0
 

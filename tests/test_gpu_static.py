@@ -10,7 +10,8 @@ import pytest
 from refxla_spec.text import parse
 
 from bench import gpu_compilers as compilers
-from bench import gpu_static
+from bench import gpu_results, gpu_static
+from bench.gpu_results import KernelResults
 from bench.gpu_transactions import Transactions, traced
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
@@ -56,6 +57,13 @@ PROGRAMS = {
     "filter gradient": """x = f32[8,56,56,64] parameter(0)
         y = f32[8,56,56,64] parameter(1)
         ROOT r = f32[3,3,1,64] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf,
+            batch_group_count=64""",
+    "filter gradient, features first": """x = f32[8,64,56,56] parameter(0)
+        y = f32[8,64,56,56] parameter(1)
+        ROOT r = f32[64,64,3,3] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=fb01_io01->fb01""",
+    "depthwise filter gradient, features first": """x = f32[8,64,56,56] parameter(0)
+        y = f32[8,64,56,56] parameter(1)
+        ROOT r = f32[1,64,3,3] convolution(x, y), window={size=56x56 pad=1_1x1_1}, dim_labels=fb01_io01->bf01,
             batch_group_count=64""",
     "softmax": """x = f32[4096,1000] parameter(0)
         low = f32[] constant(-inf)
@@ -106,20 +114,48 @@ def test_the_environment_for_these_tests_installs_what_the_message_names():
     assert all(package in lines for package in compilers.PACKAGES.values())
 
 
-def test_equal_kernels_are_compiled_once_for_a_gpu_and_traced_once_for_as_many_items(monkeypatch):
-    compiled, traced = [], []
-    code, transactions = compilers.MachineCode(8, 0, 0, 0), Transactions(32, 1, 1, 1, 128)
-    monkeypatch.setattr(gpu_static, "compiled", lambda source, model: compiled.append(model.name) or code)
-    monkeypatch.setattr(gpu_static, "traced", lambda *arguments: traced.append(arguments[-1]) or transactions)
-    gpu_static.machine_code.cache_clear()
-    module = parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{PROGRAMS['elements']}\n}}")
-    traces = {}
-    names = ["gpu:nvidia-sm90", "gpu:amd-gfx90a"]
-    for model in map(MODELS.get, names * 2):
-        plan = plan_module(module, replace(model.target, capabilities=CLANG_GPU), (LAUNCH_MERGING,))[1].plan
-        gpu_static.row(SimpleNamespace(name="elements"), plan, plan.kernels[0], model, traces)
-    gpu_static.machine_code.cache_clear()
-    assert compiled == names and traced == [32, 64]
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls of the compilers, which have fixed results: the names of the GPUs, and the items traced."""
+    made = SimpleNamespace(compiled=[], traced=[])
+    code, transactions = compilers.MachineCode(8, 0, 0, 0, {"FFMA": 1}), Transactions(32, 1, 1, 1, 128)
+    monkeypatch.setattr(gpu_results, "compiled", lambda source, model: made.compiled.append(model.name) or code)
+    monkeypatch.setattr(gpu_static, "missing", lambda vendor: "")
+    monkeypatch.setattr(gpu_results, "traced", lambda *arguments: made.traced.append(arguments[-1]) or transactions)
+    return made
+
+
+def elements(results: KernelResults, name: str):
+    """The row of a small kernel on a GPU."""
+    module, model = parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{PROGRAMS['elements']}\n}}"), MODELS[name]
+    plan = plan_module(module, replace(model.target, capabilities=CLANG_GPU), (LAUNCH_MERGING,))[1].plan
+    return gpu_static.row(SimpleNamespace(name="elements"), plan, plan.kernels[0], model, results)
+
+
+def test_equal_kernels_are_compiled_once_for_a_gpu_and_traced_once_for_as_many_items(calls):
+    names, results = ["gpu:nvidia-sm90", "gpu:amd-gfx90a"], KernelResults()
+    for name in names * 2:
+        elements(results, name)
+    assert calls.compiled == names and calls.traced == [32, 64]
+
+
+def test_a_run_that_was_stopped_leaves_the_kernels_it_had(calls, tmp_path):
+    file = tmp_path / "rows.json.unfinished"
+    first = elements(KernelResults(file), "gpu:nvidia-sm90")
+    with file.open("a") as out:
+        out.write('{"key": "the line that it was wri')
+    assert elements(KernelResults(file), "gpu:nvidia-sm90") == first
+    assert calls.compiled == ["gpu:nvidia-sm90"] and calls.traced == [32]
+    elements(KernelResults(file), "gpu:amd-gfx90a")  # writes a line after the incomplete one
+    elements(KernelResults(file), "gpu:amd-gfx90a")
+    assert calls.compiled == ["gpu:nvidia-sm90", "gpu:amd-gfx90a"]
+
+
+def test_a_run_that_is_complete_leaves_its_file_alone(calls, tmp_path):
+    file = tmp_path / "rows.json"
+    assert gpu_static.main(["x + 1 dispatch", "--device", "gpu:nvidia-sm90", "--json", str(file)]) == 0
+    assert [p.name for p in tmp_path.iterdir()] == [file.name]
+    assert [r.entry for r in gpu_static.load(file)] == ["x + 1 dispatch"]
 
 
 @pytest.mark.parametrize("device", MODELS)

@@ -26,7 +26,7 @@ from ..ir.literals import is_splat
 from . import scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
-from .index_printer import c_of, c_of_condition, c_of_conditions
+from .index_printer import c_of, c_of_condition, c_of_conditions, scope_if
 from .sums import ElementSum, empty_sum
 
 UNROLLED = 32  # iterations of the loops within an element, up to which they are unrolled
@@ -331,17 +331,10 @@ def _enter_window(
         scopes.enter_context(scope)
         k = w.size - 1 - k if descending else k
         conditions, at = index_maps.window_position(w, o, k, size)
-        _enter_if(conditions, block, scopes)
+        scopes.enter_context(scope_if(block, conditions, own=False))
         elements.append(k)
         positions.append(at)
     return elements, positions
-
-
-def _enter_if(conditions: Sequence[Condition], block: Block, scopes: ExitStack) -> None:
-    """Opens an if around the following statements, unless the conditions always hold."""
-    condition = c_of_conditions(conditions)
-    if condition is not True:
-        scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
 
 
 @_enter
@@ -387,7 +380,7 @@ def _select_and_scatter(e: ElementBuilder, i: Instruction, indices: Indices, blo
             number, scope = e.loop(most, block, "t", unroll=most * prod(w.size for w in window) <= UNROLLED)
             scopes.enter_context(scope)
             conditions, o = index_maps.covering_placing(w, x, number, count)
-            _enter_if(conditions, block, scopes)
+            scopes.enter_context(scope_if(block, conditions, own=False))
             placing.append(o)
         selected = e.assign(type_name(operand), scalar.literal(type_name(operand), 0), block, changes=True)
         place = e.names.fresh("p")

@@ -7,10 +7,12 @@ c_of_condition(Condition(i, "<", 3))                "i < 3"; True or False where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ..analysis.index_expression import SYMBOL, Atom, Index
 from ..analysis.index_maps import Condition
+from .c_block import Block
 
 
 def c_of(index: Index, for_vectors: bool = False) -> str:
@@ -97,3 +99,15 @@ def c_of_conditions(conditions: Sequence[Condition]) -> bool | str:
         return False
     tested = list(dict.fromkeys(t for t in texts if isinstance(t, str)))
     return " & ".join(f"({t})" for t in tested) if len(tested) > 1 else tested[0] if tested else True
+
+
+@contextmanager
+def scope_if(block: Block, conditions: Sequence[Condition], own: bool = True) -> Iterator[None]:
+    """The statements that run if all conditions hold. Where the ranges say that they do, there is no test, and braces
+    only if the statements have a scope of their `own`."""
+    condition = c_of_conditions(conditions)
+    if condition is True and not own:
+        yield
+        return
+    with block.scope("" if condition is True else f"if ({condition or 0})"):
+        yield

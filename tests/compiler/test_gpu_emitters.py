@@ -505,7 +505,7 @@ CASES = {
     "groups of features": convolution("2,9,10,16", "3,3,4,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", groups=4),
     "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", "float2", groups=16),
     "a channel each, many": convolution(  # four channels at 2 x 2 placings, of which the last are fewer
-        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[2][2][4]", "column < 35", groups=16
+        "2,33,35,16", "3,3,1,16", "2,33,35,16", "size=3x3 pad=1_1x1_1", "sum[2][2][4]", "place2 < 35", groups=16
     ),
     "a channel each, strided and dilated": convolution(
         "3,41,40,18",
@@ -535,7 +535,7 @@ CASES = {
         "2,20,12,16", "3,3,1,16", "2,20,34,16", "size=3x3 pad=1_1x1_1 lhs_dilate=1x3", groups=16
     ),
     "channels first": channels_first(
-        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", "row < 33", "float4"
+        "2,8,33,40", "8,1,3,3", "2,8,33,40", "size=3x3 pad=1_1x1_1", "sum[4][4][1]", "place2 < 33", "float4"
     ),
     "channels first, pairs of columns": channels_first(
         "3,9,14,14", "9,1,3,3", "3,9,14,14", "size=3x3 pad=1_1x1_1", "sum[2][2][1]", "float2"
@@ -651,6 +651,14 @@ CASES = {
     "pooling, odd columns": pooling(
         "3,40,15,15", "3,40,8,8", "size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1", "total[4][1][1]"
     ),
+    "pooling of an image whose columns lie side by side, channels last": Case(
+        "reduce-window",
+        """x = f32[5,9,26,24] parameter(0)
+        low = f32[] constant(-inf)
+        t = f32[5,26,24,9] transpose(x), dimensions={0,2,3,1}
+        ROOT r = f32[5,26,24,9] reduce-window(t, low), window={size=1x3x3x1 pad=0_0x1_1x1_1x0_0}, to_apply=max""",
+        ("total[2][4][1]", "float4"),
+    ),
     "sums of windows": pooling(
         "2,16,33,40",
         "2,16,33,40",
@@ -742,10 +750,47 @@ CASES = {
     ),
     "long cumulative columns": Case(
         "reduce-window",
-        """x = f32[700,60] parameter(0)
+        """x = f32[700,1025] parameter(0)
         z = f32[] constant(0.5)
-        ROOT r = f32[700,60] reduce-window(x, z), window={size=700x1 pad=0_699x0_0}, to_apply=add""",
+        ROOT r = f32[700,1025] reduce-window(x, z), window={size=700x1 pad=0_699x0_0}, to_apply=add""",
         ("first += 256",),
+        small=False,
+    ),
+    "long cumulative columns, few": Case(
+        "reduce-window",
+        """x = f32[2,700,3] parameter(0)
+        y = f32[700,3] parameter(1)
+        w = f32[] parameter(2)
+        b = f32[2,700,3] broadcast(y), dimensions={1,2}
+        p = f32[2,700,3] multiply(x, b)
+        s = f32[2,700,3] reduce-window(p, w), window={size=1x700x1 pad=0_0x0_699x0_0}, to_apply=add
+        ROOT r = f32[2,700,3] subtract(s, x)""",
+        ("first = segment * 256",),
+        kernels=2,
+    ),
+    "long cumulative columns of halves": Case(
+        "reduce-window",
+        """x = bf16[1300,9] parameter(0)
+        z = bf16[] constant(0)
+        ROOT r = bf16[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=addbf""",
+        ("first = segment * 256",),
+        kernels=2,
+    ),
+    "long cumulative columns of counts": Case(
+        "reduce-window",
+        """x = s32[1300,9] parameter(0)
+        z = s32[] constant(7)
+        ROOT r = s32[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=count""",
+        ("first = segment * 256",),
+        kernels=2,
+    ),
+    "long columns of the largest so far": Case(
+        "reduce-window",
+        """x = f32[1300,9] parameter(0)
+        z = f32[] constant(-inf)
+        ROOT r = f32[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=max""",
+        ("first = segment * 256",),
+        kernels=2,
     ),
     "long cumulative rows": Case(
         "reduce-window",
@@ -753,6 +798,34 @@ CASES = {
         z = f32[] constant(0.5)
         ROOT r = f32[37,900] reduce-window(x, z), window={size=1x900 pad=0_0x899_0}, to_apply=add""",
         ("begin % 256 == 0",),
+    ),
+    "long cumulative rows, few": Case(
+        "reduce-window",
+        """x = f32[3,900] parameter(0)
+        y = f32[900] parameter(1)
+        w = f32[] parameter(2)
+        b = f32[3,900] broadcast(y), dimensions={1}
+        p = f32[3,900] multiply(x, b)
+        s = f32[3,900] reduce-window(p, w), window={size=1x900 pad=0_0x0_899}, to_apply=add
+        ROOT r = f32[3,900] subtract(s, x)""",
+        ("n = number % 4 * 256",),
+        kernels=2,
+    ),
+    "long cumulative rows of halves, few": Case(
+        "reduce-window",
+        """x = bf16[2,3,1300] parameter(0)
+        z = bf16[] constant(0)
+        ROOT r = bf16[2,3,1300] reduce-window(x, z), window={size=1x1x1300 pad=0_0x0_0x1299_0}, to_apply=addbf""",
+        ("segment = own % 6",),
+        kernels=2,
+    ),
+    "long rows of the largest so far": Case(
+        "reduce-window",
+        """x = f32[1300] parameter(0)
+        z = f32[] constant(-inf)
+        ROOT r = f32[1300] reduce-window(x, z), window={size=1300 pad=1299_0}, to_apply=max""",
+        ("segment = own % 6",),
+        kernels=2,
     ),
     "cumulative halves": Case(
         "reduce-window",

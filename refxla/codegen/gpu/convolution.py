@@ -7,7 +7,9 @@ feature. It is never materialized: the copy of a block to local memory evaluates
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from ...analysis import index_maps
@@ -22,7 +24,10 @@ from ..products.packing import accumulation_type
 from ..products.small_products import has_little_work
 from . import depthwise as depthwise_convolution
 from . import elementwise, segment_sums
-from .gemm import Indices, MatrixProduct, kernels
+from .gemm import Indices, MatrixProduct, kernels, tiled
+from .transposed_operands import LINES, SUB_GROUP, TransposedOperands, bytes_saved, excess_sectors
+
+SIDES = ("left", "right")
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -38,30 +43,87 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     depthwise = numbers.n == 1 and numbers.groups > 1
     if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
-    windows = _Windows(numbers)
-    left, right = hero.operands
-    product = MatrixProduct(
+    product = _product(fusion, target, name, numbers, False)
+    if depthwise and not segment_sums.applies(product):
+        own = depthwise_convolution.kernel(product, numbers)
+        return elementwise.emit(fusion, target) if own is None else (own,)
+    product, transposed = _with_transposed_operands(product, numbers, depthwise)
+    return transposed.kernels(segment_sums.kernels(product) if depthwise else kernels(product))
+
+
+def _product(
+    fusion: Fusion, target: Target, name: str, numbers: ConvolutionDimensions, batch_last: bool
+) -> MatrixProduct:
+    """The convolution as a product, whose rows run over the batch last, or in the order of the result."""
+    windows, (left, right) = _Windows(numbers, batch_last), hero_of(fusion).operands
+    return MatrixProduct(
         fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
         left, right, windows.left, windows.right, windows.result, windows.exists,
     )  # fmt: skip
-    if not depthwise:
-        return kernels(product)
-    if segment_sums.applies(product):
-        return segment_sums.kernels(product)
-    own = depthwise_convolution.kernel(product, numbers)
-    return elementwise.emit(fusion, target) if own is None else (own,)
+
+
+def _with_transposed_operands(
+    p: MatrixProduct, numbers: ConvolutionDimensions, depthwise: bool
+) -> tuple[MatrixProduct, TransposedOperands]:
+    """The product with copies of the operands that pay, in which the features lie side by side that adjacent items
+    read."""
+    transposed, dims = TransposedOperands(p.fusion, p.target), numbers.dims
+    if depthwise:
+        reads = segment_sums.reads(p)
+        together = segment_sums.adjacent_reads(p, SUB_GROUP)
+    else:
+        tiles = tiled(p)
+        reads = p.groups * p.m * p.k * tiles.column_tiles, p.groups * p.n * p.k * tiles.row_tiles
+        left_at, right_at = ([] if c.width > 1 else c.block_reads(LINES) for c in (tiles.left, tiles.right))
+        together = left_at, right_at
+    operands = (p.left_operand, p.right_operand)
+    orders = (
+        (*dims.input_spatial, dims.input_feature, dims.input_batch),
+        (*dims.kernel_spatial, dims.kernel_input_feature, dims.kernel_output_feature),
+    )
+    saved = [
+        0.0
+        if order == tuple(range(len(order)))
+        else bytes_saved(operand, count, partial(excess_sectors, p.fusion, operand, at))
+        for operand, order, count, at in zip(operands, orders, reads, together, strict=True)
+    ]
+    if depthwise:  # adjacent items have adjacent channels in both operands, or in none
+        saved = [sum(saved) if order != tuple(range(len(order))) else 0.0 for order in orders]
+    copies = [
+        transposed.add(side, operand, order) if count > 0 else None
+        for side, operand, order, count in zip(SIDES, operands, orders, saved, strict=True)
+    ]
+    if copies[0] is not None:
+        p = _product(p.fusion, p.target, p.name, numbers, True)
+    left, right = p.left, p.right
+    if copies[0] is not None:
+        p = replace(p, left_operand=copies[0], left=lambda g, m, k: _reordered(left(g, m, k), orders[0]))
+    if copies[1] is not None:
+        p = replace(p, right_operand=copies[1], right=lambda g, k, n: _reordered(right(g, k, n), orders[1]))
+    return replace(p, fusion=transposed.fusion), transposed
+
+
+def _reordered(indices: Sequence[Index], order: Sequence[int]) -> Indices:
+    return tuple(indices[d] for d in order)
 
 
 @dataclass(frozen=True)
 class _Windows:
     """The indices of a convolution's operands and result for the g, m, n and k of its product: m runs over the batch
-    and the spatial dimensions in their order in the result."""
+    and the spatial dimensions in their order in the result, or over the batch last."""
 
     numbers: ConvolutionDimensions
+    batch_last: bool = False
+
+    @property
+    def _order(self) -> list[int | None]:
+        """The spatial dimensions, and None for the batch, over which the rows run."""
+        order = self.numbers.order
+        return [*(s for s in order if s is not None), None] if self.batch_last else order
 
     @property
     def _m_sizes(self) -> list[int]:
-        return [self.numbers.batch if s is None else self.numbers.counts[s] for s in self.numbers.order]
+        return [self.numbers.batch if s is None else self.numbers.counts[s] for s in self._order]
 
     @property
     def m(self) -> int:
@@ -70,7 +132,7 @@ class _Windows:
 
     def _row(self, m: Index) -> tuple[Index, list[Index]]:
         """The image and the placing of a row."""
-        parts = dict(zip(self.numbers.order, delinearize(m, self._m_sizes), strict=True))
+        parts = dict(zip(self._order, delinearize(m, self._m_sizes), strict=True))
         return parts[None], [parts[s] for s in range(len(self.numbers.window))]
 
     def _elements(self, k: Index) -> tuple[list[Index], Index]:

@@ -26,6 +26,7 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..kernel_arguments import input_argument
 from ..loops.index_space import Body, IndexSpace, Outputs, Segment, segments, update_of
+from .fusion_parts import parts
 from .tiled_transpose import TiledTranspose
 from .vector_access import VectorAccesses, most_elements
 from .work_groups import LocalMemory, group_size
@@ -35,9 +36,12 @@ APART = 4  # elements of an item that are a work-group apart, at most
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a fusion whose outputs all have equally many elements."""
-    body = Outputs(fusion)
-    return _kernels(fusion, target, segments(fusion, body.dimensions), body)
+    """The kernel of a fusion whose outputs all have equally many elements, or several, if it has very many arrays."""
+    kernels: tuple[Kernel, ...] = ()
+    for part in parts(fusion):
+        body = Outputs(part)
+        kernels += _kernels(part, target, segments(part, body.dimensions), body)
+    return kernels
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:

@@ -86,11 +86,15 @@ class MatrixProduct:
 
 def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     """The kernel of a product, or two, with its producers and consumers."""
+    product = tiled(p)
+    return (product.kernel(),) if product.split.parts == 1 else (product.kernel(), segments_added(p))
+
+
+def tiled(p: MatrixProduct) -> TiledProduct:
+    """A product in the tiles that take the least time."""
     any_term = [variable(name, 0, count - 1) for name, count in (("g", p.groups), ("i", p.m), ("k", p.k))]
     masked = c_of_conditions(p.left_exists(*any_term)) is not True
-    split = choose(p.groups, p.m, p.n, p.k, p.segment, p.target, p.element_bytes, masked)
-    product = TiledProduct(p, split).kernel()
-    return (product,) if split.parts == 1 else (product, segments_added(p))
+    return TiledProduct(p, choose(p.groups, p.m, p.n, p.k, p.segment, p.target, p.element_bytes, masked))
 
 
 class TiledProduct:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
-from ...analysis.index_expression import Index, variable
+from ...analysis.index_expression import Index, constant, variable
 from ...analysis.index_maps import Condition
 from ...ir.plan import Fusion
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..index_printer import c_of_conditions
+from ..index_printer import c_of_conditions, scope_if
 from ..products.packing import VECTORS, to_accumulation
 from .tiles import PAD
 from .vector_access import ACCESS_BYTES, VectorAccesses
@@ -113,6 +113,12 @@ class OperandCopy:
     def _ctype(self) -> str:
         return VECTORS[self.name][0] + (str(self.width) if self.width > 1 else "")
 
+    def block_reads(self, lines: int) -> list[tuple[Index, ...]]:
+        """The indices of the elements of so many lines in a block in the middle."""
+        first = self.k // self.terms // 2 * self.terms
+        terms = range(first, min(first + self.terms, self.k))
+        return [self.element(constant(i), constant(k)) for i in range(min(lines, self.size)) for k in terms]
+
     def declare(self, block: Block) -> None:
         """Declares the registers for an item's part of a block."""
         block.line(f"{self._ctype} {self.prefix}_staged[{self.slots}];")
@@ -171,10 +177,10 @@ class OperandCopy:
                 base = variable(quad, 0, along[1] // self.width - 1) * self.width + element
             other = variable(i, 0, self.size - 1) if self.along_terms else variable(k, 0, self.k - 1)
             at = (other, base) if self.along_terms else (base, other)
-            indices, condition = self.element(*at), c_of_conditions(self.exists(*at))
-            if condition is not True:
+            indices, conditions = self.element(*at), self.exists(*at)
+            if c_of_conditions(conditions) is not True:
                 block.line(f"{staged} = {self.padding};")
-                scopes.enter_context(block.scope(f"if ({condition or 0})"))
+            scopes.enter_context(scope_if(block, conditions, own=False))
             pattern = AccessPattern(self.fusion)
             pattern.value(self.operand, indices)
             with VectorAccesses.of(pattern, j, self.width).loop(e, block, pattern):

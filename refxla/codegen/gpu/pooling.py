@@ -12,17 +12,18 @@ from ..elemental_rules import combine
 from ..kernel_arguments import hero_of
 from ..windows.reduce_window import WindowKernel
 from .vector_access import VectorAccesses
-from .window_items import WindowItem
+from .window_items import MOST_RESULTS, SlidingWindow, WindowItem
 from .work_groups import group_size
 
 
 def kernel(fusion: Fusion, target: Target) -> Kernel | None:
     """The kernel; None if an item for each result is as good."""
     pooling = _Pooling(fusion, target)
-    item = WindowItem.choose(fusion, pooling.operands, pooling.hero.window, pooling.counts, target)
-    if item is None or item.lanes * item.rows * item.columns == 1 or hero_of(fusion).shape.is_tuple:
+    window = SlidingWindow.over(fusion, pooling.operands, pooling.hero.window, pooling.counts)
+    items = window.items(target, MOST_RESULTS)
+    if not items or items[0].results == 1 or hero_of(fusion).shape.is_tuple:
         return None
-    return pooling.kernel(item)
+    return pooling.kernel(items[0])
 
 
 class _Pooling(WindowKernel):

@@ -23,6 +23,7 @@ from ..reductions.dataflow import dataflow
 from ..reductions.kernel_body import KernelBody
 from ..reductions.schedule import CachedOperand, Schedule, schedule, values_read_again
 from . import elementwise, staged_reduction
+from .fusion_parts import parts
 from .lane_reduction import LaneReduction
 from .partial_totals import PartialTotals, scratch_arguments
 from .reduction_levels import by_levels
@@ -40,6 +41,10 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """
     flow = dataflow(fusion)
     order = reduction_order(flow.dimensions, flow.reduced)
+    if len(flow.results) == len(fusion.outputs) and not flow.reads_operand_again:
+        several = parts(fusion, scratch_per_output=int(order.partials > 1))
+        if len(several) > 1:
+            return tuple(k for part in several for k in emit(part, target))
     if flow.reads_operand_again and (order.partials > 1 or not order.is_row and order.reduced_size > SHORT_COLUMN):
         return by_levels(flow, lambda f: emit(f, target), lambda f: elementwise.emit(f, target))
     s = _cached(schedule(fusion, target), order)

@@ -22,7 +22,7 @@ from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import converted
-from ..index_printer import c_of, c_of_conditions
+from ..index_printer import c_of, scope_if
 from ..kernel_arguments import input_argument, inputs_of
 from ..products.packing import VECTORS
 from ..sums import multiply_add
@@ -45,6 +45,26 @@ def applies(p: MatrixProduct) -> bool:
 def kernels(p: MatrixProduct) -> tuple[Kernel, ...]:
     """The kernel of the segments, and the one that adds them."""
     return _segments(p), segments_added(p)
+
+
+def reads(p: MatrixProduct) -> tuple[int, int]:
+    """The elements that the items load of the left side, and of the right side."""
+    terms = p.groups * p.k * p.m
+    return terms, terms // _rows(p)
+
+
+def adjacent_reads(p: MatrixProduct, count: int) -> tuple[list[Indices], list[Indices]]:
+    """The indices of the elements that so many adjacent items load at once of the left side, and of the right side."""
+    rows, k = _rows(p), constant(p.k // p.segment // 2 * p.segment)
+    left, right = [], []
+    for unit in range(min(count, p.groups * p.m // rows)):
+        if _groups_are_neighbours(p):
+            row, g = divmod(unit, p.groups)
+        else:
+            g, row = divmod(unit, p.m // rows)
+        left.append(p.left(constant(g), constant(row * rows), k))
+        right.append(p.right(constant(g), k, constant(0)))
+    return left, right
 
 
 def _segments(p: MatrixProduct) -> Kernel:
@@ -74,8 +94,7 @@ def _segments(p: MatrixProduct) -> Kernel:
             scopes.enter_context(block.scope(f"if (k < {p.k})" if p.k % AT_A_TIME else ""))
             right = _term(p, e, block, p.right_operand, p.right(g, k, constant(0)))
             for n, m in enumerate(each):
-                condition = c_of_conditions(p.left_exists(g, m, k))
-                with block.scope("" if condition is True else f"if ({condition or 0})"):
+                with scope_if(block, p.left_exists(g, m, k)):
                     left = _term(p, e, block, p.left_operand, p.left(g, m, k))
                     block.line(f"sum{n} = {multiply_add(p.name, f'sum{n}', left, right)};")
         for n, m in enumerate(each):

@@ -25,10 +25,10 @@ from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import combine, converted, rounded
-from ..index_printer import c_of, c_of_conditions
+from ..index_printer import c_of, scope_if
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from . import elementwise
-from .window_items import WindowItem
+from .window_items import MOST_RESULTS, SlidingWindow, WindowItem
 from .work_groups import group_size
 
 NONE = 255  # larger than the number of any element of a window
@@ -42,10 +42,10 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if fusion.outputs != (hero,) or not 1 < placings <= MOST_PLACINGS or not hero.shape.size:
         return elementwise.emit(fusion, target)
     operand, source, _ = hero.operands
-    item = WindowItem.choose(fusion, [operand], hero.window, source.shape.dimensions, target)
-    if item is None:
+    items = SlidingWindow.over(fusion, [operand], hero.window, source.shape.dimensions).items(target, MOST_RESULTS)
+    if not items:
         return elementwise.emit(fusion, target)
-    return _Search(fusion, target, item).kernel(), _gather(fusion, target)
+    return _Search(fusion, target, items[0]).kernel(), _gather(fusion, target)
 
 
 def _selected(fusion: Fusion) -> Argument:
@@ -76,7 +76,7 @@ class _Search:
             item.fill(block, "place", str(NONE))
             item.visit(self.e, block, at, self._step)
             with item.placings(block, at) as (place, width, own):
-                position = linearize(place, item.counts)
+                position = linearize(place, item.of.counts)
                 if width > 1:
                     block.line("#pragma unroll")
                 with block.scope(f"for (int j = 0; j < {width}; ++j)" if width > 1 else ""):
@@ -123,8 +123,7 @@ def _gather(fusion: Fusion, target: Target) -> Kernel:
                 conditions += covered
                 placing.append(o)
                 element = element * w.size + (x + w.padding_low - o * w.stride)
-            condition = c_of_conditions(conditions)
-            with block.scope("" if condition is True else f"if ({condition or 0})"):
+            with scope_if(block, conditions):
                 chosen = f"a{len(inputs) + 1}[{c_of(linearize(placing, counts))}]"
                 with block.scope(f"if ({chosen} == {c_of(element)})"):
                     value = e.value(source, placing, block)

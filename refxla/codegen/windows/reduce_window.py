@@ -388,15 +388,19 @@ class LaneSums:
     @contextmanager
     def steps(self) -> Iterator[None]:
         """Opens the loop over the steps n."""
+        with self.ranges() as (first, last), self.window.block.scope(f"for (int n = {first}; n < {last}; ++n)"):
+            yield
+
+    @contextmanager
+    def ranges(self) -> Iterator[tuple[str, str]]:
+        """Opens the loop over the segments; gives the first step of one and the end (C)."""
         length, segment, block = self.window.length, self.window.segment, self.window.block
         if not segment:
-            with block.scope(f"for (int n = 0; n < {length}; ++n)"):
-                yield
+            yield "0", str(length)
             return
         with block.scope(f"for (int first = 0; first < {length}; first += {segment})"):
             block.line(f"const int last = {length} - first < {segment} ? {length} : first + {segment};")
-            with block.scope("for (int n = first; n < last; ++n)"):
-                yield
+            yield "first", "last"
             self._close()
 
     def begin(self, n: str) -> None:
