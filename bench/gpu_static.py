@@ -3,7 +3,7 @@
     python -m bench.gpu_static                        the suite, for all described GPUs: a table
     python -m bench.gpu_static softmax "GEMM 1024"    entries, by groups or names
     python -m bench.gpu_static --device gpu:nvidia-sm90 --json FILE --keep    some anew, the other figures of FILE stay
-    python -m bench.gpu_static --page                 docs/gpu.md anew, from docs/benchmarks/gpu-static.json
+    python -m bench.gpu_static --page                 docs/gpu.md and docs/gpu_kernels.md anew, from gpu-static.json
 
 A run with --json that is stopped leaves the kernels it had in FILE.unfinished; the same run with --keep starts there.
 
@@ -49,7 +49,8 @@ from .report import with_table
 
 MEMORY_LIMIT = 1 << 31  # bytes of arrays up to which addresses are traced
 ROOT = Path(__file__).parents[1]
-PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-static.json"
+PAGE, KERNELS = ROOT / "docs" / "gpu.md", ROOT / "docs" / "gpu_kernels.md"
+RAW = ROOT / "docs" / "benchmarks" / "gpu-static.json"
 
 
 @dataclass(frozen=True)
@@ -79,19 +80,29 @@ class Row:
             return 0.0
         return self.transactions.bytes / self.transactions.items * self.group * self.groups / max(self.bytes, 1)
 
+    @property
+    def multiply_adds(self) -> float:
+        """Of a product, the fraction of multiply-adds in its main loop; 0 of another kernel."""
+        return self.code.multiply_adds if self.code and self.kind in ("dot", "convolution") else 0.0
+
+    def at_limits(self, model: GpuModel) -> tuple[float, float]:
+        """The seconds in memory and in arithmetic at the GPU's limits alone."""
+        computed = self.operations / (model.tflops * 1e12) if self.multiply_adds else 0.0
+        return self.bytes / (model.gigabytes * 1e9), computed
+
+    def estimated(self, model: GpuModel) -> tuple[float, float]:
+        """The same as the kernel is written."""
+        moved, computed = self.at_limits(model)
+        if self.multiply_adds:
+            rounds = -(-self.groups // model.target.compute_units)
+            computed /= self.multiply_adds * self.groups / (rounds * model.target.compute_units)
+        return moved * (self.transactions.excess if self.transactions else 1.0), computed
+
     def estimate(self, model: GpuModel) -> tuple[str, float]:
         """("memory" or "arithmetic", the fraction that the kernel reaches of that limit)."""
-        excess = self.transactions.excess if self.transactions else 1.0
-        moved = self.bytes / (model.gigabytes * 1e9)
-        computed = self.operations / (model.tflops * 1e12)
-        dense = self.code.multiply_adds if self.code else 0.0
-        if dense == 0.0 or self.kind not in ("dot", "convolution"):
-            return "memory", 1 / excess
-        rounds = -(-self.groups // model.target.compute_units)
-        filled = self.groups / (rounds * model.target.compute_units)
-        slow_moved, slow_computed = moved * excess, computed / (dense * filled)
-        best = max(moved, computed)
-        return ("memory" if moved > computed else "arithmetic"), best / max(slow_moved, slow_computed, 1e-30)
+        moved, computed = self.at_limits(model)
+        limit = "arithmetic" if computed > moved else "memory"
+        return limit, max(moved, computed) / max(*self.estimated(model), 1e-30)
 
 
 def rows(entry: Entry, model: GpuModel, results: KernelResults) -> list[Row]:
@@ -154,7 +165,7 @@ def table(results: Sequence[Row]) -> list[str]:
         if r.code is None:
             lines.append(f"{start} refused: {' '.join(r.refused.split())[:80]} | | | | | | | | |")
             continue
-        dense = f"{r.code.multiply_adds:.0%}" if r.kind in ("dot", "convolution") else ""
+        dense = f"{r.multiply_adds:.0%}" if r.kind in ("dot", "convolution") else ""
         sectors = f"{r.transactions.excess:.2f}" if r.transactions and r.transactions.accesses else ""
         limit, reached = r.estimate(model)
         estimate, demand = (f"{reached:.0%}", f"{r.asked:.1f}") if sectors else ("", "")
@@ -166,9 +177,28 @@ def table(results: Sequence[Row]) -> list[str]:
     return lines
 
 
-def page(results: Sequence[Row]) -> str:
-    """docs/gpu.md with the table between its two marks."""
-    return with_table(PAGE.read_text("utf-8"), "the table", table(results))
+def summary(results: Sequence[Row]) -> list[str]:
+    """An entry a line, as a table in Markdown: its kernels, those without a schedule for GPUs, and for each GPU the
+    fraction that they reach of the limits together."""
+    models = [MODELS[name] for name in MODELS if any(r.device == name for r in results)]
+    names = " | ".join(model.architecture for model in models)
+    lines = [f"| entry | kernels | the CPU's loops | {names} |", f"|---|--:|--:|{'--:|' * len(models)}"]
+    for entry in dict.fromkeys(r.entry for r in results):
+        per_model = [[r for r in results if r.entry == entry and r.device == model.name] for model in models]
+        counted = max(per_model, key=len)
+        shares = []
+        for model, rows in zip(models, per_model, strict=True):
+            best, here = (sum(r.count * max(f(r, model)) for r in rows) for f in (Row.at_limits, Row.estimated))
+            shares.append(f"{best / here:.0%}" if here else "")
+        loops = sum(r.count for r in counted if not r.group)
+        lines.append(f"| {entry} | {sum(r.count for r in counted)} | {loops} | {' | '.join(shares)} |")
+    return lines
+
+
+def pages(results: Sequence[Row]) -> dict[Path, str]:
+    """docs/gpu.md with the summary, and docs/gpu_kernels.md with the table of all kernels, between their marks."""
+    lines = {PAGE: ("the summary", summary(results)), KERNELS: ("the table", table(results))}
+    return {path: with_table(path.read_text("utf-8"), *content) for path, content in lines.items()}
 
 
 def load(file: Path) -> list[Row]:
@@ -201,10 +231,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the raw figures")
     parser.add_argument("--keep", action="store_true", help="the other rows of FILE stay")
-    parser.add_argument("--page", action="store_true", help="only write docs/gpu.md, from what is kept there")
+    parser.add_argument(
+        "--page", action="store_true", help="only write the tables of the documentation, from what is kept there"
+    )
     options = parser.parse_args(arguments)
     if options.page:
-        PAGE.write_text(page(load(RAW)), "utf-8")
+        for path, text in pages(load(RAW)).items():
+            path.write_text(text, "utf-8")
         return 0
     entries = chosen(options.entries)
     for name in options.device:
