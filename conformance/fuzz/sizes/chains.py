@@ -38,7 +38,8 @@ def tree(f: ProgramBuilder, r: Random, n: int) -> Roots:
     while len(nodes) > 1:
         if balanced:
             odd = nodes[len(nodes) // 2 * 2 :]
-            nodes = [f.put(r.choice(("add", "maximum")), a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)] + odd
+            pairs = zip(nodes[::2], nodes[1::2], strict=False)
+            nodes = [*(f.put(r.choice(("add", "maximum")), a, b) for a, b in pairs), *odd]
         else:
             a, b = (nodes.pop(r.randrange(len(nodes))) for _ in range(2))
             nodes.append(f.put("add", a, b))
@@ -123,11 +124,11 @@ def mixed(f: ProgramBuilder, r: Random, n: int) -> Roots:
     zero = f.number(t, 0)
     kinds = r.sample(range(8), r.randint(1, 4))
     for k in range(n):
-        x = _mixed(f, r, r.choice(kinds), x, w, zero, k)
+        x = _mixed(f, r.choice(kinds), x, w, zero, k)
     return [x]
 
 
-def _mixed(f: ProgramBuilder, r: Random, kind: int, x: Instruction, w: Instruction, zero: Instruction, k: int):
+def _mixed(f: ProgramBuilder, kind: int, x: Instruction, w: Instruction, zero: Instruction, k: int) -> Instruction:
     t = x.shape.element_type
     match kind:
         case 0:

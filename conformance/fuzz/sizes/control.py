@@ -23,7 +23,8 @@ def loops(f: ProgramBuilder, r: Random, n: int) -> Roots:
         turns, factor = (3, 1) if equal else (r.randrange(5), k % 9)
 
         def body(b: ProgramBuilder, counter: Instruction, state: Sequence[Instruction], factor: int = factor) -> Roots:
-            return [b.put("add", b.put("maximum", state[0], state[1]), b.full(state[0].shape, b.number(t, factor))), state[0]]
+            y = b.put("maximum", *state)
+            return [b.put("add", y, b.full(y.shape, b.number(t, factor))), state[0]]
 
         start = x if in_a_row else f.put("add", x, f.full(x.shape, f.number(t, k % 50)))
         roots.append(loop(f, turns, [start, x], body)[k % 2])
@@ -134,8 +135,9 @@ def stacked(f: ProgramBuilder, r: Random, n: int) -> Roots:
     def body(b: ProgramBuilder, counter: Instruction, state: Sequence[Instruction]) -> Roots:
         following = list(state)
         for k in range(n):
-            row = b.put("dynamic-slice", state[k], counter, b.number(S32, 0), dynamic_slice_sizes=(1, k % 3 + 1))
-            following[n + k] = b.put("dynamic-update-slice", state[n + k], step(b, r, row, (row,)), counter, b.number(S32, 0))
+            at = [counter, b.number(S32, 0)]
+            row = b.put("dynamic-slice", state[k], *at, dynamic_slice_sizes=(1, k % 3 + 1))
+            following[n + k] = b.put("dynamic-update-slice", state[n + k], step(b, r, row, (row,)), *at)
         return following
 
     return loop(f, 5, [*inputs, *outputs], body)[n:]

@@ -15,12 +15,13 @@ from .common import FORMS, Form
 
 LONGEST = 1 << 17  # elements of a value
 NAMES = 4  # one program in so many has unusual names
+WORDS = ("int", "float", "kernel", "global", "while", "main", "add", "NULL", "if", "x", "get_global_id")
 LETTERS = "abcdefghijklmnopqrstuvwxyz_.-"
 
 
 def form_of(seed: int) -> Form:
-    """The form of a number's program: one after another."""
-    return FORMS[seed % len(FORMS)]
+    """The form of a number's program: one after another, each for even and odd numbers alike."""
+    return FORMS[(seed + seed // len(FORMS)) % len(FORMS)]
 
 
 def generate_sized(seed: int, scale: float = 1.0) -> Sample:
@@ -37,8 +38,9 @@ def generate_sized(seed: int, scale: float = 1.0) -> Sample:
         raise Skip(f"number {seed}: {problem}") from None
     module = module_of(program, entry.finish("main", roots, as_tuple=True))
     program.used[chosen.name] += 1
-    if seed // len(FORMS) % NAMES == NAMES - 1:
-        rename(random.Random(f"names {seed}"), module)
+    naming = random.Random(f"names {seed}")
+    if naming.randrange(NAMES) == 0:
+        rename(naming, module)
     arguments_ = tuple(a for p in module.entry.parameters for a in program.arguments[p])
     return Sample(seed, module, arguments_, program.used)
 
@@ -60,7 +62,6 @@ def _name(r: random.Random, kind: int, k: int) -> str:
         case 1:
             return "".join(r.choice("._-") if x == "." else x for x in f"a.b.{k // 3}.{k % 3}")
         case 2:
-            word = r.choice(("int", "float", "kernel", "global", "while", "main", "add", "NULL", "if", "x", "get_global_id"))
-            return f"{word}.{k}" if r.random() < 0.5 else f"{word}_{k}"
+            return r.choice(WORDS) + r.choice("._") + str(k)
         case _:
             return f"v.{k}"  # the same in every computation

@@ -104,10 +104,12 @@ def _ranked(f: ProgramBuilder, r: Random, x: Instruction, zero: Instruction) -> 
             kept = tuple(d for d in range(rank) if d not in some)
             return f.put("add", x, f.put("broadcast", row, shape=x.shape, dimensions=kept))
         case 4:
-            padded = tuple(PaddingDimension(r.randrange(-1, 2) if d in some[:3] else 0, d in some[:2]) for d in range(rank))
-            return f.put("pad", x, zero, padding=padded)
+            low = [r.randrange(-1, 2) if d in some[:3] else 0 for d in range(rank)]
+            padding = tuple(PaddingDimension(n, int(d in some[:2])) for d, n in enumerate(low))
+            return f.put("pad", x, zero, padding=padding)
         case 5:
-            return f.put("slice", x, slice=tuple(SliceDimension(int(n > 1 and d in some), n) for d, n in enumerate(dims)))
+            parts = (SliceDimension(int(n > 1 and d in some), n) for d, n in enumerate(dims))
+            return f.put("slice", x, slice=tuple(parts))
         case 6:
             window = tuple(WindowDimension(min(2, n) if d in some and n else 1) for d, n in enumerate(dims))
             return f.put("reduce-window", x, zero, window=window, to_apply=f.program.reducer("maximum", t))
@@ -155,5 +157,3 @@ def gathers(f: ProgramBuilder, r: Random, n: int) -> Roots:
                           scatter_dims_to_operand_dims=(0,), index_vector_dim=1,
                           to_apply=f.program.reducer("maximum", t))  # fmt: skip
     return [*roots, table]
-
-
