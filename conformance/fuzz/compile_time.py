@@ -15,7 +15,7 @@ from .sizes import generate_sized
 
 TIME = "time"  # the check
 PART = 0.25  # of its size, of the program that it is compared with
-LEAST = 0.4  # seconds of a program whose time is looked at: shorter ones prove nothing
+LEAST = 0.25  # seconds of a program whose time is looked at: shorter ones prove nothing
 TOLERATED = 2.0  # times the time for an instruction of the smaller program
 ATTEMPTS = 3  # of which the fastest counts: the machine does other work, too
 
