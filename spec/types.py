@@ -195,7 +195,18 @@ class Shape:
     elements: tuple[Shape, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:  # what is cached stays here
-        return Shape, (self.element_type, self.dimensions, self.layout, self.dynamic, self.elements)
+        return Shape, self._fields
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def _fields(self) -> tuple[Any, ...]:
+        return self.element_type, self.dimensions, self.layout, self.dynamic, self.elements
+
+    @cached_property  # each get-tuple-element of a tuple of many elements hashes all of it
+    def _hash(self) -> int:
+        return hash(self._fields)
 
     @staticmethod
     def array(element_type: ElementType | str, dimensions: tuple[int, ...] | list[int] = ()) -> Shape:
@@ -236,7 +247,7 @@ class Shape:
     def is_scalar(self) -> bool:
         return self.is_array and not self.dimensions
 
-    @property
+    @cached_property  # of a tuple, it is asked once for each of its elements
     def is_dynamic(self) -> bool:
         return any(self.dynamic) or any(e.is_dynamic for e in self.elements)
 

@@ -15,9 +15,10 @@ from refxla_conformance.targets import Target
 from refxla.ir.plan import Plan
 
 from . import xla
+from .compile_time import TIME, superlinear
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named, of_target
-from .dynamic import generate_dynamic
 from .generate import Sample, generate
+from .kinds import KINDS, STATIC
 from .program_builder import Skip
 from .runs import Arrays, Kernels, call, called_again, different_bits, expected
 
@@ -76,21 +77,20 @@ def run(
     kernels: Kernels | None,
     every: int = 0,
     kernel_every: int = 1,
-    dynamic: bool = False,
+    kind: str = STATIC,
     sizes: Sequence[int] | None = None,
 ) -> Tally:
     """The programs with the seeds from `first` on; without `kernels`, on no device.
 
-    One in `kernel_every` has its kernels built and compared, and one in `every` runs on XLA:CPU (0: none). With
-    `dynamic`, they are programs with dynamic shapes, which do not run on XLA. `sizes` are those of dimensions
-    (generate.py).
+    One in `kernel_every` has its kernels built and compared, and one in `every` runs on XLA:CPU (0: none). `kind` is
+    one of KINDS. `sizes` are those of dimensions (generate.py), for STATIC.
     """
     tally, parts = Tally(), []
     clock = _Clock(tally)
     for seed in range(first, first + count):
         tally.programs += 1
         try:
-            sample = generate_dynamic(seed) if dynamic else generate(seed, sizes=sizes)
+            sample = generate(seed, sizes=sizes) if sizes else KINDS[kind].generate(seed)
         except Skip as none:
             tally.unsupported[reason(str(none))] += 1
             continue
@@ -108,6 +108,11 @@ def run(
             continue
         tally.elements += result.wanted.elements
         tally.undecided += result.wanted.undecided
+        if KINDS[kind].timed:
+            divergence = attempt(seed, TIME, lambda s=sample: superlinear(s))
+            if divergence:
+                tally.add_divergence(divergence)
+            clock.lap("compare times")
         if every and seed % every == 0:
             _put_to_xla(sample, result, tally)
             clock.lap("XLA")
@@ -119,13 +124,13 @@ def run(
     return tally
 
 
-def run_on_target(first: int, count: int, target: Target, dynamic: bool = False) -> Tally:
+def run_on_target(first: int, count: int, target: Target, kind: str = STATIC) -> Tally:
     """The programs with the seeds from `first` on, on a target of the suite."""
     tally = Tally()
     for seed in range(first, first + count):
         tally.programs += 1
         try:
-            sample = generate_dynamic(seed) if dynamic else generate(seed)
+            sample = KINDS[kind].generate(seed)
             reference = expected(sample)
             divergence = of_target(sample, target, reference)
         except (Skip, Unsupported) as none:

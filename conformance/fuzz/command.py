@@ -25,11 +25,9 @@ from ..arguments import output_file, output_folder, positive, whole
 from ..console import standard_output
 from .batch import Tally
 from .differ import PROCESS, Divergence
-from .dynamic import generate_dynamic
-from .generate import generate
+from .kinds import DYNAMIC, KINDS, SIZED, STATIC
 from .record import record
 
-BATCH = 200  # programs built as one
 LIMIT = 600.0  # seconds for a batch
 CHECKED_MALLOC = "libc_malloc_debug.so.0"  # of glibc from 2.34 on; it slows programs down by a twentieth
 EXPLAIN = 60.0  # seconds to reduce a divergence
@@ -52,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--invalid", action="store_true", help="invalid programs instead: nothing may crash")
     parser.add_argument("--dynamic", action="store_true", help="programs with dynamic shapes (f32[<=4]) instead")
+    parser.add_argument(
+        "--sized",
+        action="store_true",
+        help="programs of unusual size and form instead: hundreds of parameters, results, loops, branches, ...",
+    )
     parser.add_argument(
         "--planted", action="store_true", help="find the bugs of known_bugs.py instead, one after another"
     )
@@ -118,6 +121,11 @@ class Session:
     busy: dict[Child, tuple[int, int]] = field(default_factory=dict)  # the batches in progress
     crashes: dict[tuple[int, int], str] = field(default_factory=dict)  # how a process ended on a batch of several
     records: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the programs."""
+        return SIZED if self.options.sized else DYNAMIC if self.options.dynamic else STATIC
 
     def run(self) -> int:
         """Runs all batches, then explains the divergences; the exit status."""
@@ -190,7 +198,7 @@ class Session:
             "device": o.device,
             "kernels": 0 if o.no_kernels else o.kernels,
             "invalid": o.invalid,
-            "dynamic": o.dynamic,
+            "kind": self.kind,
             "xla": o.xla,
             "target": o.target,
         }
@@ -201,7 +209,8 @@ class Session:
     def _take(self) -> tuple[int, int]:
         if self.waiting:
             return self.waiting.pop()
-        count = BATCH if self.last is None else min(BATCH, self.last - self.next)
+        batch = KINDS[self.kind].batch
+        count = batch if self.last is None else min(batch, self.last - self.next)
         self.next += count
         return self.next - count, count
 
@@ -241,7 +250,7 @@ class Session:
             path = o.out / f"{divergence['seed']}-{_as_file_name(divergence['check'])}.hlo"
             with self.console.status(f"reducing {divergence['seed']}"):
                 try:
-                    text = child.ask("explain", divergence, o.device, EXPLAIN, o.dynamic, limit=LIMIT)
+                    text = child.ask("explain", divergence, o.device, EXPLAIN, self.kind, limit=LIMIT)
                 except (ChildDied, ChildError, Error) as problem:
                     text = self._unexplained(Divergence(**divergence), str(problem))
             path.write_text(text)
@@ -254,7 +263,7 @@ class Session:
         """The record of a divergence whose program ends its process again: all of the program."""
         if self.options.invalid:
             return f"// seed: {divergence.seed}\n// check: {divergence.check}\n// {why}\n"
-        sample = generate_dynamic(divergence.seed) if self.options.dynamic else generate(divergence.seed)
+        sample = KINDS[self.kind].generate(divergence.seed)
         return record(sample, divergence, why)
 
     def _save(self) -> None:

@@ -9,6 +9,7 @@ from refxla_conformance.targets import Target, make_target
 from refxla_spec.errors import InputError
 
 from . import xla
+from .compile_time import TIME, superlinear
 from .differ import PROCESS, TARGET, VARIANTS, Divergence, Unsupported, attempt, cheap, named, of_target
 from .generate import Sample
 from .runs import Kernels, call, called_again, different_bits, expected
@@ -24,6 +25,8 @@ def same_check(sample: Sample, divergence: Divergence, kernels: Callable[[], Ker
         return xla.check(sample).divergence
     if divergence.check.startswith(TARGET):
         return of_target(sample, _target(divergence.check.removeprefix(TARGET)))
+    if divergence.check == TIME:
+        return attempt(sample.seed, TIME, lambda: superlinear(sample))
     if divergence.check == PROCESS:  # if that is still so, it ends this one
         return _kernel_check(sample, "kernels again", kernels())
     if divergence.check.startswith("kernels"):

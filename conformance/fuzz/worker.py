@@ -12,8 +12,7 @@ from refxla._core import buffer_pool
 
 from . import batch, invalid, xla
 from .differ import Divergence
-from .dynamic import generate_dynamic
-from .generate import generate
+from .kinds import DYNAMIC, KINDS, STATIC
 from .record import investigate
 from .runs import Kernels
 
@@ -33,7 +32,7 @@ def ready(settings: dict[str, Any]) -> None:
         return
     if settings["kernels"]:
         kernels(settings["device"])
-    if settings["xla"] and not settings["dynamic"]:
+    if settings["xla"] and settings["kind"] != DYNAMIC:
         xla.target().versions()
 
 
@@ -47,22 +46,22 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     """A batch; the tally as JSON data."""
     if settings["invalid"]:
         return invalid.run(first, count).as_json()
-    dynamic = settings["dynamic"]
+    kind = settings["kind"]
     if settings["target"]:
-        return batch.run_on_target(first, count, target(settings["target"]), dynamic).as_json()
+        return batch.run_on_target(first, count, target(settings["target"]), kind).as_json()
     device = kernels(settings["device"]) if settings["kernels"] else None
-    every = 0 if dynamic else settings["xla"]
-    tally = batch.run(first, count, device, every, settings["kernels"], dynamic)
+    every = 0 if kind == DYNAMIC else settings["xla"]
+    tally = batch.run(first, count, device, every, settings["kernels"], kind)
     buffer_pool.trim()  # so that the blocks of this batch are checked (command.CHECKED_MALLOC)
     return tally.as_json()
 
 
-def explain(fields: dict[str, Any], device: str | None, seconds: float, dynamic: bool = False) -> str:
+def explain(fields: dict[str, Any], device: str | None, seconds: float, kind: str = STATIC) -> str:
     """The text of the record of a divergence."""
     divergence = Divergence(**fields)
     if divergence.check.startswith("invalid"):
         return invalid.record(divergence)
-    sample = generate_dynamic(divergence.seed) if dynamic else generate(divergence.seed)
+    sample = KINDS[kind].generate(divergence.seed)
     return investigate(sample, divergence, lambda: kernels(device), seconds)
 
 

@@ -43,7 +43,7 @@ REASONS = {
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
     U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
     U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
-    U_CASES: "its pads and concatenates make an element in so many ways that no vector of elements is computed",
+    U_CASES: "its pads and concatenates make an element in so many ways that it is read from memory instead",
     U_FUNCTIONS: "the kernel has as many functions that are computed of many elements at once as arrays for them",
 }
 
@@ -52,6 +52,7 @@ cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_CASES = 7  # from which the loop of a reduction does not compute the elements of a concatenate
 cdef long long MANY_CASES = 32  # from which several kernels do not repeat them
+cdef long long MOST_PIECES = 128  # from which a concatenate reads pieces that have several cases from memory
 cdef long long MANY_ELEMENTS = 1 << 12  # from which they are not computed one by one
 cdef long long MOST_COPIED = 16  # statements that are repeated rather than storing a small value
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
@@ -314,6 +315,8 @@ cdef class Scheduler:
                 return U_NEEDS_MEMORY
             if self.is_carried(p, u):
                 return U_OTHER_ITERATION
+            if self.g.cases[u] > MOST_PIECES and self.g.cases[p] > 1:  # (concatenate_decomposer.py)
+                return U_CASES
             # (Functions are not vectorized there.)
             if self.g.relation[e] == R_PACKED and not self.g.light[p] or u in group.packed and self.g.flops[p] >= COSTLY:
                 return U_NOT_LIGHT

@@ -30,6 +30,7 @@ from .index_printer import c_of, c_of_condition, c_of_conditions, scope_if
 from .sums import ElementSum, empty_sum
 
 UNROLLED = 32  # iterations of the loops within an element, up to which they are unrolled
+MOST_IN_A_ROW = 8  # pieces of a concatenate that are told apart one after another
 
 
 _Rule = Callable[[ElementBuilder, Instruction, Indices, Block], Rule]
@@ -127,13 +128,26 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
         shifted = [x + _shift(e, indices[axis], pieces, of, block) if of else x for x, of in window.places]
         return (yield window.array, tuple(shifted))
     result = e.declare(type_name(i), block)
+    yield from _piece(result, indices[axis], pieces, block)
+    return result
+
+
+def _piece(result: str, x: Index, pieces: Sequence[Piece], block: Block) -> Rule:
+    """Assigns the element of the piece that has it (a rule's part: use `yield from`). Of many pieces, halves are told
+    apart first: compilers take a time quadratic in the length of a chain of conditions, and so does each element."""
+    if len(pieces) > MOST_IN_A_ROW:
+        middle = len(pieces) // 2
+        with block.scope(f"if ({c_of_condition(Condition(x, '<', pieces[middle - 1].end))})"):
+            yield from _piece(result, x, pieces[:middle], block)
+        with block.scope("else"):
+            yield from _piece(result, x, pieces[middle:], block)
+        return
     for n, piece in enumerate(pieces):
-        condition = c_of_condition(Condition(indices[axis], "<", piece.end))
+        condition = c_of_condition(Condition(x, "<", piece.end))
         head = "else" if n == len(pieces) - 1 else f"{'else ' if n else ''}if ({condition})"
         with block.scope(head):
             value = yield piece.operand, piece.indices
             block.line(f"{result} = {value};")
-    return result
 
 
 def _shift(e: ElementBuilder, x: Index, pieces: Sequence[Piece], shifts: Sequence[int], block: Block) -> Index:

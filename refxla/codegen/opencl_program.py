@@ -46,6 +46,7 @@ from .primitives import build_options, primitives, wide_attribute, with_target_f
 _WIDTHS = (8, 32, 1 << 30)
 _GROWTH = 2  # every so many parts, their size grows by that of the first
 _LARGEST = 8  # times the size of the first, at most
+_DEEPEST = 8  # calls within calls: PoCL copies a function once for each path of calls, twice as many for each level
 _LEAST_LINKED = 2_000  # characters of the functions of one of several linked parts, on average
 _LEAST_EXPORTED = 400  # characters of a function, from which on a stub and a case of a switch pay
 # How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
@@ -402,6 +403,7 @@ class _Functions:
         self.helpers: dict[str, tuple[str, ...]] = {}
         self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
         self.inlined: set[str] = set()
+        self.depths: dict[str, int] = {}  # how deep the calls in each are nested that are not inlined
         self.pointers: dict[str, list[str]] = {}  # the pointer types of those with an item and pointers alone
         self.counts: dict[int, int] = {}
 
@@ -431,11 +433,15 @@ class _Functions:
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name], self.aliasing[name] = kernel.helpers, aliasing.names
             self.sizes[name] = len(text)
+            deepest = max((self.depths[c] for c in self.called[name]), default=0)
             # PoCL may give two work-groups the same local memory if it is passed on.
-            if inlining is not None or kernel.work_group:
+            if inlining is not None or kernel.work_group or part and self.are_called and deepest >= _DEEPEST:
                 self.inlined.add(name)
-            elif not kernel.persistent:
-                self.pointers[name] = [_pointer(a) for a in kernel.arguments]
+                self.depths[name] = deepest
+            else:
+                self.depths[name] = deepest + 1
+                if not kernel.persistent:
+                    self.pointers[name] = [_pointer(a) for a in kernel.arguments]
         return self.names[key]
 
     def _called(self, kernel: Kernel, private: Mapping[int, str], wide: bool) -> list[str]:

@@ -19,6 +19,7 @@ from . import (
     algebraic_simplifier,
     call_graph_flattening,
     call_inliner,
+    concatenate_decomposer,
     constant_folding,
     copy_insertion,
     cse,
@@ -71,6 +72,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("while-loop-invariant-code-motion", while_loop_invariant_code_motion.run),
     ("cse", cse.run),
     ("partial-sort", partial_sort.run),
+    ("concatenate-decomposer", concatenate_decomposer.run),
     ("copy-insertion", copy_insertion.run),
     ("dce", dce.run),
 )
@@ -90,6 +92,7 @@ OPTIONAL = (
     "while-loop-invariant-code-motion",
     "cse",
     "partial-sort",
+    "concatenate-decomposer",
     "copy-insertion",
     *SCHEDULING,
 )

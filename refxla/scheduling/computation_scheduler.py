@@ -263,9 +263,8 @@ class ComputationScheduler:
         if rest is not None:
             state = self._last_iteration(i, rest, state, owned)
         self.blocks.owned |= owned
-        for k, block in enumerate(state):
-            for gte in self.grouped.elements(i, k):
-                self.blocks.values[gte] = block
+        for gte in self.grouped.elements(i):
+            self.blocks.values[gte] = state[gte.index]
 
     def _loop_state(
         self, n: int, i: Instruction, body: Computation, counter: int | None
@@ -428,9 +427,8 @@ class ComputationScheduler:
         else:
             of_pred = i.operands[0].shape.element_type.kind == "pred"
             self.steps += merging.branch(index, of_pred, branches, builder.internal(block_count))
-        for k, block in enumerate(results):
-            for gte in self.grouped.elements(i, k):
-                self.blocks.values[gte] = block
+        for gte in self.grouped.elements(i):
+            self.blocks.values[gte] = results[gte.index]
 
     def _overwritable_blocks(self, n: int, i: Instruction) -> set[MemoryBlock]:
         """The blocks of a conditional's operands whose values nobody reads after it, and which no branch has twice."""
@@ -468,9 +466,8 @@ class ComputationScheduler:
             )
         )
         self.blocks.owned.update(results)
-        for k, block in enumerate(results):
-            for gte in self.grouped.elements(i, k):
-                self.blocks.values[gte] = block
+        for gte in self.grouped.elements(i):
+            self.blocks.values[gte] = results[gte.index]
 
 
 def _value(a: p.Argument) -> Instruction:

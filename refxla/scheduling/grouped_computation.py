@@ -147,9 +147,10 @@ class GroupedComputation:
         """Whether anybody reads what a group writes."""
         return any(self.base(i) in self.last_use for m in nodes for i in self.graph.instructions[m])
 
-    def elements(self, i: Instruction, k: int) -> list[Instruction]:
-        """The get-tuple-element of index k, if anybody reads it."""
-        return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
+    def elements(self, i: Instruction) -> list[Instruction]:
+        """The get-tuple-elements of an instruction that anybody reads."""
+        instructions: list[Instruction] = self.graph.instructions[self.graph.node_of[i]][1:]
+        return instructions
 
     def fusion(
         self, n: int, is_invariant: Callable[[Instruction], bool] = lambda _: False, trip_count: int = 1

@@ -165,7 +165,7 @@ def test_a_program_on_which_a_process_ended_is_saved_and_replayed(tmp_path):
 
 @pytest.mark.parametrize("seed", [1003, 1019, 1494, 1855, 3431, 10277, 11051, 11504, 12965])
 def test_programs_with_dynamic_shapes_agree(seed):
-    tally = batch.run(seed, 2, None, dynamic=True)
+    tally = batch.run(seed, 2, None, kind="dynamic")
     assert tally.programs == 2 and not tally.divergences, tally.divergences
     assert tally.elements
 
