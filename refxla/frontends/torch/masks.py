@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 
 def written(x: Any, position: int, mask: Any, values: Any, accumulate: bool = False) -> Any:
@@ -46,7 +47,7 @@ def _at_each_position(values: Any, dim: int, mask: Any) -> Any:
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """The decomposition of aten.index_put by a mask, whose result has the strides of x."""
     position = _only_mask(indices, lambda i: i.dtype if i.dim() else None)
-    if position is None:
+    if position is None or any(isinstance(n, torch.SymInt) and has_free_unbacked_symbols(n) for n in values.shape):
         return NotImplemented
     return torch.ops.aten.copy(x, written(x, position, indices[position], values, accumulate))
 
