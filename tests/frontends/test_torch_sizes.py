@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_agreement import begin_anew, close  # noqa: E402
+from torch_agreement import begin_anew, check, close  # noqa: E402
 
 from refxla.frontends import torch as frontend  # noqa: E402
 from refxla.frontends.traced import RecompilationWarning  # noqa: E402
@@ -47,3 +47,11 @@ def test_reads_by_a_mask_in_a_graph_run_with_their_gradients():
         mean = torch.compile(f, backend="refxla", fullgraph=True)(x, y)
     close(torch.autograd.grad(mean, x), torch.autograd.grad(f(x, y), x))
     assert frontend.report()
+
+
+@pytest.mark.parametrize("shape, size", [((5, 4), 7), ((5, 4), 30), ((3, 1, 2), 0), ((6,), 2), ((0, 3), 2), ((), 2)])
+def test_positions_of_a_given_number_are_compiled(shape, size):
+    def f(x):
+        return torch.nonzero_static(x > 0, size=size), torch.nonzero_static(x, size=size, fill_value=9)
+
+    check(f, torch.randn(shape).relu())
