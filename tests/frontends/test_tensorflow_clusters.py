@@ -10,6 +10,7 @@ tf = pytest.importorskip("tensorflow")
 
 import refxla.tensorflow  # noqa: E402
 from refxla.frontends.tensorflow.clustering import cluster as levels_of  # noqa: E402
+from refxla.frontends.tensorflow.graph import is_users_file  # noqa: E402
 from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::refxla.tensorflow.ClusteringWarning")
@@ -555,3 +556,10 @@ def test_data_sets_inside_of_the_function_stay_in_tensorflow(kind):
 
     report = agrees(f, X, variables=[weights])
     assert report.clusters and any("Dataset" in o.operation for o in report.in_tensorflow)
+
+
+@pytest.mark.parametrize("folder", ["lib/python3.13/site-packages", "lib/python3/dist-packages"])
+def test_packages_of_another_environment_are_not_the_users_program(folder):
+    """As where a .pth file or PYTHONPATH names them: the report then had the lines of TensorFlow's own files."""
+    assert not is_users_file(f"/opt/shared/{folder}/tensorflow/python/framework/ops.py")
+    assert is_users_file("/home/me/packages/train.py")

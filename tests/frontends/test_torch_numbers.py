@@ -127,6 +127,6 @@ def test_a_view_that_a_number_places_is_one():
 def test_sizes_that_keep_changing_are_warned_of():
     f = torch.compile(lambda x: x.sin().sum(0), backend="refxla", dynamic=True)
     with pytest.warns(RecompilationWarning, match=r"test_torch_numbers.py:\d+ was .*from 6 to 7: each size") as seen:
-        for rows in (2, 3, 4, 5, 6, 7, 8, 9, 10):
+        for rows in (2, 3, 4, 5, 6, 7):
             f(torch.ones(rows, 3))
     assert [w.filename for w in seen if w.category is RecompilationWarning] == [__file__]

@@ -209,8 +209,9 @@ def _reached(ends: Iterable[Node]) -> set[Node]:
     return nodes
 
 
-# Files that are not part of the user's program: installed packages, Python's own library, this package, and
-# AutoGraph's.
+# Files that are not part of the user's program: installed packages, also of another environment on Python's path,
+# Python's own library, this package, and AutoGraph's.
+_PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 _NOT_THE_USERS = tuple(
     os.path.join(os.path.realpath(folder), "")
     for folder in (
@@ -224,7 +225,8 @@ def is_users_file(name: str) -> bool:
     """Whether a source file belongs to the user's program."""
     if "__autograph_generated_file" in name or name.startswith("<"):
         return False
-    return not os.path.realpath(name).startswith(_NOT_THE_USERS)
+    path = os.path.realpath(name)
+    return not path.startswith(_NOT_THE_USERS) and _PACKAGE_FOLDERS.isdisjoint(path.split(os.sep))
 
 
 def _users_line(operation: Any) -> str:

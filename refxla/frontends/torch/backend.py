@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -154,16 +155,27 @@ def _is_symbolic(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
 
 
+# How often sizes come before they are compiled, if many others have been: a compilation takes as long as hundreds of
+# calls, and a size that depends on values, as that of x[mask], may never come again.
+_CALLS_BEFORE_COMPILING = 16
+
+_RARE = f"its sizes keep changing, and new ones are compiled when they have come {_CALLS_BEFORE_COMPILING} times"
+
+
 class Specializing:
     """A graph with symbols for sizes, compiled once for each combination of sizes with which it is called.
 
-    Numbers that decide no size are arguments of the program, which is the same for all of them."""
+    Numbers that decide no size are arguments of the program, which is the same for all of them.
+
+    After the warning about many compilations, further sizes are compiled only if they come often; until then, PyTorch
+    runs the graph, and the report says so."""
 
     def __init__(self, graph_module: Any, name: str, options: Options, shown: range) -> None:
         self.graph_module, self.name, self.options, self.shown = graph_module, name, options, shown
         self._numbers = value_arguments(graph_module)
         self._returned = returned_numbers(graph_module, self._numbers)
         self._compiled_graphs: dict[Any, Callable[..., list[Any]]] = {}
+        self._calls: Counter[Any] = Counter()  # by sizes that are not compiled
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -178,14 +190,31 @@ class Specializing:
         if run is None:
             with self._lock:
                 run = self._compiled_graphs.get(key)
-                if run is None:
+                if run is None and not self._is_rare(key):
                     run = self._traced(arguments)
                     self._warn_of_many(key)
                     self._compiled_graphs[key] = run
+                    del self._calls[key]
+        if run is None:
+            return self._in_pytorch(given)
         results = run(*arguments)
         for number, value_of in self._returned.items():
             results[number] = value_of(given)
         return results
+
+    def _is_rare(self, key: tuple[Any, ...]) -> bool:
+        """Whether to leave a call with new sizes to PyTorch."""
+        self._calls[key] += 1
+        return len(self._compiled_graphs) > WARN_COMPILATIONS and self._calls[key] < _CALLS_BEFORE_COMPILING
+
+    def _in_pytorch(self, arguments: tuple[Any, ...]) -> list[Any]:
+        count([enter(f"the {self.name} graph", _RARE, self._source(), expected=True)])
+        with torch.no_grad():
+            return list(self.graph_module(*arguments))
+
+    def _source(self) -> str:
+        """The user's line where the graph begins."""
+        return next(filter(None, map(source_of, self.graph_module.graph.nodes)), "")
 
     def _warn_of_many(self, key: tuple[Any, ...]) -> None:
         """Warns, once, when changing sizes have led to several compilations; the backward graph's are the same."""
@@ -193,12 +222,13 @@ class Specializing:
             return
         last = list(self._compiled_graphs)[-1]
         was, now = next((_described(x), _described(y)) for x, y in zip(last, key, strict=True) if x != y)
-        source = next(filter(None, map(source_of, self.graph_module.graph.nodes)), "")
+        source = self._source()
         at = f" at {source}" if source else ""
         warn_at(
             source,
             f"the graph{at} was compiled {WARN_COMPILATIONS} times anew because an argument changed, the last time "
-            f"from {was} to {now}: each size is a program of its own; pad tensors to a few sizes",
+            f"from {was} to {now}: each size is a program of its own; pad tensors to a few sizes. From now on, "
+            f"PyTorch runs the graph for new sizes, until they have come {_CALLS_BEFORE_COMPILING} times",
             RecompilationWarning,
         )
 

@@ -12,7 +12,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .embedding_bags import embedding_bag, embedding_bag_backward, embedding_renorm, sample_weights_backward
 from .lowering import LOWERINGS, overload_of
-from .masks import index_put
+from .masks import index_put, nonzero_static
 from .order_statistics import bucketize, histc, kthvalue, median, median_of_all, searchsorted
 from .quantization import QUANTIZATION
 from .recurrent import RECURRENT
@@ -236,6 +236,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "nanmedian": median_of_all(True),
     "nanmedian.dim": median(True),
     "native_dropout": _native_dropout,
+    "nonzero_static": nonzero_static,
     "replication_pad1d_backward": _replication_backward,
     "replication_pad2d_backward": _replication_backward,
     "replication_pad3d_backward": _replication_backward,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 
 def written(x: Any, position: int, mask: Any, values: Any, accumulate: bool = False) -> Any:
@@ -46,9 +47,25 @@ def _at_each_position(values: Any, dim: int, mask: Any) -> Any:
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """The decomposition of aten.index_put by a mask, whose result has the strides of x."""
     position = _only_mask(indices, lambda i: i.dtype if i.dim() else None)
-    if position is None:
+    if position is None or any(isinstance(n, torch.SymInt) and has_free_unbacked_symbols(n) for n in values.shape):
         return NotImplemented
     return torch.ops.aten.copy(x, written(x, position, indices[position], values, accumulate))
+
+
+def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
+    """The positions of the first `size` elements that are not zero, one in each row, then rows of the fill value."""
+    flags = x.flatten() != 0
+    row = flags.cumsum(0) - 1
+    # all other elements write to one row more than there are
+    row = torch.where(flags & (row < size), row, size)
+    number = torch.arange(x.numel(), device=x.device)
+    places = row.new_zeros(size + 1).scatter(0, row, number)[:size]
+    found = torch.arange(size, device=x.device) < flags.sum()
+    coordinates = []
+    for n in reversed([max(n, 1) for n in x.shape]):
+        coordinates.append(torch.where(found, places % n, fill_value))
+        places = places // n
+    return torch.stack(coordinates[::-1], 1) if coordinates else row.new_zeros(size, 0)
 
 
 def _index_put(x: Any, *rest: Any, **named: Any) -> Any:
