@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from refxla_spec.module import Module
 
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 
 from .generate import Sample

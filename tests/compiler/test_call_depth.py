@@ -8,7 +8,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 from refxla.codegen.opencl_program import _DEEPEST, program
-from refxla.compiler.driver import plan_module
+from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 
 DEPTH = 40

