@@ -196,6 +196,8 @@ def first_results(files: Sequence[Figures]) -> Iterator[str]:
     """Seconds to the first result."""
     for figures, head in sections("To the first result", files):
         yield from head
+        yield "In a new process, after the import of JAX. refxla's part begins with the import of its compiler."
+        yield ""
         rows = []
         for name, row in figures["entries"].items():
             ours, theirs = row["cells"][OURS], row["cells"].get(JAX, {"absent": ""})
