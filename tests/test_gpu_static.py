@@ -152,6 +152,7 @@ def test_a_run_that_was_stopped_leaves_the_kernels_it_had(calls, tmp_path):
 
 
 def test_a_run_that_is_complete_leaves_its_file_alone(calls, tmp_path):
+    pytest.importorskip("jax", reason="JAX writes the suite's HLO")
     file = tmp_path / "rows.json"
     assert gpu_static.main(["x + 1 dispatch", "--device", "gpu:nvidia-sm90", "--json", str(file)]) == 0
     assert [p.name for p in tmp_path.iterdir()] == [file.name]

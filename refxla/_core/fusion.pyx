@@ -52,7 +52,7 @@ cdef int LARGEST = 800  # members of a group
 cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
 cdef long long MOST_CASES = 7  # from which the loop of a reduction does not compute the elements of a concatenate
 cdef long long MANY_CASES = 32  # from which several kernels do not repeat them
-cdef long long MOST_PIECES = 128  # from which a concatenate reads pieces that have several cases from memory
+cdef long long MOST_PIECES = 128  # from which a concatenate reads others from memory (concatenate_decomposer.py)
 cdef long long MANY_ELEMENTS = 1 << 12  # from which they are not computed one by one
 cdef long long MOST_COPIED = 16  # statements that are repeated rather than storing a small value
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
@@ -315,7 +315,7 @@ cdef class Scheduler:
                 return U_NEEDS_MEMORY
             if self.is_carried(p, u):
                 return U_OTHER_ITERATION
-            if self.g.cases[u] > MOST_PIECES and self.g.cases[p] > 1:  # (concatenate_decomposer.py)
+            if self.g.cases[u] > MOST_PIECES and self.is_concatenate(p) and self.is_concatenate(u):
                 return U_CASES
             # (Functions are not vectorized there.)
             if self.g.relation[e] == R_PACKED and not self.g.light[p] or u in group.packed and self.g.flops[p] >= COSTLY:
@@ -326,11 +326,14 @@ cdef class Scheduler:
             return U_CASES
         return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
 
+    cdef bint is_concatenate(self, int n):
+        return self.g.instructions[n][0].opcode == "concatenate"
+
     cdef bint is_of_pieces(self, int p):
         """Whether p is a large concatenate whose pieces themselves have several cases."""
         cdef Graph g = self.g
         cdef int count = g.first[p + 1] - g.first[p]
-        return g.instructions[p][0].opcode == "concatenate" and g.cases[p] > count and g.elements[p] >= MANY_ELEMENTS
+        return self.is_concatenate(p) and g.cases[p] > count and g.elements[p] >= MANY_ELEMENTS
 
     cdef bint is_function_of_few(self, int p, int hero):
         """Whether a reduction would evaluate p, a function, for each element of rows that are not long loops, or of too

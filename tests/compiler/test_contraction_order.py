@@ -11,7 +11,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.analysis.contraction_order import ONE_CHAIN, SEGMENT, segment_terms
-from refxla.codegen.gpu.reduce_window import LEAST_ROWS, MOST_ROWS, TILE
+from refxla.codegen.gpu.cumulative_rows import LEAST_ROWS, MOST_ROWS, TILE
 from refxla.compiler.driver import Request, compile_request
 from refxla.compiler.planning import plan_module
 from refxla.device.tile_configurations import TileConfiguration, signature
