@@ -24,6 +24,17 @@ def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | 
     return [i for i in fusion.inputs if i in visited]
 
 
+def members_of(fusion: Fusion, roots: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The members on which the roots depend, the roots included, each after its operands."""
+    inputs, visited, waiting = set(fusion.inputs), set(), list(roots)
+    while waiting:
+        i = waiting.pop()
+        if i not in visited and i not in inputs:
+            visited.add(i)
+            waiting.extend(i.operands)
+    return tuple(i for i in fusion.instructions if i in visited)
+
+
 def hero_of(fusion: Fusion) -> Instruction:
     """The hero of a fusion that has one."""
     assert fusion.hero is not None, f"{fusion.name} is a {fusion.kind} without a hero"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from refxla_spec.module import Instruction
 
 from ...ir.plan import Fusion
+from ..kernel_arguments import inputs_of, members_of
 
 MOST_ARRAYS = 60  # of a kernel: each has a pointer and an offset, of 8 bytes each
 _ALIASES = ("bitcast", "copy", "get-tuple-element", "reshape")  # that may be in the memory of their operand
@@ -25,7 +26,7 @@ def parts(fusion: Fusion, scratch_per_output: int = 0) -> list[Fusion]:
     """
     if len(fusion.inputs) + (1 + scratch_per_output) * len(fusion.outputs) <= MOST_ARRAYS:
         return [fusion]
-    reads = {o: _inputs_of(fusion, o) for o in fusion.outputs}
+    reads = {o: set(inputs_of(fusion, [o])) for o in fusion.outputs}
     found: list[list[Instruction]] = [[]]
     arrays: set[Instruction] = set()
     for outputs in _groups(fusion, reads):
@@ -60,26 +61,8 @@ def _base(i: Instruction) -> Instruction:
     return i
 
 
-def _inputs_of(fusion: Fusion, output: Instruction) -> set[Instruction]:
-    inputs, needed = set(fusion.inputs), _needed(fusion, [output])
-    return {x for i in needed for x in (*i.operands, i) if x in inputs}
-
-
-def _needed(fusion: Fusion, outputs: list[Instruction]) -> set[Instruction]:
-    """The members on which outputs depend."""
-    inputs, needed, waiting = set(fusion.inputs), set[Instruction](), list(outputs)
-    members = set(fusion.instructions)
-    while waiting:
-        i = waiting.pop()
-        if i not in needed and i in members and i not in inputs:
-            needed.add(i)
-            waiting += i.operands
-    return needed
-
-
 def _part(fusion: Fusion, name: str, outputs: list[Instruction]) -> Fusion:
-    needed = _needed(fusion, outputs)
-    members = tuple(i for i in fusion.instructions if i in needed)
+    members = members_of(fusion, outputs)
     inputs = tuple(i for i in fusion.inputs if any(i in m.operands for m in members))
     hero = next((m for m in members if fusion.hero and m.opcode == fusion.hero.opcode), None)
     return Fusion(

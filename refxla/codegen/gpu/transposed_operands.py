@@ -21,7 +21,7 @@ from ...ir.builder import Build
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..element_builder import type_name
-from ..kernel_arguments import inputs_of
+from ..kernel_arguments import inputs_of, members_of
 from . import elementwise
 from .vector_access import size_of
 
@@ -72,7 +72,7 @@ class TransposedOperands:
         """The operand on a side with its dimensions in another order, an input of the product's fusion from now on."""
         name = f"{self._from.name}.{side}"
         transposed = Build(name).transposed(operand, tuple(order))
-        members = _members(self._from, operand)
+        members = members_of(self._from, [operand])
         inputs = tuple(inputs_of(self._from, [operand]))
         copy = Fusion(name, "loop", (*members, transposed), inputs, (transposed,))
         self._scratch[transposed] = Argument(
@@ -89,14 +89,3 @@ class TransposedOperands:
             return a if a.instruction is None else self._scratch.get(a.instruction, a)
 
         return tuple(replace(k, arguments=tuple(map(of, k.arguments))) for k in (*self._kernels, *product))
-
-
-def _members(fusion: Fusion, root: Instruction) -> tuple[Instruction, ...]:
-    """The members of a fusion on which the value of `root` depends, each after its operands."""
-    members, found, waiting = set(fusion.instructions), set[Instruction](), [root]
-    while waiting:
-        i = waiting.pop()
-        if i in members and i not in found:
-            found.add(i)
-            waiting += i.operands
-    return tuple(i for i in fusion.instructions if i in found)

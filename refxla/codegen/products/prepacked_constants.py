@@ -15,7 +15,7 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
 from ...ir.plan import Argument, Fusion
 from ..element_builder import type_name
-from ..kernel_arguments import input_argument, inputs_of
+from ..kernel_arguments import input_argument, inputs_of, members_of
 
 GROWTH = 2  # the growth in bytes that packing may cause: f32 for bf16, but not u32 for s8
 
@@ -29,13 +29,13 @@ def can_prepack(fusion: Fusion, operand: Instruction, name: str, terms: int = 1)
     stored = sum(i.shape.bytes for i in inputs)
     if operand.shape.size * ELEMENT_TYPES[name].array_dtype.itemsize > GROWTH * stored * terms:
         return False
-    return operand in inputs or all(_is_exact(i) for i in _behind(fusion, operand))
+    return operand in inputs or all(_is_exact(i) for i in members_of(fusion, [operand]))
 
 
 def constant_value(fusion: Fusion, operand: Instruction, name: str) -> np.ndarray:
     """The elements of a constant operand, of accumulation type `name`: never rounded, wrapped as in C."""
     values: dict[Instruction, np.ndarray] = {i: np.asarray(i.literal) for i in inputs_of(fusion, [operand])}
-    for i in _behind(fusion, operand):
+    for i in members_of(fusion, [operand]):
         values[i] = np.asarray(operation(i.opcode).evaluate(i, *(values[o] for o in i.operands)))
     value, own = values[operand], type_name(operand)
     if own != name and own[0] == "s":  # sign-extend before wrapping
@@ -67,17 +67,6 @@ def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
     rows = np.minimum(np.arange(strips * strip), m - 1)
     result: np.ndarray = matrix[:, rows].reshape(groups, strips, strip, k).transpose(0, 1, 3, 2)
     return result
-
-
-def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:
-    """The members of a fusion on which an operand depends, operands first."""
-    inputs, needed, waiting = set(fusion.inputs), set(), [operand]
-    while waiting:
-        i = waiting.pop()
-        if i not in needed and i not in inputs:
-            needed.add(i)
-            waiting.extend(i.operands)
-    return [i for i in fusion.instructions if i in needed]
 
 
 def _is_exact(i: Instruction) -> bool:
