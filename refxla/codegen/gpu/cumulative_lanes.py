@@ -16,7 +16,7 @@ from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
 from ..windows.reduce_window import Cumulative
 from .cumulative_segments import ParallelSegments
-from .work_groups import group_size
+from .work_groups import each_unit, group_size, kernel_of_units
 
 AT_A_TIME = 8  # elements of a lane that an item loads at once
 GROUPS_PER_UNIT = 2  # work-groups of whole lanes that keep a compute unit busy
@@ -83,11 +83,9 @@ class _Lanes(Cumulative):
 
     def _kernel(self, units: int, item: Callable[[Index], None], name: str, arguments: tuple[Argument, ...]) -> Kernel:
         """The kernel with the statements of so many items."""
-        group = group_size(self.target)
-        self.block.line(f"const int unit = group * {group} + item;")
-        with self.block.scope(f"if (unit < {units})" if units % group else ""):
+        with each_unit(self.block, self.target, units):
             item(variable("unit", 0, units - 1))
-        return Kernel(name, self.block.text(), arguments, -(-units // group) * group, work_group=group)
+        return kernel_of_units(name, self.block, arguments, self.target, units)
 
     def _go_through(
         self, lane: Index, first: str, end: str, chains: Sequence[str], then: Callable[[list[Index]], None]

@@ -31,7 +31,7 @@ from ..sums import multiply_add
 from .gemm import MatrixProduct
 from .vector_access import VectorAccesses
 from .window_items import SlidingWindow, WindowItem, are_vectors, each_of_vectors
-from .work_groups import group_size
+from .work_groups import each_unit, kernel_of_units
 
 SIZES = (4, 2, 1)  # channels, rows and columns of an item
 MOST_RESULTS = 16  # of an item: their sums, and the weights, are in registers
@@ -87,9 +87,8 @@ class _Depthwise:
     def kernel(self) -> Kernel:
         """The kernel."""
         p, item, block, fusion = self.p, self.item, self.block, self.p.fusion
-        group, number = group_size(p.target), VECTORS[p.name][0]
-        block.line(f"const int unit = group * {group} + item;")
-        with block.scope(f"if (unit < {item.units})" if item.units % group else ""):
+        number = VECTORS[p.name][0]
+        with each_unit(block, p.target, item.units):
             at = item.begin(block)
             block.line(f"{number} sum{item.state} = {{{{{{0}}}}}};")
             block.line(f"{number} weight[{p.k}][{item.lanes}];")
@@ -97,7 +96,7 @@ class _Depthwise:
             with item.placings(block, at) as (place, width, own):
                 self._store(place, width, own)
         arguments = (*map(input_argument, fusion.inputs), *map(output_argument, fusion.outputs))
-        return Kernel(fusion.name, block.text(), arguments, -(-item.units // group) * group, work_group=group)
+        return kernel_of_units(fusion.name, block, arguments, p.target, item.units)
 
     def _weights(self, elements: Sequence[int], g: Index) -> None:
         """Loads the weights of elements of the window."""

@@ -39,7 +39,7 @@ from .operand_copy import Element, OperandCopy
 from .term_masks import TermMasks
 from .tiles import QUAD, Split, choose
 from .vector_access import ACCESS_BYTES, VectorAccesses
-from .work_groups import BARRIER, LocalMemory, group_size
+from .work_groups import BARRIER, LocalMemory, each_unit, kernel_of_units
 
 Indices = tuple[Index, ...]
 
@@ -359,9 +359,8 @@ def segments_added(p: MatrixProduct) -> Kernel:
     fusion, hero, block = p.fusion, hero_of(p.fusion), Block()
     inputs = [i for i in fusion.inputs if i in inputs_of(fusion, fusion.outputs, hero)]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
-    e, group, size = ElementalIrEmitter(fusion, p.target, pointers), group_size(p.target), p.groups * p.m * p.n
-    block.line(f"const int unit = group * {group} + item;")
-    with block.scope(f"if (unit < {size})" if size % group else ""):
+    e, size = ElementalIrEmitter(fusion, p.target, pointers), p.groups * p.m * p.n
+    with each_unit(block, p.target, size):
         block.line(f"{VECTORS[p.name][0]} total = 0;")
         block.line(f"#pragma unroll {SEGMENTS_AT_A_TIME}")
         with block.scope(f"for (int segment = 0; segment < {p.segments}; ++segment)"):
@@ -370,4 +369,4 @@ def segments_added(p: MatrixProduct) -> Kernel:
         e.bind(hero, at, from_accumulation(e, type_name(hero), p.name, "total", block))
         store_outputs(fusion, e, at, block)
     arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs), scratch_argument(p))
-    return Kernel(fusion.name, block.text(), arguments, -(-size // group) * group, work_group=group)
+    return kernel_of_units(fusion.name, block, arguments, p.target, size)

@@ -13,7 +13,7 @@ from ..kernel_arguments import hero_of
 from ..windows.reduce_window import WindowKernel
 from .vector_access import VectorAccesses
 from .window_items import MOST_RESULTS, SlidingWindow, WindowItem
-from .work_groups import group_size
+from .work_groups import each_unit, kernel_of_units
 
 
 def kernel(fusion: Fusion, target: Target) -> Kernel | None:
@@ -28,9 +28,8 @@ def kernel(fusion: Fusion, target: Target) -> Kernel | None:
 
 class _Pooling(WindowKernel):
     def kernel(self, item: WindowItem) -> Kernel:
-        block, group = self.block, group_size(self.target)
-        block.line(f"const int unit = group * {group} + item;")
-        with block.scope(f"if (unit < {item.units})" if item.units % group else ""):
+        block = self.block
+        with each_unit(block, self.target, item.units):
             at = item.begin(block)
             (start,), (name,) = self.start(), self.types
             block.line(f"{scalar.register_type(name)} total{item.state};")
@@ -43,8 +42,7 @@ class _Pooling(WindowKernel):
                     pattern.store(output, indices)
                 with VectorAccesses.of(pattern, "j", width).loop(self.e, block, pattern):
                     self.store([f"total{own}"], place)
-        items = -(-item.units // group) * group
-        return Kernel(self.fusion.name, block.text(), self.arguments, items, work_group=group)
+        return kernel_of_units(self.fusion.name, block, self.arguments, self.target, item.units)
 
     def _step(self, placings: Sequence[tuple[int, int, int]], lane: str, values: Sequence[str]) -> None:
         for r, c, _ in placings:

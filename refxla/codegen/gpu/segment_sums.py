@@ -28,7 +28,7 @@ from ..products.packing import VECTORS
 from ..sums import multiply_add
 from .gemm import Indices, MatrixProduct, scratch_argument, segments_added
 from .tiles import MOST_SPLIT_BYTES
-from .work_groups import group_size
+from .work_groups import each_unit, group_size, kernel_of_units
 
 GROUPS_PER_UNIT = 8  # work-groups of results that keep a compute unit busy
 AT_A_TIME = 8  # terms that an item loads together
@@ -71,10 +71,9 @@ def _segments(p: MatrixProduct) -> Kernel:
     fusion, operands, block = p.fusion, (p.left_operand, p.right_operand), Block()
     inputs = [i for i in fusion.inputs if i in inputs_of(fusion, list(operands))]
     e = ElementalIrEmitter(fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
-    group, rows = group_size(p.target), _rows(p)
+    rows = _rows(p)
     units = p.segments * p.groups * (p.m // rows)
-    block.line(f"const int unit = group * {group} + item;")
-    with block.scope(f"if (unit < {units})" if units % group else ""):
+    with each_unit(block, p.target, units):
         unit = variable("unit", 0, units - 1)
         if _groups_are_neighbours(p):
             segment, row, g = delinearize(unit, (p.segments, p.m // rows, p.groups))
@@ -101,7 +100,7 @@ def _segments(p: MatrixProduct) -> Kernel:
             place = (variable("first", 0, p.k - 1) // p.segment * p.groups + g) * p.m + m
             block.line(f"a{len(inputs)}[{c_of(place)}] = sum{n};")
     arguments = (*map(input_argument, inputs), scratch_argument(p))
-    return Kernel(f"{fusion.name}.segments", block.text(), arguments, -(-units // group) * group, work_group=group)
+    return kernel_of_units(f"{fusion.name}.segments", block, arguments, p.target, units)
 
 
 def _term(p: MatrixProduct, e: ElementalIrEmitter, block: Block, operand: Instruction, at: Indices) -> str:

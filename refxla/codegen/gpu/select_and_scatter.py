@@ -29,7 +29,7 @@ from ..index_printer import c_of, scope_if
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from . import elementwise
 from .window_items import MOST_RESULTS, SlidingWindow, WindowItem
-from .work_groups import group_size
+from .work_groups import each_unit, kernel_of_units
 
 NONE = 255  # larger than the number of any element of a window
 MOST_PLACINGS = 16  # that contain an element, whose tests are unrolled
@@ -61,14 +61,13 @@ class _Search:
         self.fusion, self.item, self.hero, self.block = fusion, item, hero_of(fusion), Block()
         self.inputs = inputs_of(fusion, [self.hero.operands[0]])
         self.e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(self.inputs)})
-        self.group = group_size(target)
+        self.target = target
 
     def kernel(self) -> Kernel:
         """The kernel."""
-        item, block, group = self.item, self.block, self.group
+        item, block = self.item, self.block
         name = type_name(self.hero.operands[0])
-        block.line(f"const int unit = group * {group} + item;")
-        with block.scope(f"if (unit < {item.units})" if item.units % group else ""):
+        with each_unit(block, self.target, item.units):
             at = item.begin(block)
             block.line(f"{scalar.register_type(name)} best{item.state};")
             block.line(f"int place{item.state};")
@@ -82,8 +81,7 @@ class _Search:
                 with block.scope(f"for (int j = 0; j < {width}; ++j)" if width > 1 else ""):
                     block.line(f"a{len(self.inputs)}[{c_of(position)}] = place{own};")
         arguments = (*map(input_argument, self.inputs), _selected(self.fusion))
-        items = -(-item.units // group) * group
-        return Kernel(f"{self.fusion.name}.selected", block.text(), arguments, items, work_group=group)
+        return kernel_of_units(f"{self.fusion.name}.selected", block, arguments, self.target, item.units)
 
     def _step(self, placings: Sequence[tuple[int, int, int]], lane: str, values: Sequence[str]) -> None:
         name, block = type_name(self.hero.operands[0]), self.block
@@ -98,15 +96,14 @@ class _Search:
 
 def _gather(fusion: Fusion, target: Target) -> Kernel:
     """The kernel that combines, for each element, the source's elements of the placings that selected it."""
-    hero, block, group = hero_of(fusion), Block(), group_size(target)
+    hero, block = hero_of(fusion), Block()
     _, source, init = hero.operands
     sizes, counts, scatter = hero.shape.dimensions, source.shape.dimensions, hero.attributes["scatter"]
     inputs = inputs_of(fusion, [source, init])
     e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate((*inputs, hero))})
     (name,) = accumulator_types(scatter)
     units = prod(sizes)
-    block.line(f"const int unit = group * {group} + item;")
-    with block.scope(f"if (unit < {units})" if units % group else ""):
+    with each_unit(block, target, units):
         at: list[Index] = []
         for d, part in enumerate(delinearize(variable("unit", 0, units - 1), sizes)):
             block.line(f"const int at{d} = {c_of(part)};")
@@ -132,4 +129,4 @@ def _gather(fusion: Fusion, target: Target) -> Kernel:
         e.bind(hero, at, rounded(e, scatter, (total,), block)[0])
         e.store(hero, at, block)
     arguments = (*map(input_argument, inputs), output_argument(hero), _selected(fusion))
-    return Kernel(fusion.name, block.text(), arguments, -(-units // group) * group, work_group=group)
+    return kernel_of_units(fusion.name, block, arguments, target, units)
