@@ -6,6 +6,9 @@ import argparse
 import json
 import subprocess
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,11 @@ from rich.table import Table
 from refxla.files import write_whole
 
 from ..arguments import output_file, whole
-from ..cases import Case, collect
+from ..cases import collect
 from ..console import standard_output
 from ..machine import machine
 from . import find, table
-from .liar import LIARS, TOOLS, Liar
+from .liar import LIARS, TOOLS
 from .trial import Trials, checked, fuzzed, suite
 
 PROGRAMS = 4000
@@ -43,10 +46,10 @@ def main(options: argparse.Namespace) -> int:
         for liar in liars:
             console.print(f"{liar.name}: {liar.what}", markup=False, soft_wrap=True)
         return 0
-    cases = collect()
-    rows = table.rows({tool: _put(tool, liars, cases, options, console) for tool in options.tool or TOOLS})
+    names, seeds = [q.name for q in liars], range(options.seed, options.seed + options.count)
+    rows = table.rows(_put_to_all(options.tool or TOOLS, names, seeds, console))
     if options.json:
-        data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": rows}
+        data = {**_origin(), "cases": len(collect()), "programs": options.count, "liars": rows}
         write_whole(options.json, (json.dumps(data, indent=1) + "\n").encode())
     shown = Table("liar", *(options.tool or TOOLS), box=None)
     for name, _, *tools in table.lines(rows):
@@ -62,19 +65,31 @@ def main(options: argparse.Namespace) -> int:
     return 1 if missed or passed else 0
 
 
-def _put(tool: str, liars: list[Liar], cases: list[Case], options: argparse.Namespace, console: Console) -> Trials:
-    """The liars that the tool can meet, run through it."""
-    chosen, start = [q for q in liars if tool in q.tools], time.monotonic()
-    with console.status(f"{len(chosen)} liars are put to {tool}"):
-        if tool == "suite":
-            trials = suite(chosen, cases)
-        elif tool == "check":
-            trials = checked(chosen, [c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None])
-        else:
-            trials = fuzzed(chosen, range(options.seed, options.seed + options.count))
-    console.print(f"{tool}: {sum(bool(t.caught) for t in trials.values())} of {len(chosen)} liars are caught, "
-                  f"in {time.monotonic() - start:.0f} s")  # fmt: skip
+def _put_to_all(tools: Sequence[str], names: Sequence[str], seeds: range, console: Console) -> dict[str, Trials]:
+    """The liars run through each tool, in a process for each, as none needs what another finds."""
+    start, trials = time.monotonic(), {}
+    with (
+        console.status(f"{len(names)} liars are put to {', '.join(tools)}"),
+        ProcessPoolExecutor(len(tools), get_context("spawn")) as pool,
+    ):
+        pending = {pool.submit(_put, tool, names, seeds): tool for tool in tools}
+        for future in as_completed(pending):
+            tool, found = pending[future], future.result()
+            trials[tool] = found
+            console.print(f"{tool}: {sum(bool(t.caught) for t in found.values())} of {len(found)} liars are caught, "
+                          f"in {time.monotonic() - start:.0f} s")  # fmt: skip
     return trials
+
+
+def _put(tool: str, names: Sequence[str], seeds: range) -> Trials:
+    """Those of the liars that the tool can meet, run through it."""
+    liars = [q for q in map(find, names) if tool in q.tools]
+    if tool == "fuzz":
+        return fuzzed(liars, seeds)
+    cases = collect()
+    if tool == "suite":
+        return suite(liars, cases)
+    return checked(liars, [c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None])
 
 
 def _origin() -> dict[str, Any]:
