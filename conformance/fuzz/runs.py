@@ -174,7 +174,8 @@ class Kernels:
             mine = entries[at : at + len(plan.kernels)]
             at += len(plan.kernels)
             queue = self.device.queue(self.raw)
-            executors.append(Executor(plan, mine, functions, queue, self.device.context, self.device.access, local))
+            executors.append(Executor(plan, queue, self.device.context, self.device.access, local))
+            executors[-1].assemble(mine, functions)
         return executors
 
     def build(self, kernels: Sequence[Kernel]) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:

@@ -1,10 +1,11 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
 """Calls of executors with storage, now or later.
 
-A long call runs in one separate thread, in the order of the calls. A short one whose arguments are ready runs in the
-calling thread, since waking another thread takes longer. The expected time of a program is that of the shorter one of
-its last two calls. A program that calls Python functions never runs in the separate thread. That thread needs nothing
-from Python: no holder of the GIL can block it, and the process may end while it works.
+A long call, or one of a program whose kernels are still being built, runs in one separate thread, in the order of the
+calls. A short one whose arguments are ready runs in the calling thread, since waking another thread takes longer. The
+expected time of a program is that of the shorter one of its last two calls. A program that calls Python functions never
+runs in the separate thread. That thread needs nothing from Python but the kernels that it waits for: otherwise, no
+holder of the GIL can block it, and the process may end while it works.
 
 A donated argument may be overwritten if only queued calls refer to it, since they run before. Callers can run ahead of
 the thread only by a limited number of calls and a limited time.
@@ -16,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from refxla._core.errors cimport Error, copy_of, plain_error, python_error
-from refxla._core.launch cimport INTERRUPTED, Executor
+from refxla._core.launch cimport INTERRUPTED, PENDING, Executor
 from refxla._core.pjrt_interface cimport CANCELLED, INTERNAL, RESOURCE_EXHAUSTED
 from refxla._core.storage cimport (
     Completion,
@@ -206,7 +207,7 @@ cdef bint is_deferred(Call* call) noexcept nogil:
     cdef int n
     if (<Executor> call.executor).calls_host or (<Executor> call.executor).events != NULL or _ending:
         return False  # it calls Python, or is traced by a thread that waits for it
-    if (<Executor> call.executor).usual_ns >= SHORT_NS:
+    if (<Executor> call.executor).assembly == PENDING or (<Executor> call.executor).usual_ns >= SHORT_NS:
         return True
     if _count == 0:
         return False
@@ -243,6 +244,7 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
     for n in range(call.argument_count):
         if call.writers[n] != NULL and call.writers[n].error != NULL:
             return copy_of(call.writers[n].error)
+    wait_for_kernels(call)
     if call.cancelled:
         return plain_error(CANCELLED, "the computation was interrupted")
     status = (<Executor> call.executor).acquire()
@@ -268,6 +270,28 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
             (<Executor> call.executor).resident_outputs[n] = NULL
     (<Executor> call.executor).release()
     return error
+
+
+cdef void wait_for_kernels(Call* call) noexcept nogil:
+    """Waits while another thread assembles the executor, unless the call is cancelled."""
+    cdef PyThreadState* state = NULL
+    if (<Executor> call.executor).assembly != PENDING:
+        return
+    if PyGILState_Check():  # that thread needs it
+        state = PyEval_SaveThread()
+    rx_enter()
+    while (<Executor> call.executor).assembly == PENDING and not call.cancelled:
+        rx_wait_fewer(SIGNALS_NS)
+    rx_leave()
+    if state != NULL:
+        PyEval_RestoreThread(state)
+
+
+def wake() -> None:
+    """Called when an executor has been assembled, or never will be: calls may wait for it."""
+    rx_enter()
+    rx_tell_fewer()
+    rx_leave()
 
 
 cdef bint place_argument(Call* call, int n) noexcept nogil:

@@ -18,6 +18,14 @@ cdef enum:
     INTERRUPTED = 1  # by a signal handler that raised
     HOST_FAILED = 3  # a host function raised
     REENTERED = 2  # a signal handler calls the executor whose call it interrupts
+    NOT_ASSEMBLED = 4  # its kernels could not be built
+
+
+# Whether an executor has its kernels.
+cdef enum Assembly:
+    PENDING = 0
+    ASSEMBLED = 1
+    FAILED = 2
 
 
 # A kernel as a function: `arguments` has a pointer to each argument; `base` selects the item.
@@ -92,10 +100,13 @@ cdef class Executor:
     cdef readonly object plan
     cdef readonly Signature signature
     cdef bint single  # the program returns one array, not a tuple
-    cdef object keep  # must outlive the executor: program, queue, context
+    cdef object keep  # must outlive the executor: queue, context, other queues, then programs and what they need
+    cdef size_t local  # work items in a work-group of kernels without one of their own, or 0
+    cdef Assembly assembly
+    cdef object builder  # the Future of another thread's assembly, or None
     cdef list blocks  # the owners of the host memory of the constants, the arena, the workspace
     cdef object error  # raised by a signal handler or a host function during a call
-    cdef bint calls_host  # whether it calls host functions
+    cdef readonly bint calls_host  # whether it calls host functions
     cdef int64_t last_ns  # the time of the last run, or 0
     # the shorter one of the last two: a run that had to wait for a processor is not representative
     cdef int64_t usual_ns

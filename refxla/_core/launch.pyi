@@ -1,6 +1,7 @@
 """The types of launch.pyx."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -19,25 +20,26 @@ class Executor:
     def plan(self) -> Plan: ...
     @property
     def signature(self) -> Signature: ...
+    @property
+    def calls_host(self) -> bool: ...
     def __init__(
         self,
         plan: Plan,
-        entries: Sequence[tuple[str, int]],
-        programs: Mapping[str, cl.Program],
         queue: cl.CommandQueue,
         context: cl.Context,
         access: str = "host",
         local: int = 1,
-        pointers: Mapping[str, int] | None = None,
         others: Sequence[cl.CommandQueue] = (),
     ) -> None: ...
     def place(self) -> None: ...
+    def assembled_by(self, builder: Future[None]) -> None: ...
+    def give_up(self) -> None: ...
+    def wait_until_assembled(self) -> None: ...
     def assemble(
         self,
         entries: Sequence[tuple[str, int]],
         programs: Mapping[str, cl.Program],
-        pointers: Mapping[str, int],
-        local: int,
+        pointers: Mapping[str, int] | None = None,
     ) -> None: ...
     def prepare_library_calls(self, calls: Sequence[LibraryCall]) -> None: ...
     def __call__(self, *arguments: object) -> Result: ...

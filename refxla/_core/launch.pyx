@@ -141,16 +141,13 @@ _ACCESS = {"host": HOST, "buffer": BUFFER}
 cdef class Executor:
     """Runs a plan.
 
-    `entries` gives, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
-    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects; a program
-    may also have `addresses`: those of its kernels as functions. `access` is "host" or "buffer" (see MemoryAccess),
-    `local` the size of a work-group for kernels without one of their own, or 0. `pointers` says how many pointers a
-    function takes, if that is more than its kernels use. `others` are more queues of the same device, one for each
-    additional thread; each must run its work in the thread that submits it. Raises DeviceError if the device reports an
-    error.
+    `queue` and `context` are pyopencl objects. `access` is "host" or "buffer" (see MemoryAccess), `local` the size of a
+    work-group for kernels without one of their own, or 0. `others` are more queues of the same device, one for each
+    additional thread; each must run its work in the thread that submits it. `assemble` adds the kernels, perhaps in
+    another thread (see `assembled_by`).
 
     Call it with the flattened arguments; it returns a tuple of new arrays, or the single array of a `plan.single`.
-    Calls from several threads run one at a time.
+    Calls from several threads run one at a time. Raises DeviceError if the device reports an error.
     """
 
     def __cinit__(self):
@@ -161,14 +158,16 @@ cdef class Executor:
         if self.lock == NULL:
             raise MemoryError
 
-    def __init__(self, plan, entries, programs, queue, context, access="host", local=1, pointers=None, others=()):
+    def __init__(self, plan, queue, context, access="host", local=1, others=()):
         bind()
-        if self.code != NULL:
+        if self.roots != NULL:
             raise TypeError("an executor is initialised once")
         self.plan = plan
         self.single = plan.single
-        self.keep = (programs, queue, context, others)
+        self.calls_host = any(isinstance(step, plans.HostCall) for step in plans.all_steps(plan.steps))
+        self.keep = (queue, context, others)
         self.access = _ACCESS[access]
+        self.local = local
         self.queue = <Handle> <uintptr_t> queue.int_ptr
         if self.access == BUFFER:
             self.space = space_of(context, queue.device)
@@ -182,7 +181,6 @@ cdef class Executor:
                 names[buffer.index] = f"argument {buffer.index} ({buffer.name})"
         self.signature = Signature(plan.parameters, names, plan.results)
         self.place()
-        self.assemble(entries, programs, pointers or {}, local)
 
     def __dealloc__(self):
         cdef int32_t n, who
@@ -328,13 +326,34 @@ cdef class Executor:
         data = <uintptr_t> np.PyArray_DATA(zeros)
         return data + (-data) % LINE
 
-    def assemble(self, entries, programs, pointers, local):
-        """Creates the launch steps and the code."""
+    def assembled_by(self, builder):
+        """Another thread assembles the executor, and calls wait for that. `builder` is the Future of its work, which
+        ends with `assemble` or `give_up`."""
+        self.builder = builder
+
+    def give_up(self):
+        """The executor cannot be assembled: its calls raise the error of `builder`."""
+        self.assembly = FAILED
+
+    def wait_until_assembled(self):
+        """Waits for the thread that assembles the executor, if there is one. Raises the error that kept it from it."""
+        if self.builder is not None:
+            self.builder.result()
+
+    def assemble(self, entries, programs, pointers=None):
+        """Creates the launch steps and the code. `entries` gives, for each kernel of the plan, the function to launch
+        and the value of its first argument, `which`; `programs` has the built pyopencl program of each function, which
+        may also have `addresses`: those of its kernels as functions. `pointers` says how many pointers a function
+        takes, if that is more than its kernels use. Raises DeviceError if the device reports an error."""
         cdef int32_t n, a, status
         cdef int members = self.machine.members
         cdef Launch* launch
+        if self.code != NULL:
+            raise TypeError("an executor is assembled once")
+        pointers = pointers or {}
+        local = self.local
         names = {function: function.encode() for function in programs}
-        self.keep += (names,)
+        self.keep += (programs, names)
         code = []
         steps = []
         calls = []
@@ -346,7 +365,6 @@ cdef class Executor:
                 for buffers, shapes in ((step.operands, step.operand_shapes), (step.results, step.result_shapes))
             ]
             self.host_calls.append((step.key, *parts))
-        self.calls_host = bool(calls)
         code.append(END)
         self.iteration = <int64_t*> table(repeats, sizeof(int64_t))
         self.code = <int64_t*> table(len(code), sizeof(int64_t))
@@ -389,6 +407,9 @@ cdef class Executor:
                 raise DeviceError(f"kernel {kernel.name} ({function}) cannot be made: {status_name(status)}")
 
         self.prepare_library_calls(libraries)
+        self.acquire()  # what this thread has written is seen by all others that acquire the executor
+        self.assembly = ASSEMBLED
+        self.release()
 
     def prepare_library_calls(self, calls):
         """Creates the steps that call a library."""
@@ -482,7 +503,7 @@ cdef class Executor:
         """A queue that records when the device begins and ends its commands."""
         import pyopencl
 
-        queue, context = self.keep[1:3]
+        queue, context = self.keep[:2]
         return pyopencl.CommandQueue(context, queue.device, pyopencl.command_queue_properties.PROFILING_ENABLE)
 
     cdef list results(self):
@@ -497,6 +518,8 @@ cdef class Executor:
         """Runs with the arguments' data, each of the parameter's type and shape, into `results`."""
         cdef int n, status
         cdef Overwritten* each
+        if self.assembly != ASSEMBLED:
+            self.wait_until_assembled()
         with nogil:
             status = self.acquire()
         if status == REENTERED:
@@ -536,6 +559,8 @@ cdef class Executor:
         if status == INTERRUPTED or status == HOST_FAILED:
             error, self.error = self.error, None
             raise error
+        if status == NOT_ASSEMBLED:
+            self.wait_until_assembled()
         if status == REENTERED:
             raise Error("an executable cannot be called from a signal handler that runs during its own call")
         where = ""
@@ -549,6 +574,8 @@ cdef class Executor:
         """Runs the code, then waits for the queue. Returns OpenCL's status, or INTERRUPTED."""
         cdef int status
         cdef int64_t begun = clock_ns()
+        if self.assembly != ASSEMBLED:
+            return NOT_ASSEMBLED
         self.failed = -1
         self.pending = 0
         status = self.make_copies()

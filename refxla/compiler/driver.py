@@ -87,14 +87,17 @@ class Compiled(Executable):
         planning: tuple[Module, PlanningResult] | None = None,
         build: ParallelBuild | None = None,
         machine_code: Binaries | None = None,
+        in_background: bool = False,
     ) -> None:
         """`planning` is the result of `plan_module` for the request, if it is available; `build` the build of the
-        kernels that is in progress; `machine_code` earlier output of the device's compiler for the kernels."""
+        kernels that is in progress; `machine_code` earlier output of the device's compiler for the kernels;
+        `in_background` says that the kernels may be built in the background."""
         self._request, self._compilation = request, compilation
         if planning is not None:
             self._planning = planning
         cost = compilation.cost.operations
-        super().__init__(compilation.plan, compilation.program, request.device, cost, build, machine_code)
+        plan, program = compilation.plan, compilation.program
+        super().__init__(plan, program, request.device, cost, build, machine_code, in_background)
 
     @cached_property
     def _planning(self) -> tuple[Module, PlanningResult]:
@@ -141,6 +144,7 @@ class Compiled(Executable):
         reader."""
         from ..ir.proto import to_proto  # and Google's protobuf, which a process without protos need not load
 
+        self.wait_until_assembled()
         if any(isinstance(step, HostCall) for step in all_steps(self.plan.steps)):
             raise UnsupportedError(
                 f"{self.plan.name} calls functions of this process (callbacks), which no file can hold: leave them out"
@@ -285,8 +289,11 @@ def _of_its_own(result: Any, arguments: Sequence[Any]) -> Any:
     return result
 
 
-def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Compiled | Reference:
-    """Compiles an HLO program; see `refxla.compile` for the options and the errors."""
+def compile_module(
+    program: Source | Module, options: Options = _DEFAULTS, in_background: bool = False
+) -> Compiled | Reference:
+    """Compiles an HLO program; see `refxla.compile` for the options and the errors. `in_background`: it may return
+    before the device's compiler is done; calls wait for it, and raise its errors."""
     with lenient_reading(options.lenient):
         source = program if isinstance(program, Source) else Source.of(program)
         if options.device == REFERENCE:
@@ -305,7 +312,7 @@ def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Co
                 f"{chosen.name}` shows the code for it, and nothing can run"
             )
         request = Request(source, chosen, options.without, target)
-        return _autotune(request) if options.tune else compile_request(request)
+        return _autotune(request) if options.tune else compile_request(request, in_background)
 
 
 def uses_library(options: Options) -> bool:
@@ -321,10 +328,11 @@ def target_of(device: Device, options: Options = _DEFAULTS) -> Target:
     return replace(device.target, winograd=options.winograd, library_calls=library)
 
 
-def compile_request(request: Request) -> Compiled:
-    """The executable of a request, from the cache on disk or built now. Raises as `refxla.compile` does."""
+def compile_request(request: Request, in_background: bool = False) -> Compiled:
+    """The executable of a request, from the cache on disk or built now. See `compile_module` for `in_background`.
+    Raises as `refxla.compile` does."""
     compilation = compilation_cache.load(request.key())
-    return _build(request) if compilation is None else _make_executable(request, compilation)
+    return _build(request, in_background) if compilation is None else _make_executable(request, compilation)
 
 
 def _autotune(request: Request) -> Compiled:
@@ -348,7 +356,7 @@ def _autotune(request: Request) -> Compiled:
     return _build(replace(request, target=replace(request.target, tile_configurations=configurations)))
 
 
-def _build(request: Request) -> Compiled:
+def _build(request: Request, in_background: bool = False) -> Compiled:
     """Verifies, plans and builds the program, and stores it on disk. Its first kernels are compiled while later ones
     are emitted."""
     from ..analysis.cost_analysis import cost_of
@@ -356,7 +364,8 @@ def _build(request: Request) -> Compiled:
     from .planning import plan_module
 
     source, device = request.source, request.device
-    with ParallelBuild(device) as build, _gc_paused():
+    with contextlib.ExitStack() as stack, _gc_paused():
+        build = stack.enter_context(ParallelBuild(device))
         build.expect(source.size)
         with show_progress(f"compiling {source.module.name}"):
             verify(source.module)
@@ -365,7 +374,8 @@ def _build(request: Request) -> Compiled:
             plan = planning[1].plan
             compilation = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
             compilation_cache.save(request.key(), compilation)  # while the last parts are compiled
-            executable = _make_executable(request, compilation, planning, build)
+            executable = _make_executable(request, compilation, planning, build, in_background=in_background)
+            stack.pop_all()  # the executable ends the build, perhaps later
     calibration.calibrate_at_exit(device)
     return executable
 
@@ -389,9 +399,10 @@ def _make_executable(
     planning: tuple[Module, PlanningResult] | None = None,
     build: ParallelBuild | None = None,
     machine_code: Binaries | None = None,
+    in_background: bool = False,
 ) -> Compiled:
     executable = Compiled if compilation.dynamic is None else DynamicShapeExecutable
-    return executable(request, compilation, planning, build, machine_code)
+    return executable(request, compilation, planning, build, machine_code, in_background)
 
 
 def restore_executable(request: Request, compilation: Compilation, machine_code: Binaries) -> Compiled:

@@ -219,7 +219,7 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
     if saved is not None:
         executor = ahead_of_time.executable(saved, "what was serialized", source=source)
     else:
-        executor = compile_module(source)
+        executor = compile_module(source, in_background=True)
     if type(executor) is not Compiled:
         raise UnsupportedError(f"{message.name} has dynamic shapes, which JAX's arrays do not have")
     memory, cost = Memory.of(executor.plan), executor.cost

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from contextlib import nullcontext
+
 from refxla_spec.errors import plural
 
+from .._core.execution import wake
 from .._core.launch import Executor
 from ..codegen.opencl_program import Program
 from ..device.description import Costs
 from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, Repeat, Step
+from ..progress import show_progress
+from .background_builds import BUILDS
 from .devices import Device
 from .pocl.parallel_build import ParallelBuild
 from .program_build import Binaries, build
@@ -34,18 +40,35 @@ class Executable(Executor):
         operations: int = 0,
         parallel_build: ParallelBuild | None = None,
         binaries: Binaries | None = None,
+        in_background: bool = False,
     ) -> None:
         """`program` is built from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);
-        `parallel_build` has begun to compile the program; `binaries` are the device compiler's earlier output."""
+        `parallel_build` has begun to compile the program, and is ended here; `binaries` are the device compiler's
+        earlier output. `in_background`: another thread builds the program if compile workers do the work, and calls
+        wait for it."""
         self.program = program
         self.device = device
         check_device_memory(plan, device)
         cores, self._cores_reason = choose_cores(plan, device, operations)
-        programs = build(device, program, parallel_build, binaries)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]
         local = 0 if device.target.capabilities.work_groups else 1
-        pointers = program.pointers
-        super().__init__(plan, program.entries, programs, queue, device.context, device.access, local, pointers, others)
+        super().__init__(plan, queue, device.context, device.access, local, others)
+        work = functools.partial(self._build, parallel_build, binaries)
+        if in_background and parallel_build is not None and parallel_build.has_workers and not self.calls_host:
+            self.assembled_by(BUILDS.submit(work, parallel_build.cancel))
+        else:
+            work()
+
+    def _build(self, parallel_build: ParallelBuild | None, binaries: Binaries | None) -> None:
+        try:
+            with parallel_build or nullcontext(), show_progress(f"compiling {self.plan.name}"):
+                programs = build(self.device, self.program, parallel_build, binaries)
+                self.assemble(self.program.entries, programs, self.program.pointers)
+        except BaseException:
+            self.give_up()
+            raise
+        finally:
+            wake()
 
     @property
     def opencl(self) -> str:

@@ -12,16 +12,16 @@ LONG = """
 from refxla._core.execution import in_flight
 long = jax.jit(lambda x: lax.fori_loop(0, 20, lambda _, x: x @ x / 300, x))
 x = jnp.ones((300, 300))
-long(x)
+long(x).block_until_ready()
 """
 
 
 def test_a_call_returns_before_the_work_is_done():
     run(f"""{LONG}
 small = jax.jit(lambda x: x[:3, 0] + 1)
-small(x), small(x)
+jax.block_until_ready(small(x)), small(x)
 longer = jax.jit(lambda x: lax.fori_loop(0, 600, lambda _, x: x @ x / 300, x))
-longer(x)
+longer(x).block_until_ready()
 y = longer(x)
 assert in_flight() == 1
 z = small(y)  # after the one that it needs

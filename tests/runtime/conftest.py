@@ -121,8 +121,8 @@ def execute(request, device):
     def make(plan: Plan) -> Executor:
         text = program(plan.kernels, replace(device.target, offsets=request.param == "buffer"))
         built = build(device, text)
-        return Executor(
-            plan, text.entries, built, device.queue(device.small), device.context, access=request.param, local=1
-        )
+        run = Executor(plan, device.queue(device.small), device.context, access=request.param, local=1)
+        run.assemble(text.entries, built)
+        return run
 
     return make

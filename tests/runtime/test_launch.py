@@ -382,14 +382,15 @@ def test_a_kernel_that_is_not_in_the_program(device, maker):
     plan = maker.plan(maker.launch("a0[0] = 1;", [], [maker.result("s32")]))
     (built,) = set(build(device, program(plan.kernels, device.target)).values())
     with pytest.raises(DeviceError, match="kernel0 .nothing. cannot be made: INVALID_KERNEL_NAME"):
-        Executor(plan, [("nothing", 0)], {"nothing": built}, device.queue(device.small), device.context)
+        Executor(plan, device.queue(device.small), device.context).assemble([("nothing", 0)], {"nothing": built})
 
 
 def test_a_launch_that_the_device_refuses(device, maker):
     plan = maker.plan(maker.launch("a0[0] = 1;", [], [maker.result("s32")]))
     text = program(plan.kernels, device.target)
     built = build(device, text)
-    run = Executor(plan, text.entries, built, device.queue(device.small), device.context, local=1 << 20)
+    run = Executor(plan, device.queue(device.small), device.context, local=1 << 20)
+    run.assemble(text.entries, built)
     for _ in range(2):
         with pytest.raises(DeviceError, match="kernel0 of handmade failed on the device: INVALID_WORK_GROUP_SIZE"):
             run()

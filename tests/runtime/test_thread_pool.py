@@ -40,7 +40,9 @@ def pool(device):
         text = program(plan.kernels, device.target)
         built = build(device, text)
         queue, *others = (device.queue(device.small) for _ in range(members))
-        return Executor(plan, text.entries, built, queue, device.context, others=others, **arguments)
+        run = Executor(plan, queue, device.context, others=others, **arguments)
+        run.assemble(text.entries, built)
+        return run
 
     return make
 

@@ -7,10 +7,12 @@ takes a tenth of the time that clang takes to see that it knows the source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import threading
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ...codegen.opencl_program import ProgramPart
 from .. import disk_cache
@@ -21,6 +23,19 @@ from .compile_workers import sizes
 from .kernels import compiled, finish
 
 _directory = cache(program_files.Directory)
+_lock = threading.RLock()
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _alone(function: _Function) -> _Function:
+    """A function that works on the files in PoCL's directory: one thread does so at a time."""
+
+    @functools.wraps(function)
+    def alone(*arguments: Any) -> Any:
+        with _lock:
+            return function(*arguments)
+
+    return cast(_Function, alone)
 
 
 def is_stored(device: Device, part: ProgramPart) -> bool:
@@ -28,6 +43,7 @@ def is_stored(device: Device, part: ProgramPart) -> bool:
     return platform.directory() is not None and disk_cache.cache().has(key(device, part))
 
 
+@_alone
 def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None = None) -> Any | None:
     """A part from the cache with its kernels ready, as a KernelLibrary or a pyopencl program; None if there is none
     that PoCL accepts. `binaries`, by the parts' keys, takes precedence over the disk."""
@@ -39,6 +55,7 @@ def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None
     return None if content is None else _opened(device, part, content, directory)
 
 
+@_alone
 def binary(device: Device, part: ProgramPart) -> bytes | None:
     """PoCL's output for a part, in the form that `load` takes; compiled anew if the cache on disk has none. None if
     PoCL's directory is not ours."""
@@ -51,6 +68,7 @@ def binary(device: Device, part: ProgramPart) -> bytes | None:
     return content
 
 
+@_alone
 def keep(device: Device, part: ProgramPart) -> bytes | None:
     """PoCL's output for a part in its directory, now also stored in the cache on disk; None if there is none."""
     directory = platform.directory()
@@ -60,6 +78,7 @@ def keep(device: Device, part: ProgramPart) -> bytes | None:
     return content
 
 
+@_alone
 def remove_remains(part: ProgramPart) -> None:
     """Removes what PoCL left of a part that it did not finish."""
     directory = platform.directory()
@@ -67,6 +86,7 @@ def remove_remains(part: ProgramPart) -> None:
         _directory(directory).remove(part.functions[0])
 
 
+@_alone
 def from_directory(device: Device, part: ProgramPart) -> Any | None:
     """The same for a part that another process compiled into PoCL's directory, now also stored on disk; None if PoCL
     does not accept the files."""
@@ -74,6 +94,7 @@ def from_directory(device: Device, part: ProgramPart) -> Any | None:
     return None if content is None or directory is None else _opened(device, part, content, directory)
 
 
+@_alone
 def compiled_here(device: Device, part: ProgramPart) -> Any:
     """The same for a part that this process compiles now. Raises DeviceError with the compiler's log."""
     program = compiled(device, device.runner, part)

@@ -35,6 +35,10 @@ _MAX_PROCESSES = 4  # at a time: few programs have more parts
 _LOOK_S = 0.05  # between two checks of what a worker does
 _PATIENCE_S = 10.0  # a worker that has not used the processor for so long is considered hung
 
+# The sources of parts that workers compile now: programs that are built at the same time have parts in common, and the
+# one that began first stores them.
+_IN_PROGRESS: set[str] = set()
+
 
 def processes() -> int:
     """The maximum number of parts compiled at a time."""
@@ -62,12 +66,18 @@ class ParallelBuild:
         self._seen: set[str] = set()  # the sources of parts that were added
         self._asked: set[str] = set()  # the sources of parts that workers are to compile
         self._workers: list[CompileWorker] = []
+        self._cancelled = False
 
     def __enter__(self) -> ParallelBuild:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether other processes compile the program."""
+        return bool(self._workers)
 
     def expect(self, instructions: int) -> None:
         """Announces a program of about so many instructions, so that workers start while it is planned."""
@@ -77,7 +87,7 @@ class ParallelBuild:
         """Adds a part that is ready to be compiled."""
         if part.source not in self._seen:
             self._seen.add(part.source)
-            if not built_parts.is_stored(self.device, part):
+            if part.source not in _IN_PROGRESS and not built_parts.is_stored(self.device, part):
                 self._put(part)
 
     def finish(self, parts: Sequence[ProgramPart]) -> list[Any]:
@@ -107,18 +117,27 @@ class ParallelBuild:
 
     def end(self) -> None:
         """Releases the workers; busy ones are ended."""
+        _IN_PROGRESS.difference_update(self._asked)
         self._parts.drop()
         while self._workers:
             WORKERS.give_back(self._workers.pop())
 
+    def cancel(self) -> None:
+        """Ends the workers; `finish`, which may be at work in another thread, raises DeviceError."""
+        self._cancelled = True
+        self.end()
+
     def _put(self, part: ProgramPart) -> None:
         """Has a worker compile a part."""
         self._asked.add(part.source)
+        _IN_PROGRESS.add(part.source)
         self._parts.put(part)
         self._start(len(self._asked))
 
     def _built(self, part: ProgramPart) -> Any:
         """A part as a worker compiled it, otherwise compiled by this process."""
+        if self._cancelled:
+            raise DeviceError("the compilation was cancelled, since the process ends")
         if part.source in self._parts.done:
             program = built_parts.from_directory(self.device, part)
             if program is not None:

@@ -8,7 +8,6 @@ neither compiles nor links anything (built_parts.py, program_files.py).
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,7 +21,6 @@ from ..devices import Device
 from . import built_parts, kernel_library, platform
 from .parallel_build import ParallelBuild
 
-_lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
 _LEAST_FREE = 16 << 20  # more than any known program takes
 
 
@@ -36,7 +34,7 @@ def build(
     the program when its first parts were ready, `binaries` has those of parts by their keys. Raises DeviceError with
     the compiler's log."""
     directory = platform.directory()
-    with _lock, nullcontext() if directory is None else temporary_directories.present(directory):
+    with nullcontext() if directory is None else temporary_directories.present(directory):
         if directory is not None:
             _check_space(directory)
         programs = {part.source: built_parts.load(device, part, binaries) for part in parts}
