@@ -89,14 +89,20 @@ def sources(*folders: str) -> list[Path]:
     return sorted(path for path in files if path.suffix in (".py", ".pyx", ".pxd"))
 
 
-def import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import of a file, wherever in it; a cimport is an import."""
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Every node of a Python file, the module first; of one in Cython, those of its imports. Several tests read them."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":  # only the imports are Python's syntax; a parenthesis carries one over several lines
         statement = r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?c?import[ \t]+(?:\([^)]*\)|[^(\n]+))"
         found = re.findall(statement, text, re.MULTILINE)
         text = "\n".join(re.sub(r"\bcimport\b", "import", line) for line in found)
-    for node in ast.walk(ast.parse(text)):
+    return list(ast.walk(ast.parse(text)))
+
+
+def import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import of a file, wherever in it; a cimport is an import."""
+    for node in nodes(path):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node
 
@@ -227,9 +233,8 @@ C_TEXT = re.compile(r"__(?:global|private|kernel|local)\b|\brx_\w|\b(?:for|while
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """The line and the text of each string of a Python file that is no docstring, of an f-string each piece of text."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    statements = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node.lineno, node.value
 
@@ -352,15 +357,14 @@ NO_NOUNS = {
 
 def defined_names(path: Path) -> Iterator[str]:
     """Functions, parameters, classes, attributes, fields and the constants of a module, but no local variables."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
         if isinstance(node, ast.arg):
             yield node.arg
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.attr
-    for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
+    for scope in (n for n in nodes(path) if isinstance(n, (ast.Module, ast.ClassDef))):
         for node in scope.body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             yield from (t.id for t in targets if isinstance(t, ast.Name))

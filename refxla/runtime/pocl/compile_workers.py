@@ -202,24 +202,35 @@ class CompileWorker:
 
 
 class IdleWorkers:
-    """The idle compile workers of this process."""
+    """The idle compile workers of this process; `busy` is the number of those at work."""
 
     def __init__(self) -> None:
         self._idle: list[CompileWorker] = []
         self._lock = threading.Lock()
+        self.busy = 0
 
     def take(self, loader: Path, pocl: Path, directory: Path) -> CompileWorker:
         """One of them, or a new one. Raises OSError if none can be started."""
         with self._lock:
+            self.busy += 1
             while self._idle:
                 worker = self._idle.pop()
                 if worker.alive:
                     return worker
                 worker.end()
-        return CompileWorker(loader, pocl, directory)
+        try:
+            return CompileWorker(loader, pocl, directory)
+        except OSError:
+            self._one_fewer()
+            raise
+
+    def _one_fewer(self) -> None:
+        with self._lock:
+            self.busy -= 1
 
     def give_back(self, worker: CompileWorker) -> None:
         """Returns a worker for the next user, when no more parts come; one that is still compiling is ended."""
+        self._one_fewer()
         if worker.rest():
             with self._lock:
                 self._idle.append(worker)
@@ -234,7 +245,7 @@ class IdleWorkers:
 
     def forget(self) -> None:
         """In a forked process: the workers belong to its parent."""
-        self._idle, self._lock = [], threading.Lock()
+        self._idle, self._lock, self.busy = [], threading.Lock(), 0
 
 
 WORKERS = IdleWorkers()
