@@ -91,7 +91,7 @@ def sources(*folders: str) -> list[Path]:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """Every node of a Python file, the module first; of one in Cython, those of its imports. Several tests read them."""
+    """Every node of a Python file, the module first; of one in Cython, those of its imports. Several tests read it."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":  # only the imports are Python's syntax; a parenthesis carries one over several lines
         statement = r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?c?import[ \t]+(?:\([^)]*\)|[^(\n]+))"
