@@ -54,6 +54,7 @@ class BackgroundBuilds:
                 return task.future
             if self._tasks is None:
                 self._tasks = queue.SimpleQueue()
+                atexit.register(self.end)  # now, to run before PoCL's directory is removed
                 threading.Thread(target=_work, args=(self._tasks,), name="refxla builds", daemon=True).start()
             self._pending.append(task)
             self._tasks.put(task)
@@ -88,5 +89,4 @@ def _work(tasks: queue.SimpleQueue[_Task]) -> None:
 
 
 BUILDS = BackgroundBuilds()
-atexit.register(BUILDS.end)
 os.register_at_fork(before=BUILDS.drain, after_in_child=BUILDS.forget)

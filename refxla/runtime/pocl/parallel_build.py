@@ -97,6 +97,7 @@ class ParallelBuild:
         Parts that workers have finished are loaded here while they work; this process compiles the others. Raises
         DeviceError with the compiler's log.
         """
+        self._check_cancelled()
         for part in {p.source: p for p in parts if p.source not in self._asked}.values():
             self._put(part)
         self._parts.close()
@@ -127,6 +128,10 @@ class ParallelBuild:
         self._cancelled = True
         self.end()
 
+    def _check_cancelled(self) -> None:
+        if self._cancelled:
+            raise DeviceError("the compilation was cancelled, since the process ends")
+
     def _put(self, part: ProgramPart) -> None:
         """Has a worker compile a part."""
         self._asked.add(part.source)
@@ -136,8 +141,7 @@ class ParallelBuild:
 
     def _built(self, part: ProgramPart) -> Any:
         """A part as a worker compiled it, otherwise compiled by this process."""
-        if self._cancelled:
-            raise DeviceError("the compilation was cancelled, since the process ends")
+        self._check_cancelled()
         if part.source in self._parts.done:
             program = built_parts.from_directory(self.device, part)
             if program is not None:
