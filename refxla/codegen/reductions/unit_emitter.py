@@ -288,7 +288,7 @@ class UnitEmitter(ABC):
             return "0", str(count)
         wide = "(long)" if count * cuts >= 2**31 else ""
         cast, c_number = "(int)" if wide else "", c_of(number)
-        if not c_number.isidentifier():
+        if cuts > self.order.partials > 1:  # a sum
             c_number = f"({c_number})"
         first = f"{cast}({wide}{c_number} * {count} / {cuts})"
         return first, f"{cast}(({wide}{c_number} + 1) * {count} / {cuts})"
