@@ -305,6 +305,8 @@ class Session:
         for name, value in rows.items():
             table.add_row(name, str(value))
         self.console.print(table)
+        if t.unsupported.total() == t.programs > 0:
+            self.console.print("Nothing was compared: all programs are unsupported, for the reasons above")
         for d in t.divergences[:50]:
             self.console.print(f"{d['seed']} {d['check']}: {d['what'][:200]}", markup=False, highlight=False)
 

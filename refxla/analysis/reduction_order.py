@@ -12,6 +12,11 @@ accumulators, which share out its elements:
 If the innermost group is kept (a *column reduction*), each result has one accumulator, which adds the elements in
 row-major order of their reduced indices. Where few results are computed from many elements, the largest reduced group
 is split into ranges; each gives a partial result, and the partial results are combined in order.
+
+A sum of floats loses digits as the square root of the length of its chain, in the worst case as the length. So an
+accumulator of more than ONE_CHAIN elements (of each partial result) has segments: ranges of the outermost reduced group
+that is long enough, so that memory is still read in order. Each segment is a sum from zero, and an accumulator adds the
+sums of its segments in order, also from zero. Other reducers have no segments.
 """
 
 from __future__ import annotations
@@ -30,6 +35,8 @@ SPLIT_FROM = 1 << 17  # elements of a result, or of a strip of results, from whi
 MIN_PARTIAL = 1 << 14  # elements of a partial result, at least
 MIN_PARTIAL_ROWS = 64  # rows of a partial result of columns, at least: the result itself is as long as one row
 MAX_PARTIALS = 1024
+ONE_CHAIN = 512  # elements of an accumulator up to which a sum is one chain
+SEGMENT = 128  # elements of an accumulator in a segment, at least: two chains of that length lose few digits
 # Elements of a panel of columns that a kernel reads more than once, for each byte of a core's own caches.
 PANEL = 1 / 8
 WIDE_PANEL = 512  # columns of a panel, if so many fit: shorter pieces of distant rows are read slowly
@@ -51,8 +58,8 @@ class ReductionOrder:
     """How the elements of a reduction are combined; see the module's docstring.
 
     `partials` is the number of partial results, and `split_group` the number of the group that is split into their
-    ranges. `strip` is the number of columns in a unit of work of a column reduction (1 for rows); it has no influence
-    on the value.
+    ranges; `segments` and `segment_group` are those of the segments of each partial result. `strip` is the number of
+    columns in a unit of work of a column reduction (1 for rows); it has no influence on the value.
     """
 
     groups: tuple[DimensionGroup, ...]
@@ -60,6 +67,8 @@ class ReductionOrder:
     strip: int
     partials: int
     split_group: int
+    segments: int = 1
+    segment_group: int = -1
 
     @property
     def is_row(self) -> bool:
@@ -112,13 +121,30 @@ def reduction_order(dimensions: Sequence[int], reduced: Sequence[int]) -> Reduct
     if is_row:
         most = groups[split].size // (lanes if split == len(groups) - 1 else 1)
     else:
-        most = min(groups[split].size, whole.reduced_size // MIN_PARTIAL_ROWS)
+        most = groups[split].size
     partials = 1
     if behind >= SPLIT_FROM:
-        partials = max(1, min(MAX_PARTIALS // max(whole.units, 1), behind // MIN_PARTIAL, most))
+        few = most if is_row else min(most, whole.reduced_size // MIN_PARTIAL_ROWS)
+        partials = max(1, min(MAX_PARTIALS // max(whole.units, 1), behind // MIN_PARTIAL, few))
     if not is_row:
         strip = _widened(strip, inner, partials * prod(g.size for g in groups[:-1] if not g.reduced))
-    return ReductionOrder(tuple(groups), lanes, strip, partials, split)
+    segments, segment_group = _segments(groups, lanes, partials, split)
+    return ReductionOrder(tuple(groups), lanes, strip, partials, split, segments, segment_group)
+
+
+def _segments(groups: Sequence[DimensionGroup], lanes: int, partials: int, split: int) -> tuple[int, int]:
+    """The number of segments, such that a segment has about as many elements of an accumulator, and their group."""
+    chain = prod(g.size for g in groups if g.reduced) // (lanes * partials)
+    if chain <= ONE_CHAIN:
+        return 1, -1
+    wanted, last = chain // max(SEGMENT, 1 << chain.bit_length() // 2), len(groups) - 1
+    most = {
+        n: g.size // (lanes if n == last else 1) // (partials if n == split else 1)
+        for n, g in enumerate(groups)
+        if g.reduced
+    }
+    group = next((n for n, size in most.items() if size >= wanted), max(most, key=lambda n: most[n]))
+    return max(1, min(wanted, most[group])), group
 
 
 def panel_columns(order: ReductionOrder, element_bytes: int, caches: Caches) -> int:

@@ -446,5 +446,5 @@ def _same_order(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) ->
         return r.is_row, r.lanes, r.partials, *(g.size for g in r.groups if g.reduced)
 
     whole = reduce.operands[0].shape.dimensions
-    unsplit = reduction_order(whole, reduce.dimensions).partials == 1
-    return unsplit and order(whole) == order(block_dimensions(whole, of, axes))
+    own = reduction_order(whole, reduce.dimensions)
+    return own.partials == own.segments == 1 and order(whole) == order(block_dimensions(whole, of, axes))

@@ -186,8 +186,7 @@ class TracedFunction(Caller):
         for name in changed:
             self._changes[name] += 1
             if self._changes[name] == WARN_COMPILATIONS:
-                by_shape = len(parts[name]) == len(self._last[name]) == 2  # both are arrays
-                advice = "each shape is a program of its own; pad arrays to a few" if by_shape else self.value_advice
+                advice = self._advice(self._last[name], parts[name])
                 warnings.warn(
                     f"{self.name} was compiled {WARN_COMPILATIONS} times anew because {name} changed, the last time "
                     f"from {_shown(self._last[name])} to {_shown(parts[name])}: {advice}",
@@ -195,6 +194,14 @@ class TracedFunction(Caller):
                     stacklevel=caller_level(),
                 )
         self._last = parts
+
+    def _advice(self, *described: tuple[Hashable, ...]) -> str:
+        """How to avoid compilations because an argument changed from one description to another."""
+        if all(len(d) == 2 for d in described):  # arrays
+            return "each shape is a program of its own; pad arrays to a few"
+        if any(len(d) == 3 and isinstance(d[2], (int, float, complex)) for d in described):
+            return self.value_advice
+        return "each value is a program of its own, and no array can take its place; use a few of them"
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         """The parts of the decision whether to compile: names, and values or types."""

@@ -29,8 +29,8 @@ def run(module: Module) -> int:
     replicas, partitions = device_counts(module)
     if replicas * partitions > 1:
         raise UnsupportedError(
-            f"{module.name} is a program for {devices_text(replicas, partitions)}, and code is made for one; compile "
-            f"it for one device, or {ADVICE}"
+            f"{module.name} is a program for {devices_text(replicas, partitions)}, and compiled code runs on one; "
+            f"write it for one device, or {ADVICE}"
         )
     for i in module.instructions():
         if i.opcode in _HOST:
@@ -41,7 +41,7 @@ def run(module: Module) -> int:
             )
     problem = misfit(module, 1, 1)
     if problem is not None:
-        raise UnsupportedError(f"{problem}, and code is made for one device; compile it for one, or {ADVICE}")
+        raise UnsupportedError(f"{problem}, and compiled code runs on one; write it for one device, or {ADVICE}")
     module.computations = called_first(module.entry)
     return sum(_call_at_once(c) for c in module.computations) + expanders.run(module, collective_lowering.EXPANSIONS)
 

@@ -22,6 +22,7 @@ from ..collectives import (
     one_or_tuple,
 )
 from ..devices import Device
+from ..errors import plural
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
@@ -81,7 +82,7 @@ def check_gathered(instruction: Instruction, replicas: Count, partitions: Count,
     met, d = meeting(instruction, replicas, partitions), instruction.dimensions[0]
     for o, result in zip(instruction.operands, results, strict=True):
         fits = met is None or result.dimensions[d] == met * o.shape.dimensions[d]
-        require(fits, "C5", f"the groups are of {met}, and of {o.shape} comes {result}")
+        require(fits, "C5", f"each group has {plural(met or 0, 'device')}, and {o.shape} cannot become {result} there")
 
 
 def evaluate(instruction: Instruction, *operands: Array, device: Device) -> Value:

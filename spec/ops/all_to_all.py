@@ -68,7 +68,7 @@ def _check_parts(instruction: Instruction, operands: tuple[Shape, ...], size: in
     fits = len(dimensions) == 1 and len(operands) == 1 and 0 <= dimensions[0] < operands[0].rank
     fits = fits and operands[0].dimensions[dimensions[0]] % (size or 1) == 0
     text = f"dimensions is {dimensions}, the operands are ({', '.join(map(str, operands))})"
-    require(fits, "C3", f"{text}, the groups are of {size or 'all'} devices")
+    require(fits, "C3", f"{text}, and each group has {size or 'all'} devices")
 
 
 def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:

@@ -26,6 +26,7 @@ from ..collectives import (
     one_or_tuple,
 )
 from ..devices import Device
+from ..errors import plural
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
@@ -82,9 +83,13 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
     results = instruction.shape.elements or (instruction.shape,)
     for o, result in zip(instruction.operands, results, strict=True):
         size = o.shape.dimensions[d]
-        require(met is None or size % met == 0, "C4", f"the groups are of {met}, dimension {d} of an operand is {size}")
+        require(
+            met is None or size % met == 0,
+            "C4",
+            f"each group has {plural(met or 0, 'device')}, and dimension {d} of an operand is {size}",
+        )
         fits = met is None or met * result.dimensions[d] == size
-        require(fits, "C6", f"the groups are of {met}, and of {o.shape} comes {result}")
+        require(fits, "C6", f"each group has {plural(met or 0, 'device')}, and {o.shape} cannot become {result} there")
 
 
 def evaluate(instruction: Instruction, *operands: Array, run: Run, device: Device) -> Value:

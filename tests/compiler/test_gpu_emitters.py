@@ -318,6 +318,57 @@ CASES = {
         small=False,
     ),
     "split softmax": softmax(2, 140001, kernels=5, small=False),
+    "segments of many rows": reduction(
+        """x = f32[300,20011] parameter(0)
+        z = f32[] constant(3)
+        low = f32[] constant(-inf)
+        s = f32[300] reduce(x, z), dimensions={1}, to_apply=add
+        m = f32[300] reduce(x, low), dimensions={1}, to_apply=max
+        ROOT r = (f32[300], f32[300]) tuple(s, m)""",
+        "segment",
+        small=False,
+    ),
+    "segments of rows of several pieces": reduction(
+        """x = f32[60,40,301] parameter(0)
+        z = f32[] constant(0)
+        ROOT s = f32[40] reduce(x, z), dimensions={0,2}, to_apply=add""",
+        "segment",
+        small=False,
+    ),
+    "segments of columns": reduction(
+        """x = bf16[1301,3] parameter(0)
+        z = bf16[] constant(1)
+        ROOT s = bf16[3] reduce(x, z), dimensions={0}, to_apply=addbf""",
+        "segment",
+    ),
+    "segments of few rows": reduction(
+        """x = f32[3,20011] parameter(0)
+        y = f32[3,20011] parameter(1)
+        z = f32[] constant(0)
+        i = s32[3,20011] iota(), iota_dimension=1
+        low = f32[] constant(-inf)
+        n = s32[] constant(0)
+        p = f32[3,20011] multiply(x, y)
+        s = f32[3] reduce(p, z), dimensions={1}, to_apply=add
+        m = (f32[3], s32[3]) reduce(p, i, low, n), dimensions={1}, to_apply=first
+        a = f32[3] get-tuple-element(m), index=0
+        b = s32[3] get-tuple-element(m), index=1
+        ROOT r = (f32[3], f32[3], s32[3]) tuple(s, a, b)""",
+        "stage",
+        "bound",
+        units=64,
+        small=False,
+    ),
+    "segments of split columns": reduction(
+        """x = f32[70001,5] parameter(0)
+        z = f32[] constant(3)
+        ROOT s = f32[5] reduce(x, z), dimensions={0}, to_apply=add""",
+        "stage",
+        "bound",
+        units=64,
+        kernels=2,
+        small=False,
+    ),
     "columns read again": reduction(
         """x = f32[70,40] parameter(0)
         z = f32[] constant(0)

@@ -316,6 +316,28 @@ def test_a_crash_on_several_programs_alone_is_a_divergence(tmp_path, monkeypatch
     assert re.search(r"on programs \d+ to \d+ one after the other, and on no half of them", found["what"])
 
 
+REFUSAL = """
+from refxla_conformance.targets import Target
+from refxla_spec.errors import UnsupportedError
+
+
+class Nothing(Target):
+    def run(self, module, arguments):
+        raise UnsupportedError("tuples are not taken")
+"""
+
+
+def test_a_target_that_supports_no_program_is_told(tmp_path, monkeypatch, capsys):
+    """A table that ends with "diverge 0" would look like a success."""
+    (tmp_path / "refusing.py").write_text(REFUSAL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    main(parser.parse_args(["--count", "3", "--seed", "11", "-j", "1", "--target", "refusing:Nothing", "--keep", "0"]))
+    assert "Nothing was compared: all programs are unsupported" in capsys.readouterr().out
+
+
 class Flushing(Reference):
     """Flushes what a program gives, and the operands and values of some operations, but not what is only moved."""
 

@@ -382,6 +382,13 @@ def test_constants_that_a_function_keeps_are_no_error():
     assert known["text"] == 8 and seen == {"text"}
 
 
+def test_the_advice_for_what_is_no_number_does_not_ask_for_an_array():
+    compiled = refxla.compile(lambda x, mode: x * len(mode))
+    with pytest.warns(RecompilationWarning, match="mode changed, .* to 'aaaaa': each value is .* use a few of them"):
+        for n in range(8):
+            compiled(X, mode="a" * n)
+
+
 def test_long_lists_of_numbers():
     values = list(range(30_000))
     compiled = refxla.compile(lambda x: x * values[2] + len(values))

@@ -239,7 +239,9 @@ def test_a_program_for_more_devices_than_there_are():
         run_devices(module, numbers(2), replicas=2)
     assert int(run_devices(module, numbers(4), replicas=4)[3][0]) == 500
     gathers = program("ROOT r = s32[8] all-gather(x), dimensions={0}")
-    with pytest.raises(InputError, match=r"groups are of 3, and of s32\[4\] comes s32\[8\].*written for 2 devices"):
+    with pytest.raises(
+        InputError, match=r"group has 3 devices, and s32\[4\] cannot become s32\[8\] there.*written for 2 devices"
+    ):
         run_devices(gathers, numbers(3), replicas=3)
     with pytest.raises(InputError, match="a program for 2 devices"):
         run(program("ROOT r = s32[4] negate(x)", header="num_partitions=2"), numbers(1)[0])

@@ -110,10 +110,29 @@ class LaneReduction(UnitEmitter):
             self.accumulate_element(step, totals, position, "0")
 
         with self._live_items() if step.outputs else nullcontext():
-            self._each_element(at, partial, accumulate)
+            if segmented := self.segmented(step):
+                self._accumulate_segments(step, at, partial, totals, segmented)
+            else:
+                self._each_element(at, partial, accumulate)
         if self.lanes > 1:
             self._combine_lanes(totals)
         return totals
+
+    def _accumulate_segments(
+        self, step: ReductionPass, at: Position, partial: Index, totals: Sequence[Accumulators],
+        segmented: Sequence[Instruction],
+    ) -> None:  # fmt: skip
+        """The elements of an item, segment by segment."""
+        with self.each_segment():
+            own = [declare(self.body, t.reduce, 1) if t.reduce in segmented else t for t in totals]
+            self._each_element(at, partial, lambda position: self.accumulate_element(step, own, position, "0"))
+            self._add_segments(totals, own)
+
+    def _add_segments(self, totals: Sequence[Accumulators], own: Sequence[Accumulators]) -> None:
+        """Adds the sums of segments to the totals."""
+        for total, part in zip(totals, own, strict=True):
+            if part is not total:
+                combine_into(self.body, total.reduce, total.at("0"), part.at("0"))
 
     def _each_element(self, at: Position, partial: Index, emit: Callable[[Position], None]) -> None:
         """Loops over the elements of an item: `emit` writes the statements for one."""
@@ -135,8 +154,8 @@ class LaneReduction(UnitEmitter):
                     emit({**position, inner: variable(name, 0, chunks - 1) * self.lanes + lane})
             if tail:
                 condition = f"lane < {tail}"
-                if self.parts > 1 and self.order.split_group == inner:
-                    condition += f" && {c_of(partial)} == {self.parts - 1}"
+                if last := self.last_range(inner, partial):
+                    condition += f" && {last}"
                 with self.block.scope(f"if ({condition})"):
                     emit({**position, inner: variable("lane", 0, tail - 1) + chunks * self.lanes})
 

@@ -23,7 +23,6 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, delinearize, linearize, variable
 from .. import scalar
 from ..element_builder import type_name
-from ..index_printer import c_of
 from ..reductions.accumulators import Accumulators, combine_into, declare
 from ..reductions.dataflow import inputs_and_initial_values
 from ..reductions.kernel_body import KernelBody
@@ -108,11 +107,14 @@ class StagedReduction(LaneReduction):
     def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
         block, fresh = self.block, self.body.fresh
         totals = [declare(self.body, r, 1) for r in step.reduces]
+        segmented = self.segmented(step)
+        own = [declare(self.body, r, 1) if r in segmented else t for r, t in zip(step.reduces, totals, strict=True)]
         (reduced,) = self.schedule.groups(reduced=True)
         count, tail = divmod(self.order.groups[reduced].size, self.lanes)
         low, high = self.partial_range(reduced, count, partial)
         first, end = fresh("first"), fresh("end")
         block.line(f"const int {first} = {low}, {end} = {high};")
+        bound, next_bound = self._first_segment(reduced, count, partial) if segmented else ("", "")
         registers = {o: fresh("value") for o in dict.fromkeys((*_added_operands(step), *step.outputs))}
         for o, name in registers.items():
             block.line(f"{scalar.register_type(type_name(o))} {name}[{self.rows_of_item}];")
@@ -136,7 +138,9 @@ class StagedReduction(LaneReduction):
                 block.line(f"const int {last} = {end} - {base} < {rows} ? {end} - {base} : {rows};")
                 block.line("#pragma unroll 8")
                 with block.scope(f"for (int {j} = 0; {j} < {last}; ++{j})"):
-                    for t in totals:
+                    if segmented:
+                        self._end_segment(totals, own, f"{base} + {j} == {bound}", next_bound)
+                    for t in own:
                         values = [
                             self.elements.assign(type_name(o), f"{stage[o]}[{j} * {self.columns} + item]", block)
                             for o in inputs_and_initial_values(t.reduce)[0]
@@ -145,14 +149,35 @@ class StagedReduction(LaneReduction):
             block.line(BARRIER)
         if tail:
             condition = f"row == 0 && lane < {tail}"
-            if self.parts > 1:
-                condition += f" && {c_of(partial)} == {self.parts - 1}"
+            if last := self.last_range(reduced, partial):
+                condition += f" && {last}"
             with block.scope(f"if ({condition})"):
                 inner = variable("lane", 0, tail - 1) + count * self.lanes
-                self.accumulate_element(step, totals, {**at, reduced: inner}, "0")
+                self.accumulate_element(step, own, {**at, reduced: inner}, "0")
+        self._add_segments(totals, own)
         if self.lanes > 1:
             self._combine_lanes(totals)
         return totals
+
+    def _first_segment(self, reduced: int, count: int, partial: Index) -> tuple[str, str]:
+        """Declares the end of the first segment; gives its name, and the statement that makes it that of the next."""
+        number, bound = self.body.fresh("segment"), self.body.fresh("bound")
+        self.block.line(f"int {number} = 0;")
+        with self.segment(number):
+            _, end = self.partial_range(reduced, count, partial)
+        self.block.line(f"int {bound} = {end};")
+        return bound, f"++{number}; {bound} = {end};"
+
+    def _end_segment(
+        self, totals: Sequence[Accumulators], own: Sequence[Accumulators], condition: str, next_bound: str
+    ) -> None:
+        """Where a segment ends, adds its sum to the total and begins the next one."""
+        with self.block.scope(f"if ({condition})"):
+            self._add_segments(totals, own)
+            for total, part in zip(totals, own, strict=True):
+                if part is not total:
+                    self.block.line(" ".join(f"{n} = {s};" for n, s in zip(part.names, part.starts, strict=True)))
+            self.block.line(next_bound)
 
     def _each_row(self, base: str, end: str, count: int, u: str, c: str) -> AbstractContextManager[None]:
         """The statements for each row `c`, number `u`, that an item evaluates of the block at `base`."""

@@ -77,6 +77,12 @@ def starts_neutral(reduce: Instruction) -> bool:
     return neutral_element(commutative_opcode(reduce.attributes["to_apply"]), types(reduce)[0]) is not None
 
 
+def has_segments(reduce: Instruction) -> bool:
+    """Whether the sums of a reduce's segments are added to each other (analysis/reduction_order.py): if it is a sum of
+    floats."""
+    return commutative_opcode(reduce.attributes["to_apply"]) == "add" and types(reduce)[0][0] in "fcb"
+
+
 def combine_into(
     body: KernelBody, reduce: Instruction, places: Sequence[str], values: Sequence[str], starts: Sequence[str] = ()
 ) -> None:

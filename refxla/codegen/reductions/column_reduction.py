@@ -21,7 +21,7 @@ from ...analysis.index_expression import Index, constant, variable
 from ...device.description import LINE
 from ..index_printer import c_of
 from ..loops.index_set_splitting import Range, Test
-from .accumulators import Accumulators, declare, finished, initial_values
+from .accumulators import Accumulators, combine_into, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
@@ -192,8 +192,8 @@ class ColumnReduction(UnitEmitter):
         split = self.schedule.partials > 1
         partials = declare_partials(self.body, step.reduces) if split else {}
         in_workspace = split and self._accumulates_in_workspace()
-        totals = self._declare_filled(step, partials if in_workspace else {})
-        self._accumulate(step, at, totals, partial)
+        totals = self._declare_filled(step.reduces, partials if in_workspace else {})
+        self._accumulate_segments(step, at, totals, partial)
         if split:
             totals = combine_partials(self.body, totals, partials, self._each_total, in_workspace)
         return totals
@@ -207,27 +207,44 @@ class ColumnReduction(UnitEmitter):
     def _accumulate_all_partials(self, step: ReductionPass, at: Position) -> list[Accumulators]:
         """A pass over the strip that computes its partial results one after the other."""
         count = self.schedule.accumulators
-        totals = self._declare_filled(step, {})
+        totals = self._declare_filled(step.reduces, {})
         with sequential_partials(self.body) as number:
             own = [declare(self.body, r, count) for r in step.reduces]
-            self._accumulate(step, at, own, variable(number, 0, self.order.partials - 1))
+            self._accumulate_segments(step, at, own, variable(number, 0, self.order.partials - 1))
             for total, part in zip(totals, own, strict=True):
                 add_partial(self.body, number, total, part, self._each_total)
         return totals
 
-    def _declare_filled(self, step: ReductionPass, partials: dict[Instruction, tuple[str, ...]]) -> list[Accumulators]:
-        """Declares the accumulators of all reduces of a pass, as this item's `partials` where those are given, and
+    def _declare_filled(
+        self, reduces: Sequence[Instruction], partials: dict[Instruction, tuple[str, ...]]
+    ) -> list[Accumulators]:
+        """Declares the accumulators of reduces of a pass, as this item's `partials` where those are given, and
         fills them in one loop: clang takes milliseconds for each."""
         count, fills, totals = self.schedule.accumulators, [], []
 
         def fill(name: str, array: str, start: str) -> None:
             fills.append(f"{array}[l] = {start};")
 
-        for r in step.reduces:
+        for r in reduces:
             arrays = [f"{p} + partial * {count}" for p in partials.get(r, ())]
             totals.append(declare(self.body, r, count, fill, arrays))
         self.block.line(f"for (int l = 0; l < {count}; ++l) {{ {' '.join(fills)} }}")
         return totals
+
+    def _accumulate_segments(
+        self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index
+    ) -> None:
+        """A pass over the strip, or a partial result, segment by segment."""
+        if not (segmented := self.segmented(step)):
+            self._accumulate(step, at, totals, partial)
+            return
+        with self.each_segment():
+            own = {a.reduce: a for a in self._declare_filled(segmented, {})}
+            self._accumulate(step, at, [own.get(t.reduce, t) for t in totals], partial)
+            with self._each_total() as index:
+                for total in totals:
+                    if total.reduce in own:
+                        combine_into(self.body, total.reduce, total.at(index), own[total.reduce].at(index))
 
     def _accumulate(self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the strip."""

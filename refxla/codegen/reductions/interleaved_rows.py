@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from ...analysis.index_expression import Index, constant, variable
 from ..index_printer import c_of
-from .accumulators import Accumulators, declare
+from .accumulators import Accumulators, combine_into, declare
 from .row_reduction import RowReduction
 from .schedule import Position, ReductionPass
 
@@ -28,34 +28,56 @@ class InterleavedRowReduction(RowReduction):
         return self.schedule.kept_position(unit // self._units_of_rows, groups)
 
     def emit_unit(self, unit: Index, partial: Index) -> None:
-        s, count = self.schedule, self.schedule.interleaved_rows
-        (step,), rows = s.passes, self.order.groups[-2].size
+        count = self.schedule.interleaved_rows
+        (step,), rows = self.schedule.passes, self.order.groups[-2].size
         units, outside = self._units_of_rows, self.kept_at(unit)
         first, limit = self.body.fresh("first"), str(count)
         self.block.line(f"const int {first} = {c_of((unit % units) * count)};")
         if rows % count:
             limit = self.body.fresh("count")
             self.block.line(f"const int {limit} = {rows} - {first} < {count} ? {rows} - {first} : {count};")
-        saved = [declare(self.body, r, count * self.order.lanes) for r in step.reduces]
+        accumulators = count * self.order.lanes
+        saved = [declare(self.body, r, accumulators) for r in step.reduces]
 
+        if segmented := self.segmented(step):
+            with self.each_segment():
+                parts = [declare(self.body, t.reduce, accumulators) if t.reduce in segmented else t for t in saved]
+                self._accumulate_rows(step, outside, parts, (first, limit))
+                with self.body.lanes(accumulators, step.vector) as lane:
+                    for total, part in zip(saved, parts, strict=True):
+                        if part is not total:
+                            combine_into(self.body, total.reduce, total.at(lane), part.at(lane))
+        else:
+            self._accumulate_rows(step, outside, saved, (first, limit))
+
+        with self._each_row(first, limit) as (k, row):
+            own = self._restored(step, saved, k)
+            at = {**outside, self.schedule.inner - 1: row}
+            self.evaluate_broadcasts(0, at)
+            self.combine_all_lanes(step, own)
+            self.finish(step, own, at)
+            self.store_results(at)
+
+    def _accumulate_rows(
+        self,
+        step: ReductionPass,
+        outside: Position,
+        saved: Sequence[Accumulators],
+        rows: tuple[str, str],
+    ) -> None:
+        """A pass over all rows of the unit, or over one segment of each."""
+        s, (first, limit) = self.schedule, rows
         with ExitStack() as scopes:
             piece = dict(outside)
             for n in s.groups(reduced=True)[:-1]:
-                piece[n] = scopes.enter_context(self.body.loop(n))
+                bounds = self.partial_range(n, self.order.groups[n].size, constant(0))
+                piece[n] = scopes.enter_context(self.body.loop(n, bounds))
             with self._each_row(first, limit) as (k, row):
                 own = self._restored(step, saved, k)
                 at = {**piece, s.inner - 1: row}
                 self.evaluate_broadcasts(0, at)
                 self.accumulate_contiguous(step, at, own, constant(0))
                 self._copy(step, own, saved, k, save=True)
-
-        with self._each_row(first, limit) as (k, row):
-            own = self._restored(step, saved, k)
-            at = {**outside, s.inner - 1: row}
-            self.evaluate_broadcasts(0, at)
-            self.combine_all_lanes(step, own)
-            self.finish(step, own, at)
-            self.store_results(at)
 
     @contextmanager
     def _each_row(self, first: str, limit: str) -> Iterator[tuple[str, Index]]:

@@ -23,13 +23,13 @@ from ..element_builder import type_name
 from ..index_printer import c_of
 from ..loops import non_temporal_stores
 from ..loops.index_set_splitting import Range, Test
-from .accumulators import Accumulators, declare
+from .accumulators import Accumulators, combine_into, declare
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
 from .schedule import CachedOperand, Position, ReductionPass
 from .software_prefetch import prefetch
-from .unit_emitter import UnitEmitter
+from .unit_emitter import UnitEmitter, clipped
 
 LEAST_TAIL = 8  # elements after the last whole chunk, from which on their functions are computed in pieces, too
 
@@ -79,7 +79,7 @@ class RowReduction(UnitEmitter):
         split = self.schedule.partials > 1
         partials = declare_partials(self.body, step.reduces) if split else {}
         totals = [self.declare_lanes(r) for r in step.reduces]
-        self._accumulate(step, at, totals, partial)
+        self._accumulate_segments(step, at, totals, partial)
         self.combine_all_lanes(step, totals)
         if split:
             totals = combine_partials(self.body, totals, partials, _only_lane, in_workspace=False)
@@ -90,7 +90,7 @@ class RowReduction(UnitEmitter):
         totals = [self.declare_lanes(r) for r in step.reduces]
         with sequential_partials(self.body) as number:
             own = [self.declare_lanes(r) for r in step.reduces]
-            self._accumulate(step, at, own, variable(number, 0, self.order.partials - 1))
+            self._accumulate_segments(step, at, own, variable(number, 0, self.order.partials - 1))
             for total, part in zip(totals, own, strict=True):
                 combine_lanes(self.body, part, step.vector)
                 add_partial(self.body, number, total, part, _only_lane)
@@ -109,6 +109,21 @@ class RowReduction(UnitEmitter):
         """Combines the totals of all lanes into the first ones."""
         for t in totals:
             combine_lanes(self.body, t, step.vector)
+
+    def _accumulate_segments(
+        self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index
+    ) -> None:
+        """A pass over the row, or a partial result, segment by segment."""
+        if not (segmented := self.segmented(step)):
+            self._accumulate(step, at, totals, partial)
+            return
+        with self.each_segment():
+            own = [self.declare_lanes(t.reduce) if t.reduce in segmented else t for t in totals]
+            self._accumulate(step, at, own, partial)
+            with self.body.lanes(self.order.lanes, step.vector) as lane:
+                for total, part in zip(totals, own, strict=True):
+                    if part is not total:
+                        combine_into(self.body, total.reduce, total.at(lane), part.at(lane))
 
     def _accumulate(self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the row."""
@@ -148,9 +163,11 @@ class RowReduction(UnitEmitter):
         def element(k: Index) -> Position:
             return {**at, inner: k}
 
-        split = self.order.partials > 1
-        for first, last in [(0, chunks - 1)] if split else self._chunk_ranges(step, at, chunks):
-            low, end = self.partial_range(inner, chunks, partial) if split else (str(first), str(last + 1))
+        ranges = [(0, chunks - 1)] if self.order.partials > 1 else self._chunk_ranges(step, at, chunks)
+        for first, last in ranges:
+            low, end = self.partial_range(inner, chunks, partial)
+            if len(ranges) > 1:
+                low, end = clipped(low, end, (first, last))
             span = (first * lanes, (last + 1) * lanes - 1)
             if functions := self.fast_path_functions(step, element, span):
                 bounds = "int", f"{lanes} * ({low})", f"{lanes} * ({end})"
@@ -160,8 +177,8 @@ class RowReduction(UnitEmitter):
         if not tail:
             return
         with ExitStack() as scopes:
-            if split and self.order.split_group == inner:
-                scopes.enter_context(self.block.scope(f"if ({c_of(partial)} == {self.order.partials - 1})"))
+            if condition := self.last_range(inner, partial):
+                scopes.enter_context(self.block.scope(f"if ({condition})"))
             span = (chunks * lanes, s.inner_size - 1)
             if functions := self.fast_path_functions(step, element, span, LEAST_TAIL):
                 bounds = "int", str(span[0]), str(s.inner_size)

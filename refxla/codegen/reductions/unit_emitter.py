@@ -13,7 +13,15 @@ from ...analysis.index_expression import Index, constant, delinearize, linearize
 from ..index_printer import c_of
 from ..loops import fast_path_math, index_set_splitting
 from ..loops.index_set_splitting import MAX_MEMBERS, SHARE, Range, Test
-from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
+from .accumulators import (
+    Accumulators,
+    combine_into,
+    finished,
+    has_segments,
+    initial_values,
+    starts_neutral,
+    types,
+)
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .schedule import CachedOperand, Position, ReductionPass
@@ -37,6 +45,7 @@ class UnitEmitter(ABC):
         self.body, self.schedule = body, body.schedule
         self.elements, self.block = body.elements, body.block
         self.dataflow, self.order = body.schedule.dataflow, body.schedule.order
+        self._segment: Index | None = None  # the number of the segment that is written, if there are several
         self._is_thin = False  # the code being written is for few indices of a loop
 
     @abstractmethod
@@ -272,21 +281,61 @@ class UnitEmitter(ABC):
     # Loops.
 
     def partial_range(self, group: int, count: int, partial: Index) -> tuple[str, str]:
-        """The bounds of a partial result's iterations, out of `count` over a group, as C."""
-        order = self.order
-        if order.partials == 1 or group != order.split_group:
+        """The bounds of the iterations of a partial result, or of one of its segments, out of `count` over a group, as
+        C."""
+        number, cuts = self._cut(group, partial)
+        if cuts == 1:
             return "0", str(count)
-        wide = "(long)" if count * order.partials >= 2**31 else ""
-        cast = "(int)" if wide else ""
-        first = f"{cast}({wide}{c_of(partial)} * {count} / {order.partials})"
-        return first, f"{cast}(({wide}{c_of(partial)} + 1) * {count} / {order.partials})"
+        wide = "(long)" if count * cuts >= 2**31 else ""
+        cast, c_number = "(int)" if wide else "", c_of(number)
+        if cuts > self.order.partials > 1:  # a sum
+            c_number = f"({c_number})"
+        first = f"{cast}({wide}{c_number} * {count} / {cuts})"
+        return first, f"{cast}(({wide}{c_number} + 1) * {count} / {cuts})"
+
+    def last_range(self, group: int, partial: Index) -> str:
+        """The C condition that a range of a group is its last one; "" if it is the only one."""
+        number, cuts = self._cut(group, partial)
+        return f"{c_of(number)} == {cuts - 1}" if cuts > 1 else ""
+
+    def _cut(self, group: int, partial: Index) -> tuple[Index, int]:
+        """The number of the range of a group that is written, and how many there are."""
+        number, cuts, order = constant(0), 1, self.order
+        if group == order.split_group and order.partials > 1:
+            number, cuts = partial, order.partials
+        if group == order.segment_group and self._segment is not None:
+            number, cuts = number * order.segments + self._segment, cuts * order.segments
+        return number, cuts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether loops go over whole groups, and not over the ranges of a partial result or segment."""
+        return self.order.partials == 1 and self._segment is None
+
+    @contextmanager
+    def each_segment(self) -> Iterator[None]:
+        """A loop over the segments of a partial result."""
+        name, count = self.body.fresh("segment"), self.order.segments
+        with self.block.scope(f"for (int {name} = 0; {name} < {count}; ++{name})"), self.segment(name):
+            yield
+
+    @contextmanager
+    def segment(self, name: str) -> Iterator[None]:
+        """The scope of the statements for the segment whose number has that C name."""
+        self._segment = variable(name, 0, self.order.segments - 1)
+        yield
+        self._segment = None
+
+    def segmented(self, step: ReductionPass) -> list[Instruction]:
+        """The reduces of a pass that have several segments."""
+        return [r for r in step.reduces if has_segments(r)] if self.order.segments > 1 else []
 
     def unrolled_loop(
         self, bounds: tuple[str, str], count: int, emit: Callable[[Index, int], None], first: int = 0
     ) -> None:
         """A loop over the range `bounds` of `count` iterations, the least of them `first`; `emit(index, k)` writes k of
         them at once."""
-        unsplit, unroll = self.order.partials == 1, self.schedule.unroll
+        unsplit, unroll = self.is_whole, self.schedule.unroll
         if count == 1 and unsplit:
             emit(constant(first), 1)
             return
