@@ -455,13 +455,13 @@ def _first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
-_FOLDER = str(Path(__file__).parent)
+_NOT_THE_USERS = str(Path(__file__).parent), "<eval_with_key>"  # this folder, and code that torch.fx has written
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def _frame(node: Any) -> tuple[str, int] | None:
     """The user's innermost source line for a node."""
-    frames = [f for f in _FRAME.findall(node.meta.get("stack_trace") or "") if not f[0].startswith(_FOLDER)]
+    frames = [f for f in _FRAME.findall(node.meta.get("stack_trace") or "") if not f[0].startswith(_NOT_THE_USERS)]
     return (frames[-1][0], int(frames[-1][1])) if frames else None
 
 
