@@ -77,9 +77,7 @@ def _are_distinct(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     report.note_graph()
-    for graph in [m for m in graph_module.modules() if isinstance(m, torch.fx.GraphModule)]:
-        index_by_tensors(graph)
-        stride_memory_of_bases(graph)
+    prepare(graph_module)
     lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
     if lowered.mutating:  # its writes may be visible through any view: PyTorch runs the whole graph
         why = "its graph writes in place, and runs in PyTorch as a whole"
@@ -104,6 +102,14 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
     partitioned = partitioner.partition_and_fuse()
     _copy_last(partitioned.graph)
     return _PartitionedGraph(partitioned, name, options, entries)
+
+
+def prepare(graph_module: Any) -> None:
+    """Rewrites what depends on the memory of a view, or on a number that is read from a tensor, where it can do
+    without, in a graph and in those that it calls."""
+    for graph in [m for m in graph_module.modules() if isinstance(m, torch.fx.GraphModule)]:
+        index_by_tensors(graph)
+        stride_memory_of_bases(graph)
 
 
 def _with_callers(unsupported: dict[Any, str], graph_module: Any) -> dict[Any, str]:
