@@ -131,3 +131,19 @@ def test_conversions_to_narrow_floats(kind):
     actual, expected = compiled(f)(*values), f(*values)
     assert actual[1].dtype is expected[1].dtype
     torch.testing.assert_close(actual[0], expected[0], rtol=0, atol=0, equal_nan=True)
+
+
+def test_bits_read_as_another_type():
+    kinds = [torch.uint8, torch.int16, torch.float32, torch.float64, torch.complex64, torch.complex128]
+
+    def f(*values):
+        return [v.view(kind) for v in values for kind in kinds]
+
+    values = [torch.randn(3, 16).to(kind) * 9 for kind in kinds]
+    actual, expected = compiled(f)(*(v + 0 for v in values)), f(*values)
+    inner = compiled(lambda *values: [v.view(torch.uint8) for v in f(*(v + 0 for v in values))])(*values)
+    for a, e, i in zip(actual, expected, inner, strict=True):
+        assert a.dtype is e.dtype and torch.equal(a.view(torch.uint8), e.view(torch.uint8))
+        assert torch.equal(i, e.view(torch.uint8))
+    check(lambda x: (x + 0).view(torch.int64), torch.tensor(1 + 2j))
+    assert not frontend.report()
