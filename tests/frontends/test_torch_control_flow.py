@@ -89,3 +89,13 @@ def test_as_a_function(tmp_path):
     for value in (x, -x):
         close(f(value), model(value).detach())
         close(torch.tensor(refxla.load(tmp_path / "model.refxla")(value.numpy())), model(value).detach())
+
+
+def test_what_is_refused_is_named():
+    """torch.export does not say the user's line of a conditional, and that of the code that torch.fx writes is none."""
+
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda x: torch.mode(x).values + x, lambda x: x - 1, (x,))
+
+    with pytest.raises(refxla.UnsupportedError, match="f has cond, and aten.mode.default in it has no lowering"):
+        refxla.compile(f, torch.ones(3))
