@@ -37,6 +37,17 @@ def test_conditionals():
         check(nested, torch.tensor(x))
 
 
+def test_sizes_that_change():
+    f = torch.compile(
+        lambda x, p: torch.cond(p, lambda x: x.sum(0) * x.shape[0], lambda x: x.mean(0), (x,)),
+        backend="refxla", fullgraph=True, dynamic=True,
+    )  # fmt: skip
+    for rows, p in ((3, True), (4, False), (4, True)):
+        x = torch.randn(rows, 2)
+        close(f(x, torch.tensor(p)), x.sum(0) * rows if p else x.mean(0))
+    assert not frontend.report()
+
+
 def test_only_the_branch_that_is_taken_is_checked():
     f = compiled(lambda x, i: torch.cond(i > 2, lambda x, i: x[i[None]], lambda x, i: x[i[None] + 9] * 2, (x, i)))
     x = torch.randn(4)
@@ -60,6 +71,7 @@ def test_loops():
     check(
         lambda i, x: while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5 + rows), (i, x)), torch.tensor(0), rows
     )
+    check(lambda x: torch_map(lambda row: torch.linalg.inv(row), x), torch.eye(2).expand(3, 2, 2) * 2)
     f = compiled(lambda c, i: scan(lambda c, i: (c + rows[i[None]], c * 2), c, i, dim=0))
     with pytest.raises(IndexError, match="out of range"):
         f(torch.zeros(1), torch.tensor([0, 3, 1]))

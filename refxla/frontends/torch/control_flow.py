@@ -65,9 +65,9 @@ def put_at(b: Lowering, x: I, update: I, step: I) -> I:
 
 @lowers("higher_order::cond")
 def cond(b: Lowering, predicate: Any, yes: Any, no: Any, operands: Sequence[Any]) -> list[I]:
-    _require_arrays(predicate, *operands)
-    first = b.make("tuple", *operands)
-    branches = [_branch(b, graph, first.shape) for graph in (yes, no)]
+    _require_arrays(predicate)
+    first = b.make("tuple", *(o for o in operands if isinstance(o, Instruction)))
+    branches = [_branch(b, graph, first.shape, operands) for graph in (yes, no)]
     messages = [message for _, _, checks in branches for _, message in checks]
     computations = []
     for number, (parameter, results, checks) in enumerate(branches):
@@ -82,10 +82,13 @@ def cond(b: Lowering, predicate: Any, yes: Any, no: Any, operands: Sequence[Any]
     return _without_checks(b, called, messages)
 
 
-def _branch(b: Lowering, graph_module: Any, shape: Shape) -> tuple[I, list[I], list[Check]]:
-    """The parameter, the results and the checks of a branch, whose operands are one tuple."""
+def _branch(b: Lowering, graph_module: Any, shape: Shape, operands: Sequence[Any]) -> tuple[I, list[I], list[Check]]:
+    """The parameter, the results and the checks of a branch, whose operands are one tuple; numbers (sizes that Dynamo
+    makes symbols) are not in it."""
     parameter, values = _parameter(b, shape)
-    return parameter, *_with_checks(b, graph_module, values)
+    arrays = iter(values)
+    own = [next(arrays) if isinstance(o, Instruction) else o for o in operands]
+    return parameter, *_with_checks(b, graph_module, own)
 
 
 def _parameter(b: Lowering, shape: Shape) -> tuple[I, list[I]]:
@@ -177,4 +180,4 @@ def _messages(b: Lowering, graph_module: Any, values: Sequence[I]) -> list[str]:
 
 def _require_arrays(*values: Any) -> None:
     if not all(isinstance(v, Instruction) for v in values):
-        raise NotLowered("one of its operands is a number that is known at run time only")
+        raise NotLowered("one of its operands is a number, not a tensor")

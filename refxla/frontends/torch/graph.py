@@ -160,7 +160,9 @@ class LoweredGraph:
         if isinstance(value, torch.fx.GraphModule):  # which an operation calls, as torch.cond does
             self._values[node] = value
             return
-        if value.numel() <= _INLINE_CONSTANT_ELEMENTS and value.device.type == "cpu":
+        if not value.numel():  # it may be a fake tensor, which PyTorch leaves in graphs that call graphs
+            self._values[node] = self._b.full(0, shape_of(value))
+        elif value.numel() <= _INLINE_CONSTANT_ELEMENTS and value.device.type == "cpu":
             self._values[node] = self._b.constant(np.array(to_array(value, None)))
         else:
             self._values[node] = self._parameter(value, value)
