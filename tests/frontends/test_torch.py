@@ -1211,16 +1211,6 @@ def test_gradients_through_what_runs_in_eager():
         check(f, x, eager={"aten.mode.default"})
 
 
-def test_control_flow_operations_run_in_eager():
-    def f(x):
-        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x * 2,)) * 3
-
-    g = compiled(f)
-    with torch.no_grad(), pytest.warns(frontend.EagerWarning, match="cond runs in PyTorch, not compiled"):
-        for x in (torch.ones(3), -torch.ones(3)):
-            close(g(x), f(x))
-
-
 def test_graph_breaks_are_left_to_dynamo():
     def f(x):
         y = x * 2

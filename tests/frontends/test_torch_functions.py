@@ -147,3 +147,16 @@ def test_example_arguments_may_be_keywords():
     assert torch.equal(compiled(x, scale=2 * x), 2 * x * x) and len(compiled._compiled) == 1
     with pytest.raises(refxla.InputError, match="'devise' is neither an option .* which takes x, scale"):
         refxla.compile(Scaled(), x, devise="pocl")
+
+
+def test_elements_at_a_tensor_and_memory_of_views():
+    """The graph of a function is prepared like that of `torch.compile`."""
+    x = torch.arange(24.0).reshape(4, 6)
+    for f in (
+        lambda x: x[x.argmax() % 4] * 2,
+        lambda x: x[1:, 1:].as_strided((2, 2), (6, 1)) + 1,
+        lambda x: (x * 2)[1:, 1:].as_strided((2, 2), (6, 1), 9),
+    ):
+        compiled = refxla.compile(f, x)
+        for value in (x, x.flip(0).contiguous()):
+            torch.testing.assert_close(compiled(value), f(value))

@@ -112,3 +112,38 @@ def test_common_divisors_and_multiples():
         check(lambda x, y: (torch.gcd(x, y), torch.lcm(x, y), torch.gcd(x[5], y), x.gcd(y[3:4])), x, y)
     far = torch.tensor([7540113804746346429, 2**62, -(2**63)]), torch.tensor([4660046610375530309, 3**39, 6])
     check(lambda x, y: torch.gcd(x, y), *far)
+
+
+KINDS = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conversions_to_narrow_floats(kind):
+    """Also of numbers that the type does not have: too large, and zero and negative ones for powers of two."""
+    x = torch.tensor([0, -0.0, 1.2, -2, 448, 464, 465, 1e3, -1e3, 3e4, 7e4, 1e-9, 1e-40, 3e38, inf, -inf, nan])
+    whole = torch.tensor([0, 1, -3, 448, 500, -(10**6)])
+    values = x, x.double(), x.bfloat16(), x.half(), x.to(torch.float8_e5m2), whole, whole.to(torch.int8), x > 1
+
+    def f(*values):
+        narrow = [v.to(getattr(torch, kind)) for v in values]
+        return [n.float() for n in narrow], narrow[0]
+
+    actual, expected = compiled(f)(*values), f(*values)
+    assert actual[1].dtype is expected[1].dtype
+    torch.testing.assert_close(actual[0], expected[0], rtol=0, atol=0, equal_nan=True)
+
+
+def test_bits_read_as_another_type():
+    kinds = [torch.uint8, torch.int16, torch.float32, torch.float64, torch.complex64, torch.complex128]
+
+    def f(*values):
+        return [v.view(kind) for v in values for kind in kinds]
+
+    values = [torch.randn(3, 16).to(kind) * 9 for kind in kinds]
+    actual, expected = compiled(f)(*(v + 0 for v in values)), f(*values)
+    inner = compiled(lambda *values: [v.view(torch.uint8) for v in f(*(v + 0 for v in values))])(*values)
+    for a, e, i in zip(actual, expected, inner, strict=True):
+        assert a.dtype is e.dtype and torch.equal(a.view(torch.uint8), e.view(torch.uint8))
+        assert torch.equal(i, e.view(torch.uint8))
+    check(lambda x: (x + 0).view(torch.int64), torch.tensor(1 + 2j))
+    assert not frontend.report()

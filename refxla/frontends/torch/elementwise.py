@@ -79,8 +79,8 @@ def round_decimals(b: Lowering, x: I, *, decimals: int = 0) -> I:
 _unary(lambda b, x: b.atan2(x, b.full(1, x.shape)), "atan")
 _unary(lambda b, x: b.divide(b.full(1, x.shape), x), "reciprocal")
 _unary(log10, "log10")
-_unary(lambda b, x: b.conjugate(x), "_conj", "conj_physical", "_conj_physical")
-_unary(lambda b, x: x, "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "lift",
+_unary(lambda b, x: b.conjugate(x), "_conj", "_conj_copy", "conj_physical", "_conj_physical")
+_unary(lambda b, x: x, "clone", "alias", "detach", "detach_copy", "lift_fresh_copy", "lift_fresh", "contiguous", "lift",
        "resolve_conj", "resolve_neg", "_neg_view_copy", "alias_copy", "positive")  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from ..traced import Lowered, TracedFunction
 from .decompositions import decompositions
 from .graph import LoweredGraph, source_of
 from .lowering import DRAWN, LOWERINGS
+from .partition import prepare
 from .tensors import to_array
 
 Trees = tuple[tuple[tuple[str, Tree], ...], tuple[tuple[str, Tree], ...]]
@@ -76,6 +77,7 @@ class _TorchLowered(Lowered):
     ) -> None:
         self.example_trees = trees
         exported = _exported(name, model, *pytree.tree_map(lambda v: _tensor(v) if _is_array(v) else v, (args, kwargs)))
+        prepare(exported.graph_module)
         lowered = LoweredGraph(exported.graph_module, name)
         _require_compiled(name, exported, lowered, training=any(_modes(model)))
         self.graph = lowered.compile(options)

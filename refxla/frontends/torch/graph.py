@@ -24,6 +24,7 @@ from ...compiler.driver import Reference, compile_module
 from ...compiler.options import Options
 from . import (  # noqa: F401 - they fill the table
     attention,
+    control_flow,
     elementwise,
     indexing,
     linalg,
@@ -156,11 +157,12 @@ class LoweredGraph:
         value = self.graph_module
         for part in node.target.split("."):
             value = getattr(value, part)
-        if not is_tensor(value):
-            # a graph that an operation calls, as torch.cond does: the operation is reported
-            self.unsupported[node] = ""
+        if isinstance(value, torch.fx.GraphModule):  # which an operation calls, as torch.cond does
+            self._values[node] = value
             return
-        if value.numel() <= _INLINE_CONSTANT_ELEMENTS and value.device.type == "cpu":
+        if not value.numel():  # it may be a fake tensor, which PyTorch leaves in graphs that call graphs
+            self._values[node] = self._b.full(0, shape_of(value))
+        elif value.numel() <= _INLINE_CONSTANT_ELEMENTS and value.device.type == "cpu":
             self._values[node] = self._b.constant(np.array(to_array(value, None)))
         else:
             self._values[node] = self._parameter(value, value)
@@ -208,7 +210,7 @@ class LoweredGraph:
         b, fake = self._b, node.meta.get("val")
         try:
             b.result = [_shape(f) for f in fake] if isinstance(fake, (list, tuple)) else shape_of(fake)
-            b.fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in node.args]
+            b.fakes = [a.meta.get("val") if isinstance(a, torch.fx.Node) else a for a in node.args]
             b.target = str(node.target)
             checks = len(b.checks)
             args, kwargs = self._operands((node.args, node.kwargs))
@@ -247,6 +249,9 @@ class LoweredGraph:
     # -- results
 
     def _output(self, node: Any) -> None:
+        for called in [n for n, value in self._values.items() if isinstance(value, torch.fx.GraphModule)]:
+            if any(user in self.unsupported for user in called.users):
+                self.unsupported[called] = ""
         if self.unsupported or self.mutating:
             return
         b, returned, numbers = self._b, list[I](), dict[Any, _Result]()
@@ -452,13 +457,13 @@ def _first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
-_FOLDER = str(Path(__file__).parent)
+_NOT_THE_USERS = str(Path(__file__).parent), "<eval_with_key>"  # this folder, and code that torch.fx has written
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def _frame(node: Any) -> tuple[str, int] | None:
     """The user's innermost source line for a node."""
-    frames = [f for f in _FRAME.findall(node.meta.get("stack_trace") or "") if not f[0].startswith(_FOLDER)]
+    frames = [f for f in _FRAME.findall(node.meta.get("stack_trace") or "") if not f[0].startswith(_NOT_THE_USERS)]
     return (frames[-1][0], int(frames[-1][1])) if frames else None
 
 

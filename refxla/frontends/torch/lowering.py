@@ -19,6 +19,9 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from ...ir.builder import Build
 
+F8E4M3FN, F8E8M0FNU = ELEMENT_TYPES["f8e4m3fn"], ELEMENT_TYPES["f8e8m0fnu"]
+# Whether the installed PyTorch converts large numbers to the largest one of f8e4m3fn (2.14 does), not to nan.
+F8E4M3FN_SATURATES = not torch.tensor(1e4, device="cpu").to(torch.float8_e4m3fn).float().isnan().item()
 I = Instruction  # noqa: E741 - the type of every value below
 Operand = Any  # an Instruction, or a Python number
 Rule = Callable[..., Any]
@@ -106,7 +109,21 @@ class Lowering(Build):
             if element_type is PRED:
                 return self.compare(x, 0, direction="NE")
             x = self.real(x)
+        if element_type in (F8E4M3FN, F8E8M0FNU):
+            x = self._within(x, element_type)
         return self.convert(x, element_type)
+
+    def _within(self, x: I, element_type: ElementType) -> I:
+        """A real value to be converted to a type that does not have all of its numbers, where PyTorch takes the nearest
+        one that is there, and HLO nan: f8e4m3fn ends at 448, and f8e8m0fnu has no zero and no sign."""
+        own = x.shape.element_type
+        x = self.convert(x, wide(own) if own.is_float else F32)
+        own = x.shape.element_type
+        if element_type is F8E8M0FNU:
+            return self.make("maximum", self.make("abs", x), self.full(2.0**-127, x.shape))
+        if F8E4M3FN_SATURATES:
+            return self.make("clamp", self.scalar(-448, own), x, self.scalar(448, own))
+        return x
 
     def constant(self, array: np.ndarray[Any, Any]) -> I:
         return self.make("constant", shape=Shape.of(array), literal=array)

@@ -77,8 +77,7 @@ def _are_distinct(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     report.note_graph()
-    index_by_tensors(graph_module)
-    stride_memory_of_bases(graph_module)
+    prepare(graph_module)
     lowered = LoweredGraph(graph_module, name, aliases=name == INFERENCE)
     if lowered.mutating:  # its writes may be visible through any view: PyTorch runs the whole graph
         why = "its graph writes in place, and runs in PyTorch as a whole"
@@ -88,7 +87,7 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
         return lowered.compile(options)
     draws = {n for n in lowered.unsupported if is_random(n.target)}  # not attention that is lowered: it draws none
     _draw_first(graph_module, draws)
-    eager = LoweredGraph(graph_module, name).unsupported
+    eager = _with_callers(LoweredGraph(graph_module, name).unsupported, graph_module)
     entries = []
     for node, reason in eager.items():
         if isinstance(node.target, _OPERATIONS) and node.target not in _OF_SIZES:
@@ -103,6 +102,27 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
     partitioned = partitioner.partition_and_fuse()
     _copy_last(partitioned.graph)
     return _PartitionedGraph(partitioned, name, options, entries)
+
+
+def prepare(graph_module: Any) -> None:
+    """Rewrites what depends on the memory of a view, or on a number that is read from a tensor, where it can do
+    without, in a graph and in those that it calls."""
+    for graph in [m for m in graph_module.modules() if isinstance(m, torch.fx.GraphModule)]:
+        index_by_tensors(graph)
+        stride_memory_of_bases(graph)
+
+
+def _with_callers(unsupported: dict[Any, str], graph_module: Any) -> dict[Any, str]:
+    """With the operations that call graphs, such as torch.cond, and those graphs: pieces do not have them."""
+    graphs = [n for n in graph_module.graph.nodes if n.op == "get_attr" and not is_tensor(_attribute(graph_module, n))]
+    callers = dict.fromkeys(user for n in graphs for user in n.users)
+    why = "it calls a graph, and other parts of the program run in PyTorch"
+    return {**dict.fromkeys(graphs, ""), **dict.fromkeys(callers, why), **unsupported}
+
+
+def _attribute(module: Any, node: Any) -> Any:
+    """The value of a `get_attr` node."""
+    return operator.attrgetter(node.target)(module)
 
 
 def _copy_last(graph: Any) -> None:
@@ -195,10 +215,7 @@ class _PartitionedGraph:
                 values[node] = next(rest)
                 continue
             if node.op == "get_attr":
-                value = self._graph_module
-                for part in node.target.split("."):
-                    value = getattr(value, part)
-                values[node] = value
+                values[node] = _attribute(self._graph_module, node)
                 continue
             args = torch.fx.node.map_arg(node.args, values.__getitem__)
             if node.op == "output":

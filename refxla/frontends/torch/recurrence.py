@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._guards import tracing
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.node import map_arg
 
-from .lowering import I, Lowering, NotLowered, lowers, rule_of, wide
+from .control_flow import at, lowered_graph, put_at
+from .lowering import I, Lowering, lowers, wide
 from .recurrent import CELLS, cell_gradients
-from .tensors import TYPES, shape_of
+from .tensors import TYPES
 
 _DTYPES = {element_type: dtype for dtype, element_type in TYPES.items()}
 
@@ -25,33 +24,8 @@ def inlined(b: Lowering, function: Callable[..., Any], *values: I) -> list[I]:
 
     examples = [torch.empty(v.shape.dimensions, dtype=_DTYPES[v.shape.element_type]) for v in values]
     with tracing(None):  # not as part of the compiled graph, whose sizes may be symbols
-        graph = make_fx(function, decomposition_table=decompositions(), tracing_mode="fake")(*examples).graph
-    rest, known, outer = iter(values), dict[Any, Any](), (b.result, b.fakes)
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            known[node] = next(rest)
-        elif node.op == "output":
-            break
-        elif node.target is operator.getitem:
-            known[node] = known[node.args[0]][node.args[1]]
-        else:
-            rule, fake = rule_of(node.target), node.meta["val"]
-            if rule is None:
-                raise NotLowered(f"{node.target} in it has no lowering")
-            b.result = [shape_of(f) for f in fake] if isinstance(fake, (list, tuple)) else shape_of(fake)
-            b.fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in node.args]
-            args, kwargs = (map_arg(a, known.__getitem__) for a in (node.args, node.kwargs))
-            known[node] = rule(b, *args, **kwargs)
-    b.result, b.fakes = outer
-    return [known[n] for n in node.args[0]]
-
-
-def _at(b: Lowering, x: I, step: I) -> I:
-    return b.reshape(b.part(x, 0, step, 1), x.shape.dimensions[1:])
-
-
-def _put(b: Lowering, x: I, update: I, step: I) -> I:
-    return b.put(x, b.reshape(update, (1, *update.shape.dimensions)), 0, step)
+        graph_module = make_fx(function, decomposition_table=decompositions(), tracing_mode="fake")(*examples)
+    return lowered_graph(b, graph_module, values)
 
 
 def _product(b: Lowering, x: I, y: I, along: tuple[int, int]) -> I:
@@ -77,8 +51,8 @@ def recurrence(b: Lowering, kind: str, x: I, states: Sequence[I], weight: I, bia
         hidden = _product(b, own[0], weight, (-1, -1))
         if bias:
             hidden = b.add(hidden, bias[0])
-        after = inlined(b, CELLS[kind], _at(b, x, step), hidden, *own)
-        written = [_put(b, s, v, step) for s, v in zip(sequences, (hidden, *after), strict=True)]
+        after = inlined(b, CELLS[kind], at(b, x, step), hidden, *own)
+        written = [put_at(b, s, v, step) for s, v in zip(sequences, (hidden, *after), strict=True)]
         return [*after, *written]
 
     first = [*states, *(b.full(0, s) for s in b.result)]
@@ -96,10 +70,10 @@ def recurrence_backward(
         own, gradients, before = (values[n * count : (n + 1) * count] for n in range(3))
         x, hidden, weight = values[3 * count :]
         step = _step(b, k, steps, not reverse)
-        of_states = [b.add(s, _at(b, g, step)) for s, g in zip(own, gradients, strict=True)]
-        of_x, of_hidden, *after = inlined(b, cell, *of_states, *(_at(b, v, step) for v in (x, hidden, *before)))
+        of_states = [b.add(s, at(b, g, step)) for s, g in zip(own, gradients, strict=True)]
+        of_x, of_hidden, *after = inlined(b, cell, *of_states, *(at(b, v, step) for v in (x, hidden, *before)))
         after[0] = b.add(after[0], _product(b, of_hidden, weight, (-1, -2)))
-        return [_put(b, by_x, of_x, step), _put(b, by_hidden, of_hidden, step), *after]
+        return [put_at(b, by_x, of_x, step), put_at(b, by_hidden, of_hidden, step), *after]
 
     first = [b.full(0, s) for s in b.result]
     return b.repeat(steps, iteration, first, [*gradients, *before, x, hidden, weight])

@@ -19,7 +19,7 @@ _NAMES = {
     "bool": "pred", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "int8": "s8", "int16": "s16",
     "int32": "s32", "int64": "s64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
     "complex64": "c64", "complex128": "c128", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2",
-    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0fnu",
 }  # fmt: skip
 TYPES: dict[Any, ElementType] = {getattr(torch, t): ELEMENT_TYPES[h] for t, h in _NAMES.items() if hasattr(torch, t)}
 _BY_NUMPY = {t.dtype: (torch_type, t.bytes) for torch_type, t in TYPES.items()}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from refxla_spec.module import Computation, Instruction
-from refxla_spec.types import S64, Shape
+from refxla_spec.types import S64, ElementType, Shape
 
-from .lowering import I, Lowering, NotLowered, Operand, axis, lowers, newest
+from .lowering import I, Lowering, NotLowered, Operand, axis, lowers, newest, real_of
 from .tensors import inverse, memory_order
 
 
@@ -26,9 +26,41 @@ lowers("squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "flatten.using_int
 
 @lowers("view.dtype")
 def view_dtype(b: Lowering, x: I, dtype: Any) -> I:
-    if x.shape.element_type.bits != b.result.element_type.bits:
-        raise NotLowered("to a type of another width")
-    return b.make("bitcast-convert", x, shape=b.result)
+    new = b.result.element_type
+    x = b.view(x, x.shape.dimensions or (1,))
+    if x.shape.element_type.is_complex and x.shape.element_type is not new:
+        parts = [b.reshape(part, (*part.shape.dimensions, 1)) for part in (b.real(x), b.imag(x))]
+        x = _joined(b, b.concatenate(parts, x.shape.rank))
+    if new.is_complex and not x.shape.element_type.is_complex:
+        pairs = _split(b, _with_bits(b, x, real_of(new)), 2)
+        parts = [b.cut(pairs, pairs.shape.rank - 1, n, n + 1) for n in range(2)]
+        x = b.complex(*(b.reshape(p, p.shape.dimensions[:-1]) for p in parts))
+    return b.view(_with_bits(b, x, new), b.result.dimensions)
+
+
+def _with_bits(b: Lowering, x: I, new: ElementType) -> I:
+    """The bits of x read as another type; the last dimension becomes longer or shorter."""
+    bits, dimensions = x.shape.element_type.bits, x.shape.dimensions
+    if x.shape.element_type is new:
+        return x
+    if bits == new.bits:
+        return b.make("bitcast-convert", x, shape=Shape(new, dimensions))
+    if bits > new.bits:
+        return _joined(b, b.make("bitcast-convert", x, shape=Shape(new, (*dimensions, bits // new.bits))))
+    parts = _split(b, x, new.bits // bits)
+    return b.make("bitcast-convert", parts, shape=Shape(new, parts.shape.dimensions[:-1]))
+
+
+def _joined(b: Lowering, x: I) -> I:
+    """x with its last two dimensions as one."""
+    *rest, rows, columns = x.shape.dimensions
+    return b.reshape(x, (*rest, rows * columns))
+
+
+def _split(b: Lowering, x: I, size: int) -> I:
+    """x with its last dimension as two, the last one of this size."""
+    *rest, count = x.shape.dimensions
+    return b.reshape(x, (*rest, count // size, size))
 
 
 @lowers("permute", "permute_copy")
