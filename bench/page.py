@@ -2,7 +2,8 @@
 
 A folder there is a machine; its files were written by the measuring commands with --json, and their names begin with
 their kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds), cliffs.json
-(sweeps), peers.json (the suite on more frameworks), compile.json, memory.json, gemm.json, bandwidth.json.
+(sweeps), peers.json (the suite on more frameworks), compile.json, notebook.json, memory.json,
+gemm.json, bandwidth.json.
 `reported.json` has figures whose raw data was not kept. `many-cores.json` belongs to no machine. Only the text of
 `page.txt`, which has no figures, is written by hand; a test checks the page.
 
@@ -212,6 +213,20 @@ def first_results(files: Sequence[Figures]) -> Iterator[str]:
         yield from table(head, rows)
 
 
+def notebook(files: Sequence[Figures]) -> Iterator[str]:
+    """Seconds of operations that are compiled one by one."""
+    for figures, head in sections("A notebook of operations without `jit`", files):
+        yield from head
+        yield f"{figures['operations']} operations of {figures['kinds']} kinds, each of which is compiled by itself"
+        yield f"(`bench/notebook_cells.py`), on refxla's plugin and on JAX's CPU platform; {figures['turns']} turns."
+        yield ""
+        rows = []
+        for which, caches in (("cold", "empty caches"), ("cached", "from disk")):
+            ours, theirs = (figures["rows"][name][which]["median"] for name in (OURS, JAX))
+            rows.append((caches, duration(ours), duration(theirs), f"{theirs / ours:.2f}"))
+        yield from table(("", OURS, JAX, "ratio"), rows)
+
+
 def memory(files: Sequence[Figures]) -> Iterator[str]:
     """Peaks of resident memory."""
     for figures, head in sections("Peak memory of the process", files):
@@ -261,6 +276,7 @@ SECTIONS = {
     "cliffs": cliffs,
     "peers": peers,
     "compile": first_results,
+    "notebook": notebook,
     "memory": memory,
     "gemm": products,
     "bandwidth": bandwidth,

@@ -161,6 +161,16 @@ def test_bandwidth_is_shown_beside_a_copy(tmp_path):
     assert f"{row['share']:.0%}" in shown
 
 
+def test_a_notebook_is_measured_on_both_platforms(tmp_path):
+    pytest.importorskip("jax")
+    file = tmp_path / "notebook.json"
+    assert "cached: refxla" in run("bench.notebook", "--small", "--turns", "1", "--json", str(file))
+    figures = json.loads(file.read_text())
+    assert figures["operations"] == figures["kinds"] > 5
+    for platform in ("refxla", "jax"):
+        assert all(len(figures["rows"][platform][which]["samples"]) == 1 for which in ("cold", "cached"))
+
+
 def test_matrix_products_are_written_as_json(tmp_path):
     file = tmp_path / "gemm.json"
     run("bench.gemm", "257", "--seconds", "0", "--turns", "1", "--json", str(file))

@@ -1,0 +1,87 @@
+"""`python -m bench.notebook`: a notebook's worth of JAX operations without `jit`, on refxla's plugin and on JAX's CPU.
+
+Every operation is a program (notebook_cells.py). Each platform runs them in a process of its own, in turns: first with
+an empty cache on disk, then with what that run left there (refxla's cache; JAX's, of every program).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .frameworks import CACHES, KEEP_ALL, limit_threads
+from .machine import command, describe
+
+PLATFORMS = {"refxla": "refxla", "jax": "cpu"}  # JAX_PLATFORMS of each
+CELLS = Path(__file__).with_name("notebook_cells.py")
+
+
+def run(platform: str, caches: str, small: bool) -> dict[str, Any]:
+    """What the cells print in a process whose caches are in this folder."""
+    environment = {
+        **os.environ,
+        **dict.fromkeys(CACHES, caches),
+        **KEEP_ALL,
+        "JAX_PLATFORMS": platform,
+        "REFXLA_CALIBRATION": "off",  # otherwise the device is measured during the next turn
+    }
+    environment.pop("POCL_CACHE_DIR", None)  # otherwise kernels come from there
+    arguments = [sys.executable, str(CELLS), *(["--small"] if small else [])]
+    process = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"the cells fail on {platform}: {process.stderr.strip()[-2000:]}")
+    figures = json.loads(process.stdout.strip().split("\n")[-1])
+    assert figures["platform"] == platform
+    return figures
+
+
+def known_device(caches: str) -> None:
+    """Probes refxla's device, which happens once on a machine, and is not the notebook's time."""
+    code = "import jax.numpy; jax.numpy.ones(3).block_until_ready()"
+    environment = {**os.environ, "JAX_PLATFORMS": "refxla", "REFXLA_CACHE_DIR": caches, "REFXLA_CALIBRATION": "off"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.notebook", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--small", action="store_true", help="few operations")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
+    options = parser.parse_args()
+    limit_threads(options.threads)
+    samples: dict[str, dict[str, list[float]]] = {name: {"cold": [], "cached": []} for name in PLATFORMS}
+    head = {"kind": "notebook", "command": command("bench.notebook", None), "machine": describe()}
+    figures: dict[str, Any] = {}
+    for turn in range(options.turns):
+        for name, platform in sorted(PLATFORMS.items(), reverse=bool(turn % 2)):
+            with tempfile.TemporaryDirectory() as caches:
+                if name == "refxla":
+                    known_device(caches)
+                for which in ("cold", "cached"):
+                    figures = run(platform, caches, options.small)
+                    samples[name][which].append(figures["seconds"])
+                    print(
+                        f"turn {turn + 1} of {options.turns}: {name}, {which}: {figures['seconds']:.2f} s", flush=True
+                    )
+    rows = {
+        name: {which: {"samples": s, "median": statistics.median(s)} for which, s in kinds.items()}
+        for name, kinds in samples.items()
+    }
+    for which in ("cold", "cached"):
+        ours, theirs = (rows[name][which]["median"] for name in ("refxla", "jax"))
+        print(f"{which}: refxla {ours:.2f} s, JAX {theirs:.2f} s, ratio {theirs / ours:.2f}")
+    if options.json:
+        counts = {key: figures[key] for key in ("operations", "kinds")}
+        options.json.write_text(json.dumps({**head, **counts, "turns": options.turns, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
