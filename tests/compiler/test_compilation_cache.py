@@ -183,7 +183,9 @@ def test_a_compilation_is_kept_while_its_kernels_are_compiled(monkeypatch):
     """Nobody waits for the disk then."""
     kept = []
     original = driver._make_executable
-    monkeypatch.setattr(driver, "_make_executable", lambda *a: kept.append(entries(COMPILATION)) or original(*a))
+    monkeypatch.setattr(
+        driver, "_make_executable", lambda *a, **more: kept.append(entries(COMPILATION)) or original(*a, **more)
+    )
     refxla.compile(PROGRAM)
     assert [len(names) for names in kept] == [1]
 
