@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,10 @@ class TensorFlowFunction(TracedFunction):
         kind = kind_of((args, kwargs), tensors)
         by_value = self._by_value.get(kind)
         return (kind, by_value.values(tensors) if by_value else ()), tensors
+
+    def _advice(self, *described: tuple[Hashable, ...]) -> str:
+        """The values of tensors, whose texts are compared, are numbers."""
+        return self.value_advice if any(len(d) == 3 for d in described) else super()._advice(*described)
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         """The tensors and variables whose values are in the program, with these values."""
