@@ -106,33 +106,20 @@ class LaneReduction(UnitEmitter):
     def _accumulate_unit(self, step: ReductionPass, at: Position, partial: Index) -> list[Accumulators]:
         totals = [declare(self.body, r, 1) for r in step.reduces]
 
-        def accumulate(position: Position) -> None:
-            self.accumulate_element(step, totals, position, "0")
+        def accumulate(own: Sequence[Accumulators]) -> None:
+            self._each_element(at, partial, lambda position: self.accumulate_element(step, own, position, "0"))
 
         with self._live_items() if step.outputs else nullcontext():
-            if segmented := self.segmented(step):
-                self._accumulate_segments(step, at, partial, totals, segmented)
-            else:
-                self._each_element(at, partial, accumulate)
+            self.accumulate_segments(
+                step,
+                totals,
+                lambda reduces: [declare(self.body, r, 1) for r in reduces],
+                accumulate,
+                lambda: nullcontext("0"),
+            )
         if self.lanes > 1:
             self._combine_lanes(totals)
         return totals
-
-    def _accumulate_segments(
-        self, step: ReductionPass, at: Position, partial: Index, totals: Sequence[Accumulators],
-        segmented: Sequence[Instruction],
-    ) -> None:  # fmt: skip
-        """The elements of an item, segment by segment."""
-        with self.each_segment():
-            own = [declare(self.body, t.reduce, 1) if t.reduce in segmented else t for t in totals]
-            self._each_element(at, partial, lambda position: self.accumulate_element(step, own, position, "0"))
-            self._add_segments(totals, own)
-
-    def _add_segments(self, totals: Sequence[Accumulators], own: Sequence[Accumulators]) -> None:
-        """Adds the sums of segments to the totals."""
-        for total, part in zip(totals, own, strict=True):
-            if part is not total:
-                combine_into(self.body, total.reduce, total.at("0"), part.at("0"))
 
     def _each_element(self, at: Position, partial: Index, emit: Callable[[Position], None]) -> None:
         """Loops over the elements of an item: `emit` writes the statements for one."""

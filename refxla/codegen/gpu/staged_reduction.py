@@ -154,7 +154,7 @@ class StagedReduction(LaneReduction):
             with block.scope(f"if ({condition})"):
                 inner = variable("lane", 0, tail - 1) + count * self.lanes
                 self.accumulate_element(step, own, {**at, reduced: inner}, "0")
-        self._add_segments(totals, own)
+        self.add_segments(totals, own, "0")
         if self.lanes > 1:
             self._combine_lanes(totals)
         return totals
@@ -173,7 +173,7 @@ class StagedReduction(LaneReduction):
     ) -> None:
         """Where a segment ends, adds its sum to the total and begins the next one."""
         with self.block.scope(f"if ({condition})"):
-            self._add_segments(totals, own)
+            self.add_segments(totals, own, "0")
             for total, part in zip(totals, own, strict=True):
                 if part is not total:
                     self.block.line(" ".join(f"{n} = {s};" for n, s in zip(part.names, part.starts, strict=True)))

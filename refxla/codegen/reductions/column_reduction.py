@@ -21,7 +21,7 @@ from ...analysis.index_expression import Index, constant, variable
 from ...device.description import LINE
 from ..index_printer import c_of
 from ..loops.index_set_splitting import Range, Test
-from .accumulators import Accumulators, combine_into, declare, finished, initial_values
+from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
@@ -235,16 +235,13 @@ class ColumnReduction(UnitEmitter):
         self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index
     ) -> None:
         """A pass over the strip, or a partial result, segment by segment."""
-        if not (segmented := self.segmented(step)):
-            self._accumulate(step, at, totals, partial)
-            return
-        with self.each_segment():
-            own = {a.reduce: a for a in self._declare_filled(segmented, {})}
-            self._accumulate(step, at, [own.get(t.reduce, t) for t in totals], partial)
-            with self._each_total() as index:
-                for total in totals:
-                    if total.reduce in own:
-                        combine_into(self.body, total.reduce, total.at(index), own[total.reduce].at(index))
+        self.accumulate_segments(
+            step,
+            totals,
+            lambda reduces: self._declare_filled(reduces, {}),
+            lambda own: self._accumulate(step, at, own, partial),
+            self._each_total,
+        )
 
     def _accumulate(self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the strip."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from ...analysis.index_expression import Index, constant, variable
 from ..index_printer import c_of
-from .accumulators import Accumulators, combine_into, declare
+from .accumulators import Accumulators, declare
 from .row_reduction import RowReduction
 from .schedule import Position, ReductionPass
 
@@ -39,16 +39,13 @@ class InterleavedRowReduction(RowReduction):
         accumulators = count * self.order.lanes
         saved = [declare(self.body, r, accumulators) for r in step.reduces]
 
-        if segmented := self.segmented(step):
-            with self.each_segment():
-                parts = [declare(self.body, t.reduce, accumulators) if t.reduce in segmented else t for t in saved]
-                self._accumulate_rows(step, outside, parts, (first, limit))
-                with self.body.lanes(accumulators, step.vector) as lane:
-                    for total, part in zip(saved, parts, strict=True):
-                        if part is not total:
-                            combine_into(self.body, total.reduce, total.at(lane), part.at(lane))
-        else:
-            self._accumulate_rows(step, outside, saved, (first, limit))
+        self.accumulate_segments(
+            step,
+            saved,
+            lambda reduces: [declare(self.body, r, accumulators) for r in reduces],
+            lambda own: self._accumulate_rows(step, outside, own, (first, limit)),
+            lambda: self.body.lanes(accumulators, step.vector),
+        )
 
         with self._each_row(first, limit) as (k, row):
             own = self._restored(step, saved, k)

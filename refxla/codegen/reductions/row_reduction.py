@@ -23,7 +23,7 @@ from ..element_builder import type_name
 from ..index_printer import c_of
 from ..loops import non_temporal_stores
 from ..loops.index_set_splitting import Range, Test
-from .accumulators import Accumulators, combine_into, declare
+from .accumulators import Accumulators, declare
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
@@ -114,16 +114,13 @@ class RowReduction(UnitEmitter):
         self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index
     ) -> None:
         """A pass over the row, or a partial result, segment by segment."""
-        if not (segmented := self.segmented(step)):
-            self._accumulate(step, at, totals, partial)
-            return
-        with self.each_segment():
-            own = [self.declare_lanes(t.reduce) if t.reduce in segmented else t for t in totals]
-            self._accumulate(step, at, own, partial)
-            with self.body.lanes(self.order.lanes, step.vector) as lane:
-                for total, part in zip(totals, own, strict=True):
-                    if part is not total:
-                        combine_into(self.body, total.reduce, total.at(lane), part.at(lane))
+        self.accumulate_segments(
+            step,
+            totals,
+            lambda reduces: [self.declare_lanes(r) for r in reduces],
+            lambda own: self._accumulate(step, at, own, partial),
+            lambda: self.body.lanes(self.order.lanes, step.vector),
+        )
 
     def _accumulate(self, step: ReductionPass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the row."""

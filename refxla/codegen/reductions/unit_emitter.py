@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from refxla_spec.module import Instruction
 
@@ -329,6 +329,33 @@ class UnitEmitter(ABC):
     def segmented(self, step: ReductionPass) -> list[Instruction]:
         """The reduces of a pass that have several segments."""
         return [r for r in step.reduces if has_segments(r)] if self.order.segments > 1 else []
+
+    def accumulate_segments(
+        self,
+        step: ReductionPass,
+        totals: Sequence[Accumulators],
+        declared: Callable[[Sequence[Instruction]], Sequence[Accumulators]],
+        accumulate: Callable[[Sequence[Accumulators]], None],
+        each_total: Callable[[], AbstractContextManager[Index | str]],
+    ) -> None:
+        """A pass, or a partial result, segment by segment: `accumulate` writes its loops, over what is being written
+        (`partial_range`), into the accumulators it is given. Those of a segment are `declared`, and added to the
+        totals, each at the index that `each_total` gives."""
+        if not (segmented := self.segmented(step)):
+            accumulate(totals)
+            return
+        with self.each_segment():
+            of_segment = {a.reduce: a for a in declared(segmented)}
+            own = [of_segment.get(t.reduce, t) for t in totals]
+            accumulate(own)
+            with each_total() as index:
+                self.add_segments(totals, own, index)
+
+    def add_segments(self, totals: Sequence[Accumulators], own: Sequence[Accumulators], index: Index | str) -> None:
+        """Adds the sums of a segment to the totals; a reduce without segments has the same accumulators in both."""
+        for total, part in zip(totals, own, strict=True):
+            if part is not total:
+                combine_into(self.body, total.reduce, total.at(index), part.at(index))
 
     def unrolled_loop(
         self, bounds: tuple[str, str], count: int, emit: Callable[[Index, int], None], first: int = 0
