@@ -76,6 +76,13 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
+    /* In a forked child: its conditions have no waiters. A condition that still counts those of the parent would wait
+       for them to leave. */
+    static inline void rx_forget_waiters(void) {
+        const pthread_cond_t none = PTHREAD_COND_INITIALIZER;
+        rx_more = rx_fewer = none;
+    }
+
     /* Waits until a call has ended, or so many nanoseconds. */
     static inline void rx_wait_fewer(int64_t ns) {
         struct timespec until;
@@ -107,6 +114,7 @@ cdef extern from *:
     void rx_wait_more() noexcept nogil
     void rx_tell_more() noexcept nogil
     void rx_tell_fewer() noexcept nogil
+    void rx_forget_waiters() noexcept nogil
     int64_t rx_now() noexcept nogil
     void rx_wait_fewer(int64_t ns) noexcept nogil
     int rx_begin(void* (*run)(void*) noexcept nogil, size_t stack) noexcept nogil
@@ -529,6 +537,7 @@ cdef void after_fork_in_child() noexcept nogil:
     """A forked child does not have the thread: nothing executes its queue there."""
     global _first, _last, _count, _work_ns, _begun
     _first, _last, _count, _work_ns, _begun = NULL, NULL, 0, 0, False
+    rx_forget_waiters()
     rx_leave()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from refxla_spec.errors import DeviceError
 
 import refxla
-from refxla._core.execution import in_flight
+from refxla._core.execution import in_flight, wake
 from refxla.codegen.opencl_program import program
 from refxla.runtime import background_builds, executable, program_build
 from refxla.runtime.background_builds import BackgroundBuilds
@@ -138,6 +139,22 @@ def test_a_fork_waits_for_the_builds(maker, device):
         right = np.array_equal(run(np.zeros(8, np.float32))[0], np.full(8, 44))
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_waits_for_nobody(maker, device, gate):
+    """The thread of the queue waits at the fork: the child, which does not have it, must not expect it to wake up."""
+    run = in_background(maker, device, "+ 46.0f")
+    (y,) = run(refxla.device_put(np.zeros(8, np.float32)))
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            for _ in range(4):
+                wake()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    gate.set()
+    np.testing.assert_array_equal(y, np.full(8, 46))
 
 
 def test_python_may_end_while_kernels_are_built(tmp_path):
