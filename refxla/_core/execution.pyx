@@ -18,7 +18,7 @@ from libc.stdlib cimport calloc, free
 
 from refxla._core.errors cimport Error, copy_of, plain_error, python_error
 from refxla._core.launch cimport INTERRUPTED, PENDING, Executor
-from refxla._core.pjrt_interface cimport CANCELLED, INTERNAL, RESOURCE_EXHAUSTED
+from refxla._core.pjrt_interface cimport CANCELLED, FAILED_PRECONDITION, INTERNAL, RESOURCE_EXHAUSTED
 from refxla._core.storage cimport (
     Completion,
     Storage,
@@ -76,6 +76,13 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
+    /* In a forked child: its conditions have no waiters. A condition that still counts those of the parent would wait
+       for them to leave. */
+    static inline void rx_forget_waiters(void) {
+        const pthread_cond_t none = PTHREAD_COND_INITIALIZER;
+        rx_more = rx_fewer = none;
+    }
+
     /* Waits until a call has ended, or so many nanoseconds. */
     static inline void rx_wait_fewer(int64_t ns) {
         struct timespec until;
@@ -107,6 +114,7 @@ cdef extern from *:
     void rx_wait_more() noexcept nogil
     void rx_tell_more() noexcept nogil
     void rx_tell_fewer() noexcept nogil
+    void rx_forget_waiters() noexcept nogil
     int64_t rx_now() noexcept nogil
     void rx_wait_fewer(int64_t ns) noexcept nogil
     int rx_begin(void* (*run)(void*) noexcept nogil, size_t stack) noexcept nogil
@@ -117,8 +125,13 @@ cdef enum:
     MOST_CALLS = 32  # in the queue
     MOST_NS = 250_000_000  # of work in the queue, for which Control-C has to wait
     SIGNALS_NS = 20_000_000  # between two checks for signals
-    PATIENCE_NS = 1_000_000_000  # from Control-C until the queue is cancelled
+    PATIENCE_NS = 1_000_000_000  # from Control-C until the queue is cancelled, and the longest that a fork waits for it
     STACK = 16 << 20  # bytes of the thread's stack
+
+cdef const char* LEFT_BEHIND = (
+    b"this was still being computed when the process was forked: wait for it before the fork (block_until_ready), or "
+    b"compute it again in the child"
+)
 
 cdef Call* _first = NULL  # in the queue; includes the one that is running
 cdef Call* _last = NULL
@@ -517,6 +530,16 @@ def in_flight() -> int:
     return _count
 
 
+def settle() -> None:
+    """Called before a fork: waits for the calls in the queue, which the child cannot run, unless that takes long."""
+    cdef int64_t until = rx_now() + PATIENCE_NS
+    with nogil:
+        rx_enter()
+        while _first != NULL and rx_now() < until:
+            rx_wait_fewer(SIGNALS_NS)
+        rx_leave()
+
+
 cdef void before_fork() noexcept nogil:
     rx_enter()
 
@@ -526,9 +549,17 @@ cdef void after_fork() noexcept nogil:
 
 
 cdef void after_fork_in_child() noexcept nogil:
-    """A forked child does not have the thread: nothing executes its queue there."""
+    """A forked child does not have the thread: nothing executes its queue there, and what is still in it fails."""
     global _first, _last, _count, _work_ns, _begun
+    cdef Call* call = _first
+    while call != NULL:  # their memory is left alone: the thread may have been using it
+        if not is_done(call.completion):
+            call.completion.lock = 0  # whoever held it is not here
+            call.completion.callbacks = NULL  # of threads that are not here
+            complete(call.completion, plain_error(FAILED_PRECONDITION, LEFT_BEHIND))
+        call = call.next
     _first, _last, _count, _work_ns, _begun = NULL, NULL, 0, 0, False
+    rx_forget_waiters()
     rx_leave()
 
 

@@ -7,6 +7,7 @@ programs, one after the other, traces the next ones meanwhile.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import queue
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
+from .._core.execution import settle
 from .cores import cores
 
 _MOST = 4  # builds at a time, each of which has compile workers of its own
@@ -49,16 +51,24 @@ class BackgroundBuilds:
         task = _Task(build, cancel)
         with self._lock:
             self._wait(min(_MOST, cores().count) - 1)
-            if self._ended:
+            tasks = None if self._ended else self._queue()
+            if tasks is None:
                 task.run()
                 return task.future
-            if self._tasks is None:
-                self._tasks = queue.SimpleQueue()
-                atexit.register(self.end)  # now, to run before PoCL's directory is removed
-                threading.Thread(target=_work, args=(self._tasks,), name="refxla builds", daemon=True).start()
             self._pending.append(task)
-            self._tasks.put(task)
+            tasks.put(task)
         return task.future
+
+    def _queue(self) -> queue.SimpleQueue[_Task] | None:
+        """The tasks of the thread, which is started if there is none; None if the system allows no more threads: the
+        caller can do without."""
+        if self._tasks is None:
+            tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
+            with contextlib.suppress(RuntimeError):
+                threading.Thread(target=_work, args=(tasks,), name="refxla builds", daemon=True).start()
+                atexit.register(self.end)  # now, to run before PoCL's directory is removed
+                self._tasks = tasks
+        return self._tasks
 
     def drain(self) -> None:
         """Waits until no build is in progress."""
@@ -88,5 +98,10 @@ def _work(tasks: queue.SimpleQueue[_Task]) -> None:
         tasks.get().run()
 
 
+def _before_fork() -> None:
+    BUILDS.drain()
+    settle()  # the calls that have waited for kernels
+
+
 BUILDS = BackgroundBuilds()
-os.register_at_fork(before=BUILDS.drain, after_in_child=BUILDS.forget)
+os.register_at_fork(before=_before_fork, after_in_child=BUILDS.forget)

@@ -29,6 +29,7 @@ from refxla_spec.errors import InputError
 
 from ..device.description import Costs
 from . import disk_cache as disk
+from . import temporary_directories
 from .device_probe import PACKAGES, Bench
 from .discovery import OpenClDevice, load
 
@@ -272,4 +273,4 @@ def main(name: str) -> None:
 if __name__ == "__main__":
     main(sys.argv[1])
     sys.stdout.flush()
-    os._exit(0)  # ignore what a broken driver does at exit
+    temporary_directories.leave()

@@ -33,7 +33,7 @@ from .discovery import OpenClDevice
 from .opencl_compiler import compile_source
 from .pocl import builtins_library, platform
 from .pocl.compile_workers import CompileWorker, PartQueue, libraries
-from .temporary_directories import temporary
+from .temporary_directories import leave, temporary
 
 LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, but far longer on a busy machine
 SLOW_SUBNORMALS = 8  # the factor from which exp avoids subnormal products (exp.cl)
@@ -700,4 +700,4 @@ def main(arguments: list[str]) -> None:
 if __name__ == "__main__":
     main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(0)  # ignore what a broken driver does at exit
+    leave()

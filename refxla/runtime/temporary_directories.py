@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 import platformdirs
 from refxla_spec.errors import DeviceError
@@ -27,6 +28,7 @@ _LOCK = "lock"
 _IN_MEMORY = "/dev/shm"
 _LEAST_FREE = 1 << 30  # free bytes in memory below which the memory is left to others
 _CHOICES = ("TMPDIR", "TEMP", "TMP")  # set by a user to choose where temporary files are
+_own: list[Path] = []  # those of this process
 _removed: set[Path] = set()  # directories of this process, which is ending
 _locks: list[int] = []  # the locks of this process, released when it ends
 
@@ -48,7 +50,15 @@ def scratch() -> Path:
         begun.rename(path / _LOCK)  # so that a lock never exists before its owner holds it
     _remove_orphans(place)
     atexit.register(_remove_at_exit, path, os.getpid())
+    _own.append(path)
     return path
+
+
+def leave() -> NoReturn:
+    """Ends this process at once, which ignores what a broken driver does at exit; its directories are removed."""
+    for path in _own:
+        shutil.rmtree(path, ignore_errors=True)
+    os._exit(0)
 
 
 def _remove_at_exit(path: Path, owner: int) -> None:

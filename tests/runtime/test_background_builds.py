@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -131,12 +132,78 @@ def test_builds_are_bounded_and_in_order():
     assert builds.submit(lambda: done.append(4), nothing).done() and done == [1, 2, 3, 4]
 
 
+def test_without_a_thread_the_caller_builds(monkeypatch):
+    """The system allows no more threads; once it does, builds are in the background."""
+    builds, done = BackgroundBuilds(), []
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for n in range(3):
+            assert builds.submit(lambda n=n: done.append(n), nothing).done()
+    builds.submit(lambda: done.append(3), nothing).result(PATIENCE_S)
+    assert done == [0, 1, 2, 3]
+
+
+def test_a_program_compiles_without_threads(maker, device, monkeypatch):
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        run = in_background(maker, device, "+ 48.0f")
+        np.testing.assert_array_equal(run(np.zeros(8, np.float32))[0], np.full(8, 48))
+
+
 def test_a_fork_waits_for_the_builds(maker, device):
     run = in_background(maker, device, "+ 44.0f")
     child = os.fork()
     if child == 0:
         right = np.array_equal(run(np.zeros(8, np.float32))[0], np.full(8, 44))
         os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_does_not_wait_for_calls_of_its_parent(maker, device, gate):
+    run = in_background(maker, device, "+ 46.0f")
+    (y,) = run(refxla.device_put(np.zeros(8, np.float32)))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        try:
+            np.asarray(y)
+        except DeviceError as problem:
+            os._exit(0 if "when the process was forked" in str(problem) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    gate.set()
+    np.testing.assert_array_equal(y, np.full(8, 46))
+
+
+def test_results_of_pending_calls_are_there_after_a_fork(maker, device):
+    run = in_background(maker, device, "+ 47.0f")
+    (y,) = run(refxla.device_put(np.zeros(8, np.float32)))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        os._exit(0 if np.array_equal(y, np.full(8, 47)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_calls_programs_of_its_own(maker, device):
+    """The thread of the queue waits at the fork: the child, which does not have it, must not expect it to wake up."""
+    x = refxla.device_put(np.zeros(8, np.float32))
+    np.testing.assert_array_equal(in_background(maker, device, "+ 49.0f")(x)[0], np.full(8, 49))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        for n in range(3):
+            (y,) = in_background(type(maker)(), device, f"+ {n}.5f")(x)
+            if not np.array_equal(y, np.full(8, n + 0.5)):
+                os._exit(1)
+        os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
 

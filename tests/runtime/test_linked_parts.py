@@ -139,3 +139,12 @@ def test_what_is_missing_is_said(device):
         kernel_library.link([caller])
     with pytest.raises(DeviceError, match="cannot be opened"):
         kernel_library.link([caller, object()])
+
+
+def test_why_files_cannot_be_opened_is_said(monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError("kernel.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(kernel_library.KernelLibrary, "__init__", refuse)
+    with pytest.raises(DeviceError, match="cannot be opened .kernel.so: failed to map segment"):
+        refxla.compile(PROGRAM)

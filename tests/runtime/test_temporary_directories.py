@@ -93,6 +93,13 @@ def test_a_process_removes_its_own(begin):
     assert not path.exists()
 
 
+def test_a_process_that_leaves_removes_its_own(tmp_path):
+    program = f"{CHILD}\nfrom refxla.runtime.temporary_directories import leave\nleave()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, input=b"", capture_output=True)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_killed_process_left_is_removed_by_the_next(how, begin, tmp_path):
     killed, left = begin()

@@ -129,10 +129,11 @@ class CompileWorker:
 
     def work(self, parts: PartQueue, number: int, options: str) -> None:
         """Compiles what it takes from `parts`, until none is left, with these `options`, for the device that has this
-        `number` among PoCL's."""
+        `number` among PoCL's. Raises RuntimeError if the system allows no more threads."""
         task = (parts, number, options)
-        self._thread = threading.Thread(target=self._feed, args=task, name="refxla-compile-worker", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._feed, args=task, name="refxla-compile-worker", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _feed(self, parts: PartQueue, number: int, options: str) -> None:
         with contextlib.suppress(OSError):  # the child is gone

@@ -28,6 +28,7 @@ import struct
 import sys
 import weakref
 import zipfile
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +43,7 @@ from .kernels import compiled
 
 _PROCESSORS = ("x86_64", "aarch64")  # for which the executor can set the arithmetic modes
 _PT_LOAD, _PF_R = 1, 4  # of an ELF file: the type of a mapped segment, and the flag of a readable one
+_reasons: deque[str] = deque(maxlen=1)  # why files could not be opened last
 
 
 class KernelLibrary:
@@ -119,7 +121,11 @@ def link(programs: Sequence[Any]) -> None:
     a function."""
     libraries = [program for program in programs if isinstance(program, KernelLibrary)]
     if len(libraries) < len(programs):
-        raise DeviceError("PoCL's files of a program cannot be opened; is its directory (TMPDIR) mounted noexec?")
+        reason = f" ({_reasons[-1]})" if _reasons else ""
+        raise DeviceError(
+            f"PoCL's files of a program cannot be opened{reason}; is its directory (TMPDIR) full or mounted noexec, or "
+            "has the process too many open files or mapped libraries?"
+        )
     try:
         addresses = {name: address for library in libraries for name, address in library.exports.items()}
         for library in libraries:
@@ -149,12 +155,14 @@ def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart)
         for kernel in part.functions:
             own = [m for m, names in members if len(names) == 3 and names[0] == kernel and names[2].endswith(".so")]
             if not own:
+                _reasons.append(f"there is none of the kernel {kernel}")
                 return None
             files.append(directory / program_files.inside(own[0]))
             program_files.write(files[-1], archive, own[0])
     try:
         return KernelLibrary(device, part, files)
-    except (OSError, AttributeError):
+    except (OSError, AttributeError) as problem:
+        _reasons.append(str(problem))
         for file in files:
             file.unlink(missing_ok=True)
         return None

@@ -178,7 +178,7 @@ class ParallelBuild:
     def _start(self, count: int) -> None:
         """Starts workers up to this number, as far as they are allowed and can be started; only one if other builds
         occupy the processor."""
-        with contextlib.suppress(OSError):  # no process can be started
+        with contextlib.suppress(OSError, RuntimeError):  # no process or no thread can be started
             while len(self._workers) < min(count, self._most) and (not self._workers or WORKERS.busy < self._most):
                 self._workers.append(WORKERS.take(*self._paths))
                 self._workers[-1].work(self._parts, self._number, self._options)
