@@ -75,6 +75,15 @@ class BackgroundBuilds:
         with self._lock:
             self._wait(0)
 
+    def hold(self) -> None:
+        """Waits until no build is in progress, and lets none begin until `release`."""
+        self._lock.acquire()
+        self._wait(0)
+
+    def release(self) -> None:
+        """Lets builds begin again."""
+        self._lock.release()
+
     def end(self) -> None:
         """Cancels the builds in progress; later ones are done by their callers. Called when Python ends: nobody wants
         the kernels any more."""
@@ -99,9 +108,9 @@ def _work(tasks: queue.SimpleQueue[_Task]) -> None:
 
 
 def _before_fork() -> None:
-    BUILDS.drain()
+    BUILDS.hold()
     settle()  # the calls that have waited for kernels
 
 
 BUILDS = BackgroundBuilds()
-os.register_at_fork(before=_before_fork, after_in_child=BUILDS.forget)
+os.register_at_fork(before=_before_fork, after_in_parent=BUILDS.release, after_in_child=BUILDS.forget)

@@ -128,8 +128,16 @@ def test_builds_are_bounded_and_in_order():
     third.join(PATIENCE_S)
     builds.drain()
     assert done == [1, 2, 3]
+    builds.hold()  # as a fork does
+    fourth = threading.Thread(target=lambda: builds.submit(lambda: done.append(4), nothing))
+    fourth.start()
+    fourth.join(0.1)
+    assert fourth.is_alive() and done == [1, 2, 3]
+    builds.release()
+    fourth.join(PATIENCE_S)
+    builds.drain()
     builds.end()
-    assert builds.submit(lambda: done.append(4), nothing).done() and done == [1, 2, 3, 4]
+    assert builds.submit(lambda: done.append(5), nothing).done() and done == [1, 2, 3, 4, 5]
 
 
 def test_without_a_thread_the_caller_builds(monkeypatch):
