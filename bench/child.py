@@ -189,6 +189,15 @@ def _compile_sources() -> None:
         compileall.compile_dir(Path(find_spec(package).origin).parent, quiet=2)
 
 
+def environment(caches: str | None) -> dict[str, str]:
+    """The environment of a process that is measured by itself. `caches`: a folder for everything that is kept on disk;
+    None: as usual."""
+    variables = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches) | KEEP_ALL)}
+    variables.pop("POCL_CACHE_DIR", None)  # otherwise kernels come from there
+    variables["REFXLA_CALIBRATION"] = "off"  # otherwise the device is measured during the next framework's turn
+    return variables
+
+
 def alone(
     framework: str,
     name: str,
@@ -198,22 +207,18 @@ def alone(
     limit: float = LIMIT_S,
 ) -> Any:
     """An entry in a process that does nothing else: {"first": seconds to the first result, "loaded", "peak": resident
-    memory in bytes before it and at most, "versions"}. `caches`: a folder for everything that is kept on disk; None: as
-    usual.
+    memory in bytes before it and at most, "versions"}. See `environment` for `caches`.
 
     Raises Absent.
     """
     if threads:
         limit_threads(threads)
     _compile_sources()
-    environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches) | KEEP_ALL)}
-    environment.pop("POCL_CACHE_DIR", None)  # otherwise kernels come from there
-    environment["REFXLA_CALIBRATION"] = "off"  # otherwise the device is measured during the next framework's turn
     root = str(Path(__file__).parents[1])
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
     command = [sys.executable, "-c", code, framework, name, "small" if small else "full"]
     try:
-        process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+        process = subprocess.run(command, env=environment(caches), capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         raise Absent(f"no result within {limit:.0f} s") from None
     if process.returncode:

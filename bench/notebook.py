@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .frameworks import CACHES, KEEP_ALL, limit_threads
+from .child import environment
+from .frameworks import limit_threads
 from .machine import command, describe
 
 PLATFORMS = {"refxla": "refxla", "jax": "cpu"}  # JAX_PLATFORMS of each
@@ -25,16 +26,9 @@ CELLS = Path(__file__).with_name("notebook_cells.py")
 
 def run(platform: str, caches: str, small: bool) -> dict[str, Any]:
     """What the cells print in a process whose caches are in this folder."""
-    environment = {
-        **os.environ,
-        **dict.fromkeys(CACHES, caches),
-        **KEEP_ALL,
-        "JAX_PLATFORMS": platform,
-        "REFXLA_CALIBRATION": "off",  # otherwise the device is measured during the next turn
-    }
-    environment.pop("POCL_CACHE_DIR", None)  # otherwise kernels come from there
     arguments = [sys.executable, str(CELLS), *(["--small"] if small else [])]
-    process = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    variables = {**environment(caches), "JAX_PLATFORMS": platform}
+    process = subprocess.run(arguments, env=variables, capture_output=True, text=True, check=False)
     if process.returncode:
         raise SystemExit(f"the cells fail on {platform}: {process.stderr.strip()[-2000:]}")
     figures = json.loads(process.stdout.strip().split("\n")[-1])
@@ -45,8 +39,7 @@ def run(platform: str, caches: str, small: bool) -> dict[str, Any]:
 def known_device(caches: str) -> None:
     """Probes refxla's device, which happens once on a machine, and is not the notebook's time."""
     code = "import jax.numpy; jax.numpy.ones(3).block_until_ready()"
-    environment = {**os.environ, "JAX_PLATFORMS": "refxla", "REFXLA_CACHE_DIR": caches, "REFXLA_CALIBRATION": "off"}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", code], env={**environment(caches), "JAX_PLATFORMS": "refxla"}, check=True)
 
 
 def main() -> None:

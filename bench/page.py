@@ -2,10 +2,9 @@
 
 A folder there is a machine; its files were written by the measuring commands with --json, and their names begin with
 their kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds), cliffs.json
-(sweeps), peers.json (the suite on more frameworks), compile.json, notebook.json, memory.json,
-gemm.json, bandwidth.json.
-`reported.json` has figures whose raw data was not kept. `many-cores.json` belongs to no machine. Only the text of
-`page.txt`, which has no figures, is written by hand; a test checks the page.
+(sweeps), peers.json (the suite on more frameworks), compile.json, notebook.json, memory.json, gemm.json,
+bandwidth.json. `reported.json` has figures whose raw data was not kept. `many-cores.json` belongs to no machine. Only
+the text of `page.txt`, which has no figures, is written by hand; a test checks the page.
 
     python -m bench.page                write the page and the chart
     python -m bench.page --check        exit with 1 if they are not what the figures make

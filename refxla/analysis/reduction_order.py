@@ -121,11 +121,10 @@ def reduction_order(dimensions: Sequence[int], reduced: Sequence[int]) -> Reduct
     if is_row:
         most = groups[split].size // (lanes if split == len(groups) - 1 else 1)
     else:
-        most = groups[split].size
+        most = min(groups[split].size, whole.reduced_size // MIN_PARTIAL_ROWS)
     partials = 1
     if behind >= SPLIT_FROM:
-        few = most if is_row else min(most, whole.reduced_size // MIN_PARTIAL_ROWS)
-        partials = max(1, min(MAX_PARTIALS // max(whole.units, 1), behind // MIN_PARTIAL, few))
+        partials = max(1, min(MAX_PARTIALS // max(whole.units, 1), behind // MIN_PARTIAL, most))
     if not is_row:
         strip = _widened(strip, inner, partials * prod(g.size for g in groups[:-1] if not g.reduced))
     segments, segment_group = _segments(groups, lanes, partials, split)

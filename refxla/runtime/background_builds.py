@@ -70,11 +70,6 @@ class BackgroundBuilds:
                 self._tasks = tasks
         return self._tasks
 
-    def drain(self) -> None:
-        """Waits until no build is in progress."""
-        with self._lock:
-            self._wait(0)
-
     def hold(self) -> None:
         """Waits until no build is in progress, and lets none begin until `release`."""
         self._lock.acquire()

@@ -5,6 +5,7 @@ import argparse
 import json
 import random
 import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -303,14 +304,25 @@ class Eighth(Reference):  # the eighth call of a process ends it
 """
 
 
-def test_a_crash_on_several_programs_alone_is_a_divergence(tmp_path, monkeypatch, capsys):
-    (tmp_path / "crashing.py").write_text(CRASH)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    options = ["--count", "5", "--seed", "11", "-j", "1", "--target", "crashing:Eighth", "--keep", "0"]
-    assert main(parser.parse_args([*options, "--results", "r.json"])) == 1
+@pytest.fixture
+def fuzz_own(tmp_path, monkeypatch):
+    """Runs the command, in a folder of its own, on a target that is a class of this source."""
+
+    def run(source: str, name: str, *options: str) -> int:
+        (tmp_path / "own_target.py").write_text(source)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "own_target", raising=False)
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        always = ["--seed", "11", "-j", "1", "--keep", "0", "--target", f"own_target:{name}"]
+        return main(parser.parse_args([*always, *options]))
+
+    return run
+
+
+def test_a_crash_on_several_programs_alone_is_a_divergence(fuzz_own):
+    assert fuzz_own(CRASH, "Eighth", "--count", "5", "--results", "r.json") == 1
     (found,) = json.loads(Path("r.json").read_text())["tally"]["divergences"]
     assert found["check"] == PROCESS and "signal SIGABRT" in found["what"]
     assert re.search(r"on programs \d+ to \d+ one after the other, and on no half of them", found["what"])
@@ -327,14 +339,9 @@ class Nothing(Target):
 """
 
 
-def test_a_target_that_supports_no_program_is_told(tmp_path, monkeypatch, capsys):
+def test_a_target_that_supports_no_program_is_told(fuzz_own, capsys):
     """A table that ends with "diverge 0" would look like a success."""
-    (tmp_path / "refusing.py").write_text(REFUSAL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    main(parser.parse_args(["--count", "3", "--seed", "11", "-j", "1", "--target", "refusing:Nothing", "--keep", "0"]))
+    fuzz_own(REFUSAL, "Nothing", "--count", "3")
     assert "Nothing was compared: all programs are unsupported" in capsys.readouterr().out
 
 

@@ -50,7 +50,8 @@ def gate(monkeypatch):
     monkeypatch.setattr(executable.BUILDS, "submit", submit)
     yield event
     event.set()
-    builds.drain()
+    builds.hold()
+    builds.release()
 
 
 def in_background(maker, device, formula: str) -> Executable:
@@ -126,16 +127,16 @@ def test_builds_are_bounded_and_in_order():
     assert third.is_alive() and not first.done() and not done  # two are in progress on two cores
     event.set()
     third.join(PATIENCE_S)
-    builds.drain()
-    assert done == [1, 2, 3]
     builds.hold()  # as a fork does
+    assert done == [1, 2, 3]
     fourth = threading.Thread(target=lambda: builds.submit(lambda: done.append(4), nothing))
     fourth.start()
     fourth.join(0.1)
     assert fourth.is_alive() and done == [1, 2, 3]
     builds.release()
     fourth.join(PATIENCE_S)
-    builds.drain()
+    builds.hold()
+    builds.release()
     builds.end()
     assert builds.submit(lambda: done.append(5), nothing).done() and done == [1, 2, 3, 4, 5]
 
