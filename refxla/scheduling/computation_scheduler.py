@@ -42,7 +42,8 @@ class ComputationScheduler:
 
     `values` has the blocks of its parameters, and `owned` those that it may overwrite after their value has been read
     for the last time. `trip_count`: of the body of a tiled fusion, the number of tiles. `second`: of a body that is two
-    iterations of a loop, the instructions of the second. `in_loop`: it is the body of a loop, or a branch in one.
+    iterations of a loop, the instructions of the second. `in_loop`: it is the condition or the body of a loop, or a
+    branch in one.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ComputationScheduler:
         self.grouped = GroupedComputation(computation, builder.options, second, in_loop)
         builder.refusals += self.grouped.refusals
         self.blocks = ValueBlocks(builder, self.grouped, values, owned)
-        self.preheader: Preheader | None = None  # of the body of a loop, or of a tiled fusion
+        self.preheader: Preheader | None = None  # of a loop, for all that it runs, or of a tiled fusion
         self.trip_count = trip_count or 1
         self.tiled: dict[int, TiledFusion] = {}  # by the number of their group
         if builder.tiled and not trip_count:
@@ -240,7 +241,7 @@ class ComputationScheduler:
         state, owned, invariant = self._loop_state(n, i, body, None if tabled is None else tabled.index)
         block_count, before = len(builder.blocks), len(self.steps)
         around = Preheader(self.steps, invariant, self.preheader)
-        condition = self._condition(i, state) if counter is None else None
+        condition = self._condition(i, state, around) if counter is None else None
         told, tilings = len(builder.refusals), len(builder.tiling_decisions)
         iteration = self._iteration(body, state, owned)
         rest: Computation | None = None  # an iteration after the loop
@@ -294,9 +295,12 @@ class ComputationScheduler:
                 owned.add(block)
         return state, owned, invariant
 
-    def _condition(self, i: Instruction, state: Sequence[MemoryBlock]) -> tuple[tuple[p.Step, ...], int]:
+    def _condition(
+        self, i: Instruction, state: Sequence[MemoryBlock], preheader: Preheader
+    ) -> tuple[tuple[p.Step, ...], int]:
         """The steps of a loop's condition, and the number of the buffer of its value."""
-        test = ComputationScheduler(self.builder, i.condition, _bind(i.condition, state), set())
+        test = ComputationScheduler(self.builder, i.condition, _bind(i.condition, state), set(), in_loop=True)
+        test.preheader = preheader
         steps = self.builder.merge(test.run())
         return steps, self.builder.number[test.blocks.block_of(test.roots[0])]
 
@@ -411,10 +415,12 @@ class ComputationScheduler:
         places = self._places(i, owned)
         results = [b or builder.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(places)]
         block_count, branches = len(builder.blocks), []
+        around = None if self.preheader is None else self.preheader.inner()
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             parameters = _bind(called, [self.blocks.block_of(o) for o in operand.operands])
             old = {block: value for value, block in parameters.items()}
             branch = ComputationScheduler(builder, called, parameters, owned, in_loop=self.grouped.in_loop)
+            branch.preheader = around
             branch.blocks.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
             branch.blocks.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
             steps = branch.run()
@@ -426,7 +432,8 @@ class ComputationScheduler:
             self.steps.append(p.Branch(index, tuple(branches)))
         else:
             of_pred = i.operands[0].shape.element_type.kind == "pred"
-            self.steps += merging.branch(index, of_pred, branches, builder.internal(block_count))
+            internal = builder.internal(block_count, around.passed if around else ())
+            self.steps += merging.branch(index, of_pred, branches, internal)
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = results[gte.index]
 

@@ -21,7 +21,7 @@ TABLE = 1 << 16  # iterations of a loop up to which its counter is read from a t
 
 class GroupedComputation:
     """A computation whose instructions are in groups. `second`: of a body that is two iterations of a loop, the
-    instructions of the second. `in_loop`: it is the body of a loop, or a branch in one."""
+    instructions of the second. `in_loop`: it is the condition or the body of a loop, or a branch in one."""
 
     def __init__(
         self, computation: Computation, options: SchedulingOptions, second: Collection[Instruction], in_loop: bool

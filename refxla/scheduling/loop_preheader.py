@@ -19,6 +19,11 @@ class Preheader:
     outer: Preheader | None = None
     passed: Steps = field(default_factory=list)
 
+    def inner(self) -> Preheader:
+        """The preheader of the branches of a conditional in the loop, to which what they hoist is passed on. It is done
+        whether or not a branch is taken."""
+        return Preheader([], self.invariant, self)
+
     def is_invariant(self, block: MemoryBlock) -> bool:
         """Whether a block is loop-invariant."""
         return block in self.invariant or block.space == p.CONSTANT

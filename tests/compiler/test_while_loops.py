@@ -11,7 +11,7 @@ import refxla
 from refxla.analysis.while_loop_analysis import Counter, counter_of
 from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
-from refxla.ir.plan import Launch, Loop, Repeat
+from refxla.ir.plan import Branch, Launch, Loop, Repeat
 
 
 def program(start=0, step=1, limit=10, direction="LT", type="s32", test=None, counting=None):
@@ -301,8 +301,12 @@ def kernels_by_depth(steps, plan, depth=0):
     for step in steps:
         if isinstance(step, Launch):
             yield from ((depth, part.name) for part in plan.kernels[step.kernel].parts())
+        elif isinstance(step, Branch):
+            for branch in step.branches:
+                yield from kernels_by_depth(branch, plan, depth)
         elif isinstance(step, Loop | Repeat):
-            yield from kernels_by_depth(step.body, plan, depth + 1)
+            condition = step.condition if isinstance(step, Loop) else ()
+            yield from kernels_by_depth((*condition, *step.body), plan, depth + 1)
 
 
 @pytest.mark.parametrize("dimension", [0, 1])
@@ -357,3 +361,76 @@ def test_a_matrix_is_packed_before_the_outermost_loop_that_keeps_it(changes, dim
     for turn in range(9):
         want = alone(-a if changes and turn // 3 == 1 else a, want)
     np.testing.assert_array_equal(got, want)
+
+
+def branching(taken, other):
+    """A loop of three iterations, each with a branch by the sign of x[0]."""
+    return f"""HloModule m
+    product {{ p = (f32[260,260], f32[260]) parameter(0)
+        a = f32[260,260] get-tuple-element(p), index=0
+        x = f32[260] get-tuple-element(p), index=1
+        ROOT y = f32[260] dot(a, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}
+    same {{ p = (f32[260,260], f32[260]) parameter(0)
+        x = f32[260] get-tuple-element(p), index=1
+        ROOT y = f32[260] negate(x) }}
+    body {{ s = (s32[], f32[260,260], f32[260]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        a = f32[260,260] get-tuple-element(s), index=1
+        x = f32[260] get-tuple-element(s), index=2
+        head = f32[1] slice(x), slice={{[0:1]}}
+        first = f32[] reshape(head)
+        zero = f32[] constant(0)
+        above = pred[] compare(first, zero), direction=GT
+        operands = (f32[260,260], f32[260]) tuple(a, x)
+        y = f32[260] conditional(above, operands, operands), true_computation={taken}, false_computation={other}
+        one = s32[] constant(1)
+        next = s32[] add(i, one)
+        ROOT r = (s32[], f32[260,260], f32[260]) tuple(next, a, y) }}
+    test {{ s = (s32[], f32[260,260], f32[260]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(3)
+        ROOT p = pred[] compare(i, n), direction=LT }}
+    ENTRY e {{ a = f32[260,260] parameter(0)
+        x = f32[260] parameter(1)
+        zero = s32[] constant(0)
+        s = (s32[], f32[260,260], f32[260]) tuple(zero, a, x)
+        w = (s32[], f32[260,260], f32[260]) while(s), condition=test, body=body
+        ROOT r = f32[260] get-tuple-element(w), index=2 }}"""
+
+
+SEARCH = """HloModule m
+    add { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT s = f32[] add(a, b) }
+    body { s = (f32[260,260], f32[260]) parameter(0)
+        a = f32[260,260] get-tuple-element(s), index=0
+        x = f32[260] get-tuple-element(s), index=1
+        half = f32[] constant(0.5)
+        halves = f32[260] broadcast(half), dimensions={}
+        y = f32[260] multiply(x, halves)
+        ROOT r = (f32[260,260], f32[260]) tuple(a, y) }
+    test { s = (f32[260,260], f32[260]) parameter(0)
+        a = f32[260,260] get-tuple-element(s), index=0
+        x = f32[260] get-tuple-element(s), index=1
+        y = f32[260] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        squares = f32[260] multiply(y, y)
+        zero = f32[] constant(0)
+        size = f32[] reduce(squares, zero), dimensions={0}, to_apply=add
+        limit = f32[] constant(100)
+        ROOT p = pred[] compare(size, limit), direction=GT }
+    ENTRY e { a = f32[260,260] parameter(0)
+        x = f32[260] parameter(1)
+        s = (f32[260,260], f32[260]) tuple(a, x)
+        w = (f32[260,260], f32[260]) while(s), condition=test, body=body
+        ROOT r = f32[260] get-tuple-element(w), index=1 }"""
+
+
+@pytest.mark.parametrize("text", [SEARCH, branching("product", "same"), branching("same", "product")])
+def test_a_matrix_of_a_condition_or_a_branch_is_packed_before_the_loop(text):
+    random = np.random.default_rng(0)
+    a, x = random.standard_normal((260, 260)).astype(np.float32) / 16, random.standard_normal(260).astype(np.float32)
+    plan = plan_module(parse(text), DEFAULT_CPU)[1].plan
+    assert [depth for depth, name in kernels_by_depth(plan.steps, plan) if name.endswith(".right")] == [0]
+    wanted = interpreter.run(parse(text), [a, x])
+    for without in ((), ("launch-merging",)):
+        np.testing.assert_allclose(refxla.compile(text, without=without)(a, x), wanted, rtol=2e-4, atol=1e-5)
