@@ -25,15 +25,14 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
-from ..codegen.opencl_program import ProgramPart
 from ..codegen.primitives import BARE, GET_GLOBAL_ID
 from . import discovery
 from . import disk_cache as disk
 from .discovery import OpenClDevice
 from .opencl_compiler import compile_source
-from .pocl import builtins_library, platform
-from .pocl.compile_workers import CompileWorker, PartQueue, libraries
-from .temporary_directories import leave, temporary
+from .pocl import builtins_library, linker, platform
+from .pocl.compile_workers import libraries
+from .temporary_directories import leave, scratch, temporary
 
 LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, but far longer on a busy machine
 SLOW_SUBNORMALS = 8  # the factor from which exp avoids subnormal products (exp.cl)
@@ -50,8 +49,8 @@ class Properties:
     `vector_bytes`: the width of a register. `slow_subnormals`: subnormal products take many times as long as others.
     `persistent`: items can go through phases together (persistent_kernel.py). `handover`: after a barrier, items of a
     work-group see what others have written (Target.handover). `features`: the processor features that a function may
-    request (see Target), "" if it may not. `builtins` is the part of PoCL's library that refxla's kernels need
-    (builtins_library.py), "" if there is none.
+    request (see Target), "" if it may not. `builtins`: PoCL compiles with the library of refxla's own
+    (builtins_library.py).
     """
 
     works: bool = False
@@ -68,7 +67,7 @@ class Properties:
     features: str = ""
     persistent: bool = False
     handover: bool = False
-    builtins: str = ""
+    builtins: bool = False
 
 
 def properties(device: OpenClDevice) -> Properties:
@@ -82,11 +81,27 @@ def properties(device: OpenClDevice) -> Properties:
         return _read.setdefault((store.directory, name), Properties(**json.loads(content)))
     # PoCL 3 takes minutes for vectors of 16, or fails, on machines with AVX-512; nothing needs them there.
     skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
-    answers = run_checks(device.name, [c for c in CHECKS if c not in skip])
+    checks = [c for c in CHECKS if c not in skip]
+    pocl = _own_pocl(device)
+    answers = {} if pocl is None else run_checks(device.name, checks, command=(*COMMAND, f"{_POCL}{pocl}"))
+    if answers.get("builtins") != {"builtins": True}:
+        answers = run_checks(device.name, checks)
     result = _conclude(answers)
     if result.works and all(_is_settled(c, a) for c, a in answers.items()):
         store.put(name, json.dumps(asdict(result)).encode())
     return result
+
+
+def _own_pocl(device: OpenClDevice) -> Path | None:
+    """The path from which a child loads PoCL so that it need not read its library; None if this is another device, or
+    PoCL's directory is not ours."""
+    directory, paths = platform.directory(), libraries()
+    if device.platform != platform.NAME or directory is None or paths is None:
+        return None
+    try:
+        return builtins_library.folder(directory, paths[1])
+    except OSError:  # no room: probing works, only slower
+        return None
 
 
 def adopt(device: OpenClDevice, name: str, record: Properties) -> None:
@@ -134,11 +149,12 @@ def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
     return Properties(**{k: v for k, v in values.items() if k in names})
 
 
+COMMAND = (sys.executable, "-m", "refxla.runtime.device_probe")
+_POCL = "--pocl="
+
+
 def run_checks(
-    device: str,
-    names: Iterable[str],
-    limit: float = LIMIT_SECONDS,
-    command: tuple[str, ...] = (sys.executable, "-m", "refxla.runtime.device_probe"),
+    device: str, names: Iterable[str], limit: float = LIMIT_SECONDS, command: tuple[str, ...] = COMMAND
 ) -> dict[str, dict[str, Any] | str]:
     """Run checks on the named device in child processes.
 
@@ -580,24 +596,8 @@ def _persistent(bench: Bench) -> dict[str, Any]:
 
 
 def _builtins(bench: Bench) -> dict[str, Any]:
-    """The replacement of PoCL's library, if a process that loads it compiles a kernel with it."""
-    directory, paths = platform.directory(), libraries()
-    if bench.device.platform != platform.NAME or directory is None or paths is None:
-        return {}
-    library = builtins_library.made_by(bench.build, directory)
-    pocl = builtins_library.folder(directory.with_name("beside"), paths[1], library) if library else None
-    if pocl is None:
-        return {}
-    parts = PartQueue()
-    parts.put(ProgramPart(builtins_library.SOURCE.replace("refxla_builtins", "refxla_again"), ("refxla_again",)))
-    parts.close()
-    worker = CompileWorker(paths[0], pocl, directory)
-    try:
-        worker.work(parts, bench.raw.platform.get_devices().index(bench.raw), BARE)
-        worker.wait(LIMIT_SECONDS)
-    finally:
-        worker.end()
-    return {"builtins": library} if parts.done else {}
+    """Whether the checks before this one have compiled with refxla's library for PoCL."""
+    return {"builtins": discovery.has_own_pocl() and bool(_header(bench)["bare"])}
 
 
 # An LU decomposition by one work-group, in the form of merged kernels: inlined functions, each of which leaves results
@@ -690,8 +690,13 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
 
 
 def main(arguments: list[str]) -> None:
-    """`python -m refxla.runtime.device_probe DEVICE CHECK...`: print the answer of each check."""
-    bench = Bench(discovery.load()[arguments[0]])
+    """`python -m refxla.runtime.device_probe [--pocl=PATH] DEVICE CHECK...`: print the answer of each check, with PoCL
+    loaded from a path."""
+    pocl = None
+    if arguments[0].startswith(_POCL):
+        pocl = Path(arguments.pop(0).removeprefix(_POCL))
+        os.environ.update(linker.environment(scratch()))
+    bench = Bench(discovery.load(pocl)[arguments[0]])
     for name in arguments[1:]:
         print(f"begin {name}", flush=True)
         print(f"answer {json.dumps(CHECKS[name](bench))}", flush=True)

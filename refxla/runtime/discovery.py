@@ -99,21 +99,31 @@ _contexts: dict[Any, cl.Context] = {}
 _NO_CACHE = "PYOPENCL_NO_CACHE"
 
 
-def load() -> dict[str, OpenClDevice]:
-    """The devices by their names. Raises DeviceError when pyopencl cannot be loaded."""
+def load(own_pocl: Path | None = None) -> dict[str, OpenClDevice]:
+    """The devices by their names. `own_pocl` is the path of a link to the PoCL in pyopencl's wheel, through which to
+    load it (pocl/builtins_library.py); `has_own_pocl` says whether that was possible. Raises DeviceError when pyopencl
+    cannot be loaded."""
     global _devices, _failure
     with _lock:
         if _devices is None:
             with signal_handlers.preserved():
-                _devices, _failure = _discover()
+                _devices, _failure = _discover(own_pocl)
         return _devices
 
 
-def _discover() -> tuple[dict[str, OpenClDevice], str]:
+def has_own_pocl() -> bool:
+    """Whether PoCL was loaded through the path that `load` had."""
+    return _has_own_pocl
+
+
+_has_own_pocl = False
+
+
+def _discover(own_pocl: Path | None) -> tuple[dict[str, OpenClDevice], str]:
     """Loads OpenCL and names its devices. Returns them with the loader's error message, if it had one."""
     before = dict(os.environ)
     try:
-        _prepare()
+        _prepare(own_pocl)
         try:
             import pyopencl as cl
         except ImportError as error:
@@ -153,34 +163,39 @@ def failure() -> str:
     return f" ({_failure})" if _failure else ""
 
 
-def _prepare() -> None:
+def _prepare(own_pocl: Path | None) -> None:
     """Sets the environment for loading OpenCL."""
     already = pocl.is_loaded()
     pocl.prepare()
     os.environ.setdefault(_NO_CACHE, "1")
     if sys.platform == "linux" and not already and not os.environ.get("LD_PRELOAD"):
-        _load_apart()
+        _load_apart(own_pocl)
     if not any(os.environ.get(v) for v in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")):
         library = _intel_library()
         if library is not None:
             _announce(library)
 
 
-def _load_apart() -> None:
-    """Loads the implementations in pyopencl's wheel so that they look up symbols in themselves first.
+def _load_apart(own_pocl: Path | None) -> None:
+    """Loads the implementations in pyopencl's wheel so that they look up symbols in themselves first; PoCL through
+    `own_pocl`, if there is one.
 
     TensorFlow exports the symbols of its LLVM to the whole process, and these implementations contain an LLVM, too. The
     loader, which comes later, gets the libraries as they are loaded here. (Functions that LD_PRELOAD replaces stay
     replaced.)
     """
+    global _has_own_pocl
     package = importlib.util.find_spec("pyopencl")
     if package is None or package.origin is None:
         return
     for icd in sorted((Path(package.origin).parent / ".libs").glob("*.icd")):
+        library = icd.with_name(icd.read_text().strip())
+        is_own = own_pocl is not None and own_pocl.name == library.name
         try:
-            ctypes.CDLL(str(icd.with_name(icd.read_text().strip())), os.RTLD_LAZY | os.RTLD_DEEPBIND)
+            ctypes.CDLL(str(own_pocl if is_own else library), os.RTLD_LAZY | os.RTLD_DEEPBIND)
         except OSError:  # the loader then skips it, and `devices()` shows that
             continue
+        _has_own_pocl |= is_own
 
 
 def _intel_library() -> Path | None:

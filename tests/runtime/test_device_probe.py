@@ -12,6 +12,7 @@ import pytest
 
 from refxla.device.capabilities import CLANG_CPU
 from refxla.runtime import device_probe
+from refxla.runtime.pocl import builtins_library
 
 CHILD = """
 import json, os, signal, sys, time
@@ -106,6 +107,30 @@ def test_pocl(device):
     assert target.capabilities is CLANG_CPU and target.max_vector == 8 and target.compute_units >= 1
 
 
+def test_with_and_without_refxlas_library_the_answers_are_the_same(device):
+    pocl = device_probe._own_pocl(device)
+    if pocl is None:
+        pytest.skip("this is not the PoCL of the wheel")
+    checks = ["runs", "memory", "header", "clang", "fp64", "rounding", "float8", "builtins"]
+    answers = device_probe.run_checks(device.name, checks)
+    assert answers["builtins"] == {"builtins": False}
+    command = (*device_probe.COMMAND, f"{device_probe._POCL}{pocl}")
+    assert device_probe.run_checks(device.name, checks, command=command) == answers | {"builtins": {"builtins": True}}
+
+
+def test_a_library_that_pocl_does_not_read_is_left_out(device, monkeypatch, tmp_path):
+    """That of a PoCL whose LLVM has another text, for one."""
+    pocl = device_probe._own_pocl(device)
+    if pocl is None:
+        pytest.skip("this is not the PoCL of the wheel")
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(builtins_library, "LIBRARY", "no text of LLVM's")
+    folder = builtins_library.folder.__wrapped__(tmp_path / "pocl", pocl.resolve())
+    monkeypatch.setattr(builtins_library, "folder", lambda *_: folder)
+    found = device_probe.properties(device)
+    assert found == replace(device.properties, builtins=False) and found.works
+
+
 def test_items_of_pocl_are_found_to_go_through_phases_together(device):
     if "pocl" not in device.name or device.kind != "cpu":
         pytest.skip("another device need not")
@@ -127,10 +152,10 @@ def test_failures_are_not_kept(device, monkeypatch, tmp_path):
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
     good = {name: {} for name in device_probe.CHECKS} | {"runs": {"works": True}}
     for bad in ({"runs": "no space left on device"}, {"memory": "no answer within 10 s"}):
-        monkeypatch.setattr(device_probe, "run_checks", lambda *_, bad=bad: good | bad)
+        monkeypatch.setattr(device_probe, "run_checks", lambda *_, bad=bad, **__: good | bad)
         assert device_probe.properties(device).works == ("runs" not in bad)
         assert not list(tmp_path.glob("*/*"))
-    monkeypatch.setattr(device_probe, "run_checks", lambda *_: good | {"float8": "the check ended with signal 6"})
+    monkeypatch.setattr(device_probe, "run_checks", lambda *_, **__: good | {"float8": "the check ended with signal 6"})
     assert device_probe.properties(device).max_vector == 4
     assert len(list(tmp_path.glob("*/*"))) == 1
 

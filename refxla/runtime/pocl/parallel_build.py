@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -185,11 +184,7 @@ class ParallelBuild:
 
     def _pocl(self, pocl: Path, directory: Path) -> Path:
         """The path from which workers load PoCL."""
-        library = self.device.properties.builtins
-        if library and self.device.target.bare:
+        if self.device.properties.builtins and self.device.target.bare:
             with contextlib.suppress(OSError):  # no room: compiling works, only slower
-                return _folder(directory.with_name("beside"), pocl, library) or pocl
+                return builtins_library.folder(directory, pocl) or pocl
         return pocl
-
-
-_folder = cache(builtins_library.folder)
