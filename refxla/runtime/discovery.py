@@ -168,7 +168,7 @@ def _prepare(own_pocl: Path | None) -> None:
     already = pocl.is_loaded()
     pocl.prepare()
     os.environ.setdefault(_NO_CACHE, "1")
-    if sys.platform == "linux" and not already and not os.environ.get("LD_PRELOAD"):
+    if sys.platform == "linux" and not already:
         _load_apart(own_pocl)
     if not any(os.environ.get(v) for v in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")):
         library = _intel_library()
@@ -185,6 +185,7 @@ def _load_apart(own_pocl: Path | None) -> None:
     replaced.)
     """
     global _has_own_pocl
+    mode = os.RTLD_LAZY | (0 if os.environ.get("LD_PRELOAD") else os.RTLD_DEEPBIND)
     package = importlib.util.find_spec("pyopencl")
     if package is None or package.origin is None:
         return
@@ -192,7 +193,7 @@ def _load_apart(own_pocl: Path | None) -> None:
         library = icd.with_name(icd.read_text().strip())
         is_own = own_pocl is not None and own_pocl.name == library.name
         try:
-            ctypes.CDLL(str(own_pocl if is_own else library), os.RTLD_LAZY | os.RTLD_DEEPBIND)
+            ctypes.CDLL(str(own_pocl if is_own else library), mode)
         except OSError:  # the loader then skips it, and `devices()` shows that
             continue
         _has_own_pocl |= is_own

@@ -118,6 +118,17 @@ def test_with_and_without_refxlas_library_the_answers_are_the_same(device):
     assert device_probe.run_checks(device.name, checks, command=command) == answers | {"builtins": {"builtins": True}}
 
 
+def test_refxlas_library_is_read_beside_libraries_of_the_users(device, monkeypatch):
+    """A user may replace malloc, say."""
+    pocl = device_probe._own_pocl(device)
+    if pocl is None:
+        pytest.skip("this is not the PoCL of the wheel")
+    monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
+    command = (*device_probe.COMMAND, f"{device_probe._POCL}{pocl}")
+    answers = device_probe.run_checks(device.name, ["runs", "builtins"], command=command)
+    assert answers["runs"]["works"] and answers["builtins"] == {"builtins": True}
+
+
 def test_a_library_that_pocl_does_not_read_is_left_out(device, monkeypatch, tmp_path):
     """That of a PoCL whose LLVM has another text, for one."""
     pocl = device_probe._own_pocl(device)
