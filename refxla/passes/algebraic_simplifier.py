@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from refxla_spec.elementwise import is_elementwise
-from refxla_spec.module import Computation, Instruction, Module, SliceDimension
+from refxla_spec.module import Computation, Instruction, Module, PaddingDimension, SliceDimension
 from refxla_spec.types import Shape
 from refxla_spec.vectorize import COMMUTATIVE
 
@@ -155,6 +155,22 @@ def _slice_of_update(i: Instruction) -> Instruction | None:
     return update.operands[1] if _place(i) == _place(update) else None
 
 
+@rule("dynamic-update-slice")
+def _update_of_splat(i: Instruction) -> Instruction | None:
+    """dynamic-update-slice(broadcast(c), x) at a constant place -> pad(x, c), which can be fused with x and with its
+    users, and needs no array of c that is written first"""
+    whole, x = i.operands[:2]
+    value, place = scalar_value(whole), _place(i)
+    if value is None or place is None or i.shape.is_dynamic or x.shape.is_dynamic or 0 in x.shape.dimensions:
+        return None
+    padding = []
+    for start, size, total in zip(place, x.shape.dimensions, i.shape.dimensions, strict=True):
+        if isinstance(start, Instruction):
+            return None
+        padding.append(PaddingDimension(start, total - size - start, 0))
+    return make("pad", x, constant(value, f"{i.name}.around"), name=i.name, padding=tuple(padding))
+
+
 @rule("concatenate")
 def _concatenate_one(i: Instruction) -> Instruction | None:
     """Concatenate of x alone, or with empty arrays -> x"""
@@ -250,6 +266,22 @@ def _slice_of_broadcast(i: Instruction) -> Instruction | None:
     if places != tuple(SliceDimension(0, n, 1) for n in x.shape.dimensions):
         x = make("slice", x, name=f"{i.name}.thin", slice=places)
     return make("broadcast", x, name=i.name, shape=i.shape, dimensions=inner.dimensions)
+
+
+@rule("slice")
+def _slice_of_pad(i: Instruction) -> Instruction | None:
+    """Slice of pad(x, c) that has only elements of x -> slice of x"""
+    inner = i.operands[0]
+    if inner.opcode != "pad" or inner.shape.is_dynamic or 0 in i.shape.dimensions:
+        return None
+    x = inner.operands[0]
+    places = []
+    for part, around, size in zip(i.slice, inner.padding, x.shape.dimensions, strict=True):
+        start, limit = part.start - around.low, part.limit - around.low
+        if around.interior or start < 0 or limit > size:
+            return None
+        places.append(SliceDimension(start, limit, part.stride))
+    return make("slice", x, name=i.name, slice=tuple(places))
 
 
 @rule("transpose")

@@ -146,6 +146,32 @@ RULES = {
             "ROOT r = f32[1,2] slice(u), slice={[1:2],[0:3:2]}"
         ),
     ],
+    "_update_of_splat": [
+        (
+            AT + "row = f32[1,2] slice(y), slice={[0:1],[0:2]}\nc = f32[] constant(-0)\n"
+            "w = f32[2,3] broadcast(c), dimensions={}\n"
+            "ROOT r = f32[2,3] dynamic-update-slice(w, row, nine, zero)",  # nine: as far as the block fits
+            "row = f32[1,2] slice(y), slice={[0:1],[0:2]}\nc = f32[] constant(-0)\n"
+            "ROOT r = f32[2,3] pad(row, c), padding=1_0x0_1",
+        ),
+        *unchanged(
+            AT + "row = f32[1,2] slice(y), slice={[0:1],[0:2]}\nc = f32[] constant(1)\n"
+            "w = f32[2,3] broadcast(c), dimensions={}\nROOT r = f32[2,3] dynamic-update-slice(w, row, i, zero)"
+        ),
+        *unchanged(
+            AT + "row = f32[1,2] slice(y), slice={[0:1],[0:2]}\nw = f32[2,3] broadcast(v), dimensions={1}\n"
+            "ROOT r = f32[2,3] dynamic-update-slice(w, row, nine, zero)"
+        ),
+    ],
+    "_slice_of_pad": [
+        (
+            "a = f32[4,3] pad(x, s), padding=1_1x1_-1\nROOT r = f32[2,1] slice(a), slice={[1:3],[1:3:2]}",
+            "ROOT r = f32[2,1] slice(x), slice={[0:2],[0:2:2]}",
+        ),
+        *unchanged("a = f32[4,3] pad(x, s), padding=1_1x0_0\nROOT r = f32[2,3] slice(a), slice={[0:2],[0:3]}"),
+        *unchanged("a = f32[4,3] pad(x, s), padding=1_1x0_0\nROOT r = f32[2,3] slice(a), slice={[2:4],[0:3]}"),
+        *unchanged("a = f32[3,3] pad(x, s), padding=0_0_1x0_0\nROOT r = f32[2,3] slice(a), slice={[0:2],[0:3]}"),
+    ],
     "_concatenate_one": [
         ("e = f32[0,3] slice(y), slice={[0:0],[0:3]}\nROOT r = f32[2,3] concatenate(x, e), dimensions={0}", SAME_X)
     ],
