@@ -42,6 +42,11 @@ class Repetition:
     def count(self) -> int:
         return (self.end - self.start) // self.period
 
+    @property
+    def saved(self) -> int:
+        """The instructions that its loop removes, without those that it costs."""
+        return (self.count - 1) * self.period - LOOP
+
 
 class Repeats:
     """The periods of a program; its literals are operands that may differ between iterations."""
@@ -64,7 +69,7 @@ class Repeats:
         """The repetitions of each period that would save at least `least` instructions, in order of what they save. One
         that is several iterations of a divisor of its period is replaced by that of the divisor."""
         by_period = {period: self._of_period(period) for period in self._periods()}
-        gone = {p: sum((r.count - 1) * p - LOOP for r in rs) for p, rs in by_period.items()}
+        gone = {p: sum(r.saved for r in rs) for p, rs in by_period.items()}
         for period in sorted(gone, key=lambda p: -gone[p]):
             if gone[period] >= least:
                 divisors = [d for d in range(1, period) if period % d == 0]

@@ -40,6 +40,10 @@ class TracedProgram:
         self.sequence, self.kind, self.literals, self.users = sequence, kind, literals, users
         self.place = {i: n for n, i in enumerate(sequence)}
 
+    def reordered(self, sequence: Sequence[Instruction]) -> TracedProgram:
+        """The same program with its instructions in another order, again each after its operands."""
+        return TracedProgram(sequence, self.kind, self.literals, self.users)
+
 
 class NotALoop(Exception):
     """Raised where instructions are alike, but not iterations of a loop; those before `iteration`, or from it on, may

@@ -66,9 +66,16 @@ def _may_change(computation: Computation) -> bool:
 
 
 def _reroll(computation: Computation, kinds: _Kinds) -> list[Computation]:
-    """Rerolls the loops of one period. Returns their bodies."""
+    """Rerolls the loops of one period, in the order of instructions in which most of them recur. Returns their
+    bodies."""
     program = _program(computation, kinds)
-    for repetitions in Repeats(program).candidates(LEAST):
+    candidates = list(Repeats(program).candidates(LEAST))
+    early = program.reordered(_earliest_order(program))
+    candidates_of_early = list(Repeats(early).candidates(LEAST))
+    attempts = [(program, repetitions) for repetitions in candidates]
+    if _saved_by_first(candidates_of_early) > _saved_by_first(candidates):
+        attempts = [(early, repetitions) for repetitions in candidates_of_early] + attempts
+    for program, repetitions in attempts:
         bodies = list[Computation]()
         for repetition in repetitions:
             loop = _loop_of(repetition, program)
@@ -84,6 +91,34 @@ def _reroll(computation: Computation, kinds: _Kinds) -> list[Computation]:
             sort(computation)
             return bodies
     return []
+
+
+def _saved_by_first(candidates: Sequence[Sequence[Repetition]]) -> int:
+    """The instructions that the first candidate saves."""
+    return sum(r.saved for r in candidates[0]) if candidates else 0
+
+
+def _earliest_order(program: TracedProgram) -> list[Instruction]:
+    """The instructions in another order: each directly after the last of its operands.
+
+    In the order of a walk from the results, which is that of HLO text, a loop with two results has all iterations of
+    the first before those of the second, which would then be a loop of its own that reads collected values. In this
+    order, both are in one iteration. Instructions without operands in the program keep their order.
+    """
+    place, order = program.place, list[Instruction]()
+    waiting = {i: len({o for o in i.operands if o in place}) for i in program.sequence}
+    for first in program.sequence:
+        ready = [first] if not any(o in place for o in first.operands) else []
+        while ready:
+            i = ready.pop()
+            order.append(i)
+            freed = list[Instruction]()
+            for user in dict.fromkeys(u for u in program.users[i] if u in place and u is not i):
+                waiting[user] -= 1
+                if not waiting[user]:
+                    freed.append(user)
+            ready += sorted(freed, key=lambda u: -place[u])
+    return order
 
 
 def _program(computation: Computation, kinds: _Kinds) -> TracedProgram:

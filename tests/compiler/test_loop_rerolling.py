@@ -95,6 +95,16 @@ def backwards(p, n=60):
     return [x, g]
 
 
+def two_sums(p, n=60):
+    """All iterations of the first sum are written before those of the second, as in a walk from the results."""
+    weights = [p.b.sine(p.b.add(p.row(t), p.x)) for t in range(n)]
+    first, second = p.x, p.x
+    for t in range(n):
+        first = p.b.add(first, p.b.multiply(weights[t], p.row(t)))
+        second = p.b.add(second, weights[t])
+    return [first, second]
+
+
 def nested(p, n=8, m=20):
     x = p.x
     for t in range(n):
@@ -140,6 +150,7 @@ CASES = {
     two_before: 1,
     collected: 1,
     backwards: 2,
+    two_sums: 1,
     nested: 2,
     triangle: 1,
     with_loops: 2,
