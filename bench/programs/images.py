@@ -95,3 +95,18 @@ def suppressed_boxes(raw):
 def dilation_and_erosion(pixels):
     wide = lax.reduce_window(pixels, -jnp.inf, lax.max, (5, 5), (1, 1), "SAME")
     return lax.reduce_window(wide, jnp.inf, lax.min, (5, 5), (1, 1), "SAME")
+
+
+@program("images", grid, side=(256, 16))
+def bilateral_filter(pixels):
+    """Neighbours weighted by distance and by difference in value: two sums over a window, in a Python loop."""
+    radius, (height, width) = 5, pixels.shape
+    around = jnp.pad(pixels, radius, mode="reflect")
+    total = weights = jnp.zeros_like(pixels)
+    for y in range(2 * radius + 1):
+        for x in range(2 * radius + 1):
+            shifted = around[y : y + height, x : x + width]
+            squared_distance = (y - radius) ** 2 + (x - radius) ** 2
+            weight = jnp.exp(-squared_distance / 18 - (shifted - pixels) ** 2 / 0.02)
+            total, weights = total + weight * shifted, weights + weight
+    return total / weights

@@ -191,3 +191,29 @@ def lennard_jones_fluid(x):
         return (x, v - 5e-4 * jax.grad(energy)(x)), None
 
     return lax.scan(step, (x, jnp.zeros_like(x)), None, length=20)[0]
+
+
+@program("physics", lambda side: [100 + 0.1 * normal(side, side)], side=(180, 12), bound=5e-3)
+def shallow_water(height):
+    """Height and currents of a rotating sea on a staggered grid; the interior of each array is updated in place."""
+    spacing, dt, gravitation, rotation = 5000.0, 20.0, 9.81, 2e-4
+    inside = (slice(1, -1), slice(1, -1))
+    east, north = (slice(1, -1), slice(2, None)), (slice(2, None), slice(1, -1))
+    west, south = (slice(1, -1), slice(None, -2)), (slice(None, -2), slice(1, -1))
+
+    def around(v):
+        """The mean of the four neighbours' values."""
+        return 0.25 * (v[east] + v[west] + v[north] + v[south])
+
+    def step(state, _):
+        h, u, v = state
+        along_x = jnp.zeros_like(h).at[inside].set(0.5 * (h[inside] + h[east]) * u[inside])
+        along_y = jnp.zeros_like(h).at[inside].set(0.5 * (h[inside] + h[north]) * v[inside])
+        flow = along_x[inside] - along_x[west] + along_y[inside] - along_y[south]
+        h = h.at[inside].add(-dt / spacing * flow)
+        new_u = dt * (rotation * around(v) - gravitation * (h[east] - h[inside]) / spacing)
+        new_v = dt * (-rotation * around(u) - gravitation * (h[north] - h[inside]) / spacing)
+        return (h, u.at[inside].add(new_u), v.at[inside].add(new_v)), None
+
+    still = jnp.zeros_like(height)
+    return lax.scan(step, (height, still, still), None, length=100)[0]
