@@ -268,7 +268,7 @@ def test_properties_are_taken_for_their_own_device_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path / "cache"))
     device, found = find(), device_probe.Properties(works=True, problem="from a file")
     device_probe.adopt(device, "another device's", found)
-    monkeypatch.setattr(device_probe, "run_checks", lambda *_: {"runs": "was probed"})
+    monkeypatch.setattr(device_probe, "run_checks", lambda *_, **__: {"runs": "was probed"})
     assert device_probe.properties(device).problem == "was probed"
     device_probe.adopt(device, device_probe.entry(device), found)
     assert device_probe.properties(device).problem == "from a file"
