@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -118,7 +121,51 @@ def two_masks(x):
     return np.sum(x[x > 0] * x[x < 1])
 
 
+class Counter:
+    def __init__(self):
+        self.count, self.sums = 0, [0.0]
+
+    def step(self, x):
+        y = x * 2
+        self.count += 1
+        return y
+
+    def note(self, x):
+        self.sums.append(x.sum())
+        return x
+
+
+COUNTER = Counter()
+
+
+def asserted(x):
+    assert x.min() > 0
+    return x
+
+
+class Box:
+    pass
+
+
+def boxed(x):
+    box = Box()
+    box.content = [x]
+    return box
+
+
 CASES = [
+    (asserted, "`assert`.*return a condition to assert it outside.*asserted: assert x.min"),
+    (lambda x: {x[0]: 1}, r"hash\(\), a key of a dict.*asks for the value"),
+    (lambda x: functools.lru_cache(lambda v: v * 2)(x[1]), r"a function that caches its results asks for the value"),
+    (lambda x: pickle.dumps(x), "pickle asks for the value.*write it to a file outside"),
+    (lambda x: lambda: x, "returns a function that holds an array.*return the array itself"),
+    (lambda x: functools.partial(np.add, x), "returns a partial that holds an array"),
+    (boxed, "boxed returns a Box that holds an array"),
+    (COUNTER.step, r"assigns self.count.*test_numpy_advice.py:\d+, in step: self.count \+= 1"),
+    (COUNTER.note, r"assigns self.sums.*test_numpy_advice.py:\d+, in note: self.sums.append\(x.sum\(\)\)"),
+    (lambda x: x[x > 0] @ x[x > 0], r"x\[mask\] is an argument of np.matmul"),
+    (lambda x: np.vecdot(x[x > 0], x[x > 0]), r"x\[mask\] is an argument of np.vecdot"),
+    (lambda x: np.frompyfunc(lambda v: v + 1, 1, 1)(x), r"calls a Python function for each element: refxla.vmap"),
     (branch, "`if`.*refxla.cond.*branch: if x"),
     (loop_while, "refxla.while_loop"),
     (chained, "& and"),
@@ -135,9 +182,9 @@ CASES = [
     (of_a_list, r"np.stack\(a_list\)\[i\]"),
     (lambda x: x.reshape(1, -1)[x[:1] > 0, np.argsort(x)], "mask beside other indices.*y = x"),
     (lambda x: x.reshape(1, -1)[x[:1] > 0, x.argmax() :], "mask beside other indices.*y = x"),
-    (global_sum, "assigns TABLE.*return the new value"),
+    (global_sum, "assigns TABLE.*return the new value.*in global_sum: TABLE = TABLE"),
     (of_a_library, r"begin with a = np.array\(a\).*of_a_library: a\[1\] = x\[0\]"),
-    (remembered, "assigns HISTORY.*return the new value"),
+    (remembered, "assigns HISTORY.*return the new value.*in remembered: HISTORY.append"),
     (appended_in_loop, "leaves an array behind.*return it"),
     (masked_rows, r"x\[mask\] is returned.*np.where\(mask, x, 0\)"),
     (masked_length, "asked for its length.*refxla.nonzero"),
@@ -198,7 +245,9 @@ def test_says_what_to_write_instead_and_where(n):
     before, kept = TABLE.copy(), list(HISTORY)
     with pytest.raises((refxla.UnsupportedError, IndexError), match=f"(?s){advice}") as caught:
         refxla.compile(function)(X)
-    if isinstance(caught.value, refxla.Error) and not any(w in str(caught.value) for w in ("assigns", "is returned")):
+    if isinstance(caught.value, refxla.Error) and not any(
+        w in str(caught.value) for w in ("is returned", "that holds")
+    ):
         assert "test_numpy_advice.py:" in str(caught.value)
     assert (TABLE == before).all() and kept == HISTORY
 
@@ -236,6 +285,37 @@ def test_an_argument_of_a_type_that_hlo_does_not_have_is_named_with_its_conversi
 
     with pytest.raises(refxla.InputError, match=rf"argument table\['x'\] of double is of NumPy's type .*{advice}"):
         refxla.compile(double)({"x": array})
+
+
+def test_copies_share_no_memory():
+    def of(copied):
+        def apply(x):
+            y = copied(x)
+            y[0] = 9
+            return x, y
+
+        return apply
+
+    for copied in (copy.copy, copy.deepcopy, lambda x: copy.deepcopy({"x": [x]})["x"][0]):
+        x, y = refxla.compile(of(copied), device="reference")(X)
+        assert x.tolist() == X.tolist() and y.tolist() == [9, *X[1:]]
+
+
+def test_a_key_of_a_known_scalar_and_an_array_that_cannot_be_one():
+    assert refxla.compile(lambda x: x * {1: 5.0}[np.arange(3)[1]], device="reference")(X).tolist() == (X * 5).tolist()
+    with pytest.raises(TypeError, match="unhashable type: 'numpy.ndarray'"):
+        refxla.compile(lambda x: {x: 1})(X)
+    with pytest.raises(ValueError, match="cannot delete array elements"):
+        refxla.compile(lambda x: x.__delitem__(0))(X)
+
+
+def test_functions_with_two_results_of_a_selection():
+    def sums(x):
+        whole, part = np.divmod(x[x > 0], 2)
+        return np.sum(whole), np.sum(part), np.sum(np.modf(x[x > 0])[0])
+
+    x = np.array([5.5, -1.0, 2.0])
+    assert [float(v) for v in refxla.compile(sums, device="reference")(x)] == [float(v) for v in sums(x)]
 
 
 def test_a_function_that_asks_for_values_is_named():

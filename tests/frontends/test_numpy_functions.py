@@ -1162,11 +1162,69 @@ def test_an_array_without_dimensions_has_the_axes_that_numpy_takes(function):
         *((lambda x, f=f: f(x), np.outer(HALVES, HALVES)) for f in (np.fft.fft2, np.fft.ifftn, np.fft.irfftn)),
         (lambda x: np.copyto(np.ones(3, "u4"), 1.0) or x, FLOATS),
         (lambda x: np.putmask(x, [True], 1), FLOATS),
+        (lambda x: np.putmask(x, x > 0, []) or x, FLOATS),
+        *((lambda x, k=k: np.roll(x, *k), TABLE) for k in (
+            ((1, 2), 1), (1, (0, 0)), ((1, 2), (0, 0)), ((1, 2, 1), (0, -1, 0)), ((1, 2), None), ([[1, 2]], (0, 1)),
+            ((1, 2, 3), (0, 1)), (1, ()), (1, 5),
+        )),
+        *((lambda x, k=k: np.partition(x, k), FLOATS) for k in (3, 1.0, True, (0, 5))),
+        (lambda x: np.argpartition(x, 3), FLOATS),
+        (lambda x: x.copy().partition(3), FLOATS),
+        (lambda x: np.partition(x, 9, axis=0), np.ones((2, 0))),
+        (lambda x: np.digitize(x, [0.0]), COMPLEX),
+        (lambda x: np.digitize([0.0], x), COMPLEX),
+        (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0]), COMPLEX),
+        (lambda x: np.interp([0.5], x, [1.0, 2.0, 3.0, 4.0]), COMPLEX),
+        (lambda x: np.bincount([0, 1, 0, 2], x, minlength=4), COMPLEX),
+        (lambda x: np.bincount([0, 1], x, minlength=4), FLOATS),
+        (lambda x: np.bincount(np.zeros(0, int), x, minlength=4), np.ones(0, "c8")),
+        *((lambda x, f=f, t=t: f(x, dtype=t), x) for f in (np.nanmean, np.nanvar, np.nanstd) for t, x in (
+            ("i4", FLOATS), ("?", COMPLEX), ("f4", FLOATS),
+        )),
+        (lambda x: np.nanmean(x, dtype="i4"), INTEGERS),
+        (lambda x: np.geomspace(x, 5, 3), FLOATS),
+        (lambda x: np.geomspace(x, 5, 3), np.array([1.0, 0.0])),
+        (lambda x: np.geomspace(5, x, 1), np.array(0)),
+        (lambda x: np.linalg.matrix_norm(x), FLOATS),
+        (lambda x: np.linalg.pinv(x), np.ones((0, 1, 2), "i4")),
+        (lambda x: np.einsum("i,i->", x, x, dtype="f4", casting="unsafe"), FLOATS),
+        (lambda x: np.cov(x), np.ones((2, 2, 2))),
+        (lambda x: np.cov(x, np.ones((1, 3))), np.ones((0, 3), "c8")),
+        (lambda x: np.corrcoef(x), np.ones((0, 3), "c8")),
+        (lambda x: np.quantile(x, [], axis=0), np.ones((0, 2), int)),
+        (lambda x: np.quantile(x, 0.5, axis=0), np.ones((2, 0))),
+        *((lambda x, f=f, o=o: f(x, **o), TABLE) for f in (
+            np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn,
+        ) for o in ({"axes": (0, 0), "s": (2, 3)}, {"axes": (1, 0, 1), "s": (5, 2, 3)}, {"axes": (0, 1, 0)})),
+        *((lambda x, k=k: np.unravel_index(x, (4, 5), order=k), x) for k in "CF" for x in (
+            np.array([0, 19]), FLOATS,
+        )),
+        (lambda x: np.digitize(np.arange(3), np.array([-128, 1, 127], "i1") * x), np.array(1, "i1")),
+        (lambda x: np.digitize(x, np.array([-128, 1, 127], "i1")), FLOATS),
+        (lambda x: np.geomspace(1, x, 4, endpoint=False), np.array(-5)),
+        *((lambda x, m=m: np.ravel_multi_index((x, [1, 2]), (4, 5), mode=m), x) for m in ("raise", "wrap", "clip")
+          for x in (np.array([0, 3]), np.array([-1, 3]), np.array([4, 0]))),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_options_and_types_are_numpys(function, x):
     does_as_numpy(function, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda x: np.partition(x, -4), FLOATS),
+        (lambda x: np.einsum("i,i->", x, x, dtype="f4"), COMPLEX),
+        (lambda x: np.einsum("i,i->", x, x, dtype="f4"), FLOATS),
+        *((lambda x, q=q, m=m: np.quantile(x, q, axis=0, method=m), np.ones(shape, "f4")) for q in (0.5, [0.5], [])
+          for m in ("linear", "lower") for shape in ((0,), (0, 2))),
+        *((lambda x, k=k: np.unravel_index(x, (4, 5), order=k), x) for k in "CF"
+          for x in (np.array([20]), np.array(-1))),
+    ],
+)  # fmt: skip
+def test_errors_are_of_numpys_class(function, x):
+    assert outcome(refxla.compile(function, device="reference"), x)[0] is outcome(function, x)[0]
 
 
 def test_a_sum_goes_into_an_array_of_its_shape():

@@ -1265,3 +1265,10 @@ def test_a_nested_tensor_is_refused():
     rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     with pytest.raises(refxla.InputError, match="a nested tensor.*to_padded_tensor"):
         compiled(lambda x: x.sin())(rows)
+
+
+def test_what_a_program_moves_to_another_device_stays_there():
+    with pytest.warns(frontend.EagerWarning, match="its result is on meta, and refxla's are on the CPU"):
+        assert compiled(lambda x: (x + 1).to("meta"))(torch.ones(3)).device.type == "meta"
+    with pytest.warns(frontend.EagerWarning, match="aten.ones.default"):
+        assert compiled(lambda x: torch.ones(3, device="meta"))(torch.ones(3)).device.type == "meta"

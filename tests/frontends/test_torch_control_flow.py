@@ -86,6 +86,36 @@ def test_a_graph_with_an_operation_that_runs_in_pytorch():
         check(f, torch.randn(6), torch.tensor(False), eager=["cond"])
 
 
+def test_beside_operations_that_run_in_pytorch():
+    def mode(x):
+        return torch.mode(x.round(), dim=1).values
+
+    def before_and_after(x):
+        y = torch.cond(mode(x).sum() > 0, lambda x: x * 2, lambda x: x.exp(), (x.sin(),))
+        return y.cos() + mode(y)[:, None]
+
+    def several(x):
+        y = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x.sin(),))
+        z = torch.cond(y.max() > 1, lambda x: x * 3, lambda x: x.exp(), (x,))
+        return mode(y) + mode(z) + z.sum(1)
+
+    def loops(x):
+        y = scan(lambda c, v: (c + v, c * v), x[0], x)[1]
+        return (
+            y.sum(1)
+            + mode(x)
+            + while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5), (x.new_zeros(()), y))[1].sum(1)
+        )
+
+    for f in (before_and_after, several, loops):
+        for x in (torch.ones(4, 3), -torch.randn(4, 3).abs()):
+            with pytest.warns(frontend.EagerWarning, match="aten.mode.default"):
+                check(f, x, eager=["aten.mode.default"])
+            begin_anew()
+    with pytest.warns(frontend.EagerWarning, match="aten.mode.default"):
+        check(before_and_after, torch.randn(4, 3, requires_grad=True), eager=["aten.mode.default"])
+
+
 def test_as_a_function(tmp_path):
     class Model(torch.nn.Module):
         def __init__(self):

@@ -108,8 +108,10 @@ def test_a_file_of_it_runs_without_pytorch(network, arguments, tmp_path):
         (lambda x: x[x > 0], r"has aten.index.Tensor, and .* known at run time only"),
         (
             lambda x: x if x.sum() > 0 else -x,
-            r"torch.export takes no graph off .* data-dependent .* several graphs",
+            r"torch.export takes no graph off .* data-dependent .*torch.where chooses.*torch.cond.* several graphs",
         ),
+        (lambda x: x.sum().item(), r"reads a number from a tensor, by .item\(\).*is returned: compute with the tensor"),
+        (lambda x: torch.ones(x.int().sum().item()), r"reads a number from a tensor, by .item\(\).*decides a size"),
     ],
 )
 def test_what_is_no_single_program_says_what_to_do(model, problem):
@@ -119,6 +121,37 @@ def test_what_is_no_single_program_says_what_to_do(model, problem):
             refxla.compile(model)(x, words=torch.tensor([0]))
         else:
             refxla.compile(model, x)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x):
+        return x * self.scale.item() + x.mean().item() / (1 + self.scale.item())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Scaled(),
+        lambda x: x / x.abs().max().item(),
+        lambda x: (x.bfloat16() * x.max().item(), x > x.mean().item(), x.abs() ** x.max().item()),
+        lambda x: (x.clamp(max=x.max().item() / 2), torch.full((2,), x[0, 0].item()), x.argmax().item() - x.int()),
+        lambda x: x.roll(1, 0) * x.int().max().reshape(1).item(),
+    ],
+)
+def test_numbers_read_from_tensors_are_computed(model, tmp_path):
+    x, other = torch.randn(4, 3), 3 * torch.randn(4, 3)
+    compiled = refxla.compile(model, x)
+    compiled.save(tmp_path / "model.refxla")
+    for value in (x, other):
+        torch.testing.assert_close(compiled(value), model(value))
+    if isinstance(model, Scaled):
+        with torch.no_grad():
+            model.scale.fill_(5.0)
+        torch.testing.assert_close(compiled(x), model(x).detach())
 
 
 def test_each_module_keeps_its_mode():

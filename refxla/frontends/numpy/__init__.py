@@ -34,11 +34,11 @@ from ..shared_memory import check_written
 from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
 from .array import Traced, TracedStorage
-from .captures import SOURCES, CapturedVariable, Captures, PatchedVariables
-from .containers import GivenContainers, put, require_apart
+from .captures import SOURCES, AssignmentRefused, CapturedVariable, Captures, PatchedVariables
+from .containers import GivenContainers, put, reaches, require_apart
 from .creation import NumpyModule, replacement
 from .impure import Watch
-from .location import line_of
+from .location import line_of, line_of_assignment
 from .number import Number
 from .selection import Selection
 from .subclasses import require_plain
@@ -207,7 +207,7 @@ class NumpyFunction(TracedFunction):
                     module, structure, contents = _traced(self.function, tracing, inputs, by_value)
                 except Exception as problem:  # possibly because a value is missing: with it, the trace starts again
                     if tracing.asked <= by_value:
-                        raise with_python_location(problem) from problem.__cause__
+                        raise with_python_location(problem, self.function) from problem.__cause__
                 else:
                     if tracing.asked <= by_value:
                         break
@@ -527,6 +527,11 @@ def _traced(
                 "expression), and a compiled function gives all its results at once: return arrays, in a list say"
             )
         if not isinstance(leaf, Traced):
+            if type(leaf) is not Number and reaches(leaf, (Traced, Number, Selection)):
+                raise UnsupportedError(
+                    f"{tracing.name} returns {a_type(leaf)} that holds an array, which has a value in the compiled "
+                    "function alone: return the array itself, in a tuple, a dict or a dataclass"
+                )
             return leaf
         storage: TracedStorage = leaf.storage
         if leaf.alias is None and storage.leaf is not None and storage.leaf in tracing.written:
@@ -581,8 +586,8 @@ def _dataclasses(tree: Any) -> Iterator[Any]:
             yield from _dataclasses(element)
 
 
-def with_python_location(problem: Exception) -> Exception:
-    """An error of a trace, with a message that ends with the user's source line."""
+def with_python_location(problem: Exception, function: Callable[..., Any]) -> Exception:
+    """An error of a function's trace, with a message that ends with the user's source line."""
     reason = problem.__cause__ or problem.__context__
     if type(problem) in (ValueError, TypeError) and isinstance(reason, UnsupportedError):  # NumPy's errors for it
         problem = UnsupportedError(
@@ -595,7 +600,11 @@ def with_python_location(problem: Exception) -> Exception:
             problem.__traceback__
         )
     if isinstance(problem, Error) and problem.args and not getattr(problem, "is_located", False):
-        problem.args = (f"{problem.args[0]}{line_of(problem)}", *problem.args[1:])
+        if isinstance(problem, AssignmentRefused):
+            line = line_of_assignment(function, problem.name)
+        else:
+            line = line_of(problem)
+        problem.args = (f"{problem.args[0]}{line}", *problem.args[1:])
         problem.is_located = True  # type: ignore[attr-defined]
     return problem
 

@@ -82,6 +82,13 @@ def unsupported(function: Callable[..., Any], detail: str = "") -> UnsupportedEr
     name = name_of(function)
     prefix = "np." if not isinstance(function, np.ufunc) or hasattr(np, name) else ""  # other packages have ufuncs, too
     kind = " (its arguments are arrays of the compiled function)" if not hasattr(np, name.partition(".")[0]) else ""
+    if isinstance(function, np.ufunc) and not hasattr(np, name):
+        what = (
+            "it calls a Python function for each element: refxla.vmap(f) does so for all at once"
+            if name.endswith("(vectorized)") else
+            "it is not a function of NumPy: jax.scipy has many of SciPy's, for functions that jax.jit compiles"
+        )  # fmt: skip
+        return UnsupportedError(f"{name} has no compiled form{kind}: {what}")
     caller = called_library()  # the library that calls it
     subject = f"{caller} calls {prefix}{name}{detail}, which" if caller else f"{prefix}{name}{detail}"
     advice = (

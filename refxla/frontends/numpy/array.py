@@ -348,7 +348,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __bool__(self) -> bool:
-        return self._value(bool, "`if`, `while`, `and`, `or`, `not`, `in`, min() or max() of Python", _IF)
+        return self._value(bool, "`if`, `while`, `assert`, `and`, `or`, `not`, `in`, min() or max() of Python", _IF)
 
     def __int__(self) -> int:
         return self._value(int, "int()", "x.astype(int) converts, and an array can be an index as it is")
@@ -380,6 +380,28 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         return self._value(
             lambda x: x.tolist(), "tolist()", "compute with the array, and convert what the function returns"
         )
+
+    def __hash__(self) -> int:
+        if not self.is_scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return self._value(
+            lambda x: hash(x[()]), "hash(), a key of a dict, an element of a set or a function that caches its results",
+            "np.where chooses by values, and an array can be an index as it is",
+        )  # fmt: skip
+
+    def __copy__(self) -> Any:
+        return np.copy(self)  # an array, also of a scalar
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._value(
+            lambda x: x.__reduce_ex__(protocol), "pickle", "return the array, and write it to a file outside"
+        )
+
+    def __delitem__(self, key: Any) -> None:
+        raise ValueError("cannot delete array elements")
 
     def __format__(self, spec: str) -> str:
         if is_library(sys._getframe(1)):  # it writes a message
@@ -414,7 +436,8 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
 _IF = (
     "np.where(condition, x, y) chooses element by element, refxla.cond(condition, f, g, x) between functions, "
-    "refxla.while_loop repeats while a condition holds, np.minimum and np.maximum compare, & and | and ~ combine"
+    "refxla.while_loop repeats while a condition holds, np.minimum and np.maximum compare, & and | and ~ combine; "
+    "return a condition to assert it outside"
 )
 
 

@@ -112,7 +112,7 @@ class Captures:
             old = variable.value
             if variable.set is not None and type(old) in (int, float, complex) and not _holds(variable, old):
                 variable.put(old)
-                raise _assigned(variable.name)
+                raise AssignmentRefused(variable.name)
 
     def like(self) -> bool:
         """Whether `unchanged`, and the arrays have the same types and shapes as before. The variables then hold the
@@ -367,7 +367,7 @@ class PatchedVariables:
             changed += put_back(name, container, before)
         self._restore()
         if changed and kind is None:
-            raise _assigned(changed[0])
+            raise AssignmentRefused(changed[0])
 
     def _put_back_keys(self, name: str, container: dict[Any, Any], before: dict[Any, Any]) -> list[str]:
         """Undoes what a trace changed in a dict, except for new constants. Yields the names of the elements."""
@@ -399,10 +399,14 @@ class PatchedVariables:
             root.put(value)
 
 
-def _assigned(name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the function assigns {name}, which a compiled one cannot: return the new value, and assign it outside"
-    )
+class AssignmentRefused(UnsupportedError):
+    """A function assigns a variable, of this `name`, outside of it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the function assigns {name}, which a compiled one cannot: return the new value, and assign it outside"
+        )
+        self.name = name
 
 
 def _element(variable: CapturedVariable, n: int) -> Any:

@@ -6,9 +6,13 @@ after.
 
 from __future__ import annotations
 
+import functools
+import inspect
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from refxla_spec.errors import InputError
 
 from .trees import fields_of, is_dataclass, rebuild
@@ -22,6 +26,31 @@ def containers(tree: Any) -> Iterator[Any]:
         tree = fields_of(tree)
     for element in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ():
         yield from containers(element)
+
+
+def reaches(value: Any, wanted: tuple[type, ...]) -> bool:
+    """Whether a value holds one of the `wanted` classes: as an attribute, an element, an argument of a
+    functools.partial, or a variable of an enclosing function."""
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if issubclass(type(value), wanted):  # isinstance(x, np.ndarray) is true for a Traced
+            return True
+        if id(value) in seen or isinstance(value, (type, types.ModuleType, str, bytes, np.ndarray)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, functools.partial):
+            waiting += [value.func, *value.args, *value.keywords.values()]
+        elif isinstance(value, types.FunctionType):
+            waiting += [*inspect.getclosurevars(value).nonlocals.values(), *(value.__defaults__ or ())]
+        elif isinstance(value, types.MethodType):
+            waiting += [value.__self__, value.__func__]
+        elif isinstance(value, (dict, list, tuple, set, frozenset)):
+            waiting += value.values() if isinstance(value, dict) else value
+        waiting += getattr(value, "__dict__", {}).values()
+        slots = getattr(type(value), "__slots__", ())
+        waiting += [getattr(value, name, None) for name in ((slots,) if isinstance(slots, str) else slots)]
+    return False
 
 
 class GivenContainers:

@@ -8,7 +8,7 @@ from typing import Any
 from refxla_spec.errors import plural
 
 from .array import Traced
-from .dispatch import adopted, all_known, implements, values_of
+from .dispatch import adopted, all_known, implements, require_cast, values_of
 from .functions import dot_general
 from .shape_functions import writable_diagonal
 from .untyped import np
@@ -18,13 +18,18 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @implements(np.einsum, aliasing=True)
-def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **_: Any) -> Traced:
+def einsum(
+    *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, casting: Any = "safe", **_: Any
+) -> Traced:
     b = builder_of(operands)
     terms, result, arrays = _parsed(b, operands)
     is_view = len(arrays) == 1 and set(terms[0]) == set(result)  # with any dtype=, as in NumPy
     if not is_view and all_known(operands):
         return adopted(np.einsum(*values_of(operands), optimize=optimize, dtype=dtype), b)
     kind = promoted(*arrays) if dtype is None or is_view else np.dtype(dtype)
+    if dtype is not None and not is_view:
+        for a in arrays:
+            require_cast(np.einsum, a.dtype, kind, casting)
     is_bool = kind.kind == "b" and not is_view
     values = [array_of(b, a, np.int32 if is_bool else kind) for a in arrays]
     sizes: dict[str, int] = {}

@@ -111,20 +111,19 @@ def _several(kind: str) -> Callable[..., Any]:
         own = a.dtype
         if not axes:
             return a
-        for d, n in zip(axes, lengths, strict=True):
-            a = _length(a, d, n // 2 + 1 if kind == "IRFFT" and d == axes[-1] else n)
-        whole = "IFFT" if inverse else "FFT"
+        needed = [n // 2 + 1 if kind == "IRFFT" and k == len(axes) - 1 else n for k, n in enumerate(lengths)]
         if len(set(axes)) == len(axes) <= 3:
+            for d, n in zip(axes, needed, strict=True):
+                a = _length(a, d, n)
             transform = _transform(a, kind, lengths, axes)
-        elif kind == "RFFT":
-            transform = _transform(a, kind, lengths[-1:], axes[-1:])
-            for d, n in zip(axes[:-1], lengths[:-1], strict=True):
-                transform = _transform(transform, whole, (n,), (d,))
-        else:
+        else:  # one after the other, in NumPy's order: an axis may be there several times, with several lengths
+            order = range(len(axes)) if kind == "IRFFT" else range(len(axes) - 1, -1, -1)
             transform = a
-            for d, n in zip(axes[:-1], lengths[:-1], strict=True):
-                transform = _transform(transform, whole, (n,), (d,))
-            transform = _transform(transform, kind, lengths[-1:], axes[-1:])
+            for k in order:
+                part = kind if k == len(axes) - 1 else "IFFT" if inverse else "FFT"
+                transform = _transform(
+                    _length(transform, axes[k], needed[k]), part, lengths[k : k + 1], axes[k : k + 1]
+                )
         transform = _scaled(transform, _scale(norm, lengths, kind, own))
         return transform.astype(own) if kind == "IRFFT" and own == np.float16 and len(axes) == 1 else transform
 

@@ -24,6 +24,7 @@ from .values import (  # fmt: skip
     element_type_of,
     is_nan,
     known_array,
+    known_value,
     lift,
     normal_axes,
     normal_axis,
@@ -290,18 +291,36 @@ def argsort(a: Traced, axis: int | None = -1, kind: Any = None, order: Any = Non
     return wrap(b, places)
 
 
+def _require_places(a: Traced, kth: Any, axis: int | None) -> None:
+    """Raises NumPy's error for places of a partition that the array does not have."""
+    size = a.size if axis is None else a.shape[normal_axis(axis, a.ndim)]
+    places = known_value(kth)
+    if places is None:
+        return  # np.sort is right for all of them
+    if places.dtype.kind == "b":
+        raise ValueError("Booleans unacceptable as partition index")
+    if places.dtype.kind not in "iu":
+        raise TypeError("Partition index must be integer")
+    for place in places.ravel().tolist() if a.size else ():
+        if not -size <= place < size:
+            raise ValueError(f"kth(={place}) out of bounds ({size})")
+
+
 @implements(np.partition)
 def partition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Traced:
+    _require_places(a, kth, axis)
     return xp.sort(a, axis=axis)
 
 
 @implements("partition", aliasing=True)
 def partition_in_place(a: Traced, kth: Any, axis: int = -1, **options: Any) -> None:
+    _require_places(a, kth, axis)
     a[...] = np.sort(a, axis=axis)
 
 
 @implements(np.argpartition, "argpartition")
 def argpartition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Traced:
+    _require_places(a, kth, axis)
     return xp.argsort(a, axis=axis)
 
 

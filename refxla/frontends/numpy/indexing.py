@@ -584,6 +584,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     if np.size(mask) != target.size:
         raise ValueError("putmask: mask and data must be the same size")
     values = array_of(target.build, values)
+    if not values.size:
+        return
     if values.size != target.size:
         values = np.resize(values, target.size)
     mask = np.reshape(array_of(target.build, mask, bool), target.shape)

@@ -259,7 +259,7 @@ def svdvals(x: Any, /) -> Traced:
 
 @implements(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Traced:
-    if a.ndim > 1 and not a.size:  # of its own type
+    if a.ndim > 1 and 0 in a.shape[-2:]:  # of its own type
         return np.zeros_like(a, shape=(*a.shape[:-2], a.shape[-1], a.shape[-2]))
     a = _matrices(np.conjugate(a))
     if rcond is None:
@@ -427,7 +427,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @implements(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Traced:
-    return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)
+    return _matrix_norm(x, ord, normal_axes((-2, -1), x.ndim), keepdims)
 
 
 @implements(np.linalg.cond)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import linecache
+import re
 import sys
+import textwrap
 import types
+from collections.abc import Callable
+from typing import Any
 
 # Packages whose frames are not the user's. (Those of the standard library are: a function that it calls is located by
 # its line.)
@@ -27,7 +32,7 @@ def users_line() -> str:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame):
         frame = frame.f_back
-    return "" if frame is None else _shown(frame, frame.f_lineno)
+    return "" if frame is None else _shown(frame.f_code, frame.f_lineno, frame.f_globals)
 
 
 def called_function() -> str:
@@ -81,11 +86,46 @@ def line_of(problem: BaseException) -> str:
     line, trace = "", problem.__traceback__
     while trace is not None:
         if not is_library(trace.tb_frame):
-            line = _shown(trace.tb_frame, trace.tb_lineno)
+            line = _shown(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_frame.f_globals)
         trace = trace.tb_next
     return line
 
 
-def _shown(frame: types.FrameType, line: int) -> str:
-    text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
-    return f"\n  {frame.f_code.co_filename}:{line}, in {frame.f_code.co_name}" + (f": {text}" if text else "")
+_CHANGING = {  # methods of lists, sets, dicts and deques
+    "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "pop", "popleft",
+    "popitem", "remove", "discard", "clear", "sort", "reverse", "rotate",
+}  # fmt: skip
+
+
+def line_of_assignment(function: Callable[..., Any], name: str) -> str:
+    """The line of a function that assigns a variable outside of it (`name`: "self.n", "table['x']"), as a message's
+    end; "" if there is none in its own code, or its source is not there."""
+    function = inspect.unwrap(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return ""
+    words = re.findall(r"[^\W\d]\w*", re.sub(r"\[.*", "", name))
+    expressions = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+    places = [node.lineno for node in expressions if words and _assigns(node, words[-1])]
+    return "" if code is None or not places else _shown(code, min(places) + first - 1)
+
+
+def _assigns(node: ast.AST, word: str) -> bool:
+    """Whether a part of a program assigns, or changes by one of its methods, what a word names."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in _CHANGING and _last_word(node.func.value) == word
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or isinstance(node.ctx, ast.Load):
+        return False
+    return _last_word(node.value if isinstance(node, ast.Subscript) else node) == word
+
+
+def _last_word(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _shown(code: types.CodeType, line: int, namespace: dict[str, Any] | None = None) -> str:
+    text = linecache.getline(code.co_filename, line, namespace).strip()
+    return f"\n  {code.co_filename}:{line}, in {code.co_name}" + (f": {text}" if text else "")

@@ -69,6 +69,8 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
             return self._reduced(ufunc, *inputs[1:], **options)
         if method != "__call__" or options:
             raise self.unknown_size(f"an operand of np.{ufunc.__name__}.{method}")
+        if ufunc.signature is not None:  # of whole arrays, such as np.matmul
+            raise self.unknown_size(f"an argument of np.{ufunc.__name__}")
         inputs = tuple(self._of_each(x) for x in inputs)
         for x in (*inputs, *(out or ())):
             if isinstance(x, Selection):
@@ -78,6 +80,10 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
                 raise self.unknown_size(f"combined with an array of shape {np.shape(x)} by np.{ufunc.__name__}")
         where = {"where": self._wide_mask()} if ufunc is numpy.power else {}  # power raises for some exponents
         array = ufunc(*(x.array if isinstance(x, Selection) else x for x in inputs), **where)
+        if isinstance(array, tuple):  # of divmod, say
+            if out is not None:
+                raise self.unknown_size(f"an argument of np.{ufunc.__name__} with out=")
+            return tuple(Selection(part, self.mask) for part in array)
         result = Selection(array, self.mask)
         if out is None:
             return result

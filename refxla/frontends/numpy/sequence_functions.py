@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from .values import (
     I,
     array_of,
     builder_of,
+    doubles,
     inexact,
     known_value,
     lift,
@@ -153,7 +155,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         )
         imag = np.where(np.isnan(x), 0.0, imag)
         return wrap(b, b.complex(real.instruction, imag.instruction))
-    x, xp, fp = (array_of(b, v, np.float64) for v in (x, xp, fp))
+    x, xp, fp = (doubles(b, np.interp, v) for v in (x, xp, fp))
     if period is not None:
         period = np.abs(period)
         x, xp = x % period, xp % period
@@ -493,12 +495,16 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     if kind.kind == "c":
         what = "np.geomspace of complex numbers has no compiled form"
         raise UnsupportedError(f"{what}: start * np.exp(np.linspace(0, np.log(stop / start), num))")
+    build = builder_of(first, last)
+    for end in (first, last):
+        nonzero = array_of(build, end) != 0
+        build.check(nonzero.instruction, ValueError, "Geometric sequence cannot include zero")
     sign = np.sign(first)
     values = np.power(10.0, np.linspace(np.log10(first * sign), np.log10(last * sign), num, endpoint)) * sign
-    if num > 1 and endpoint:
-        values = np.concatenate(
-            [np.broadcast_to(first, values[:1].shape), values[1:-1], np.broadcast_to(last, values[:1].shape)]
-        )
+    if num > 0:  # the ends are exact, and numbers where the others are NaN
+        ends = [np.broadcast_to(end, values[:1].shape) for end in (first, last)]
+        is_closed = num > 1 and endpoint
+        values = np.concatenate([ends[0], values[1:-1] if is_closed else values[1:], *(ends[1:] if is_closed else [])])
     return (np.moveaxis(values, 0, axis) if axis else values).astype(result_type)
 
 
@@ -544,7 +550,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Traced:
 @implements(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
     coordinates, rest = [], indices.astype(np.int64)
+    size = math.prod(shape)
+    indices.build.check(
+        ((rest >= 0) & (rest < size)).instruction, ValueError, f"an index is out of bounds for array with size {size}"
+    )
     for n in reversed(shape) if order == "C" else shape:
         coordinates.append(rest % n)
         rest = rest // n
@@ -562,7 +574,11 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
         index = array_of(b, index)
         if index.dtype.kind not in "iu":
             raise TypeError("only int indices permitted")
-        total = total * n + np.take(array_of(b, np.arange(n)), index.astype(np.int64), mode=how)
+        index = index.astype(np.int64)
+        if how == "raise":  # negative ones, too
+            b.check(((index >= 0) & (index < n)).instruction, ValueError, "invalid entry in coordinates array")
+            how = "clip"
+        total = total * n + np.take(array_of(b, np.arange(n)), index, mode=how)
     return total
 
 

@@ -509,15 +509,18 @@ def unstack(x: Traced, /, *, axis: int = 0) -> tuple[Any, ...]:
 def roll(a: Traced, shift: Any, axis: Any = None) -> Traced:
     if axis is None:
         return reshape_value(roll(reshape_value(a, (a.size,)), shift, 0), a.shape)
-    axes = normal_axes(axis, a.ndim) if isinstance(axis, (tuple, list)) else (normal_axis(axis, a.ndim),)
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, a.ndim, allow_duplicate=True)
+    shape = np.broadcast_shapes(np.shape(shift), (len(axes),) if isinstance(axis, (tuple, list)) else ())
+    if len(shape) > 1:
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     shifts = known_value(shift)
-    for n, d in enumerate(axes):
+    for n, d in enumerate(np.broadcast_to(axes, shape or (1,)).tolist()):  # an axis may be there several times
         size = a.shape[d]
         if shifts is None:
-            places = (np.arange(size) - (shift if np.ndim(shift) == 0 else shift[n])) % max(1, size)
+            places = (np.arange(size) - (np.broadcast_to(shift, shape)[n] if shape else shift)) % max(1, size)
             a = np.take(a, places, axis=d)
             continue
-        cut = int(-np.broadcast_to(shifts, len(axes))[n]) % max(1, size)
+        cut = int(-np.broadcast_to(shifts, shape or (1,))[n]) % max(1, size)
         before = (slice(None),) * d
         high, low = (*before, slice(cut, None)), (*before, slice(0, cut))
         a = concatenate([a[high], a[low]], d) if cut else a

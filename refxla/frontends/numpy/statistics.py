@@ -8,10 +8,10 @@ from typing import Any
 from refxla_spec.errors import InputError, UnsupportedError
 
 from .array import Traced
-from .dispatch import implements
+from .dispatch import implements, require_cast
 from .reduction_functions import is_given
 from .untyped import np
-from .values import array_of, builder_of, known_value, normal_axes, own_axis, promoted
+from .values import array_of, builder_of, doubles, known_value, normal_axes, own_axis, promoted
 
 # -- quantiles
 
@@ -112,11 +112,13 @@ def _quantile(
         b.check(((quantiles >= 0) & (quantiles <= 1)).instruction, ValueError, "quantiles must be in the range [0, 1]")
     flat, axes = _joined_axes(a, axis)
     n = flat.shape[-1]
+    shape = np.shape(quantiles)
     if not n:
-        return np.full_like(a, np.nan, dtype=kind, shape=np.shape(quantiles) + flat.shape[:-1])
+        if a.dtype.kind == "f" or 0 not in (*shape, *flat.shape[:-1]):
+            raise IndexError("a quantile of an axis of size 0 is no element of it")
+        return np.full_like(a, np.nan, dtype=kind, shape=shape + flat.shape[:-1])
     in_order = np.sort(flat, axis=-1)
     nan = np.isnan(flat)
-    shape = np.shape(quantiles)
     at = np.reshape(quantiles, shape + (1,) * (flat.ndim - 1))
     count: Any = np.sum(~nan, axis=-1) if skips_nan and a.dtype.kind == "f" else n
     if isinstance(count, Traced):
@@ -261,10 +263,17 @@ def _chosen_numbers(a: Any, where: Any) -> Any:
     return where if some is True else some & where
 
 
+def _require_inexact(a: Any, dtype: Any) -> None:
+    """Raises NumPy's error for a mean of numbers among NaN that would be converted to integers."""
+    if dtype is not None and a.dtype.kind in "fc" and not issubclass(np.dtype(dtype).type, np.inexact):
+        raise TypeError("If a is inexact, then dtype must be inexact")
+
+
 @implements(np.nanmean)
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
+    _require_inexact(a, dtype)
     if a.dtype.kind in "fc":
         axis = own_axis(axis, a.ndim)
     return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims is True, where=_chosen_numbers(a, where))
@@ -275,6 +284,7 @@ def _spread_without_nan(function: Callable[..., Any]) -> Callable[..., Any]:
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
         where: Any = True, mean: Any = None, correction: Any = None,
     ) -> Any:  # fmt: skip
+        _require_inexact(a, dtype)
         some, ddof = _chosen_numbers(a, where), correction if is_given(correction) else ddof
         options = {"mean": mean} if is_given(mean) else {}
         if a.dtype.kind in "fc":
@@ -302,16 +312,22 @@ def cov(
 ) -> Traced:  # fmt: skip
     b = builder_of(m, y, fweights, aweights)
     arrays = [v for v in (m, y) if v is not None]
+    for v, name in zip((m, y), "my", strict=True):
+        if v is not None and np.ndim(v) > 2:
+            raise ValueError(f"{name} has more than 2 dimensions")
     kind = np.result_type(np.float64, *(promoted(v) for v in arrays)) if dtype is None else np.dtype(dtype)
     rows = [np.atleast_2d(array_of(b, v, kind)) for v in arrays]
     if not rowvar:
         rows = [r.T if np.ndim(v) != 1 else r for r, v in zip(rows, arrays, strict=True)]
+    if not rows[0].shape[0]:  # NumPy does not look at `y` then
+        return array_of(b, np.zeros((0, 0)))
     x = np.concatenate(rows, axis=0) if len(rows) > 1 else rows[0]
     ddof = (0 if bias else 1) if ddof is None else ddof
     w: Any = None
     for weights in (fweights, aweights):
         if weights is not None:
-            w = array_of(b, weights, np.float64) if w is None else w * weights
+            one = doubles(b, np.cov, weights)
+            w = one if w is None else w * one
     if w is None:
         average, total = np.mean(x, axis=1), x.shape[1]
         factor: Any = total - ddof
@@ -393,12 +409,15 @@ def searchsorted_method(a: Any, v: Any, side: str = "left", sorter: Any = None) 
 @implements(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Traced:
     b = builder_of(x, bins)
+    if promoted(x).kind == "c":
+        raise TypeError("x may not be complex")
+    require_cast(np.digitize, promoted(bins), np.dtype(np.float64), "safe")
     bins = array_of(b, bins)
     side = "left" if right else "right"
     edges = bins.known_value
     if edges is not None:
-        if (np.diff(edges) < 0).any():
-            if (np.diff(edges) > 0).any():
+        if (edges[1:] < edges[:-1]).any():  # np.diff may overflow
+            if (edges[1:] > edges[:-1]).any():
                 raise ValueError("bins must be monotonically increasing or decreasing")
             return edges.size - np.searchsorted(edges[::-1], array_of(b, x), side)
         return np.searchsorted(edges, array_of(b, x), side)
@@ -407,9 +426,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Traced:
     if n < 2:
         return up
     down = n - np.searchsorted(np.flip(bins), x, side)
-    steps = np.diff(bins)
     b.check(
-        (np.all(steps >= 0) | np.all(steps <= 0)).instruction, ValueError,
+        (np.all(bins[1:] >= bins[:-1]) | np.all(bins[1:] <= bins[:-1])).instruction, ValueError,
         "bins must be monotonically increasing or decreasing",
     )  # fmt: skip
     return np.where(bins[0] <= bins[-1], up, down)
@@ -448,13 +466,16 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Traced:
             "np.bincount without minlength has no compiled form, since the size of its result is a value: give "
             "minlength=n, where all of x is below n"
         )
+    if weights is not None and np.shape(weights) != x.shape and x.size:
+        raise ValueError("The weights and list don't have the same length.")
+    weights = doubles(b, np.bincount, weights) if weights is not None and x.size else None
     x = x.astype(np.int64)
     b.check((x >= 0).instruction, ValueError, "'list' argument must have no negative elements")
     b.check((x < size).instruction, InputError,
             f"np.bincount: an element is not below minlength={size}, which is the size of the compiled result: give a "
             "larger one")  # fmt: skip
     counts = array_of(b, np.zeros(size, np.int64 if weights is None else np.float64)).copy()
-    np.add.at(counts, x, 1 if weights is None else array_of(b, weights, np.float64))
+    np.add.at(counts, x, 1 if weights is None else weights)
     return counts
 
 

@@ -12,7 +12,7 @@ from refxla_spec.types import BY_DTYPE, ElementType, Shape
 
 from ...ir.builder import Build
 from .array import Traced, constant
-from .dispatch import ARRAYS, adopted, symbols
+from .dispatch import ARRAYS, adopted, require_cast, symbols
 from .number import Number
 from .subclasses import require_plain
 from .tracing import Tracing
@@ -68,6 +68,13 @@ def array_of(b: Tracing, x: Any, dtype: Any = None) -> Traced:
     if isinstance(x, Traced) and (dtype is None or x.dtype == dtype):
         return x
     return wrap(b, lift(b, x, dtype))
+
+
+def doubles(b: Tracing, function: Any, x: Any) -> Traced:
+    """A value as an array of f64, as functions of NumPy that compute in it convert their operands: a complex number is
+    NumPy's TypeError, and does not lose its imaginary part."""
+    require_cast(function, promoted(x), np.dtype(np.float64), "safe")
+    return array_of(b, x, np.float64)
 
 
 def arrays(*values: Any) -> list[Traced]:
@@ -172,7 +179,7 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 
 __all__ = [
-    "I", "adopted", "array_of", "arrays", "builder_of", "element_type_of", "inexact", "is_nan", "known_array",
-    "known_value", "lift", "normal_axes", "normal_axis", "own_axis", "promoted", "spread", "truth", "type_alone",
-    "weak", "wrap",
+    "I", "adopted", "array_of", "arrays", "builder_of", "doubles", "element_type_of", "inexact", "is_nan",
+    "known_array", "known_value", "lift", "normal_axes", "normal_axis", "own_axis", "promoted", "spread", "truth",
+    "type_alone", "weak", "wrap",
 ]  # fmt: skip

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from refxla_spec.errors import UnsupportedError
 from torch.export.graph_signature import TensorArgument
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
 from ...compiler.options import Options
@@ -26,6 +28,7 @@ from ..traced import Lowered, TracedFunction
 from .decompositions import decompositions
 from .graph import LoweredGraph, source_of
 from .lowering import DRAWN, LOWERINGS
+from .number_arguments import NUMBER, NumbersAsTensors, numbers_of_tensors
 from .partition import prepare
 from .tensors import to_array
 
@@ -78,7 +81,8 @@ class _TorchLowered(Lowered):
         self.example_trees = trees
         exported = _exported(name, model, *pytree.tree_map(lambda v: _tensor(v) if _is_array(v) else v, (args, kwargs)))
         prepare(exported.graph_module)
-        lowered = LoweredGraph(exported.graph_module, name)
+        graph_module = _without_reading_numbers(exported.graph_module)
+        lowered = LoweredGraph(graph_module, name)
         _require_compiled(name, exported, lowered, training=any(_modes(model)))
         self.graph = lowered.compile(options)
         if self.graph.program is None:
@@ -166,10 +170,26 @@ def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, An
             return torch.export.export(dense, args, kwargs, strict=False).run_decompositions(_of_exports())
     except Exception as problem:  # of many classes, most of them PyTorch's
         first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        advice = (
+            "torch.where chooses by values element by element, torch.cond between functions; "
+            if "data-dependent" in first else ""
+        )  # fmt: skip
         raise UnsupportedError(
-            f"torch.export takes no graph off {name} ({first}); torch.compile(model, backend='refxla') runs what has "
-            "several graphs, and cannot be saved"
+            f"torch.export takes no graph off {name} ({first}); {advice}torch.compile(model, backend='refxla') runs "
+            "what has several graphs, and cannot be saved"
         ) from problem
+
+
+def _without_reading_numbers(graph_module: Any) -> Any:
+    """The graph with tensors in place of the numbers that it reads from tensors by `.item()`, if it can do without."""
+    read = numbers_of_tensors(graph_module)
+    if not read:
+        return graph_module
+    interpreter = NumbersAsTensors(graph_module, frozenset(), read)
+    inputs = [n.meta["val"] for n in graph_module.graph.nodes if n.op == "placeholder"]
+    mode = next(value.fake_mode for value in inputs if isinstance(value, torch.Tensor))
+    with torch.no_grad(), preserve_node_meta(), mode:
+        return make_fx(lambda *values: interpreter.run(*values), _allow_non_fake_inputs=True)(*inputs)
 
 
 @functools.cache
@@ -223,6 +243,11 @@ def _require_compiled(name: str, exported: Any, lowered: LoweredGraph, *, traini
             advice = "call model.eval() first" if training else "draw them outside, and pass them as an argument"
             raise UnsupportedError(
                 f"{name} draws random numbers ({node.target}{where}), which are PyTorch's own: {advice}"
+            )
+        if node.target is NUMBER:
+            raise UnsupportedError(
+                f"{name} reads a number from a tensor, by .item(){where}, which decides a size, is an index, or is "
+                "returned: compute with the tensor itself; torch.compile(model, backend='refxla') reads it in PyTorch"
             )
         raise UnsupportedError(
             f"{name} has {node.target}{where}, and {reason}; torch.compile(model, backend='refxla') runs it in PyTorch"

@@ -208,6 +208,9 @@ class LoweredGraph:
         if rule is None:
             raise NotLowered(DRAWN if is_random(node.target) else "it has no lowering")
         b, fake = self._b, node.meta.get("val")
+        for result in fake if isinstance(fake, (list, tuple)) else (fake,):
+            if is_tensor(result) and result.device.type != "cpu":
+                raise NotLowered(f"its result is on {result.device}, and refxla's are on the CPU")
         try:
             b.result = [_shape(f) for f in fake] if isinstance(fake, (list, tuple)) else shape_of(fake)
             b.fakes = [a.meta.get("val") if isinstance(a, torch.fx.Node) else a for a in node.args]

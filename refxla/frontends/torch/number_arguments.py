@@ -1,8 +1,9 @@
-"""Integers among the arguments of a graph that decide no size: positions of slices, step counts, factors.
+"""Numbers in a graph that decide no size: positions of slices, step counts, factors.
 
 Dynamo makes a number that has changed a symbol. One that is in no shape need not be part of the program: it becomes a
 tensor without dimensions, and values computed from it are computed in the program, which then works for all its values.
-`value_arguments` finds such numbers, and `NumbersAsTensors` runs the graph with tensors in their place.
+`value_arguments` finds such numbers, and `NumbersAsTensors` runs the graph with tensors in their place. The same holds
+for numbers that a graph of torch.export reads from tensors, by `.item()`: `numbers_of_tensors` finds them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from .lowering import overload_of
 
 aten = torch.ops.aten
+NUMBER = overload_of("_local_scalar_dense")  # reads a number from a tensor
 Rule = Callable[..., Any]
 
 # -- numbers from numbers: in s64, and in f64 where Python's are floats
@@ -162,10 +164,33 @@ def value_arguments(graph_module: Any) -> frozenset[int]:
     return frozenset(k for k, n in enumerate(placeholders) if n in candidates)
 
 
+def numbers_of_tensors(graph_module: Any) -> frozenset[Any]:
+    """The nodes of a graph that read numbers from tensors, if all of these may stay tensors; else none."""
+    nodes = [n for n in graph_module.graph.nodes if n.target is NUMBER]
+    results = set(graph_module.graph.output_node().all_input_nodes)
+    if not all(_is_number(n) for n in nodes) or results & _computed_from(graph_module, nodes):
+        return frozenset()
+    sizes = _symbols_of_sizes(graph_module)
+    if any(_symbols(n.meta["val"]) & sizes for n in nodes) or _refused(graph_module, set(nodes)):
+        return frozenset()
+    return frozenset(nodes)
+
+
+def _computed_from(graph_module: Any, numbers: Sequence[Any]) -> set[Any]:
+    """Numbers, and those that a graph computes from them."""
+    found = set(numbers)
+    for node in graph_module.graph.nodes:
+        if node.target in _ARITHMETIC and found.intersection(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
 def _is_number(node: Any) -> bool:
-    """Whether a node is an argument that is a number, or a number computed from such."""
+    """Whether a node is an argument that is a number, one that is read from a tensor, or computed from such."""
     if node.op == "placeholder":
         return isinstance(node.meta.get("val"), torch.SymInt)
+    if node.target is NUMBER:
+        return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat))
     return node.target in _ARITHMETIC and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat))
 
 
@@ -217,15 +242,21 @@ def _refused(graph_module: Any, candidates: set[Any]) -> set[Any]:
 
 
 class NumbersAsTensors(torch.fx.Interpreter):  # type: ignore[misc]  # Any, where PyTorch is not installed
-    """Runs a graph with tensors without dimensions in place of the arguments with the numbers given. Results that are
-    numbers are None."""
+    """Runs a graph with tensors without dimensions in place of the arguments with the numbers given, and of the nodes
+    `read`, which read numbers from tensors. Results that are numbers are None."""
 
-    def __init__(self, graph_module: Any, numbers: frozenset[int]) -> None:
+    def __init__(self, graph_module: Any, numbers: frozenset[int], read: frozenset[Any] = frozenset()) -> None:
         super().__init__(graph_module)
         placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-        self._numbers = {placeholders[k] for k in numbers}
+        self._numbers, self._read = {placeholders[k] for k in numbers}, read
 
     def run_node(self, n: Any) -> Any:
+        if n in self._read:
+            self._numbers.add(n)
+            with self._set_current_node(n):
+                (tensor,), _ = self.fetch_args_kwargs_from_env(n)
+                is_float = isinstance(n.meta["val"], torch.SymFloat)
+                return tensor.to(torch.float64 if is_float else torch.int64).reshape(())
         if not self._numbers.intersection(n.all_input_nodes):
             return super().run_node(n)
         with self._set_current_node(n):

@@ -87,12 +87,13 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
         return lowered.compile(options)
     draws = {n for n in lowered.unsupported if is_random(n.target)}  # not attention that is lowered: it draws none
     _draw_first(graph_module, draws)
-    eager = _with_callers(LoweredGraph(graph_module, name).unsupported, graph_module)
+    eager = LoweredGraph(graph_module, name).unsupported
     entries = []
     for node, reason in eager.items():
         if isinstance(node.target, _OPERATIONS) and node.target not in _OF_SIZES:
             entries.append(report.enter(str(node.target), reason, source_of(node), expected=reason == DRAWN))
-    eager |= dict.fromkeys([*_stand_ins(graph_module), *final_copies(graph_module.graph)], "")
+    graphs = [n for n in graph_module.graph.nodes if _is_graph(graph_module, n)]
+    eager |= dict.fromkeys([*_stand_ins(graph_module), *final_copies(graph_module.graph), *graphs], "")
     for node in graph_module.graph.nodes:
         if node.target is operator.getitem and node.args[0] in eager:
             eager[node] = ""
@@ -100,6 +101,7 @@ def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., l
     support = create_op_support(lambda _, node: node.op in ("call_function", "get_attr") and node not in eager)
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
     partitioned = partitioner.partition_and_fuse()
+    _give_graphs(partitioned)
     _copy_last(partitioned.graph)
     return _PartitionedGraph(partitioned, name, options, entries)
 
@@ -112,12 +114,27 @@ def prepare(graph_module: Any) -> None:
         stride_memory_of_bases(graph)
 
 
-def _with_callers(unsupported: dict[Any, str], graph_module: Any) -> dict[Any, str]:
-    """With the operations that call graphs, such as torch.cond, and those graphs: pieces do not have them."""
-    graphs = [n for n in graph_module.graph.nodes if n.op == "get_attr" and not is_tensor(_attribute(graph_module, n))]
-    callers = dict.fromkeys(user for n in graphs for user in n.users)
-    why = "it calls a graph, and other parts of the program run in PyTorch"
-    return {**dict.fromkeys(graphs, ""), **dict.fromkeys(callers, why), **unsupported}
+def _is_graph(module: Any, node: Any) -> bool:
+    """Whether a node is a graph that an operation calls, as torch.cond does."""
+    return node.op == "get_attr" and isinstance(_attribute(module, node), torch.fx.GraphModule)
+
+
+def _give_graphs(partitioned: Any) -> None:
+    """Moves the graphs that are arguments of pieces, for operations that call them, into the pieces."""
+    for node in partitioned.graph.nodes:
+        if node.op != "call_module":
+            continue
+        piece = _attribute(partitioned, node)
+        parameters = [n for n in piece.graph.nodes if n.op == "placeholder"]
+        for number, (given, parameter) in enumerate(zip(node.args, parameters, strict=True)):
+            if not _is_graph(partitioned, given):
+                continue
+            setattr(piece, f"graph_{number}", _attribute(partitioned, given))
+            with piece.graph.inserting_before(parameter):
+                parameter.replace_all_uses_with(piece.graph.get_attr(f"graph_{number}"))
+            piece.graph.erase_node(parameter)
+        node.args = tuple(a for a in node.args if not _is_graph(partitioned, a))
+        piece.recompile()
 
 
 def _attribute(module: Any, node: Any) -> Any:

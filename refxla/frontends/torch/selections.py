@@ -13,8 +13,8 @@ import torch
 
 from .graph import is_view
 from .lowering import overload_of
+from .number_arguments import NUMBER
 
-_NUMBER = overload_of("_local_scalar_dense")
 # Operations with such a number among their arguments: the positions of the dimension and of the number.
 _SELECT, _SCATTER = overload_of("select.int"), overload_of("select_scatter")
 _COPY = overload_of("select_copy.int")
@@ -30,7 +30,7 @@ def index_by_tensors(graph_module: Any) -> None:
     if not selections:
         return
     for node in reversed(list(graph.nodes)):
-        if node.target is _NUMBER and not node.users:
+        if node.target is NUMBER and not node.users:
             graph.erase_node(node)
     graph.lint()
     graph_module.recompile()
@@ -40,7 +40,7 @@ def _index_of(node: Any) -> Any:
     """The tensor that provides the number of a selection."""
     place = {_SELECT: 2, _COPY: 2, _SCATTER: 3, _GRADIENT: 3}.get(node.target)
     number = node.args[place] if place is not None and len(node.args) > place else None
-    if not isinstance(number, torch.fx.Node) or number.target is not _NUMBER:
+    if not isinstance(number, torch.fx.Node) or number.target is not NUMBER:
         return None
     (index,) = number.args
     kind = index.meta["val"].dtype
