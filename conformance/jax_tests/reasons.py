@@ -59,6 +59,17 @@ REASONS = (
         ("was exported for platforms",),
     ),
     Reason(
+        "Functions chosen by the platform's name",
+        "These call `lax.platform_dependent` with functions for other platforms, and with neither one for refxla nor a "
+        "default.",
+        (r"NotImplementedError: MLIR translation rule for primitive 'platform_index\(.* not found for platform refxla",),
+    ),
+    Reason(
+        "Calls that JAX's CPU keeps",
+        "The passes inline all calls, so that the program after them has none.",
+        (r"'call\(' not found in 'HloModule",),
+    ),
+    Reason(
         "JAX's compilation cache",
         "JAX keeps executables of its own platforms alone, by a list of their names, so that none is written or read; "
         "refxla's cache keeps them.",

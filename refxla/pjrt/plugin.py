@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
-from jax._src import compiler, xla_bridge
+from jax._src import compiler, distributed, xla_bridge
 from jax._src.interpreters import mlir, pxla
 from jaxlib import _jax
 from jaxlib.mlir.dialects import stablehlo
@@ -53,6 +55,22 @@ def register() -> None:
         setattr(pxla.MeshComputation, "cost_analysis", _cost_analysis)  # noqa: B010
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
+        registration = xla_bridge._backend_factories[PLATFORM]
+        xla_bridge._backend_factories[PLATFORM] = replace(
+            registration, factory=lambda: _client(registration.factory), fail_quietly=not _is_explicit()
+        )
+
+
+def _client(factory: Callable[[], Any]) -> Any:
+    """JAX's client of the platform. Raises InputError in one of several processes that jax.distributed connects:
+    refxla's devices are those of a single process, and each would compute by itself."""
+    processes = distributed.global_state.num_processes or 1
+    if processes > 1:
+        raise InputError(
+            f"refxla runs in a single process, and jax.distributed connects {processes}: use JAX_PLATFORMS=cpu, or one "
+            "process with REFXLA_DEVICES devices"
+        )
+    return factory()
 
 
 def _cost_analysis(computation: Any) -> Any:
@@ -81,8 +99,12 @@ def _refuse(problem: InputError) -> None:
     def refused() -> Any:
         raise InputError(text)
 
-    is_explicit = PLATFORM in (jax.config.jax_platforms or "").split(",")
-    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not is_explicit)
+    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not _is_explicit())
+
+
+def _is_explicit() -> bool:
+    """Whether the program requests this platform, and does not only find it installed."""
+    return PLATFORM in (jax.config.jax_platforms or "").split(",")
 
 
 def device_count() -> int:
