@@ -464,6 +464,23 @@ def test_the_compilation_cache_of_jax(tmp_path):
     assert [compiled("a"), compiled("b"), compiled("c", REFXLA_LINEAR_ALGEBRA="expanded")] == [1, 0, 1]
 
 
+def test_a_program_may_replace_the_clock(tmp_path):
+    """Tests of programs do, for JAX's own times of compilation; waiting for kernels has its own clock."""
+    run(
+        """
+        import threading
+        from unittest import mock
+        def clock():
+            assert not threading.current_thread().name.startswith("refxla"), "refxla looks at it"
+            return 0.0
+        with mock.patch("time.monotonic", clock):
+            y = jax.jit(lambda x: jnp.sinh(x) * 2.71875)(np.zeros(5, np.float32))
+            assert y.tolist() == [0] * 5
+        """,
+        REFXLA_CACHE_DIR=str(tmp_path),
+    )
+
+
 def test_a_program_that_is_known_is_not_converted():
     """The next process takes the HLO from the cache on disk; a program that calls functions of the process is
     converted anew."""
