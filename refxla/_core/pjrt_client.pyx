@@ -236,6 +236,8 @@ cdef void add_functions(void** functions) noexcept nogil:
     functions[CLIENT_LOOKUP_ADDRESSABLE_DEVICE] = <void*> look_up_device
     functions[CLIENT_ADDRESSABLE_MEMORIES] = <void*> client_memories
     functions[CLIENT_DEFAULT_DEVICE_ASSIGNMENT] = <void*> default_assignment
+    # JAX reports the state of processes after jax.distributed.initialize, and aborts if it cannot; there is one process.
+    functions[CLIENT_UPDATE_GLOBAL_PROCESS_INFO] = <void*> nothing
     functions[CLIENT_TOPOLOGY_DESCRIPTION] = <void*> client_topology
     functions[TOPOLOGY_DESCRIPTION_CREATE] = <void*> create_topology
     functions[TOPOLOGY_DESCRIPTION_DESTROY] = <void*> nothing

@@ -16,6 +16,7 @@ import numpy as np
 from jax._src import callback, core, custom_partitioning, debugging, dtypes, ffi, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
+from jax._src.lax.control_flow import conditionals
 from jax.interpreters import mlir as public_mlir
 
 from ..compiler.driver import uses_library
@@ -62,7 +63,24 @@ def register() -> None:
     mlir.register_lowering(linalg.triangular_solve_p, _flags_rule(linalg.triangular_solve_p), platform=PLATFORM)
     mlir.register_lowering(custom_partitioning.custom_partitioning_p, _as_one, platform=PLATFORM)
     mlir.register_lowering(debugging.inspect_sharding_p, _no_shardings_within, platform=PLATFORM)
+    for primitive, name in ((conditionals.platform_index_p, "platforms"), (conditionals.cond_p, "branches_platforms")):
+        rule = _platform_rule(mlir._lowerings[primitive].rule, name)
+        mlir.register_lowering(primitive, rule, platform=PLATFORM)
     callback.emit_python_callback = public_mlir.emit_python_callback = _emitter(callback.emit_python_callback)
+
+
+def _platform_rule(neutral: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The rule of a primitive for `lax.platform_dependent`, whose parameter `name` has the platforms of each branch, or
+    None for the default. A program without a branch for refxla and without a default gets that for a CPU."""
+
+    def rule(ctx: mlir.LoweringRuleContext, *arguments: Any, **parameters: Any) -> Any:
+        branches = parameters.get(name)
+        if branches is not None and None not in branches and not any(PLATFORM in branch for branch in branches):
+            branches = tuple((*branch, PLATFORM) if "cpu" in branch else branch for branch in branches)
+            parameters = {**parameters, name: branches}
+        return neutral(ctx, *arguments, **parameters)
+
+    return rule
 
 
 class _Lowerings(dict[Any, Any]):

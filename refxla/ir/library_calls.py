@@ -30,6 +30,7 @@ from refxla_spec.types import Shape
 
 LIBRARY, EXPANDED = "library", "expanded"
 CHOICES = (LIBRARY, EXPANDED)  # values of the option linear_algebra
+LINEAR_ALGEBRA = "REFXLA_LINEAR_ALGEBRA"  # the environment variable with the default
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}  # LAPACK's letters for the element types that it supports
 LARGEST = (1 << 31) - 1  # rows or columns that it can count
@@ -40,7 +41,7 @@ def is_asked_for(linear_algebra: str | None) -> bool:
     InputError for a value that is not in CHOICES."""
     name = "linear_algebra"
     if linear_algebra is None:
-        name, linear_algebra = "REFXLA_LINEAR_ALGEBRA", os.environ.get("REFXLA_LINEAR_ALGEBRA") or LIBRARY
+        name, linear_algebra = LINEAR_ALGEBRA, os.environ.get(LINEAR_ALGEBRA) or LIBRARY
     if linear_algebra not in CHOICES:
         raise InputError(f"{name} is {linear_algebra!r}: say {' or '.join(map(repr, CHOICES))}")
     return linear_algebra == LIBRARY

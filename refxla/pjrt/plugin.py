@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import jax
-from jax._src import compiler, xla_bridge
+from jax._src import compilation_cache, compiler, distributed, xla_bridge
 from jax._src.interpreters import mlir, pxla
 from jaxlib import _jax
 from jaxlib.mlir.dialects import stablehlo
 from refxla_spec.errors import InputError
 
 from .._core import pjrt, pjrt_client, pjrt_executable
+from ..compiler.compilation_cache import build
 from ..frontends import jax_lowerings
 from ..frontends.jax_lowerings import PLATFORM
+from ..ir.library_calls import LINEAR_ALGEBRA
+from ..runtime import disk_cache
 from ..version import RELEASE
 from . import compile_service, interoperability
 
@@ -24,6 +30,7 @@ _PRIORITY = -100  # below JAX's own CPU: refxla runs only what asks for it (JAX_
 _COUNTS = range(1, 1025)  # valid numbers of devices
 _XLA_DEVICE_COUNT = re.compile(r"--xla_force_host_platform_device_count=(\d+)(?!\S)")
 
+_uses_cache = compilation_cache.is_cache_used
 _cost_analysis_of_jax = pxla.MeshComputation.cost_analysis
 _lock = threading.Lock()
 _registered = False
@@ -42,7 +49,7 @@ def register() -> None:
         except InputError as problem:
             _refuse(problem)
             return
-        pjrt_client.configure(count, f"refxla {RELEASE}")
+        pjrt_client.configure(count, _platform_version())
         pjrt_executable.set_compiler(compile_service.compile_program, compile_service.load_program)
         if PLATFORM not in mlir._platforms_with_donation:
             mlir._platforms_with_donation.append(PLATFORM)
@@ -51,8 +58,38 @@ def register() -> None:
         compiler.register_xla_runtime_error_handler(_interruption)
         interoperability.register()
         setattr(pxla.MeshComputation, "cost_analysis", _cost_analysis)  # noqa: B010
+        compilation_cache.is_cache_used = _is_cache_used
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
+        registration = xla_bridge._backend_factories[PLATFORM]
+        xla_bridge._backend_factories[PLATFORM] = replace(
+            registration, factory=lambda: _client(registration.factory), fail_quietly=not _is_explicit()
+        )
+
+
+def _client(factory: Callable[[], Any]) -> Any:
+    """JAX's client of the platform. Raises InputError in one of several processes that jax.distributed connects:
+    refxla's devices are those of a single process, and each would compute by itself."""
+    processes = distributed.global_state.num_processes or 1
+    if processes > 1:
+        raise InputError(
+            f"refxla runs in a single process, and jax.distributed connects {processes}: use JAX_PLATFORMS=cpu, or one "
+            "process with REFXLA_DEVICES devices"
+        )
+    return factory()
+
+
+def _platform_version() -> str:
+    """What JAX reports as the platform's version. It is part of the keys of JAX's compilation cache, so it changes with
+    all that decides what a program is compiled to, except the program, its options and the device."""
+    return f"refxla {RELEASE}, {disk_cache.key(build(), os.environ.get(LINEAR_ALGEBRA, ''))[:16]}"
+
+
+def _is_cache_used(backend: Any) -> bool:
+    """Whether JAX keeps executables of a backend in its compilation cache, which it has for a list of platforms: ours
+    are kept like those of a CPU."""
+    used: bool = _uses_cache(SimpleNamespace(platform="cpu") if backend.platform == PLATFORM else backend)
+    return used
 
 
 def _cost_analysis(computation: Any) -> Any:
@@ -81,8 +118,12 @@ def _refuse(problem: InputError) -> None:
     def refused() -> Any:
         raise InputError(text)
 
-    is_explicit = PLATFORM in (jax.config.jax_platforms or "").split(",")
-    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not is_explicit)
+    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not _is_explicit())
+
+
+def _is_explicit() -> bool:
+    """Whether the program requests this platform, and does not only find it installed."""
+    return PLATFORM in (jax.config.jax_platforms or "").split(",")
 
 
 def device_count() -> int:

@@ -438,6 +438,49 @@ def test_serialization():
     """)
 
 
+def test_the_compilation_cache_of_jax(tmp_path):
+    """Another process, with an empty cache of refxla's, takes its programs from JAX's; not if linear algebra is to be
+    computed in another way."""
+
+    def compiled(cache: str, **more: str) -> int:
+        place = tmp_path / cache
+        place.mkdir(mode=0o700, exist_ok=True)
+        out = run(
+            """
+            from refxla.pjrt import programs
+            compiled, real = [], programs.compile_module
+            programs.compile_module = lambda *a, **k: compiled.append(1) or real(*a, **k)
+            f = jax.jit(lambda x: jnp.cosh(x) * 2.53125, donate_argnums=0)
+            np.testing.assert_allclose(f(np.zeros(7, np.float32)), 2.53125)
+            print(len(compiled))
+            """,
+            REFXLA_CACHE_DIR=str(place),
+            JAX_COMPILATION_CACHE_DIR=str(tmp_path / "shared"),
+            JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+            **more,
+        )
+        return int(out)
+
+    assert [compiled("a"), compiled("b"), compiled("c", REFXLA_LINEAR_ALGEBRA="expanded")] == [1, 0, 1]
+
+
+def test_a_program_may_replace_the_clock(tmp_path):
+    """Tests of programs do, for JAX's own times of compilation; waiting for kernels has its own clock."""
+    run(
+        """
+        import threading
+        from unittest import mock
+        def clock():
+            assert not threading.current_thread().name.startswith("refxla"), "refxla looks at it"
+            return 0.0
+        with mock.patch("time.monotonic", clock):
+            y = jax.jit(lambda x: jnp.sinh(x) * 2.71875)(np.zeros(5, np.float32))
+            assert y.tolist() == [0] * 5
+        """,
+        REFXLA_CACHE_DIR=str(tmp_path),
+    )
+
+
 def test_a_program_that_is_known_is_not_converted():
     """The next process takes the HLO from the cache on disk; a program that calls functions of the process is
     converted anew."""

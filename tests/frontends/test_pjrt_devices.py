@@ -1,5 +1,6 @@
 """JAX programs on several virtual devices (REFXLA_DEVICES)."""
 
+import socket
 import types
 
 import pytest
@@ -266,3 +267,36 @@ def test_a_count_that_is_none_is_one_error(said):
     assert "configuration error" not in done.stderr
     done = ended("assert jax.devices()[0].platform == 'cpu'", REFXLA_DEVICES=said, JAX_PLATFORMS="")
     assert not done.returncode and "configuration error" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("platforms", ["refxla", ""])
+def test_a_process_that_joins_a_cluster_of_one(platforms):
+    """Programs for clusters call jax.distributed.initialize also where they have a single process. JAX's service then
+    tells all plugins of its processes, also those that the program does not use."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    done = ended(
+        f"""
+        import time
+        jax.distributed.initialize("localhost:{port}", num_processes=1, process_id=0)
+        print(jax.process_count(), jax.process_index(), (jnp.ones(3) + 1).sum(), flush=True)
+        time.sleep(1)  # until the service has told them
+        jax.distributed.shutdown()
+        print("end")
+        """,
+        JAX_PLATFORMS=platforms,
+    )
+    assert (done.returncode, done.stdout) == (0, "1 0 6.0\nend\n"), done.stderr[-4000:]
+
+
+def test_one_of_several_processes_is_refused():
+    """Each process would compute by itself. A program that did not request the platform runs on JAX's."""
+    several = """
+        from jax._src import distributed
+        distributed.global_state.num_processes = 2
+        print(jax.devices()[0].platform)
+    """
+    done = ended(several)
+    assert done.returncode and "refxla runs in a single process, and jax.distributed connects 2" in done.stderr
+    assert ended(several, JAX_PLATFORMS="").stdout == "cpu\n"

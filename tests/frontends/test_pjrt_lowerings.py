@@ -132,3 +132,26 @@ def test_tridiagonal_systems_that_are_singular():
                 w, v = map(np.asarray, f(d, e))
                 np.testing.assert_allclose(full @ v, v * w, atol=1e-5)
     """)
+
+
+def test_branches_for_platforms():
+    """A branch for refxla, else the default, else that for a CPU; JAX's error if there is none."""
+    run("""
+        x = np.arange(3, dtype=np.float32)
+        def chosen(**branches):
+            f = lambda x: lax.platform_dependent(x, **branches)
+            results = [f(x), jax.jit(f)(x), jax.vmap(f)(x), jax.jit(jax.grad(lambda x: f(x).sum()))(x) * x]
+            return {float(np.asarray(r)[1]) for r in results}
+        times = lambda n: lambda x: n * x
+        assert chosen(cpu=times(2), tpu=times(3), refxla=times(4)) == {4}
+        assert chosen(cpu=times(2), default=times(5)) == {5}
+        assert chosen(tpu=times(3), cpu=times(2)) == {2}
+        assert chosen(tpu=jnp.sort, cpu=times(6), cuda=times(6)) == {6}
+        assert float(jax.jit(lambda x: lax.cond(x[1] > 0, times(7), times(8), x))(x)[1]) == 7
+        try:
+            chosen(tpu=times(3), cuda=times(2))
+        except NotImplementedError as problem:
+            assert "platform_index" in str(problem)
+        else:
+            raise AssertionError("no error")
+    """)
