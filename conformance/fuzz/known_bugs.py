@@ -209,7 +209,6 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 
 _evaluate = constant_folding._evaluate
 _key = cse.attribute_key
-_write_back = ComputationScheduler.write_back
 
 
 def _no_words(value: Any, same: Any) -> Any:
