@@ -27,7 +27,7 @@ class Method(Enum):
     """How the windows along one dimension are reduced."""
 
     DIRECT = "each placing visits its elements"
-    REDUCE = "placings do not overlap, or there is only one: they are rows of a reduce"
+    REDUCE = "placings do not overlap, or there is only one: each is a row, whose elements are combined in lanes"
     SLIDING = "a window is the end of one block and the beginning of the next: prefixes and suffixes of blocks"
 
 
