@@ -32,7 +32,7 @@ from refxla_spec.verify import verify
 from refxla.passes.pipeline import OPTIONAL
 
 from .generate import Sample
-from .runs import Arrays, Expected, Kernels, different_bits, expected, nested, other_arguments, simulated
+from .runs import Arrays, Expected, different_bits, expected, nested, other_arguments, simulated
 
 VARIANTS: tuple[tuple[str, ...], ...] = (OPTIONAL, *((name,) for name in OPTIONAL))
 TARGET = "target "  # the prefix of checks of a target of the suite
@@ -125,24 +125,6 @@ def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -
     except Unsupported as problem:
         result.unsupported = str(problem)
     return result
-
-
-def of_kernels(sample: Sample, kernels: Kernels, reference: Expected | None = None) -> Divergence | None:
-    """Compares one program's kernels with the reference, then its variants' with them. Raises Unsupported."""
-    actual: list[Arrays] = []
-
-    def against_reference() -> str:
-        actual.append(kernels.run(sample))
-        return (reference or expected(sample)).difference(actual[0])
-
-    divergence = attempt(sample.seed, "kernels", against_reference)
-    for without in VARIANTS:
-        divergence = divergence or attempt(
-            sample.seed,
-            f"kernels without {named(without)}",
-            lambda w=without: different_bits(actual[0], kernels.run(sample, w)),
-        )
-    return divergence
 
 
 def without_subnormals(sample: Sample) -> Sample:

@@ -24,9 +24,9 @@ from refxla.codegen.products.packing import open_columns
 from refxla.compiler import diagnostics, planning
 from refxla.ir.builder import Build
 from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
-from refxla.scheduling import grouped_computation, plan_builder
-from refxla.scheduling.computation_scheduler import ComputationScheduler
+from refxla.scheduling import computation_scheduler, grouped_computation, plan_builder
 from refxla.scheduling.grouped_computation import GroupedComputation
+from refxla.scheduling.plan_builder import PlanBuilder, Steps
 
 from .cause import Cause, cause
 from .differ import Divergence, Unsupported, attempt, cheap
@@ -209,7 +209,6 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 
 _evaluate = constant_folding._evaluate
 _key = cse.attribute_key
-_write_back = ComputationScheduler.write_back
 
 
 def _no_words(value: Any, same: Any) -> Any:
@@ -228,9 +227,9 @@ def _all_at_the_start(start: Any, end: Any, size: Any, alignment: int) -> tuple[
     return np.zeros(len(size), np.int64), int(max(size, default=0))
 
 
-def _one_after_another(self: ComputationScheduler, iteration: ComputationScheduler, steps: list, state: Any) -> None:
-    for root, block in zip(iteration.roots, state, strict=True):
-        self.builder.copy(steps, iteration.blocks.block_of(root), block)
+def _one_after_another(builder: PlanBuilder, results: Any, targets: Any, steps: Steps) -> None:
+    for result, target in zip(results, targets, strict=True):
+        builder.copy(steps, result, target)
 
 
 def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool, in_loop: bool) -> Any:
@@ -330,7 +329,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("values that live at the same time lie in one place",
         lambda: patch.object(plan_builder, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
-        lambda: patch.object(ComputationScheduler, "write_back", _one_after_another), ("planner",), False,
+        lambda: patch.object(computation_scheduler, "write_back", _one_after_another), ("planner",), False,
         ("while",), FLOATS, 800),
     Bug("a loop is written over an input that it reads elsewhere",
         lambda: patch.object(GroupedComputation, "in_place", lambda *_: True), ("planner",), False,

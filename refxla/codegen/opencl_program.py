@@ -69,6 +69,11 @@ class ProgramPart:
     imports: tuple[str, ...] = ()
     offsets: bool = False
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether the part calls functions of others, or others call its own."""
+        return bool(self.imports or self.exports)
+
 
 @dataclass(frozen=True)
 class Program:

@@ -13,8 +13,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError, plural
 from refxla_spec.module import Module
 
@@ -68,6 +69,21 @@ class RecompilationWarning(UserWarning):
     """A function is compiled again and again, because of the argument that the warning names."""
 
 
+class _Description(NamedTuple):
+    """What a part of the arguments means for a program; equal if programs are the same."""
+
+    kind: Literal["array", "number", "object"]  # what it is to users, who can avoid compilations accordingly
+    text: str  # for messages
+    identity: Hashable
+
+
+class NumbersInProgram:
+    """The elements of an array whose values, not only its type and shape, are part of the program."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.text = str(array.tolist())
+
+
 class TracedFunction(Caller):
     """Called like the original function.
 
@@ -87,7 +103,7 @@ class TracedFunction(Caller):
         self.options = options
         self._compiled: dict[Hashable, Lowered] = {}
         self._lock = threading.RLock()
-        self._last: dict[str, tuple[Hashable, ...]] = {}  # the parts of what was compiled last
+        self._last: dict[str, _Description] = {}  # the parts of what was compiled last
         self._changes: Counter[str] = Counter()  # how often each part was the reason to compile
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -189,22 +205,24 @@ class TracedFunction(Caller):
                 advice = self._advice(self._last[name], parts[name])
                 warnings.warn(
                     f"{self.name} was compiled {WARN_COMPILATIONS} times anew because {name} changed, the last time "
-                    f"from {_shown(self._last[name])} to {_shown(parts[name])}: {advice}",
+                    f"from {self._last[name].text} to {parts[name].text}: {advice}",
                     RecompilationWarning,
                     stacklevel=caller_level(),
                 )
         self._last = parts
 
-    def _advice(self, *described: tuple[Hashable, ...]) -> str:
+    def _advice(self, *described: _Description) -> str:
         """How to avoid compilations because an argument changed from one description to another."""
-        if all(len(d) == 2 for d in described):  # arrays
+        kinds = {d.kind for d in described}
+        if kinds == {"array"}:
             return "each shape is a program of its own; pad arrays to a few"
-        if any(len(d) == 3 and isinstance(d[2], (int, float, complex)) for d in described):
+        if "number" in kinds:
             return self.value_advice
         return "each value is a program of its own, and no array can take its place; use a few of them"
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-        """The parts of the decision whether to compile: names, and values or types."""
+        """The parts of the decision whether to compile: names, and values, or types of values that matter only by type,
+        or the NumbersInProgram of arrays that matter by value."""
         arguments = [(self._argument(n), value) for n, value in enumerate(args)] + list(kwargs.items())
         return [part for name, value in arguments for part in _leaves(name, value)]
 
@@ -256,6 +274,7 @@ class TracedFunction(Caller):
         return f"<{type(self).__name__} {self.name}: compiled for {kinds} kind{'' if kinds == 1 else 's'} of arguments>"
 
 
+_TEXT = 60  # characters of a value in a message
 _SHOWN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -329,13 +348,16 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _described(value: Any) -> tuple[Hashable, ...]:
-    """Equal for values that do not differ for a program: for an array, its type and shape."""
-    if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
-        return str(value.dtype), str(tuple(value.shape))
-    shown = repr(value)[:60] if isinstance(value, _SHOWN) else f"<{type(value).__name__}>"
-    return type(value).__name__, shown, value if isinstance(value, (type, *_SHOWN)) else id(value)
-
-
-def _shown(described: Any) -> str:
-    return described[1] if len(described) == 3 else f"{described[0]}{described[1]}"
+def _described(value: Any) -> _Description:
+    name = type(value).__name__
+    if isinstance(value, NumbersInProgram):
+        return _Description("number", value.text[:_TEXT], value.text)
+    if isinstance(value, type):
+        return _Description("object", value.__name__, value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        text = f"{value.dtype}{tuple(value.shape)}"
+        return _Description("array", text, text)
+    if isinstance(value, _SHOWN):
+        is_number = isinstance(value, (int, float, complex))
+        return _Description("number" if is_number else "object", repr(value)[:_TEXT], (name, value))
+    return _Description("object", f"<{name}>", (name, id(value)))

@@ -78,15 +78,6 @@ def to_proto(module: Module) -> bytes:
     return data
 
 
-def is_proto(data: bytes) -> bool:
-    """Whether bytes look like a proto that `from_proto` reads, and not like text."""
-    try:
-        _decode(data)
-    except ParseError:
-        return False
-    return True
-
-
 _FOREIGN = re.compile(r"[^\w.\-]")
 
 

@@ -34,6 +34,7 @@ from refxla_spec.vectorize import COMMUTATIVE, binary_opcode, lift
 
 from ..analysis.commutativity import Order, order_of
 from ..analysis.cumulative_windows import combines_arrays, goes_by_blocks
+from ..analysis.window_decomposition import decomposition
 from ..ir.builder import Build
 from .algebraic_simplifier import scalar_value
 from .call_inliner import mapped
@@ -69,7 +70,8 @@ def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> 
 
 def _is_blockwise(i: Instruction) -> bool:
     """Whether a reduce-window is computed in blocks that begin with its initial values."""
-    return goes_by_blocks(i) and binary_opcode(i.to_apply) is None and combines_arrays(i.to_apply)
+    is_cut = goes_by_blocks(i) or bool(decomposition(i))
+    return is_cut and binary_opcode(i.to_apply) is None and combines_arrays(i.to_apply)
 
 
 def reductions_that_are_not_plain(computation: Computation) -> list[Instruction]:

@@ -90,8 +90,11 @@ class Device(OpenClDevice):
     @property
     def build_options(self) -> str:
         """The options with which each program is built for the device."""
-        # Oclgrind stops at the code that its compiler generates for restrict in an inlined function.
-        return " ".join(build_options(self.target)) + (" -Drestrict=" if self.kind == "simulator" else "")
+        # Oclgrind stops at the code that its compiler generates for restrict in an inlined function, and has no abs of
+        # integers, which its optimizer introduces.
+        return " ".join(build_options(self.target)) + (
+            " -Drestrict= -cl-opt-disable" if self.kind == "simulator" else ""
+        )
 
     @property
     def is_present(self) -> bool:

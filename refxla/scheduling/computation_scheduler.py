@@ -1,7 +1,8 @@
 """The steps of one computation that runs by itself: the entry, a loop's body or condition, a branch of a conditional.
 
 Each group of instructions (grouped_computation.py) becomes kernels and a launch of each. Meanwhile every value gets a
-block of memory (value_blocks.py).
+block of memory (value_blocks.py), among them the state of loops and the results of conditionals
+(control_flow_blocks.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import S32, Shape
 
 from .._core.graph import Relation
-from ..analysis.conditional_analysis import branch_computations, returned_elements, root_leaves
+from ..analysis.conditional_analysis import branch_computations
 from ..analysis.cost_analysis import kernel_us, library_call_us
 from ..analysis.tiling_analysis import TileBody
 from ..analysis.while_loop_analysis import Counter, counter_of, state_values, without_counting
@@ -25,6 +26,7 @@ from ..ir.library_calls import batch, library_call, routine_name
 from ..passes import host_call_threading
 from ..passes.while_loop_unroller import unrolled_twice
 from ..progress import stage
+from .control_flow_blocks import copied_bytes, loop_state, overwritable_operands, updated_operands, write_back
 from .fusion_group import FusionGroup
 from .grouped_computation import TABLE, GroupedComputation
 from .loop_preheader import Preheader
@@ -221,8 +223,8 @@ class ComputationScheduler:
         targets = [tile.part(v, b, i.shape) for v, b, i in zip(body.written, results, inner.roots, strict=True)]
         inner.blocks.assign_new_output_buffers(targets)
         steps = inner.run()
-        for leaf, target in zip(inner.roots, targets, strict=True):
-            builder.copy(steps, inner.blocks.block_of(leaf), target)
+        for block, target in zip(inner.result_blocks(), targets, strict=True):
+            builder.copy(steps, block, target)
         # A stage that reads no part of a value is the same for every tile.
         first = [s for s in preheader.launches() if not tile.has_part(s)]
         once = [s for s in preheader.launches() if tile.has_part(s)]
@@ -238,7 +240,8 @@ class ComputationScheduler:
         counter = counter_of(i)
         tabled = counter if counter is not None and counter.trip_count <= TABLE else None
         body = i.body if tabled is None else without_counting(i.body, tabled)
-        state, owned, invariant = self._loop_state(n, i, body, None if tabled is None else tabled.index)
+        index = None if tabled is None else tabled.index
+        state, owned, invariant = loop_state(i, n, body, index, self.blocks, self.steps)
         block_count, before = len(builder.blocks), len(self.steps)
         around = Preheader(self.steps, invariant, self.preheader)
         condition = self._condition(i, state, around) if counter is None else None
@@ -254,7 +257,7 @@ class ComputationScheduler:
             iteration = self._iteration(without_counting(both, tabled), state, owned, second)
         iteration.preheader = around
         unmerged = iteration.run()
-        self.write_back(iteration, unmerged, state)
+        write_back(builder, iteration.result_blocks(), state, unmerged)
         steps = builder.merge(unmerged)
         internal = builder.internal(block_count, [*self.steps[before:], *around.passed])
         if condition is not None:
@@ -266,34 +269,6 @@ class ComputationScheduler:
         self.blocks.owned |= owned
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = state[gte.index]
-
-    def _loop_state(
-        self, n: int, i: Instruction, body: Computation, counter: int | None
-    ) -> tuple[list[MemoryBlock], set[MemoryBlock], set[MemoryBlock]]:
-        """The blocks of a loop's state before its first iteration; those that the loop may overwrite; and those that
-        are loop-invariant. `counter` is the element that the runtime counts, if there is one."""
-        builder, init = self.builder, i.operands[0].operands
-        inside, roots = state_values(body), root_leaves(body)
-        unread = self.grouped.overwritten.get(i, ())
-        sources = [None if k in unread else self.blocks.block_of(value) for k, value in enumerate(init)]
-        state: list[MemoryBlock] = []
-        owned: set[MemoryBlock] = set()
-        invariant: set[MemoryBlock] = set()
-        for k, (value, source) in enumerate(zip(init, sources, strict=True)):
-            is_invariant = inside.get(k) is roots[k]
-            if k == counter or source is None:  # every iteration writes its part of it
-                block = builder.block(f"{i.name}.{k}", value.shape)
-            elif is_invariant or (self.blocks.is_last_use(value, n) and sources.count(source) == 1):
-                block = source
-            else:
-                block = builder.block(f"{i.name}.{k}", value.shape)
-                builder.copy(self.steps, source, block)
-            state.append(block)
-            if is_invariant and block is source:
-                invariant.add(block)
-            elif k != counter:
-                owned.add(block)
-        return state, owned, invariant
 
     def _condition(
         self, i: Instruction, state: Sequence[MemoryBlock], preheader: Preheader
@@ -371,48 +346,26 @@ class ComputationScheduler:
 
     def copies_much(self, state: Sequence[MemoryBlock]) -> bool:
         """Whether an iteration spends much of its time on copies back to the state, which two iterations would not
-        need: copies of arrays that kernels write elsewhere, because they read all over the old ones, and of arrays that
-        only change places. Products and control flow take much longer than copies."""
+        need. Products and control flow take much longer than copies."""
         if any(group.kind in ("control", "library-call") for group in self.grouped.groups):
             return False
         if Relation.R_PACKED in list(self.grouped.graph.relation):
             return False
-        makers = self.grouped.makers
-        copied = 0
-        bases = [self.grouped.base(root) for root in self.roots]
-        for base, block in zip(bases, state, strict=True):
-            if base in self.blocks.values:
-                moved = self.blocks.values[base] is not block and self.blocks.values[base] in state
-            else:
-                alone = base in makers and bases.count(base) == 1 and base not in self.blocks.targets
-                moved = alone and not self.grouped.is_made_in_place(makers[base])
-            copied += block.bytes if moved else 0
+        copied = copied_bytes(self.blocks, state)
         us = sum(kernel_us(self.fusion(n), self.builder.costs) for n, group in enumerate(self.grouped.groups))
         return copied >= LEAST_COPIED and copied * self.builder.costs.copied_byte >= LEAST_SHARE * 1e3 * us
 
-    def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[MemoryBlock]) -> None:
-        """Copies results that the body wrote elsewhere to the state; those in another element's block go through a new
-        one."""
-        builder = self.builder
-        results = [iteration.blocks.block_of(r) for r in iteration.roots]
-        moves = [(source, target) for source, target in zip(results, state, strict=True) if source is not target]
-        safe = []
-        for source, target in moves:
-            if source in state and any(target is not source and t is source for _, t in moves):
-                between = builder.block(f"{target.name}.next", target.shape)
-                builder.copy(steps, source, between)
-                source = between
-            safe.append((source, target))
-        for source, target in safe:
-            builder.copy(steps, source, target)
+    def result_blocks(self) -> list[MemoryBlock]:
+        """The blocks of the computation's results, once it is planned."""
+        return [self.blocks.block_of(root) for root in self.roots]
 
     def branch(self, n: int, i: Instruction) -> None:
         """A conditional: all branches write the same blocks, which are those of the operands for arrays that are
         updated."""
         builder = self.builder
         index = builder.number[self.blocks.block_of(i.operands[0])]
-        owned = self._overwritable_blocks(n, i)
-        places = self._places(i, owned)
+        owned = overwritable_operands(i, n, self.blocks)
+        places = updated_operands(i, owned, self.blocks)
         results = [b or builder.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(places)]
         block_count, branches = len(builder.blocks), []
         around = None if self.preheader is None else self.preheader.inner()
@@ -424,7 +377,7 @@ class ComputationScheduler:
             branch.blocks.assign_output_buffers({k: (b, old.get(b)) for k, b in enumerate(places) if b is not None})
             branch.blocks.assign_new_output_buffers([None if places[k] else b for k, b in enumerate(results)])
             steps = branch.run()
-            self.write_back(branch, steps, results)
+            write_back(builder, branch.result_blocks(), results, steps)
             branches.append(builder.merge(steps))
         self.blocks.owned.update(results)
         merging = builder.merging
@@ -436,27 +389,6 @@ class ComputationScheduler:
             self.steps += merging.branch(index, of_pred, branches, internal)
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = results[gte.index]
-
-    def _overwritable_blocks(self, n: int, i: Instruction) -> set[MemoryBlock]:
-        """The blocks of a conditional's operands whose values nobody reads after it, and which no branch has twice."""
-        branches = [[(o, self.blocks.block_of(o)) for o in operand.operands] for operand in i.operands[1:]]
-        excluded = {self.blocks.block_of(i.operands[0])}
-        for operands in branches:
-            blocks = [block for _, block in operands]
-            excluded |= {block for o, block in operands if not self.blocks.is_last_use(o, n) or blocks.count(block) > 1}
-        return {block for operands in branches for _, block in operands} - excluded
-
-    def _places(self, i: Instruction, owned: Collection[MemoryBlock]) -> list[MemoryBlock | None]:
-        """For each result of a conditional the block of an operand that some branch returns, unchanged or with slices
-        updated, if that may be overwritten; None for a result that needs a new one."""
-        places: list[MemoryBlock | None] = []
-        for k, shape in enumerate(i.shape.elements):
-            alike = (v for v in returned_elements(i, k) if v.shape.element_type is shape.element_type)
-            blocks = (
-                b for b in map(self.blocks.block_of, alike) if b in owned and b.bytes == shape.bytes and b not in places
-            )
-            places.append(next(blocks, None))
-        return places
 
     def host_call(self, n: int, i: Instruction) -> None:
         """A call of a host function, which reads some blocks and writes others."""

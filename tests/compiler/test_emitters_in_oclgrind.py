@@ -8,6 +8,7 @@ import pytest
 from kernel_driver import OCLGRIND, Compiled, check, fusion_of, queue, reports
 from refxla_spec.text import parse
 
+import refxla
 from refxla.device import capabilities
 from refxla.device.description import DEFAULT_CPU, Target
 
@@ -154,3 +155,11 @@ def test_a_transform_has_the_same_bits_on_both(name, capfd):
     for compiled in there:
         assert compiled(x)[0].tobytes() == here.tobytes()
         assert not reports(capfd.readouterr().err, compiled)
+
+
+@pytest.mark.parametrize("name", ["s8", "s32", "s64"])
+def test_absolute_values_of_integers_run_in_the_simulator(name):
+    """Its optimizer turns them into a function that it does not have."""
+    text = f"HloModule m\nENTRY e {{ x = {name}[9] parameter(0)\n ROOT a = {name}[9] abs(x) }}"
+    x = np.arange(-4, 5).astype(name.replace("s", "int"))
+    np.testing.assert_array_equal(refxla.compile(text, device="oclgrind")(x), np.abs(x))

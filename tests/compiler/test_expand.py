@@ -1,5 +1,7 @@
 """Operations that become others before they are compiled: compiled and run beside the reference."""
 
+from math import prod
+
 import ml_dtypes
 import mpmath
 import numpy as np
@@ -11,7 +13,7 @@ from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
-from refxla.analysis import fft_plan
+from refxla.analysis import fft_plan, index_maps
 from refxla.analysis.twiddle_factors import rotation, transform_of_chirp
 
 TYPES = {
@@ -514,6 +516,113 @@ def test_long_cumulative_windows_have_the_same_bits_on_a_gpu(text):
     arguments = [x, *[np.float32(1)] * (len(module.entry.parameters) - 1)]
     got = [refxla.compile(text, device=device)(*arguments) for device in ("cpu", "pocl:gpu")]
     np.testing.assert_array_equal(*[g.view(np.int32) for g in got])
+
+
+# Windows of more than 64 elements: sizes of the operand and of the result, the window, and the largest window that a
+# kernel traverses (apart from scans).
+LARGE_WINDOWS = {
+    "overlapping": ("900", "801", "size=100", 1),
+    "padded": ("900", "900", "size=100 pad=40_59", 1),
+    "cropped": ("900", "781", "size=100 pad=-20_0", 1),
+    "with a stride": ("900", "351", "size=200 stride=2", 1),
+    "apart": ("900", "601", "size=100 rhs_dilate=3 pad=-1_-1", 1),
+    "of dilated elements": ("300", "500", "size=100 lhs_dilate=2", 1),
+    "side by side": ("900", "9", "size=100 stride=100", 1),
+    "with gaps": ("900", "8", "size=100 stride=110 pad=0_1", 1),
+    "alone": ("900", "1", "size=900", 1),
+    "alone and apart": ("900", "1", "size=300 rhs_dilate=3 pad=-1_-1", 1),
+    "past all elements": ("30", "191", "size=120 pad=140_140", 1),
+    "of two dimensions": ("40,50", "32,43", "size=9x8", 9),
+    "of rows of channels": ("3,300,5", "3,201,5", "size=1x100x1", 1),
+    "of three dimensions": ("20,30,40", "18,26,1", "size=3x5x40", 5),
+}
+LARGE = """HloModule large
+f {{ a = {t}[] parameter(0)
+    b = {t}[] parameter(1)
+    ROOT c = {t}[] {op}(a, b) }}
+ENTRY main {{ x = {t}[{sizes}] parameter(0)
+    i = {t}[] parameter(1)
+    ROOT r = {t}[{result}] reduce-window(x, i), window={{{window}}}, to_apply=f }}"""
+
+
+def large_window(name: str, opcode: str, kind: str) -> str:
+    sizes, result, window, _ = LARGE_WINDOWS[name]
+    rank = sizes.count(",") + 1
+    if rank > 1:
+        ones, none = "x".join("1" * rank), "x".join(["0_0"] * rank)
+        window += f" stride={ones} pad={none}"
+    return LARGE.format(t=kind, op=opcode, sizes=sizes, result=result, window=window)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "kind"),
+    [("maximum", "f32"), ("add", "f32"), ("add", "bf16"), ("add", "s32"), ("multiply", "u32"), ("xor", "u8")],
+)
+@pytest.mark.parametrize("name", LARGE_WINDOWS)
+def test_large_windows_go_dimension_by_dimension(name, opcode, kind):
+    """The initial value enters each result once, whatever it is, and narrow sums are rounded once."""
+    text = large_window(name, opcode, kind)
+    dtype = ELEMENT_TYPES[kind].dtype
+    sizes = tuple(map(int, LARGE_WINDOWS[name][0].split(",")))
+    rng = np.random.default_rng(len(name))
+    x, init = rng.integers(1, 100, sizes).astype(dtype), np.array(3, dtype)  # sums in f32 are exact
+    program = refxla.compile(text)
+    traversed = [
+        prod(w.size for w in i.window)
+        for i in program.optimized_hlo.entry.instructions
+        if i.opcode == "reduce-window" and index_maps.cumulative(i) is None
+    ]
+    assert max(traversed, default=1) <= LARGE_WINDOWS[name][3]
+    got = program(x, init)
+    np.testing.assert_array_equal(got, interpreter.run(parse(text), [x, init]))
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x, init))
+
+
+@pytest.mark.parametrize("name", ["padded", "with a stride", "side by side", "of two dimensions"])
+def test_large_windows_have_the_same_bits_on_a_gpu(name):
+    text = large_window(name, "add", "f32")
+    x = random("f32", *map(int, LARGE_WINDOWS[name][0].split(",")))
+    got = [refxla.compile(text, device=device)(x, np.float32(1)) for device in ("cpu", "pocl:gpu")]
+    np.testing.assert_array_equal(*[g.view(np.int32) for g in got])
+
+
+def test_large_windows_contain_no_more_than_their_elements():
+    """An infinity, a NaN or a large number changes no window that does not contain it."""
+    x = random("f32", 900)
+    x[[100, 400, 401, 700]] = np.inf, 1e38, -1e38, np.nan
+    got = refxla.compile(large_window("overlapping", "add", "f32"))(x, np.float32(0))
+    wanted = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), 100).sum(-1)
+    far = np.abs(np.arange(801) - 351) > 51  # from windows that contain one of the two large numbers, or both
+    np.testing.assert_allclose(got[far], wanted[far], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("init", ["-inf", "1"])
+@pytest.mark.parametrize(
+    ("sizes", "result", "window"),
+    [("900", "801", "size=100"), ("30,40", "21,31", "size=10x10"), ("900", "1", "size=900")],
+)
+def test_large_windows_of_a_reducer_that_selects_the_first(sizes, result, window, init):
+    """The order of the elements stays, although suffixes are scanned from their end."""
+    text = f"""HloModule first
+        {REDUCERS["largest and its place"]}
+        ENTRY main {{ x = f32[{sizes}] parameter(0)
+            n = s32[{sizes}] parameter(1)
+            v = f32[] constant({init})
+            z = s32[] constant(-1)
+            ROOT r = (f32[{result}], s32[{result}]) reduce-window(x, n, v, z), window={{{window}}}, to_apply=f }}"""
+    shape = tuple(map(int, sizes.split(",")))
+    x = np.random.default_rng(1).integers(-3, 4, shape).astype(np.float32)  # with many equal ones
+    n = np.arange(x.size, dtype=np.int32).reshape(shape)
+    for got, wanted in zip(refxla.compile(text)(x, n), interpreter.run(parse(text), [x, n]), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("kind", ["f32", "c64"])
+def test_large_windows_of_products_stay(kind):
+    """A part of one could overflow where the whole does not."""
+    program = refxla.compile(large_window("overlapping", "multiply", kind))
+    (window,) = (i for i in program.optimized_hlo.entry.instructions if i.opcode == "reduce-window")
+    assert window.window[0].size == 100
 
 
 def test_a_custom_call_that_is_refused_names_similar_targets_alone():

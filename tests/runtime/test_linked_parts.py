@@ -15,7 +15,7 @@ from refxla_spec.errors import DeviceError
 import refxla
 from refxla.compiler import compilation_cache, driver
 from refxla.runtime import program_build
-from refxla.runtime.pocl import kernel_library
+from refxla.runtime.pocl import built_parts, kernel_library
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "mlp" / "step.hlo"
 
@@ -137,8 +137,6 @@ def test_what_is_missing_is_said(device):
     caller = next(library for library in libraries if library._part.imports)
     with pytest.raises(DeviceError, match="lack a function: '__wrap_"):
         kernel_library.link([caller])
-    with pytest.raises(DeviceError, match="cannot be opened"):
-        kernel_library.link([caller, object()])
 
 
 def test_why_files_cannot_be_opened_is_said(monkeypatch):
@@ -147,4 +145,27 @@ def test_why_files_cannot_be_opened_is_said(monkeypatch):
 
     monkeypatch.setattr(kernel_library.KernelLibrary, "__init__", refuse)
     with pytest.raises(DeviceError, match="cannot be opened .kernel.so: failed to map segment"):
+        refxla.compile(PROGRAM)
+
+
+def test_kernels_that_only_opencl_can_launch_are_not_linked(monkeypatch):
+    monkeypatch.setattr(kernel_library, "applies", lambda device: False)
+    with pytest.raises(DeviceError, match="cannot be opened .OpenCL launches"):
+        refxla.compile(PROGRAM)
+
+
+def test_each_part_has_its_own_reason(monkeypatch, device):
+    """The reason is that of the part that cannot be opened, whatever failed before in this process."""
+    packed = kernel_library.unpacked
+
+    def refuse(content, directory, device, part):
+        if not part.imports:
+            raise kernel_library.KernelFilesError("of another part")
+        return packed(content, directory, device, part)
+
+    alone = "HloModule m\nENTRY e { a = f32[1007] parameter(0) ROOT b = f32[1007] tanh(a) }"
+    monkeypatch.setattr(kernel_library, "unpacked", refuse)
+    assert refxla.compile(alone)(np.zeros(1007, np.float32)).tolist() == [0] * 1007  # OpenCL launches it
+    monkeypatch.setattr(built_parts, "keep", lambda device, part: None)
+    with pytest.raises(DeviceError, match="cannot be opened .PoCL has written none"):
         refxla.compile(PROGRAM)

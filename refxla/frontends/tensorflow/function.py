@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from refxla_spec.errors import InputError, UnsupportedError, plural
 from ...compiler.options import Options
 from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
-from ..traced import Lowered, TracedFunction, tracing
+from ..traced import Lowered, NumbersInProgram, TracedFunction, tracing
 from . import tape
 from .arguments import assigner, example_of, is_symbolic, is_tensor, kind_of, packed, reader, replaced, to_tensor
 from .lowering import ByValue, LoweredFunction, Lowering
@@ -113,10 +113,6 @@ class TensorFlowFunction(TracedFunction):
         by_value = self._by_value.get(kind)
         return (kind, by_value.values(tensors) if by_value else ()), tensors
 
-    def _advice(self, *described: tuple[Hashable, ...]) -> str:
-        """The values of tensors, whose texts are compared, are numbers."""
-        return self.value_advice if any(len(d) == 3 for d in described) else super()._advice(*described)
-
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         """The tensors and variables whose values are in the program, with these values."""
         tensors: list[Any] = []
@@ -125,9 +121,9 @@ class TensorFlowFunction(TracedFunction):
         places = [n for n, (_, value) in enumerate(parts) if is_tensor(value)]
         if by_value and len(places) == len(tensors):  # no part consists of several tensors
             for n in by_value.arguments:
-                parts[places[n]] = (parts[places[n]][0], str(np.asarray(tensors[n]).tolist()))
+                parts[places[n]] = (parts[places[n]][0], NumbersInProgram(np.asarray(tensors[n])))
         for n, variable in enumerate(by_value.variables if by_value else ()):
-            parts.append((f"the variable {variable.name or n}", str(variable.value().tolist())))
+            parts.append((f"the variable {variable.name or n}", NumbersInProgram(variable.value())))
         return parts
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf, pi
 from typing import Any
 
-from refxla_spec.types import F32, PRED, S32, ElementType
+from refxla_spec.types import PRED, S32
 
 from .. import special
 from ..exponents import log10
@@ -571,8 +571,3 @@ def tanh_backward(b: Lowering, gradient: I, y: I) -> I:
 def threshold_backward(b: Lowering, gradient: I, x: I, threshold: Operand) -> I:
     g, x = b.operands(gradient, x)
     return b.select(b.compare(x, threshold, direction="LE"), 0, g)
-
-
-def float_type(of: ElementType) -> ElementType:
-    """The floating-point type in which integers are computed."""
-    return of if of.is_float or of.is_complex else F32

@@ -269,8 +269,3 @@ def topk(b: Lowering, x: I, k: int, dim: int = -1, largest: bool = True, in_orde
         return [b.view(v, s.dimensions) for v, s in zip((x, b.full(0, b.result[1])), b.result, strict=True)]
     d = axis(dim, x.shape.rank)
     return [b.cut(v, d, 0, k) for v in sorted_with_places(b, x, d, largest)]
-
-
-def without_nan(b: Lowering, x: I) -> I:
-    """Whether an element is a number."""
-    return b.make("not", is_nan(b, x))

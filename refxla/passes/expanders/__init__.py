@@ -16,7 +16,6 @@ from ..dce import called_first, sort
 from . import (
     batch_norm_expander,
     cholesky_expander,
-    cumulative_window_expander,
     custom_call_expander,
     dimension_size_expander,
     fft_expander,
@@ -30,14 +29,15 @@ from . import (
     stochastic_convert_expander,
     topk_expander,
     triangular_solve_expander,
+    window_expander,
 )
 
 Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
-    batch_norm_expander, cholesky_expander, cumulative_window_expander, custom_call_expander, dimension_size_expander,
-    fft_expander, power_expander, ragged_dot_expander, rng_expander, scalar_broadcast, scaled_dot_expander,
-    scan_expander, shuffle_expander, stochastic_convert_expander, topk_expander, triangular_solve_expander,
+    batch_norm_expander, cholesky_expander, custom_call_expander, dimension_size_expander, fft_expander, power_expander,
+    ragged_dot_expander, rng_expander, scalar_broadcast, scaled_dot_expander, scan_expander, shuffle_expander,
+    stochastic_convert_expander, topk_expander, triangular_solve_expander, window_expander,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 

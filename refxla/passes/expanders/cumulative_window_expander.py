@@ -35,7 +35,8 @@ from .scaled_product import ScaledProduct
 PRODUCT_ROWS = 4  # of floats from which on a vector lane for each row is faster on a CPU than blocks with their errors
 
 
-def _expand(i: Instruction) -> Instruction | None:
+def expand(i: Instruction) -> Instruction | None:
+    """A long cumulative reduce-window in blocks; None for any other."""
     direction = cumulative(i)
     if direction is None or not goes_by_blocks(i):
         return None
@@ -123,6 +124,3 @@ class _ByReducer(BlockwiseScan):
 
 def _same(i: Instruction) -> Instruction:
     return i
-
-
-EXPANSIONS = {"reduce-window": _expand}

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from refxla_spec.errors import DeviceError
+
 from ...codegen.opencl_program import ProgramPart
 from .. import disk_cache
 from ..devices import Device
@@ -96,12 +98,26 @@ def from_directory(device: Device, part: ProgramPart) -> Any | None:
 
 @_alone
 def compiled_here(device: Device, part: ProgramPart) -> Any:
-    """The same for a part that this process compiles now. Raises DeviceError with the compiler's log."""
+    """The same for a part that this process compiles now. If its files cannot be opened, OpenCL launches its kernels.
+
+    Raises DeviceError with the compiler's log, or, for a part that calls functions of others or has some that others
+    call, with the reason why its files cannot be opened: only a KernelLibrary can be linked.
+    """
     program = compiled(device, device.runner, part)
     directory, content = platform.directory(), keep(device, part)
-    if directory is None or content is None or not kernel_library.applies(device):
+    try:
+        if not kernel_library.applies(device):
+            raise kernel_library.KernelFilesError("OpenCL launches this device's kernels")
+        if directory is None or content is None:
+            raise kernel_library.KernelFilesError("PoCL has written none")
+        return kernel_library.unpacked(content, directory, device, part)
+    except kernel_library.KernelFilesError as problem:
+        if part.is_linked:
+            raise DeviceError(
+                f"PoCL's files of a program cannot be opened ({problem}); is its directory (TMPDIR) full or mounted "
+                "noexec, or has the process too many open files or mapped libraries?"
+            ) from problem
         return program
-    return kernel_library.unpacked(content, directory, device, part) or program
 
 
 def key(device: Device, part: ProgramPart) -> str:
@@ -113,7 +129,12 @@ def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) 
     import pyopencl as cl
 
     if kernel_library.applies(device):
-        return kernel_library.unpacked(content, directory, device, part)
+        try:
+            return kernel_library.unpacked(content, directory, device, part)
+        except kernel_library.KernelFilesError:
+            return None  # it is compiled again; if those files cannot be opened either, that says why
+    if part.is_linked:
+        return None
     raw = device.runner
     try:
         program = program_files.restore(content, directory, device, raw)

@@ -28,7 +28,6 @@ import struct
 import sys
 import weakref
 import zipfile
-from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +42,10 @@ from .kernels import compiled
 
 _PROCESSORS = ("x86_64", "aarch64")  # for which the executor can set the arithmetic modes
 _PT_LOAD, _PF_R = 1, 4  # of an ELF file: the type of a mapped segment, and the flag of a readable one
-_reasons: deque[str] = deque(maxlen=1)  # why files could not be opened last
+
+
+class KernelFilesError(Exception):
+    """PoCL's files of a part cannot be opened; the message says why."""
 
 
 class KernelLibrary:
@@ -116,16 +118,8 @@ def links(device: Device) -> bool:
     return applies(device) and machine.machine() == "x86_64"
 
 
-def link(programs: Sequence[Any]) -> None:
-    """Links the parts of a program, all of which are loaded. Raises DeviceError if one is not a KernelLibrary or lacks
-    a function."""
-    libraries = [program for program in programs if isinstance(program, KernelLibrary)]
-    if len(libraries) < len(programs):
-        reason = f" ({_reasons[-1]})" if _reasons else ""
-        raise DeviceError(
-            f"PoCL's files of a program cannot be opened{reason}; is its directory (TMPDIR) full or mounted noexec, or "
-            "has the process too many open files or mapped libraries?"
-        )
+def link(libraries: Sequence[KernelLibrary]) -> None:
+    """Links the parts of a program. Raises DeviceError if one lacks a function."""
     try:
         addresses = {name: address for library in libraries for name, address in library.exports.items()}
         for library in libraries:
@@ -146,23 +140,21 @@ def applies(device: Device) -> bool:
     )
 
 
-def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart) -> KernelLibrary | None:
-    """The kernels of a part whose files were packed (program_files.py) and are now written to `directory`; None if one
-    of them has no file, or one that is not a library of PoCL's."""
+def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart) -> KernelLibrary:
+    """The kernels of a part whose files were packed (program_files.py) and are now written to `directory`. Raises
+    KernelFilesError if one of them has no file, or one that is not a library of PoCL's."""
     files: list[Path] = []
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [(member, program_files.inside(member).split("/")) for member in archive.infolist()]
         for kernel in part.functions:
             own = [m for m, names in members if len(names) == 3 and names[0] == kernel and names[2].endswith(".so")]
             if not own:
-                _reasons.append(f"there is none of the kernel {kernel}")
-                return None
+                raise KernelFilesError(f"there is none of the kernel {kernel}")
             files.append(directory / program_files.inside(own[0]))
             program_files.write(files[-1], archive, own[0])
     try:
         return KernelLibrary(device, part, files)
     except (OSError, AttributeError) as problem:
-        _reasons.append(str(problem))
         for file in files:
             file.unlink(missing_ok=True)
-        return None
+        raise KernelFilesError(str(problem)) from problem

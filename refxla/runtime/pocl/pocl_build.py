@@ -42,7 +42,7 @@ def build(
         if rest:
             with parallel_build or ParallelBuild(device) as work:
                 programs.update(zip((part.source for part in rest), work.finish(rest), strict=True))
-    opened = [programs[part.source] for part in parts]
+    opened: list[Any] = [programs[part.source] for part in parts]
     if any(part.imports for part in parts):
         kernel_library.link(opened)
     return opened
