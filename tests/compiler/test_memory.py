@@ -392,7 +392,7 @@ UPDATES = {
 @pytest.mark.parametrize("name", UPDATES)
 def test_an_update_that_is_computed_of_other_places(name, monkeypatch):
     """A small one is computed before the array is updated in place, which is copied for a large one alone."""
-    # No device's copies are so slow that two iterations are run instead.
+    # No array is so large that two iterations alternate instead, without a copy.
     monkeypatch.setattr("refxla.scheduling.computation_scheduler.LEAST_COPIED", 1 << 20)
     lines, copies = UPDATES[name]
     text = f"""HloModule m
