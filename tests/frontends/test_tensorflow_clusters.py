@@ -468,6 +468,8 @@ def test_xla_compile():
         v.assign_add(x)
 
     assert refxla.tensorflow.xla_compile(assigning, [2.0]) == [] and v.numpy() == 3
+    (doubled,) = refxla.tensorflow.xla_compile(lambda x: (x * 2, tf.raw_ops.NoOp()), [2.0])
+    assert float(doubled) == 4 and refxla.tensorflow.xla_compile(lambda: tf.raw_ops.NoOp()) == []
     nested = refxla.tensorflow.xla_compile(lambda x: {"a": x, "b": [x * 2, x]}, [2.0])
     assert list(nested) == ["a", "b"] and [float(x) for x in (nested["a"], *nested["b"])] == [2, 4, 2]
     with pytest.raises(refxla.InputError, match="inputs is an EagerTensor"):

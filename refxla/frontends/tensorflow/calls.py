@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from refxla_spec.errors import InputError, a_type
@@ -29,7 +29,7 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
     try:
         compiled = _cached_function(computation, options)
     except TypeError:  # a computation that cannot be hashed is not kept
-        compiled = TensorFlowFunction(computation, options)
+        compiled = _function(computation, options)
     results = compiled(*tensors)
     parts = results if isinstance(results, (list, tuple)) else [results]
     if isinstance(results, Mapping) or any(isinstance(part, (list, tuple, Mapping)) for part in parts):
@@ -37,9 +37,23 @@ def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, o
     return [value for value in tf.nest.flatten(results) if value is not None]
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def _cached_function(computation: Callable[..., Any], options: Options) -> TensorFlowFunction:
-    return TensorFlowFunction(computation, options)
+    return _function(computation, options)
+
+
+def _function(computation: Callable[..., Any], options: Options) -> TensorFlowFunction:
+    """A computation without the operations among its results, which xla.compile ran and did not return."""
+    import tensorflow as tf
+
+    @functools.wraps(computation)
+    def tensors(*inputs: Any) -> Any:
+        results = computation(*inputs)
+        if type(results) in (list, tuple):
+            return [part for part in results if not isinstance(part, tf.Operation)]
+        return None if isinstance(results, tf.Operation) else results
+
+    return TensorFlowFunction(tensors, options)
 
 
 def _tensor(value: Any) -> Any:
