@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import UnsupportedError, plural
 
 from ...compiler.options import Options
 from ..traced import Lowered, caller_level
@@ -36,8 +36,8 @@ class ClusteredFunction(TensorFlowFunction):
         lowered = _ClusteredLowered(self.name, traced, problem, self.options)
         count = sum(o.cluster is None for o in lowered.report())
         warnings.warn(
-            f"{count} operations of {self.name} stay in TensorFlow; refxla.tensorflow.report(...) lists them, with the "
-            "reasons",
+            f"{self.name} leaves {plural(count, 'operation')} to TensorFlow; refxla.tensorflow.report(...) says which "
+            "and why",
             ClusteringWarning,
             stacklevel=caller_level(),
         )
