@@ -262,7 +262,7 @@ def test_text_and_python_in_a_model():
         x, y = tf.constant(words), np.array([0, 1, 2, 0])
         return model.fit(x, y, epochs=3, batch_size=2, verbose=0, shuffle=False).history, model.predict(x, verbose=0)
 
-    with pytest.warns(refxla.tensorflow.ClusteringWarning, match="train_step stay"):
+    with pytest.warns(refxla.tensorflow.ClusteringWarning, match="train_step leaves"):
         got, wanted, model = both(make, use)
     close(got, wanted)
     report = refxla.tensorflow.report(model)["train_step"]
