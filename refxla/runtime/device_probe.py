@@ -83,7 +83,7 @@ def properties(device: OpenClDevice) -> Properties:
     skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
     checks = [c for c in CHECKS if c not in skip]
     pocl = _own_pocl(device)
-    answers = {} if pocl is None else run_checks(device.name, checks, command=(*COMMAND, f"{_POCL}{pocl}"))
+    answers = {} if pocl is None else run_checks(device.name, checks, command=with_pocl(pocl))
     if answers.get("builtins") != {"builtins": True}:
         answers = run_checks(device.name, checks)
     result = _conclude(answers)
@@ -151,6 +151,11 @@ def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
 
 COMMAND = (sys.executable, "-m", "refxla.runtime.device_probe")
 _POCL = "--pocl="
+
+
+def with_pocl(path: Path) -> tuple[str, ...]:
+    """The command of a child that loads PoCL from this path."""
+    return (*COMMAND, f"{_POCL}{path}")
 
 
 def run_checks(

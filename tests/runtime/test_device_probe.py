@@ -107,39 +107,39 @@ def test_pocl(device):
     assert target.capabilities is CLANG_CPU and target.max_vector == 8 and target.compute_units >= 1
 
 
-def test_with_and_without_refxlas_library_the_answers_are_the_same(device):
-    pocl = device_probe._own_pocl(device)
-    if pocl is None:
-        pytest.skip("this is not the PoCL of the wheel")
+@pytest.fixture
+def own_pocl(device):
+    """The path from which PoCL is loaded with refxla's library."""
+    path = device_probe._own_pocl(device)
+    if path is None:
+        pytest.skip("only the PoCL of the wheel finds its library relative to itself")
+    return path
+
+
+def test_with_and_without_refxlas_library_the_answers_are_the_same(device, own_pocl):
     checks = ["runs", "memory", "header", "clang", "fp64", "rounding", "float8", "builtins"]
     answers = device_probe.run_checks(device.name, checks)
     assert answers["builtins"] == {"builtins": False}
-    command = (*device_probe.COMMAND, f"{device_probe._POCL}{pocl}")
-    assert device_probe.run_checks(device.name, checks, command=command) == answers | {"builtins": {"builtins": True}}
+    with_library = device_probe.run_checks(device.name, checks, command=device_probe.with_pocl(own_pocl))
+    assert with_library == answers | {"builtins": {"builtins": True}}
 
 
-def test_refxlas_library_is_read_beside_libraries_of_the_users(device, monkeypatch):
+def test_refxlas_library_is_read_beside_libraries_of_the_users(device, own_pocl, monkeypatch):
     """A user may replace malloc, say."""
-    pocl = device_probe._own_pocl(device)
-    if pocl is None:
-        pytest.skip("this is not the PoCL of the wheel")
     monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
-    command = (*device_probe.COMMAND, f"{device_probe._POCL}{pocl}")
-    answers = device_probe.run_checks(device.name, ["runs", "builtins"], command=command)
+    answers = device_probe.run_checks(device.name, ["runs", "builtins"], command=device_probe.with_pocl(own_pocl))
     assert answers["runs"]["works"] and answers["builtins"] == {"builtins": True}
 
 
-def test_a_library_that_pocl_does_not_read_is_left_out(device, monkeypatch, tmp_path):
+def test_a_library_that_pocl_does_not_read_is_left_out(device, own_pocl, monkeypatch, tmp_path):
     """That of a PoCL whose LLVM has another text, for one."""
-    pocl = device_probe._own_pocl(device)
-    if pocl is None:
-        pytest.skip("this is not the PoCL of the wheel")
+    wanted = replace(device.properties, builtins=False)  # before the cache is another one: a device keeps them
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(builtins_library, "LIBRARY", "no text of LLVM's")
-    folder = builtins_library.folder.__wrapped__(tmp_path / "pocl", pocl.resolve())
+    folder = builtins_library.folder.__wrapped__(tmp_path / "pocl", own_pocl.resolve())
     monkeypatch.setattr(builtins_library, "folder", lambda *_: folder)
     found = device_probe.properties(device)
-    assert found == replace(device.properties, builtins=False) and found.works
+    assert found == wanted and found.works
 
 
 def test_items_of_pocl_are_found_to_go_through_phases_together(device):
