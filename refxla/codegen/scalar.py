@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
@@ -208,29 +208,48 @@ def has_fast_path(opcode: str, name: str) -> bool:
     return _call(_fast(opcode), _computed_as(name), ()) is not None
 
 
-def fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
-    """The C expression of a function of moderate operands of type `name`; `args` are register values."""
-    text = _arithmetic(_fast(opcode), name, args)
-    assert text is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
-    return text
+class FastPaths(NamedTuple):
+    """The C expressions of a function that has a fast path, as functions of the elements of an array.
+
+    `fast` is right for moderate operands, `far` also for those not far beyond, and `whole` for all. Where there is
+    `apart`, operands for which the others are not right are few, and it is for them alone.
+    """
+
+    fast: str
+    far: str | None
+    whole: str | None
+    apart: str | None
 
 
-def has_far_path(opcode: str, name: str) -> bool:
-    """Whether a function with a fast path has a second one for operands not far beyond."""
-    return _call(_fast(f"{opcode}-far"), _computed_as(name), ()) is not None
+def fast_paths(opcode: str, name: str, result: str, args: Sequence[str], parameter: str | None) -> FastPaths:
+    """The forms of a function of operands of type `name` with this `result`; `args` are register values, and
+    `parameter` is that of the `fast_family`, if it has one."""
+    family, _ = fast_family(opcode, name)
+    given = [*args, parameter] if parameter else args
+
+    def form(suffix: str) -> str | None:
+        exists = _call(f"{family}{suffix}", _computed_as(name), ()) is not None
+        return _arithmetic(f"{family}{suffix}", name, given) if exists else None
+
+    fast, apart = form("-fast"), form("-apart")
+    assert fast is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
+    whole = None if apart else expression(opcode, [name] * len(args), result, args)
+    return FastPaths(fast, form("-far-fast"), whole, apart)
 
 
-def far_path(opcode: str, name: str, args: Sequence[str]) -> str:
-    """The C expression of a function of operands that are moderate or not far beyond; `args` are register values."""
-    text = _arithmetic(_fast(f"{opcode}-far"), name, args)
-    assert text is not None, f"{opcode} of {name} has no far path: see has_far_path"
-    return text
+def fast_family(opcode: str, name: str) -> tuple[str, str | None]:
+    """The function of which one with a fast path is a special case, and the value of its parameter there. Sine and
+    cosine have one C function, for which the device's compiler takes half as long as for two."""
+    if opcode in _QUARTERS and not is_complex(name):
+        return "shifted-sine", _QUARTERS[opcode]
+    return opcode, None
 
 
 def beyond_fast_path(opcode: str, name: str, args: Sequence[str]) -> str:
     """The C expression that is 0 where all operands are moderate, and 1 where some are not but none is far beyond;
-    where the function has no far path it is a condition."""
-    text = _call(f"{opcode}-beyond-fast", _computed_as(name), args)
+    where the function has no form for those it is a condition."""
+    family, _ = fast_family(opcode, name)
+    text = _call(f"{family}-beyond-fast", _computed_as(name), args)
     assert text is not None, f"{opcode} of {name} has no fast path: see has_fast_path"
     return text
 
@@ -247,6 +266,9 @@ def function_in_doubles(opcode: str, operand_types: Sequence[str], result_type: 
     types = [_computed_as(source) if source in _FLOAT else source] if opcode == "convert" else []
     name = "_".join(["rx", opcode, "in_f64", *types, "f32" if of_float else result_type])
     return name if name in prelude.names() else ""
+
+
+_QUARTERS = {"sine": "0", "cosine": "1"}  # sin(x + quarters pi/2)
 
 
 def _fast(opcode: str) -> str:

@@ -78,7 +78,7 @@ STRUCTURES = {
         "loop", (64, 100), "ROOT r = f32[100,64] transpose(d), dimensions={1,0}", "rx_store_lines", True),
     "sine of a transpose": ("loop", (64, 100), """n = f32[64,100] sine(d)
         ROOT r = f32[100,64] transpose(n), dimensions={1,0}""", "", False),
-    "sine": ("loop", (60, 100), "ROOT r = f32[60,100] sine(d)", "fast_sine_f32", False),
+    "sine": ("loop", (60, 100), "ROOT r = f32[60,100] sine(d)", "fast_shifted_sine_f32", False),
     "pieces": ("loop", (30, 1000), "ROOT r = f32[30,1000] negate(d)", "rx_copy_non_temporal", True),
     "contiguous copy": ("loop", (3, 40000), "ROOT r = f32[3,40000] copy(d)", "rx_copy_non_temporal", True),
     "short rows": ("loop", (400, 20), "ROOT r = f32[400,20] negate(d)", "rx_flush_lines", True),

@@ -121,7 +121,7 @@ def test_functions_go_in_pieces(sizes, past_caches):
         ROOT a = f32[{n},{m}] add(s, y)"""
     fused = Compiled(fusion_of(parse(f"ENTRY e {{ {text} }}")))
     before = Compiled(fusion_of(parse(f"ENTRY e {{ x = f32[{m},{n}] parameter(0)\nROOT s = f32[{m},{n}] sine(x) }}")))
-    assert "fast_sine_f32(" in fused.kernels[0].body and "rx_transpose_u32(" in fused.kernels[0].body
+    assert "fast_shifted_sine_f32(" in fused.kernels[0].body and "rx_transpose_u32(" in fused.kernels[0].body
     assert fused(x, y)[0].tobytes() == (before(x)[0].T + y).tobytes()
 
 

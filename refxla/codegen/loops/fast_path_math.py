@@ -5,10 +5,11 @@ underflows.
 A vectorized loop would compute both paths for every element. So an innermost loop runs in pieces: first the operands of
 such a function are computed into arrays, along with whether one of them is not moderate; then the function of all of
 them, by the fast path if all are moderate; then its users. Both paths have the same bits for moderate operands. (Sine,
-cosine and tangent in f32 have a third path, for angles that are larger but not very large.)
+cosine and tangent in f32 have a third path, for angles that are larger but not very large; those of very large ones
+are then computed one by one, as vectors of them would take half of the compile time of many programs.)
 
-    for (int i ...) { x[i - b] = <the operand>; others |= rx_sine_beyond_fast_f32(x[i - b]); }
-    fast_sine_f32(x, y, count, others);
+    for (int i ...) { x[i - b] = <the operand>; others |= rx_shifted_sine_beyond_fast_f32(x[i - b]); }
+    fast_shifted_sine_f32(x, y, count, others, 0);
     for (int i ...) <store what is computed of y[i - b]>
 """
 
@@ -33,6 +34,7 @@ from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
 FROM = 32  # elements of a loop, from which on it runs in pieces
+PARAMETER = "parameter"  # of a function that serves several operations (scalar.fast_family), in C
 
 
 def applies(instruction: Instruction) -> bool:
@@ -63,34 +65,39 @@ def helpers(e: ElementalIrEmitter) -> tuple[str, ...]:
 def helper(instruction: Instruction) -> str:
     """The C function that applies the function to all elements of arrays, which need not be moderate."""
     name, result, block = _operand_type(instruction), type_name(instruction), Block()
+    opcode, (_, parameter) = instruction.opcode, scalar.fast_family(instruction.opcode, name)
     arrays = [f"x{n}" for n in range(len(instruction.operands))]
     arguments = [f"const {scalar.register_type(name)}* restrict const {x}" for x in arrays]
     arguments += [f"{scalar.register_type(result)}* restrict const y", "const int count", "const int others"]
     values = [f"a{n}" for n in range(len(arrays))]
+    paths = scalar.fast_paths(opcode, name, result, values, parameter and PARAMETER)
 
-    def loop(text: str) -> None:
+    def loop(text: str, condition: str = "") -> None:
         with block.scope("for (int i = 0; i < count; ++i)"):
             for value, x in zip(values, arrays, strict=True):
                 block.line(f"const {scalar.register_type(name)} {value} = {scalar.from_array(name, f'{x}[i]')};")
+            if condition:
+                block.line(f"if ({condition}) continue;")
             block.line(f"const {scalar.register_type(result)} v = {text};")
             block.line(scalar.to_array(result, "y[i]", "v"))
 
+    arguments += [f"const int {PARAMETER}"] if parameter else []
     with block.scope(f"void {_head(instruction)}{', '.join(arguments)})"):
-        far = scalar.has_far_path(instruction.opcode, name)
-        with block.scope("if (others > 1)" if far else "if (others)"):
-            loop(scalar.expression(instruction.opcode, [name] * len(arrays), result, values))
-        if far:
-            with block.scope("else if (others)"):
-                loop(scalar.far_path(instruction.opcode, name, values))
+        with block.scope("if (others)"):
+            loop(paths.whole or paths.far or paths.fast)
+            if paths.apart:
+                right = 1 if paths.far else 0
+                with block.scope(f"if (others > {right})"):
+                    loop(paths.apart, f"{scalar.beyond_fast_path(opcode, name, values)} <= {right}")
         with block.scope("else"):
-            loop(scalar.fast_path(instruction.opcode, name, values))
+            loop(paths.fast)
     return block.text()
 
 
 def _head(instruction: Instruction) -> str:
     """The call of the function, up to its arguments."""
-    opcode = instruction.opcode.replace("-", "_")
-    return f"fast_{opcode}_{_operand_type(instruction)}("
+    family, _ = scalar.fast_family(instruction.opcode, _operand_type(instruction))
+    return f"fast_{family.replace('-', '_')}_{_operand_type(instruction)}("
 
 
 class LoopPiece(NamedTuple):
@@ -175,5 +182,7 @@ def pieces_of(
                     block.line(scalar.to_array(of, f"{array}[{name} - {start}]", value))
                 block.line(f"{others} |= {scalar.beyond_fast_path(function.opcode, of, values)};")
             e.fast_paths.add(function)
-            block.line(f"{_head(function)}{', '.join(arrays)}, {results[n]}, {count}, {others});")
+            _, parameter = scalar.fast_family(function.opcode, of)
+            passed = [*arrays, results[n], count, others, *([parameter] if parameter else [])]
+            block.line(f"{_head(function)}{', '.join(passed)});")
         yield LoopPiece(start, end, partial(bind, len(results)), elements)

@@ -92,7 +92,7 @@ def constants(type_: str) -> dict[str, str]:
         "cosh_overflow": mpf({"f32": 90, "f64": 711}[type_]),
         "inverse_epsilon": mpf(2) ** (PRECISION[type_] + 2),
         "trig_limit": mpf(2) ** {"f32": 10, "f64": 20}[type_],
-        "far_limit": mpf(2) ** {"f32": 16, "f64": 20}[type_],
+        "far_limit": mpf(2) ** 20,
     }  # fmt: skip
     # pi / 2 in three parts, of which the product of the second with an integer up to trig_limit 2 / pi is exact.
     short_bits = PRECISION[type_] - {"f32": 10, "f64": 20}[type_]

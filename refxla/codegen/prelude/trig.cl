@@ -2,7 +2,8 @@
 // matter where it is not; the low part of r is kept. A loop asks once for many x whether any is beyond trig_limit
 // (fast_path_math.py): if none is, it calls the functions named fast. In f32 angles are often larger, as seconds of a
 // sound or places in a text are. Up to far_limit they are reduced by three parts, too, with the error of each product and
-// difference: so all x of a loop are where none is beyond that.
+// difference: so all x of a loop are then. Those that are still larger are computed one by one afterwards, by the
+// functions named apart.
 
 //! T = f32
 
@@ -166,15 +167,31 @@ static inline T rx_trig_value_T(T r, T low, int odd) {
     return (odd ? head : r) + tail;
 }
 
-static inline int rx_sine_beyond_fast_T(T x) {
+static inline int rx_shifted_sine_beyond_fast_T(T x) {
     return rx_trig_range_T(x);
 }
 
-static inline T rx_sine_fast_T(T x) {
+// sin(x + quarters pi/2), for 0 or 1 quarters: the sine or the cosine.
+static inline T rx_shifted_sine_of_T(T x, int n, T r, T low, int quarters) {
+    n += quarters;
+    T value = rx_trig_value_T(r, low, n & 1);
+    return ((x == 0.0) & (quarters == 0)) ? x : (n & 2) ? -value : value;
+}
+
+static inline T rx_shifted_sine_fast_T(T x, int quarters) {
     T r, low;
     int n = rx_trig_reduce_fast_T(x, &r, &low);
-    T value = rx_trig_value_T(r, low, n & 1);
-    return x == 0.0 ? x : (n & 2) ? -value : value;
+    return rx_shifted_sine_of_T(x, n, r, low, quarters);
+}
+
+static inline RX_NOINLINE T rx_shifted_sine_apart_T(T x, int quarters) {
+    T r, low;
+    int n = rx_trig_reduce_large_T(x, &r, &low);
+    return rx_shifted_sine_of_T(x, n, rx_is_finite_T(x) ? r : NAN_T, low, quarters);
+}
+
+static inline T rx_sine_fast_T(T x) {
+    return rx_shifted_sine_fast_T(x, 0);
 }
 
 static inline T rx_sine_T(T x) {
@@ -184,15 +201,8 @@ static inline T rx_sine_T(T x) {
     return x == 0.0 ? x : (n & 2) ? -value : value;
 }
 
-static inline int rx_cosine_beyond_fast_T(T x) {
-    return rx_trig_range_T(x);
-}
-
 static inline T rx_cosine_fast_T(T x) {
-    T r, low;
-    int n = rx_trig_reduce_fast_T(x, &r, &low) + 1;
-    T value = rx_trig_value_T(r, low, n & 1);
-    return (n & 2) ? -value : value;
+    return rx_shifted_sine_fast_T(x, 1);
 }
 
 static inline T rx_cosine_T(T x) {
@@ -234,6 +244,12 @@ static inline T rx_tan_T(T x) {
     return rx_tan_of_T(x, n, r, low);
 }
 
+static inline RX_NOINLINE T rx_tan_apart_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_large_T(x, &r, &low);
+    return rx_tan_of_T(x, n, rx_is_finite_T(x) ? r : NAN_T, low);
+}
+
 //! T = f32
 
 // The functions up to far_limit.
@@ -247,18 +263,10 @@ static inline int rx_trig_reduce_far_fast_T(T x, T* r, T* low) {
     return far ? far_n : n;
 }
 
-static inline T rx_sine_far_fast_T(T x) {
+static inline T rx_shifted_sine_far_fast_T(T x, int quarters) {
     T r, low;
     int n = rx_trig_reduce_far_fast_T(x, &r, &low);
-    T value = rx_trig_value_T(r, low, n & 1);
-    return x == 0.0 ? x : (n & 2) ? -value : value;
-}
-
-static inline T rx_cosine_far_fast_T(T x) {
-    T r, low;
-    int n = rx_trig_reduce_far_fast_T(x, &r, &low) + 1;
-    T value = rx_trig_value_T(r, low, n & 1);
-    return (n & 2) ? -value : value;
+    return rx_shifted_sine_of_T(x, n, r, low, quarters);
 }
 
 static inline T rx_tan_far_fast_T(T x) {
