@@ -318,7 +318,9 @@ def test_a_small_matrix_that_lies_along_its_sums_is_transposed_in_registers(m, k
         ((5000,), 3, 3, 1, True),
         ((), 20000, 5, 1, True),
         ((500,), 2, 2, 2, True),
-        ((500,), 3, 3, 3, False),
+        ((500,), 3, 3, 3, False),  # a loop of its own takes longer to compile than they take
+        ((5000,), 3, 3, 3, True),
+        ((5000,), 4, 4, 4, False),
         ((), 1, 20, 900, False),
     ],
 )
@@ -330,3 +332,56 @@ def test_products_of_short_sums_with_vectors_are_loops(batch, m, k, n, loops, mo
     text = dot_text((*batch, m, k), (*batch, k, n), lb=own, rb=own, lc=(len(batch) + 1,), rc=(len(batch),))
     kernels = dot.emit(fusion_of(parse(text), "dot"), DEFAULT_CPU)
     assert (len(kernels) == 1 and not kernels[0].helpers and "vector" not in kernels[0].body) == loops
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "s32"])
+def test_many_small_products_go_by_rows(name):
+    """As the rotations of many bodies: a row of the loop is a product, whose operands are put together of parameters
+    and whose result is scaled by a function of its own. Blocks have the same bits."""
+    groups = small_products.UNROLLED_FROM
+    scale = "cosine(angles)" if name == "f32" else "negate(angles)"
+    text = f"""HloModule m
+    ENTRY main {{ w = {name}[{groups},3] parameter(0)
+    angles = {name}[{groups}] parameter(1)
+    zero = {name}[] constant(0)
+    zeros = {name}[{groups},1] broadcast(zero), dimensions={{}}
+    x = {name}[{groups},1] slice(w), slice={{[0:{groups}],[0:1]}}
+    y = {name}[{groups},1] slice(w), slice={{[0:{groups}],[1:2]}}
+    z = {name}[{groups},1] slice(w), slice={{[0:{groups}],[2:3]}}
+    nx = {name}[{groups},1] negate(x)
+    ny = {name}[{groups},1] negate(y)
+    nz = {name}[{groups},1] negate(z)
+    flat = {name}[{groups},9] concatenate(zeros, nz, y, z, zeros, nx, ny, x, zeros), dimensions={{1}}
+    k = {name}[{groups},3,3] reshape(flat)
+    product = {name}[{groups},3,3] dot(k, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}},
+        rhs_contracting_dims={{1}}
+    own = {name}[{groups}] {scale}
+    scales = {name}[{groups},3,3] broadcast(own), dimensions={{0}}
+    ROOT r = {name}[{groups},3,3] multiply(product, scales) }}"""
+    w, angles = random(name, (groups, 3)), random(name, (groups,), 1)
+    if name == "f32":
+        angles *= 2e5  # not all of them moderate
+    module = parse(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_products, "UNROLLED_FROM", groups + 1)
+        blocks = Compiled(fusion_of(module, "dot"))
+    rows = Compiled(fusion_of(module, "dot"))
+    assert "rx_multiply_" in text_of(blocks) and "rx_multiply_" not in text_of(rows)
+    if name == "f32":
+        assert "fast_shifted_sine_f32(" in text_of(rows)
+    assert "9 * i" in text_of(rows) and "% " not in text_of(rows)
+    for got, want in zip(rows(w, angles), blocks(w, angles), strict=True):
+        same_bits(got, want)
+
+
+def test_many_small_products_of_complex_numbers_go_by_rows(monkeypatch):
+    groups = small_products.UNROLLED_FROM
+    sides = (groups, 3, 3), (groups, 3, 3)
+    module = parse(dot_text(*sides, lb=(0,), rb=(0,), lc=(2,), rc=(1,), name="c64"))
+    rows = Compiled(fusion_of(module, "dot"))
+    monkeypatch.setattr(small_products, "UNROLLED_FROM", groups + 1)
+    blocks = Compiled(fusion_of(module, "dot"))
+    a, b = random("c64", sides[0]), random("c64", sides[1], 1)
+    assert "9 * i" in text_of(rows) and "rx_multiply_" in text_of(blocks)
+    for got, want in zip(rows(a, b), blocks(a, b), strict=True):
+        same_bits(got, want)

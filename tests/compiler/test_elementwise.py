@@ -975,6 +975,37 @@ def test_short_rows_are_written_out(run):
         check(entry(program), numbers.reshape((run, 40) if "transpose" in program else (40, run)))
 
 
+def test_narrow_parts_of_rows_are_written_together():
+    """As the frequencies of a position: each part of a row is shorter than a line of the cache."""
+    parts = [f"x{n} = f32[5000,{3 + n % 2}] parameter({n})" for n in range(8)]
+    text = entry(
+        "\n".join(parts)
+        + f"""
+        ROOT j = f32[5000,28] concatenate({", ".join(f"x{n}" for n in range(8))}), dimensions={{1}}"""
+    )
+    (kernel,) = check(text, *(f32(5000, 3 + n % 2) for n in range(8))).kernels
+    assert kernel.body.count(" * item;") == 1, "an item has all parts of its rows"
+
+
+@pytest.mark.parametrize("columns", [3, 9, 40, 500])
+def test_functions_of_whole_rows_are_computed_once_for_each(columns):
+    """Rows are scaled by a cosine: moderate angles, larger ones and those that are computed one by one."""
+    text = entry(f"""x = f32[5000] parameter(0)
+        y = f32[5000,{columns}] parameter(1)
+        c = f32[5000] cosine(x)
+        b = f32[5000,{columns}] broadcast(c), dimensions={{0}}
+        ROOT r = f32[5000,{columns}] multiply(b, y)""")
+    angles = f32(5000) * 300
+    angles[700:900:7], angles[2000:2010] = 5e5, [1e7, -1e30, np.inf, -np.inf, np.nan, 0, -0.0, 1e6, 2**20, -(2**20)]
+    y = f32(5000, columns)
+    compiled = Compiled(fusion_of(parse(text)))
+    (kernel,) = compiled.kernels
+    (cosines,) = Compiled(fusion_of(parse(entry("x = f32[5000] parameter(0)\nROOT c = f32[5000] cosine(x)"))))(angles)
+    np.testing.assert_array_equal(*compiled(angles, y), cosines[:, None] * y)
+    assert f"/ {columns}u" not in kernel.body
+    assert ("fast_shifted_sine_f32(" in kernel.body) == (columns <= 40)
+
+
 def test_what_is_computed_once_does_not_keep_rows_from_being_written_out():
     """Places of a slice that a program computes take many operations, of single numbers."""
     text = entry(

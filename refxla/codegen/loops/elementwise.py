@@ -10,6 +10,7 @@ Kind "update" is a dynamic-update-slice in place: the loops run over the update 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -38,6 +39,8 @@ WHOLE = 16  # elements: items have a multiple of this
 EVEN_ITEMS = 64  # up to which it matters that all cores have equally many
 LEAST_ALTERNATED = 64  # elements of a loop that interleaves several vectors
 CUT_FROM = 1024  # elements of loops, from which on they are split into ranges, each with code of its own
+SHORT_PART = 64  # elements of a part of a row, below which neighbouring parts are written together
+SHORT_ROW = 256  # elements of a row, up to which its functions are worth vectors of those of several rows
 MANY_RUNS = 16  # contiguous segments to copy, from which on each is a call: clang takes 10 ms for a loop
 COSTLY_CUT_FROM = 32  # for loops with functions, which are worth vectorizing, or in the body of a loop
 
@@ -57,6 +60,13 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return emit(fusion, target) if pair is None else (_kernel(fusion, target, [pair[1]], pair[0]),)
 
 
+def unrolls_rows(fusion: Fusion) -> bool:
+    """Whether the rows of a fusion are short and unrolled in a loop kernel (row_unrolling.py)."""
+    body = Outputs(fusion)
+    whole = Segment((0,) * len(body.dimensions), body.dimensions)
+    return IndexSpace(fusion, whole, body, _is_function, may_unroll=True).is_unrolled
+
+
 def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body) -> Kernel:
     segments = [s for s in segments if s.size]
     written = sum(s.size for s in segments)
@@ -68,7 +78,11 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     block = Block()
     # A little work is one item, which runs all nests one after the other.
     single = sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
-    items = _emit_rows(nests, elements, block) if _go_by_rows(nests) else 0
+    items = 0
+    if _go_by_rows(nests):
+        items = _emit_rows(nests, elements, block)
+    elif not single and _share_lines(nests):
+        items = _emit_blocks_of_rows(nests, elements, block)
     left = [] if items else nests
     runs = [n for n in left if n.is_run] if len(left) >= MANY_RUNS else []
     if len(runs) >= MANY_RUNS:
@@ -116,6 +130,27 @@ def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> i
             with block.scope():
                 nest.emit_row(e, block, row)
     block.line("RX_FENCE();")
+    return items
+
+
+def _share_lines(nests: Sequence[_Nest]) -> bool:
+    """Whether several nests write parts of the same rows that are so short that they share the lines of the caches."""
+    if len(nests) < 2 or len({prod(n.sizes[:-1]) for n in nests}) > 1:
+        return False
+    short = any(n.sizes[-1] < SHORT_PART for n in nests)
+    return short and all(n.by_rows and len(n.sizes) > 1 and not (n.joined or n.appended) for n in nests)
+
+
+def _emit_blocks_of_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> int:
+    """The statements of an item of some rows, which go through one nest after the other while they are in a core's
+    cache; returns the number of items."""
+    count = prod(nests[0].sizes[:-1])
+    per_item = max(1, nests[0].chunk // sum(n.sizes[-1] for n in nests))
+    items = -(-count // per_item)
+    rows = StripMinedLoop(e, block, variable("item", 0, items - 1), per_item, count)
+    for nest in nests:
+        with block.scope():
+            nest.emit_rows(e, block, rows)
     return items
 
 
@@ -233,7 +268,7 @@ class _Nest(IndexSpace):
         for name, start in pattern.starts.items():  # each after those on which its indices depend
             if all(x.variables <= outside for x in start.indices):
                 outside.add(name)
-        with e.single_numbers():
+        with nullcontext() if self.is_unrolled else e.single_numbers():  # the loop over rows has vectors of them
             for call in pattern.calls:
                 if not call.conditional and all(x.variables <= outside for x in call.indices):
                     own = e.adopt(call, pattern, block)
@@ -253,9 +288,7 @@ class _Nest(IndexSpace):
             if self.joined or self.appended:
                 self._emit_joined(e, block, rows, count)
             else:
-                with rows.loop() as row:
-                    self.prefetch.emit_gathered(e, block, row, rows)
-                    self.emit_row(e, block, row)
+                self.emit_rows(e, block, rows)
         else:
             parts = -(-self.sizes[-1] // self.chunk)
             outer = delinearize(number // parts, self.sizes[:-1])
@@ -263,6 +296,33 @@ class _Nest(IndexSpace):
             self._emit_strip(e, block, outer, strip, self.cut)
         if self.non_temporal or self.joined or self.appended:
             block.line("RX_FENCE();")
+
+    def emit_rows(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop) -> None:
+        """The loop over rows. Where they are short, it runs in pieces if functions of whole rows are expensive for
+        large operands."""
+        outer, inner = self.sizes[:-1], variable("?", 0, self.sizes[-1] - 1)
+
+        def calls(row: Index, adopted: bool = True) -> list[FunctionCall]:
+            pattern = self.pattern((*delinearize(row, outer), inner))
+            of_rows = [c for c in pattern.calls if not any("?" in x.variables for x in c.indices)]
+            parts = fast_path_math.pieces(of_rows, row)
+            return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
+
+        def index(name: str) -> Index:
+            return variable(name, 0, rows.limit - 1)
+
+        in_pieces = self.has_fast_path and self.sizes[-1] <= SHORT_ROW
+        functions = [c.instruction for c in calls(index("i"), False)] if in_pieces else []
+        if functions:
+            with (
+                fast_path_math.pieces_of(e, block, rows.bounds(), index, functions, calls) as piece,
+                piece.elements() as row,
+            ):
+                self.emit_row(e, block, row)
+        else:
+            with rows.loop() as row:
+                self.prefetch.emit_gathered(e, block, row, rows)
+                self.emit_row(e, block, row)
 
     def _emit_joined(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop, count: int) -> None:
         """The statements of rows that are contiguous in memory."""

@@ -259,10 +259,21 @@ class IndexSpace:
                 groups, best = trial, divisions
             at -= 1
         few_reads = len(self._pattern_of(groups).accesses) <= FEW_READS
-        while len(groups) > 1 and self._is_narrow(run := prod(self.segment.sizes[d] for d in groups[-1]), few_reads):
+        while len(groups) > 1 and self._is_narrow(groups, few_reads):
+            run = prod(self.segment.sizes[d] for d in groups[-1])
             if self._unrolls(groups, run):
-                break
+                return self._longest_unrolled(groups)
             groups = groups[:-2] + [groups[-2] + groups[-1]]
+        return groups
+
+    def _longest_unrolled(self, groups: list[list[int]]) -> list[list[int]]:
+        """Groups whose unrolled innermost one has as many dimensions as can be unrolled: the loop around it, which has
+        the vectors, is then as long as can be."""
+        while len(groups) > 2:
+            trial = groups[:-2] + [groups[-2] + groups[-1]]
+            if not self._unrolls(trial, prod(self.segment.sizes[d] for d in trial[-1])):
+                break
+            groups = trial
         return groups
 
     def _unrolls(self, groups: Sequence[Sequence[int]], run: int) -> bool:
@@ -276,10 +287,17 @@ class IndexSpace:
             functions=sum(map(self._notes, self.fusion.instructions)),
         )
 
-    def _is_narrow(self, size: int, few_reads: bool) -> bool:
-        """Whether an innermost loop of that size takes longer than divisions of its indices: if it does not fill a
-        vector, or if many elements are left over from whole vectors and each takes a function. The limit is higher if a
-        vector would be gathered from many places."""
+    def _is_narrow(self, groups: Sequence[Sequence[int]], few_reads: bool) -> bool:
+        """Whether an innermost loop takes longer than divisions of its indices: if it does not fill a vector, or if
+        many elements are left over from whole vectors and each takes a function. The limit is higher if a vector would
+        be gathered from many places."""
+        size = prod(self.segment.sizes[d] for d in groups[-1])
         fills_no_vector = size % VECTOR > size // (8 if few_reads else 4)
-        has_functions = any(i.opcode in FUNCTIONS for i in self.fusion.instructions)
-        return size < row_unrolling.NARROW or fills_no_vector and has_functions
+        return size < row_unrolling.NARROW or fills_no_vector and self._has_functions(groups)
+
+    def _has_functions(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Whether the innermost loop has functions, other than those of the whole row."""
+        inner = f"g{len(groups) - 1}"
+        calls = self._pattern_of(groups).calls
+        of_rows = {c.instruction for c in calls if not any(inner in x.variables for x in c.indices)}
+        return any(i.opcode in FUNCTIONS and i not in of_rows for i in self.fusion.instructions)

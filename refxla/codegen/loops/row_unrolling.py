@@ -3,16 +3,21 @@
 A loop over all elements would take a division for each to find its row. Unrolling costs code instead, one copy of the
 body for each element of a row, so each of the three reasons for it has a bound:
 
-    cheap rows    every element is moved or computed by a few operations (has_cheap_rows)
+    cheap rows    every element is moved, or computed by a few operations or a short sum of products (has_cheap_rows)
     moved rows    every element is stored as it was loaded (_moves)
     joined rows   each function of the fusion is that of one element of a row, as where matrices are put together of
-                  sines and cosines: a loop over elements would compute all functions for each (_joins)
+                  sines and cosines, or one of the whole row, by which all its elements are scaled: a loop over elements
+                  would compute all functions for each (_joins)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
+from refxla_spec.module import Instruction
+
+from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
 from ...ir.op_table import ELEMENTWISE, FUNCTIONS, MOVEMENT, SOURCE, class_of
 from ...ir.plan import Fusion
@@ -20,15 +25,16 @@ from ..elemental_ir_emitter import divides_by_constant
 
 NARROW = 16  # elements: shorter rows are unrolled, or joined with the next dimension, which takes divisions
 MOST_STATEMENTS = 256  # elements of a row times instructions of the fusion
+MOST_TERMS = 8  # of a dot that is unrolled
 
 
 def has_cheap_rows(fusion: Fusion, row: int) -> bool:
     """Whether rows of `row` elements take little code. Instructions of one element do not count: they are computed
     once, before the loops."""
     each = [i for i in fusion.instructions if i.shape.is_array and i.shape.size > 1]
-    if row >= NARROW or row * len(each) > MOST_STATEMENTS:
+    if row >= NARROW or row * sum(map(_statements, each)) > MOST_STATEMENTS:
         return False
-    groups = set(map(class_of, each)) - {""}
+    groups = {class_of(i) for i in each if not _is_short_dot(i)} - {""}
     types = {i.shape.element_type.name for i in each}
     costly = any(i.opcode in FUNCTIONS and not divides_by_constant(i) for i in each)
     costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
@@ -56,6 +62,15 @@ def _moves(pattern: AccessPattern) -> bool:
 
 def _joins(fusion: Fusion, row: int, pattern_of_element: Callable[[int], AccessPattern], functions: int) -> bool:
     """Whether the elements of a row together call no more functions than the fusion has."""
-    if not functions or row * len(fusion.instructions) > MOST_STATEMENTS:
+    if not functions or row * sum(map(_statements, fusion.instructions)) > MOST_STATEMENTS:
         return False
-    return sum(len(pattern_of_element(n).calls) for n in range(row)) <= functions
+    return len({(c.instruction, c.indices) for n in range(row) for c in pattern_of_element(n).calls}) <= functions
+
+
+def _statements(i: Instruction) -> int:
+    """The statements of an instruction for each element, about."""
+    return prod(index_maps.dot_terms(i)) if _is_short_dot(i) else 1
+
+
+def _is_short_dot(i: Instruction) -> bool:
+    return i.opcode == "dot" and prod(index_maps.dot_terms(i)) <= MOST_TERMS

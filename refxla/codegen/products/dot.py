@@ -25,7 +25,7 @@ from .matrix_rows import MatrixRows
 from .packing import accumulation_type
 from .prepacked_constants import can_prepack
 from .product import Product
-from .small_products import dot_is_loop
+from .small_products import dot_is_loop, dot_is_unrolled
 from .words import product as product_of_words
 from .words import words_of
 
@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         return elementwise.emit(fusion, target)
     if not is_complex:
         return _real_kernels(fusion, target, numbers, name)
-    if _is_loop(numbers):
+    if _is_loop(fusion, numbers):
         return elementwise.emit(fusion, target)
     return kernels(complex_dot.product(fusion, target, numbers))
 
@@ -51,7 +51,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 def _real_kernels(fusion: Fusion, target: Target, numbers: DotDimensions, name: str) -> tuple[Kernel, ...]:
     """The kernels of a dot that is accumulated in type `name`: of the first form that fits it."""
     gemv = next((p for p in _matrix_vector(fusion, target, numbers, name) if p.applies()), None)
-    if gemv is None and _is_loop(numbers):
+    if gemv is None and _is_loop(fusion, numbers):
         return elementwise.emit(fusion, target)
     words = words_of(fusion, target, name)
     if words is not None:
@@ -65,8 +65,9 @@ def _real_kernels(fusion: Fusion, target: Target, numbers: DotDimensions, name: 
     return (gemv.kernel(),)
 
 
-def _is_loop(n: DotDimensions) -> bool:
-    return dot_is_loop(n.groups, n.m, n.n, n.k)
+def _is_loop(fusion: Fusion, n: DotDimensions) -> bool:
+    sizes = n.groups, n.m, n.n, n.k
+    return dot_is_loop(*sizes) or (dot_is_unrolled(*sizes) and elementwise.unrolls_rows(fusion))
 
 
 def _product(fusion: Fusion, target: Target, n: DotDimensions | SwappedDimensions, name: str) -> Product:

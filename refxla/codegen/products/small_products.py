@@ -12,6 +12,8 @@ LONGEST_CHAIN = 32  # terms of a sum, up to which a processor overlaps several s
 FEWEST_SUMS = 8  # the lanes of a vector: with fewer, most of a tile would be empty, regardless of the terms
 SHORTEST_VECTOR = 16  # terms of a matrix times a vector, up to which panels cost more than they save
 SMALLEST_WORK = 8  # multiply-adds of each of any number of products: 2 x 2 matrices
+UNROLLED_WORK = 27  # the same if a loop over the products has vectors of them: 3 x 3 matrices,
+UNROLLED_FROM = 4096  # of at least so many products: such a loop takes longer to compile
 
 
 def dot_is_loop(groups: int, m: int, n: int, k: int) -> bool:
@@ -21,6 +23,11 @@ def dot_is_loop(groups: int, m: int, n: int, k: int) -> bool:
     has_tiny_matrices = m * n * k <= SMALLEST_WORK
     has_short_vectors = min(m, n) == 1 and k <= SHORTEST_VECTOR
     return has_little_work or has_tiny_matrices or has_short_vectors
+
+
+def dot_is_unrolled(groups: int, m: int, n: int, k: int) -> bool:
+    """Whether a loop over `groups` products, with all elements of each unrolled, is faster than a product in blocks."""
+    return groups >= UNROLLED_FROM and m * n * k <= UNROLLED_WORK
 
 
 def has_little_work(results: int, k: int) -> bool:
