@@ -16,6 +16,7 @@ from .persistent_kernel import (
     PersistentKernel,
     Phase,
     arguments_of,
+    is_persistent,
     phase_us,
     shares_work,
     sync_bytes,
@@ -53,6 +54,11 @@ class PersistentLaunches:
             if phase is None:
                 close()
                 steps.append(self.launches.step_of(unit))
+                continue
+            beside = phases and _shared_phase(phases[-1], phase)
+            if beside and self._fits([*phases[:-1], beside]):
+                pending.append(unit)
+                phases[-1] = beside
                 continue
             if not self._fits([*phases, phase]):
                 close()
@@ -161,3 +167,14 @@ class PersistentLaunches:
         if trip_count == 1:
             self.launches.sections[number] = [section for sections in phases for section in sections]
         return p.Launch(number, whole.buffers)
+
+
+def _shared_phase(last: Phase, phase: Phase) -> Phase | None:
+    """Two phases that follow each other as one, whose sections run side by side; None if the second one needs the first
+    one's results, or if it would not gain: two loops that run on one core each do, whatever their length."""
+    sections = [*last, *phase]
+    if any(is_persistent([section]) for section in sections) or any(s.units > 1 for s in sections):
+        return None
+    if any(section.meets(part) for section in last for other in phase for part in other.parts):
+        return None
+    return sections

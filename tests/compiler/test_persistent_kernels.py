@@ -144,6 +144,40 @@ def test_plan_and_explanation_name_the_phases_alike():
     assert f"{whole.name}: phase {count} of {count} of a persistent kernel" in explained
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_loops_that_do_not_need_each_other_run_side_by_side(chained):
+    """Each loop is too long to share a launch, and runs on one core."""
+    x, y = "q" if chained else "y", "x"
+    text = f"""HloModule m
+        body {{ p = (s32[], f32[8,300]) parameter(0)
+          i = s32[] get-tuple-element(p), index=0
+          v = f32[8,300] get-tuple-element(p), index=1
+          one = s32[] constant(1)
+          next = s32[] add(i, one)
+          s = f32[8,300] exponential(v)
+          n = f32[8,300] negate(s)
+          ROOT r = (s32[], f32[8,300]) tuple(next, n) }}
+        condition {{ p = (s32[], f32[8,300]) parameter(0)
+          i = s32[] get-tuple-element(p), index=0
+          n = s32[] constant(400)
+          ROOT c = pred[] compare(i, n), direction=LT }}
+        ENTRY e {{ x = f32[8,300] parameter(0)
+          y = f32[8,300] parameter(1)
+          zero = s32[] constant(0)
+          a = (s32[], f32[8,300]) tuple(zero, {y})
+          first = (s32[], f32[8,300]) while(a), condition=condition, body=body
+          q = f32[8,300] get-tuple-element(first), index=1
+          b = (s32[], f32[8,300]) tuple(zero, {x})
+          second = (s32[], f32[8,300]) while(b), condition=condition, body=body
+          w = f32[8,300] get-tuple-element(second), index=1
+          ROOT r = (f32[8,300], f32[8,300]) tuple(q, w) }}"""
+    plan = plan_module(parse(text), PERSISTENT)[1].plan
+    check(plan)
+    together = [k for k in plan.kernels if k.persistent and any(len(sections) > 1 for sections in phases_of(k))]
+    loops = [c for k in together for sections in phases_of(k) if len(sections) > 1 for c in sections if c[0][0].calls]
+    assert len(loops) == (0 if chained else 2)
+
+
 def test_a_single_kernel_is_not_persistent():
     text = "HloModule m\nENTRY e { x = f32[9000000] parameter(0)\n ROOT y = f32[9000000] negate(x) }"
     plan = plan_module(parse(text), PERSISTENT)[1].plan
