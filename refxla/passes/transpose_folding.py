@@ -14,11 +14,16 @@ is done by `transpose_sinking.py`, before it is decided which dots are matrix pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
 from refxla_spec.module import Computation, Instruction, Module
 
 from .._core.shapes import make
 from .dce import rewrite
 
+LEAST_MATRIX = 64  # elements of a matrix, from which on a transpose that brings them together is kept
 _SIDES = ("batch_dims", "contracting_dims")
 
 
@@ -44,7 +49,8 @@ def _rewrite_all(computation: Computation) -> int:
 
 def with_operands(dot: Instruction) -> Instruction | None:
     """A dot with the transposes of its operands folded into its dimension numbers, where free dimensions keep their
-    order; None without such transposes, or for another operation."""
+    order and no matrix of a batch comes to lie across memory; None without such transposes, or for another
+    operation."""
     if dot.opcode != "dot":
         return None
     attributes, operands = dict(dot.attributes), list(dot.operands)
@@ -53,12 +59,21 @@ def with_operands(dot: Instruction) -> Instruction | None:
         roles = [name for name in (f"{side}_batch_dims", f"{side}_contracting_dims") if name in attributes]
         taken = {d for name in roles for d in attributes[name]}
         free = [d for place, d in enumerate(x.dimensions) if place not in taken] if x.opcode == "transpose" else []
-        if x.opcode == "transpose" and free == sorted(free):
+        if x.opcode == "transpose" and free == sorted(free) and not _spreads_matrices(x, attributes, side):
             operands[n] = x.operands[0]
             attributes |= {name: tuple(x.dimensions[d] for d in attributes[name]) for name in roles}
     if operands == dot.operands:
         return None
     return Instruction(dot.name, dot.opcode, dot.shape, operands, attributes, dot.metadata)
+
+
+def _spreads_matrices(transpose: Instruction, attributes: Mapping[str, Any], side: str) -> bool:
+    """Whether the innermost dimension of a transpose's operand is one of the batch, and that of the transpose is not:
+    the elements of a matrix would lie apart. (Those of small matrices may: vectors then have one of each.)"""
+    batch = attributes.get(f"{side}_batch_dims", ())
+    last, sizes = transpose.shape.rank - 1, transpose.shape.dimensions
+    spreads = last not in batch and transpose.dimensions.index(last) in batch
+    return spreads and prod(n for d, n in enumerate(sizes) if d not in batch) >= LEAST_MATRIX
 
 
 def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:

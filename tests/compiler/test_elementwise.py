@@ -975,6 +975,27 @@ def test_short_rows_are_written_out(run):
         check(entry(program), numbers.reshape((run, 40) if "transpose" in program else (40, run)))
 
 
+@pytest.mark.parametrize("after", ["reshape", "negate", "scaled"])
+def test_a_reshape_of_a_transpose_goes_by_contiguous_parts(after):
+    """As the patches of an image: the loops run over the dimensions before the reshape, without a division for each
+    element."""
+    ends = {
+        "reshape": "ROOT r = f32[8,160] reshape(t)",
+        "negate": "s = f32[8,160] reshape(t)\n ROOT r = f32[8,160] negate(s)",
+        "scaled": "s = f32[8,160] reshape(t)\n n = f32[8,160] negate(s)\n ROOT r = f32[8,160] add(n, y)",
+    }
+    text = entry(
+        "x = f32[2,5,4,32] parameter(0)\ny = f32[8,160] parameter(1)\n"
+        "t = f32[2,4,5,32] transpose(x), dimensions={0,2,1,3}\n" + ends[after]
+    )
+    arguments = [f32(2, 5, 4, 32), *([f32(8, 160)] if after == "scaled" else [])]
+    if after != "scaled":
+        text = text.replace("y = f32[8,160] parameter(1)\n", "")
+    (kernel,) = check(text, *arguments).kernels
+    inner = kernel.body[kernel.body.rindex("for (") :]
+    assert not re.search(r"\(i\d+\) [/%] (?:32|160)u", inner), kernel.body
+
+
 def test_narrow_parts_of_rows_are_written_together():
     """As the frequencies of a position: each part of a row is shorter than a line of the cache."""
     parts = [f"x{n} = f32[5000,{3 + n % 2}] parameter({n})" for n in range(8)]

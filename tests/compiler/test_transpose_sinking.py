@@ -72,6 +72,12 @@ CASES = {
         "rhs_contracting_dims={2}",
         [],
     ),
+    "matrices of a batch that would lie across memory": (
+        "x = f32[4,20,6] parameter(0)  t = f32[4,6,20] transpose(x), dimensions={0,2,1}  y = f32[6,4] parameter(1)  "
+        "ROOT d = f32[6,20] dot(y, t), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}",
+        [(4, 6, 20)],
+    ),
     "a side of a dot whose free dimensions change places": (
         CUBE + "y = f32[5] parameter(1)  "
         "ROOT d = f32[6,4] dot(t, y), lhs_contracting_dims={2}, rhs_contracting_dims={0}",

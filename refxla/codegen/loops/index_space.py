@@ -31,6 +31,7 @@ from . import row_unrolling
 VECTOR = 16  # elements of a vector, about
 FEW_READS = 3  # reads for each element, up to which vectors of elements that are not neighbours are gathered
 MAX_SEGMENTS = 64
+MOST_RESHAPES = 4  # dimensions that are tried for the loops
 MAX_COPIED_SEGMENTS = 4096  # each of which is a call (elementwise.py)
 
 Indices = tuple[Index, ...]
@@ -62,23 +63,29 @@ class Body(Protocol):
 
 class Outputs:
     """All outputs of a fusion, which have equally many elements. The loops run over the dimensions of the first one or,
-    if that is a reshape of a value with a concatenate in it, over those of the value."""
+    if that is a reshape of a value with a concatenate in it, over those of the value. Otherwise they run over those of
+    a value of which it is a reshape where the indices of what is read then take fewer divisions: a reshape of a
+    transpose goes by the parts that lie together in memory."""
 
     def __init__(self, fusion: Fusion) -> None:
         self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
+        self.updates: dict[Instruction, Instruction] = {}
         inner = _before_reshapes(fusion, fusion.outputs[0]).shape.dimensions
         if inner != self.dimensions and _root_concatenate(fusion, inner) is not None:
             self.dimensions = inner
-        self.updates: dict[Instruction, Instruction] = {}
+        elif shapes := _reshaped_from(fusion, fusion.outputs[0]):
+            self.dimensions = min([self.dimensions, *shapes], key=partial(self._divisions, fusion))
+
+    def _divisions(self, fusion: Fusion, dimensions: tuple[int, ...]) -> int:
+        """The divisions in the indices of what is read, by loops over these dimensions."""
+        pattern = AccessPattern(fusion)
+        indices = tuple(variable(f"i{d}", 0, n - 1) for d, n in enumerate(dimensions))
+        for output in self.outputs:
+            pattern.value(output, _reindexed(indices, dimensions, output))
+        return pattern.divisions
 
     def _indices(self, indices: Indices) -> dict[Instruction, Indices]:
-        by_output = {}
-        for output in self.outputs:
-            own = indices
-            if output.shape.dimensions != self.dimensions:
-                own = delinearize(linearize(indices, self.dimensions), output.shape.dimensions)
-            by_output[output] = own
-        return by_output
+        return {output: _reindexed(indices, self.dimensions, output) for output in self.outputs}
 
     def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
         # All values before the first store: an output may be in the memory of an input that is read at the same index.
@@ -94,6 +101,12 @@ class Outputs:
             pattern.value(output, at)
         for output, at in own.items():
             pattern.store(output, at)
+
+
+def _reindexed(indices: Indices, dimensions: tuple[int, ...], output: Instruction) -> Indices:
+    """The indices in an output of the element at these indices of an array with the same elements and `dimensions`."""
+    own = output.shape.dimensions
+    return indices if own == dimensions else tuple(delinearize(linearize(indices, dimensions), own))
 
 
 class Update:
@@ -164,6 +177,21 @@ def _before_reshapes(fusion: Fusion, output: Instruction) -> Instruction:
     while output.opcode == "reshape" and output.operands[0] not in fusion.inputs:
         output = output.operands[0]
     return output
+
+
+def _reshaped_from(fusion: Fusion, output: Instruction) -> list[tuple[int, ...]]:
+    """The dimensions of values that the fusion computes and of which the output is a reshape, or elementwise in one."""
+    members, found, waiting, visited = set(fusion.instructions), [], [output], {output}
+    while waiting:
+        i = waiting.pop()
+        if i.opcode == "reshape" and i.operands[0] in members and i.operands[0].opcode != "reshape":
+            found.append(i.operands[0].shape.dimensions)
+        elif i.opcode != "reshape" and not is_elementwise(i):
+            continue
+        new = [o for o in i.operands if o in members and o not in visited and o.shape.size == output.shape.size]
+        visited.update(new)
+        waiting += new
+    return list(dict.fromkeys(d for d in found if d != output.shape.dimensions))[:MOST_RESHAPES]
 
 
 def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
