@@ -74,7 +74,6 @@ cdef class Scheduler:
     cdef bint is_of_many_cases(self, int p)
     cdef bint is_piecewise(self, int p)
     cdef bint has_too_many_functions(self, Group group, int p, bint elsewhere)
-    cdef bint is_carried(self, int p, int u)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)
     cdef link(self, Group group, int p)

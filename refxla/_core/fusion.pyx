@@ -313,7 +313,7 @@ cdef class Scheduler:
             u = self.user_of(e)
             if self.g.relation[e] == R_MEMORY or not self.g.takes[u]:
                 return U_NEEDS_MEMORY
-            if self.is_carried(p, u):
+            if self.g.is_carried(p, u):
                 return U_OTHER_ITERATION
             if self.g.cases[u] > MOST_PIECES and self.is_concatenate(p) and self.is_concatenate(u):
                 return U_CASES
@@ -376,11 +376,6 @@ cdef class Scheduler:
         if group.kind not in (K_LOOP, K_REDUCTION) or group.functions < most_functions:
             return False
         return self.is_piecewise(p) or elsewhere and self.g.after_fast_path[p] and self.g.elements[p] >= PIECE
-
-    cdef bint is_carried(self, int p, int u):
-        """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is part of the
-        state."""
-        return self.g.second[u] and not self.g.second[p] and self.g.elements[p] > 1
 
     cdef bint copies_much(self, int p, long long maps):
         """Whether the code of p is too large to be written at so many index maps.
@@ -570,7 +565,7 @@ cdef class Scheduler:
             return U_TOO_LARGE
         if any(g.relation[e] in (R_MEMORY, R_PACKED, R_WINDOW) for e in edges):
             return U_SECOND_HERO
-        if any(self.is_carried(p, self.user_of(e)) for e in edges):
+        if any(self.g.is_carried(p, self.user_of(e)) for e in edges):
             return U_OTHER_ITERATION
         if group.kind == K_LOOP and self.computes_in_pieces(group):
             return U_FEW_AT_ONCE
@@ -648,7 +643,7 @@ cdef class Scheduler:
             return False
         if self.tag_of(other, p, users[other.number]) != FULL:
             return False
-        if any(self.is_carried(p, n) for n in other.tags):
+        if any(self.g.is_carried(p, n) for n in other.tags):
             return False
         if len(group.tags) + len(other.tags) > LARGEST or not self.independent(group, other):
             return False

@@ -70,8 +70,9 @@ cdef class Graph:
     cdef public int[::1] first, operand, relation
     cdef public int[::1] first_user, user, user_edge
 
-    cdef _fill(self, list edges)
+    cdef _fill(self, list edges, set second)
     cdef long long _statements(self, int k, int end)
+    cdef bint is_carried(self, int p, int u)
     cdef long long _cases(self, int k, i, int end)
     cdef bint _after_fast_path(self, int k, int end)
     cdef int _moved_from(self, int n)

@@ -84,12 +84,9 @@ cdef class Graph:
                 operands.extend(leaves_of(o, opened, self.node_of))
             edges.append(operands)
         self.roots = {self.node_of[leaf] for leaf in root_leaves(computation.root, opened) if leaf in self.node_of}
-        self._fill(edges)
-        for i in second:
-            if i in self.node_of:
-                self.second[self.node_of[i]] = 1
+        self._fill(edges, {self.node_of[i] for i in second if i in self.node_of})
 
-    cdef _fill(self, list edges):
+    cdef _fill(self, list edges, set second):
         cdef int n = len(self.instructions), k, at, o
         self.count = n
         self.group = np.zeros(n, np.int32)
@@ -118,6 +115,8 @@ cdef class Graph:
         self.operand = np.zeros(max(1, sum(len(e) for e in edges)), np.int32)
         self.relation = np.zeros(max(1, len(self.operand)), np.int32)
         at = 0
+        for k in second:
+            self.second[k] = 1
         for k in range(n):
             self._node(k, self.instructions[k][0])
             i = self.instructions[k][0]
@@ -152,13 +151,19 @@ cdef class Graph:
 
     cdef long long _statements(self, int k, int end):
         cdef long long result = 0 if self.light[k] else 1  # a load of a value in memory is one
-        cdef int e
+        cdef int e, o
         if self.group[k] == N_INLINE:
             return 0
         if self.group[k] in (N_ELEMENTWISE, N_MOVEMENT):
             for e in range(self.first[k], end):
-                result += self.statements[self.operand[e]]
+                o = self.operand[e]
+                result += 1 if self.is_carried(o, k) else self.statements[o]
         return min(result, MOST_STATEMENTS)
+
+    cdef bint is_carried(self, int p, int u):
+        """Whether p is an array that one iteration of a loop leaves to the next, in which u uses it: it is part of the
+        state."""
+        return self.second[u] and not self.second[p] and self.elements[p] > 1
 
     cdef bint _after_fast_path(self, int k, int end):
         cdef int e

@@ -1,6 +1,7 @@
 """Moves work that is the same in every iteration of a loop out of the loop.
 
     a dot, a transpose, an expensive function ... of loop-invariant values    is computed before the loop
+    some cheap operations on arrays together, such as a - diagonal(a)         are computed before the loop
     dot(x[i], w), with x and w loop-invariant                                 is a slice of dot(x, w)
 
 Where a loop multiplies one slice of an array after another by the same matrix, one large product before the loop
@@ -18,13 +19,18 @@ from refxla_spec.types import Shape
 
 from .._core.shapes import make
 from ..analysis.while_loop_analysis import Counter, counter_of, loop_invariant_elements
-from ..ir.op_table import ELEMENTWISE, ROWS
+from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE, class_of, flops_of
 from .algebraic_simplifier import constant
 from .dce import called_first, settle, sort
 
 MOST_ROWS = 256  # of a slice: a product of more rows uses the matrix often enough
+LEAST_ARRAY = 16  # elements: fewer are computed in registers
 MOST_BYTES = 256 << 20  # of the product of all slices
 EXPENSIVE = 14.0  # of a function: of one element, in additions
+# The same of cheap operations that are together worth an array: reading it takes about as long as so many.
+WORTH_AN_ARRAY = 4.0
+WORTH_A_COPY = 1.0  # if a dot or the like reads them, which does not fuse with each of its operands for nothing
+GATHERED = 4.0  # an element of a gather
 
 
 def run(module: Module) -> int:
@@ -59,6 +65,10 @@ class _Loop:
         self.loop, self.body = loop, loop.body
         self.parameter = self.body.parameters[0]
         self.invariant = loop_invariant_elements(loop)
+        self.users: dict[Instruction, list[Instruction]] = {}
+        for i in self.body.instructions:
+            for o in i.operands:
+                self.users.setdefault(o, []).append(i)
         self.outside: dict[Instruction, Instruction | None] = {}  # a loop-invariant value -> its copy before the loop
         self.added: list[tuple[Instruction, Instruction]] = []  # (value before the loop, new element of the state)
 
@@ -102,7 +112,31 @@ class _Loop:
             ROWS[i.opcode].op_class == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE
         )
         read_bytes = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
-        return costly and i.shape.bytes <= 2 * read_bytes
+        return (costly and i.shape.bytes <= 2 * read_bytes) or self._are_worth_an_array(i)
+
+    def _are_worth_an_array(self, i: Instruction) -> bool:
+        """Whether an instruction is the last of loop-invariant cheap ones that are together worth an array, which is
+        not larger than those that they read."""
+        classes = ELEMENTWISE, MOVEMENT
+        users = self.users.get(i, [])
+        if class_of(i) not in classes or i.shape.size < LEAST_ARRAY or all(self.before(u) is not None for u in users):
+            return False
+        if self.before(i) is None:
+            return False
+        work, read_bytes, waiting, visited = 0.0, 0, [i], {i}
+        while waiting:
+            x = waiting.pop()
+            if x.opcode == "get-tuple-element":
+                read_bytes += x.shape.bytes
+                continue
+            if class_of(x) not in (*classes, SOURCE):
+                return False
+            share = x.shape.size / i.shape.size
+            work += share * (GATHERED if x.opcode == "gather" else flops_of(x) if class_of(x) == ELEMENTWISE else 0.0)
+            waiting += [o for o in x.operands if o not in visited]
+            visited.update(x.operands)
+        is_copied = any(class_of(u) not in classes for u in users)
+        return i.shape.bytes <= read_bytes and work >= (WORTH_A_COPY if is_copied else WORTH_AN_ARRAY)
 
     # -- products of slices ----------------------------------------------------------------------------------------
 
