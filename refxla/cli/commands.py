@@ -19,12 +19,13 @@ from ..codegen.opencl_program import program
 from ..compiler.ahead_of_time import module_of
 from ..compiler.driver import Compiled, compile_module, optimized_module, plan_program
 from ..compiler.executable_file import SavedExecutable, is_executable, pack, unpack
-from ..compiler.options import REFERENCE, Options
+from ..compiler.options import Options
 from ..frontends.stablehlo import to_stablehlo
 from ..ir import proto
 from ..progress import show_progress
 from ..runtime import calibration
 from ..runtime import devices as runtime_devices
+from ..runtime.devices import REFERENCE
 from ..runtime.disk_cache import cache as disk
 from ..scheduling.scheduler import PlanningResult
 from .console import read_bytes, write, write_bytes

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from ..compiler.driver import Compiled
 from ..compiler.kernel_profile import Profile, Timeline
-from ..compiler.options import REFERENCE
 from ..progress import show_progress
+from ..runtime.devices import REFERENCE
 from .argument_files import from_npz, names, random_arguments, read_npz
 from .console import read_bytes, show, write_bytes
 from .run_command import compiled

@@ -18,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..compiler import ahead_of_time, driver
-from ..compiler.options import REFERENCE
 from ..passes.winograd_convolution import apply_winograd
 from ..progress import show_progress
+from ..runtime.devices import REFERENCE
 from . import feeds, run_on_devices
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .commands import compiler_options

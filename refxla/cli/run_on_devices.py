@@ -23,8 +23,8 @@ from refxla_spec.verify import verify
 from rich.table import Table
 
 from ..compiler.driver import flatten, unflatten_all
-from ..compiler.options import REFERENCE
 from ..progress import show_progress
+from ..runtime.devices import REFERENCE
 from . import feeds
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .console import read_bytes, show, write_bytes

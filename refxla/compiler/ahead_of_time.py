@@ -12,12 +12,12 @@ from refxla_spec.module import Module
 from ..ir.fingerprint import Source
 from ..runtime import device_probe, processor
 from ..runtime.device_probe import Properties
-from ..runtime.devices import Device, choose, devices
+from ..runtime.devices import REFERENCE, Device, choose, devices
 from ..runtime.program_build import can_link
 from . import compilation_cache, driver
 from .driver import Compiled, Request
 from .executable_file import SavedDevice, SavedExecutable
-from .options import REFERENCE, Options
+from .options import Options
 
 
 def module_of(saved: SavedExecutable) -> Module:

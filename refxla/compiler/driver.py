@@ -32,7 +32,7 @@ from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
 from ..progress import show_progress
 from ..runtime import calibration, device_probe, processor
-from ..runtime.devices import Device, choose
+from ..runtime.devices import REFERENCE, Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import ParallelBuild
 from ..runtime.program_build import Binaries, binaries, linked_parts, part_size
@@ -40,7 +40,7 @@ from ..version import RELEASE
 from . import compilation_cache, executable_file, serialization
 from .compilation_cache import Compilation
 from .executable_file import SavedDevice, SavedExecutable
-from .options import REFERENCE, Options
+from .options import Options
 
 _DEFAULTS = Options()
 

@@ -10,8 +10,6 @@ from refxla_spec.errors import InputError, a_type
 from ..ir.library_calls import is_asked_for
 from ..runtime.devices import Device
 
-REFERENCE = "reference"  # the device name of the specification's interpreter
-
 
 @dataclass(frozen=True)
 class Options:

@@ -26,6 +26,7 @@ from .pocl import linker
 from .pocl import platform as pocl
 
 EMULATED_NAME = "pocl:gpu"
+REFERENCE = "reference"  # the name of the specification's interpreter where programs are compiled for it
 _PREFERENCE = ("gpu", "accelerator", "cpu", "simulator")
 
 
@@ -214,6 +215,12 @@ def choose(name: str | None = None) -> tuple[Device, str]:
         raise DeviceError(
             f"no {kind.upper()} was found, and {name!r} is one ({origin}); there are: {there}; refxla devices and "
             f"refxla doctor show what was found{known}"
+        )
+    if name == REFERENCE:
+        raise DeviceError(
+            f"{name!r} ({origin}) is the specification's interpreter, which has no memory of arrays and is no device: "
+            "programs that are compiled for it run on it, by refxla.compile(f, device='reference') or refxla run "
+            f"--device reference; devices are: {', '.join(d.name for d in devices())}"
         )
     if len(matches) != 1:
         what = "no device is called" if not matches else f"{len(matches)} devices have names that start with"

@@ -174,6 +174,8 @@ SPECIAL = [  # C's Annex G, and HLO's own choices for sign and power
     ("atanh", complex(-1, 1e-45), complex(-(np.log(2) + 149 * np.log(2)) / 2, np.pi / 4)),
     ("atanh", complex(-INF, INF), complex(-0.0, np.pi / 2)),
     ("atanh", complex(0, NAN), complex(0, NAN)),
+    ("atanh", complex(NAN, 1e30), complex(NAN, NAN)),
+    ("atanh", complex(NAN, -INF), complex(0, -np.pi / 2)),
     ("logistic", complex(-INF, 1), complex(0, 0)),
     ("logistic", complex(INF, 1), complex(1, 0)),
 ]

@@ -4,6 +4,7 @@ import collections
 import gc
 import subprocess
 import sys
+import time
 import warnings
 import weakref
 from pathlib import Path
@@ -565,3 +566,30 @@ def test_a_variable_that_decides_a_size_is_assigned_right():
 def test_results_that_cannot_be_written_are_copied():
     compiled = refxla.compile(tf.function(lambda a: tf.reshape(a, (2, 4))), device="reference")
     np.testing.assert_array_equal(compiled(A), tf.reshape(A, (2, 4)))
+
+
+def test_many_variables_take_less_time_than_one_by_one():
+    """All of them are read by one operation, and assigned by one."""
+    variables = [tf.Variable(tf.zeros(4)) for _ in range(300)]
+    handles = [variable.handle for variable in variables]
+
+    @refxla.compile
+    @tf.function
+    def step(x):
+        for variable in variables:
+            variable.assign_add(x)
+
+    def one_by_one():
+        for handle in handles:
+            value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+    x, seconds = tf.ones(4), {step: [], one_by_one: []}
+    step(x)
+    for _ in range(30):
+        for function, measured in seconds.items():
+            start = time.perf_counter()
+            function(*[x] * (function is step))
+            measured.append(time.perf_counter() - start)
+    assert min(seconds[step]) < 0.9 * min(seconds[one_by_one])
+    np.testing.assert_array_equal(variables[-1], np.full(4, 31))

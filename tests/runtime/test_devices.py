@@ -117,6 +117,14 @@ def test_who_decides(only, monkeypatch):
         find("po")
 
 
+def test_the_interpreter_is_no_device(only, monkeypatch):
+    only(fake("pocl", "cpu"))
+    monkeypatch.setenv("REFXLA_DEVICE", "reference")
+    message = "REFXLA_DEVICE names it.*is no device.*refxla.compile.f, device='reference'.*devices are: pocl"
+    with pytest.raises(DeviceError, match=message):
+        choose()
+
+
 def test_devices_by_kind(only):
     only(*(fake(n, k) for n, k in (("nvidia:1", "gpu"), ("nvidia:0", "gpu"), ("intel", "cpu"), ("pocl", "cpu"))))
     found = {name: find(name).name for name in ("gpu", "gpu:0", "gpu:1", "cpu", "cpu:1", "nvidia:1")}

@@ -467,6 +467,7 @@ static inline T2 rx_atanh_C(T2 z) {
     T c = a / greater, d = b / greater;
     T far = greater == INFINITY_T ? 0.0 : c / RX_FMA_T(c, c, d * d) / greater;
     real = z.x == 0.0 ? 0.0 : large ? far : real;
-    imag = large ? (b == b ? K(pi_2_high) : b) : imag;
+    int is_turned = (b == b) & ((a == a) | (b == INFINITY_T));  // beside an infinite part, the other may be NaN
+    imag = large ? (is_turned ? K(pi_2_high) : a + b) : imag;
     return (T2)(rx_signed_T(real, z.x), rx_signed_T(imag, z.y));
 }

@@ -19,7 +19,7 @@ from ...ir.builder import reducer
 from . import NumpyFunction
 from .array import Traced
 from .control_flow import closed, free_values, shown
-from .reduction_functions import identity_of
+from .reduction_functions import REDUCERS, identity_of
 from .tracing import Tracing, running
 from .trees import from_leaves, leaves
 from .untyped import np
@@ -300,6 +300,8 @@ def _reduce_from(batch: _Batch, i: I, operands: Sequence[Value]) -> I:
     if rest:
         raise UnsupportedError("refxla.vmap: a reduction of several dimensions with initial values that differ")
     opcode = i.to_apply.root.opcode
+    if opcode not in REDUCERS.values():
+        raise UnsupportedError("refxla.vmap: np.fmax, np.fmin and extremes of complex numbers with an initial value")
     joined = b.make("concatenate", front, x, dimensions=(d,))
     identity = lift(b, identity_of(opcode, np.dtype(x.shape.element_type.dtype)))
     return batch.remake(i, [joined, identity], batch.shape(i.shape), dimensions=(d,))

@@ -18,11 +18,12 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension
 from refxla_spec.types import PRED, S64, Shape
 
-from ...ir.builder import Build, reducer
+from ...ir.builder import Build
 from ...ir.calling_convention import index_from_start
 from .array import Traced
 from .dispatch import Symbol, adopted, all_known, implements, symbols, values_of
 from .number import Number, applied
+from .reduction_functions import LOGICAL, REDUCERS, reducer_of
 from .selection import Selection
 from .tracing import Tracing
 from .untyped import np
@@ -127,7 +128,14 @@ class Places:
     result: `position`."""
 
     def __init__(self, b: Tracing, block: Sequence[int], indices: dict[int, I], position: int) -> None:
-        self.sizes = np.broadcast_shapes(*(i.shape.dimensions for i in indices.values()))
+        shapes = [i.shape.dimensions for i in indices.values()]
+        try:
+            self.sizes = np.broadcast_shapes(*shapes)
+        except ValueError:
+            texts = " ".join(str(s).replace(" ", "") for s in shapes)
+            raise IndexError(
+                f"shape mismatch: indexing arrays could not be broadcast together with shapes {texts} "
+            ) from None
         self.dims, self.position, rank = tuple(indices), position, len(self.sizes)
         parts = [b.reshape(spread(b, i, self.sizes), (*self.sizes, 1)) for i in indices.values()]
         self.vectors = parts[0] if len(parts) == 1 else b.make("concatenate", *parts, dimensions=(rank,))
@@ -174,7 +182,7 @@ def _normal(a: Traced, key: Any) -> list[Any]:
         if type(k) is np.ndarray and not k.ndim:
             k = k[()]
         if isinstance(k, (bool, np.bool_)):
-            raise UnsupportedError("an index that is a single boolean has no compiled form: use an if, or np.where")
+            k = _New(np.arange(int(k)))
         keys.append(_KnownMask(k) if type(k) is np.ndarray and k.dtype == bool else k)
     used = sum(_width(k) for k in keys)
     if used > a.ndim:
@@ -220,12 +228,20 @@ class _KnownMask:
         self.mask = mask
 
 
+@dataclass
+class _New:
+    """A single boolean in a key: a new dimension of size 1, from which an array selects its element (True) or nothing
+    (False)."""
+
+    places: numpy.ndarray
+
+
 _REST, _GAP = object(), object()  # the remaining dimensions; a `...` that represents none
 
 
 def _width(k: Any) -> int:
     """How many dimensions of the array an element of a key consumes."""
-    if k is None or k is Ellipsis or k is _REST or k is _GAP:
+    if k is None or k is Ellipsis or k is _REST or k is _GAP or isinstance(k, _New):
         return 0
     if isinstance(k, _KnownMask):
         return k.mask.ndim
@@ -267,7 +283,7 @@ def _is_array(k: Any) -> bool:
 def parse(a: Traced, key: Any) -> _Key:
     """A key that is not a selection. Raises IndexError for one that does not fit the array."""
     b, keys = a.build, _normal(a, key)
-    advanced = any(_is_array(k) for k in keys)
+    advanced = any(_is_array(k) or isinstance(k, _New) for k in keys)
     block, indices, d = _Block(), {}, 0
     runs = 0  # of adjacent indices
     before_array, position = False, 0
@@ -280,6 +296,12 @@ def parse(a: Traced, key: Any) -> _Key:
             numpys.append(None)
         elif k is _GAP:
             pass
+        elif isinstance(k, _New):
+            runs, position = _begun(runs, position, before_array, block)
+            is_index = True
+            indices[len(block.shape)] = lift(b, k.places.astype(np.int64))
+            block.shape.append(1)
+            numpys.append(None)
         else:
             n = a.shape[d]
             if isinstance(k, slice):
@@ -305,9 +327,7 @@ def parse(a: Traced, key: Any) -> _Key:
                     _must_be_integers(k)
                     k = places_of(b, k.instruction, n, d)
                 index = k if isinstance(k, Instruction) else lift(b, np.asarray(k, np.int64))
-                if not runs or not before_array:
-                    runs += 1
-                    position = len(block.shape) if runs == 1 else 0
+                runs, position = _begun(runs, position, before_array, block)
                 is_index = True
                 indices[len(block.shape)] = index
                 block.slices.append(SliceDimension(0, n, 1))
@@ -330,6 +350,14 @@ def parse(a: Traced, key: Any) -> _Key:
         position -= sum(1 for r in indices if r < position)
     is_element = not advanced and not block.shape and all(k is not _GAP for k in keys)
     return _Key(block, indices, position, (*numpys, Ellipsis), is_known, is_element)
+
+
+def _begun(runs: int, position: int, continues: bool, block: _Block) -> tuple[int, int]:
+    """The number of runs of adjacent indices, and where their dimensions go, at an index that continues a run or begins
+    one."""
+    if runs and continues:
+        return runs, position
+    return runs + 1, 0 if runs else len(block.shape)
 
 
 def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
@@ -467,6 +495,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         a, axis = a.reshape(a.size), 0
     axis = normal_axis(axis, a.ndim)
     numbers = known_value(indices)
+    if not a.shape[axis] and np.size(indices):
+        raise IndexError("cannot do a non-empty take from an empty axes.")
     if numbers is not None:
         if not numbers.size and isinstance(indices, (list, tuple)):  # an empty list has no type of its own
             numbers = numbers.astype(np.int64)
@@ -483,8 +513,6 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
                 f"Cannot cast array data from {positions.dtype!r} to dtype('int64') according to the rule 'safe'"
             )
         at = places_of(b, positions.instruction, a.shape[axis], axis, mode)
-    if not a.shape[axis] and at.shape.size:
-        raise IndexError("cannot do a non-empty take from an empty axes.")
     places = Places(b, a.shape, {axis: at}, axis)
     return wrap(b, places.read(b, a.instruction))
 
@@ -615,12 +643,6 @@ def fill_method(a: Traced, value: Any) -> None:
     fill(a, value)
 
 
-_COMBINERS = {
-    np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum", np.logical_or: "or",
-    np.logical_and: "and", np.bitwise_or: "or", np.bitwise_and: "and", np.bitwise_xor: "xor",
-}  # fmt: skip
-
-
 @implements(np.ufunc.at)
 def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
     """ufunc.at(a, indices, values): every index counts, including repeated ones."""
@@ -633,7 +655,7 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
         raise UnsupportedError(
             f"{name} has no compiled form: x[i] = np.{ufunc.__name__}(x[i]), if no index comes twice"
         )
-    opcode = "add" if ufunc is np.subtract else _COMBINERS.get(ufunc)
+    opcode = "add" if ufunc is np.subtract else REDUCERS.get(ufunc)
     if opcode is None:
         raise UnsupportedError(
             f"{name} has no compiled form, since it is not the same in every order: "
@@ -663,16 +685,16 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
         fill(view, result)
         return
     updates = _fitting(b, values, own, places.shape)
-    view.assign(places.write(b, view.instruction, updates, reducer(opcode, updates.shape.element_type)))
+    view.assign(places.write(b, view.instruction, updates, reducer_of(b, opcode, updates)))
 
 
 def _adds_up(ufunc: numpy.ufunc, own: numpy.dtype, wide: numpy.dtype) -> bool:
     """Whether a ufunc that computes in a type gives the same, except for rounding, if it computes in an array's own
     type: whether converting after each step equals converting all values before."""
-    if ufunc in (np.logical_and, np.logical_or):
+    if ufunc in LOGICAL:
         return own.kind == "b"
     if own == wide:
         return True
     if own.kind in "iu" and wide.kind in "iu":  # sums and products are exact modulo a power of two
-        return ufunc not in (np.maximum, np.minimum)
+        return ufunc not in (np.maximum, np.minimum, np.fmax, np.fmin)
     return own.kind in "fc" and wide.kind == own.kind

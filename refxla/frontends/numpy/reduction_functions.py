@@ -12,22 +12,33 @@ from refxla_spec.module import Computation, Instruction, WindowDimension, post_o
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from ...ir.builder import Build
-from .advice import unsupported
 from .array import Traced
 from .dispatch import implements, xp
+from .extremes import extreme, ignoring_nan
 from .tracing import Tracing
 from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, own_axis, spread, truth, wrap
 
 REDUCERS: dict[np.ufunc, str] = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",
             np.logical_and: "and", np.logical_or: "or", np.bitwise_and: "and", np.bitwise_or: "or",
-            np.bitwise_xor: "xor"}  # fmt: skip
+            np.bitwise_xor: "xor", np.logical_xor: "xor", np.fmax: "fmax", np.fmin: "fmin"}  # fmt: skip
+LOGICAL = (np.logical_and, np.logical_or, np.logical_xor)
+
+_EXTREMES = {
+    "maximum": extreme("GT", "maximum"), "minimum": extreme("LT", "minimum"),
+    "fmax": ignoring_nan("maximum"), "fmin": ignoring_nan("minimum"),
+}  # fmt: skip
 
 
-def _reducer(b: Build, opcode: str, x: I) -> Computation:
+def reducer_of(b: Build, opcode: str, x: I) -> Computation:
+    """The computation that combines two elements of an array by one of the operations of REDUCERS."""
     t = Shape(x.shape.element_type)
     p = [Instruction(n, "parameter", t, [], {"number": k}) for k, n in enumerate("ab")]
+    name = f"{b.name}.{opcode}.{b.count}"
+    if opcode in _EXTREMES:
+        root = _EXTREMES[opcode](Build(name), *p)
+        return Computation(name, p + [i for i in post_order(root) if i.opcode != "parameter"], root)
     root = Instruction("r", opcode, t, p)
-    return Computation(f"{b.name}.{opcode}.{b.count}", [*p, root], root)
+    return Computation(name, [*p, root], root)
 
 
 def identity_of(opcode: str, dtype: np.dtype) -> Any:
@@ -38,10 +49,15 @@ def identity_of(opcode: str, dtype: np.dtype) -> Any:
         return np.ones((), dtype)
     if opcode == "and":
         return np.array(True) if dtype.kind == "b" else np.array(-1).astype(dtype)
-    low = opcode == "maximum"
+    element_type = BY_DTYPE[dtype]
+    if opcode in ("fmax", "fmin") and (element_type.is_float or element_type.is_complex):
+        return np.array(complex(np.nan, np.nan) if element_type.is_complex else np.nan, dtype)
+    low = opcode in ("maximum", "fmax")
     if dtype.kind == "b":
         return np.array(not low)
-    if BY_DTYPE[dtype].is_float:
+    if element_type.is_complex:
+        return np.array(complex(-np.inf, -np.inf) if low else complex(np.inf, np.inf), dtype)
+    if element_type.is_float:
         return np.array(-np.inf if low else np.inf, dtype)
     return np.array(np.iinfo(dtype).min if low else np.iinfo(dtype).max, dtype)
 
@@ -58,14 +74,12 @@ def is_given(value: Any) -> bool:
 
 def _converted(ufunc: np.ufunc, value: I, b: Tracing, dtype: Any) -> I:
     """The operand of a reduction, in the type in which it computes; an error if there is none."""
-    if dtype is not None and ufunc in (np.logical_and, np.logical_or):
+    if dtype is not None and ufunc in LOGICAL:
         kind = np.dtype(bool)
         ufunc.resolve_dtypes((kind, kind, None), signature=(None, None, np.dtype(dtype)))
     elif dtype is not None:
         value = lift(b, wrap(b, value), dtype)
     own = value.shape.element_type.array_dtype
-    if own.kind == "c" and ufunc in (np.maximum, np.minimum):
-        raise unsupported(np.max if ufunc is np.maximum else np.min, " of complex numbers")
     ufunc.resolve_dtypes((None, own, None), reduction=True)  # NumPy's TypeError if the ufunc does not have such a type
     return value
 
@@ -74,17 +88,14 @@ def reduce_by(
     ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
     where: Any = True, out: Any = None,
 ) -> Traced:  # fmt: skip
-    if ufunc is np.subtract:
-        raise unsupported(ufunc, ".reduce")
     b, opcode, axes = x.build, REDUCERS[ufunc], normal_axes(own_axis(axis, x.ndim), x.ndim)
-    logical = ufunc in (np.logical_and, np.logical_or)
-    value = truth(b, x.instruction) if logical else x.instruction
+    value = truth(b, x.instruction) if ufunc in LOGICAL else x.instruction
     own = value.shape.element_type.array_dtype
     if dtype is None and ufunc in (np.add, np.multiply) and own.kind in "biu":
         dtype = (np.uint64 if own.kind == "u" else np.int64) if own.itemsize < 8 else own
     value = _converted(ufunc, value, b, dtype)
     has_initial = is_given(initial)
-    if opcode in ("maximum", "minimum") and not has_initial:
+    if opcode in _EXTREMES and not has_initial:
         if where is not True and is_given(where):
             raise ValueError(
                 f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one has to "
@@ -101,15 +112,16 @@ def reduce_by(
         value = b.select(chosen, value, b.spread(identity, value.shape, ()))
     start = lift(b, initial, own) if has_initial else identity
     if axes:
-        value = b.make("reduce", value, start, dimensions=axes, to_apply=_reducer(b, opcode, value))
+        value = b.make("reduce", value, start, dimensions=axes, to_apply=reducer_of(b, opcode, value))
     elif has_initial:
-        value = b.make(opcode, value, spread(b, start, value.shape.dimensions))
+        start = spread(b, start, value.shape.dimensions)
+        value = _EXTREMES[opcode](b, start, value) if opcode in _EXTREMES else b.make(opcode, value, start)
     return with_kept(b, value, x, axes, keepdims)
 
 
 def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, out: Any = None) -> Traced:
     b, opcode = x.build, REDUCERS[ufunc]
-    value = truth(b, x.instruction) if ufunc in (np.logical_and, np.logical_or) else x.instruction
+    value = truth(b, x.instruction) if ufunc in LOGICAL else x.instruction
     if dtype is None and ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     value = _converted(ufunc, value, b, dtype)
@@ -124,7 +136,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
         WindowDimension(n, padding_low=n - 1) if d == axis else WindowDimension(1) for d in range(value.shape.rank)
     )
     start = lift(b, identity_of(opcode, value.shape.element_type.array_dtype), value.shape.element_type.array_dtype)
-    return wrap(b, b.make("reduce-window", value, start, window=window, to_apply=_reducer(b, opcode, value)))
+    return wrap(b, b.make("reduce-window", value, start, window=window, to_apply=reducer_of(b, opcode, value)))
 
 
 def _sum_like(ufunc: np.ufunc) -> Callable[..., Any]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError, indefinite
+from refxla_spec.module import SliceDimension
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
+from ...ir.builder import Build
 from .array import Traced
 from .dispatch import FUNCTIONS, implements, xp
 from .number import Number
@@ -52,7 +54,10 @@ def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
 
 def model_of(a: Traced) -> np.ndarray:
     """A NumPy array with the strides of this one; its memory is not accessed."""
-    return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(model_of(a.alias.of)))
+    if a.alias is not None:
+        return np.asarray(a.alias.of_array(model_of(a.alias.of)))
+    strides = [a.dtype.itemsize * prod(a.shape[d + 1 :]) for d in range(a.ndim)]
+    return np.lib.stride_tricks.as_strided(np.empty(1, a.dtype), a.shape, strides)
 
 
 def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = None, **_: Any) -> Traced:
@@ -316,26 +321,56 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
     if dtype is None:
         return a[...]
     b, old, new = a.build, np.dtype(a.dtype), np.dtype(dtype)
-    if (
-        new in BY_DTYPE
-        and old.itemsize == new.itemsize
-        and "c" not in old.kind + new.kind
-        and "b" not in old.kind + new.kind
-    ):
-
-        def cast(i: I, to: np.dtype) -> I:
-            return b.make("bitcast-convert", i, shape=i.shape.with_element_type(BY_DTYPE[to]))
-
-        return _moved(a, lambda x: x.view(new), lambda i: cast(i, new), lambda part: cast(part, old))
     if new == old:
         return a[...]
-    if old.kind == "c" and new == np.zeros((), old).real.dtype and a.ndim:
-        return xp.stack([a.real, a.imag], axis=-1).reshape(*a.shape[:-1], 2 * a.shape[-1])
-    if new.kind == "c" and old == np.zeros((), new).real.dtype and a.ndim and a.shape[-1] % 2 == 0:
-        return wrap(b, b.complex(a[..., ::2].instruction, a[..., 1::2].instruction))
-    raise UnsupportedError(
-        f"x.view({new}) of {old} has no compiled form: take a type of the same size but bool, or x.astype"
+    if new not in BY_DTYPE or new.kind == "b":
+        raise UnsupportedError(f"x.view({new}) of {old} has no compiled form: take a number type, or x.astype")
+    shape = model_of(a).view(new).shape  # NumPy's error, if there is none
+    return _moved(
+        a, lambda x: x.view(new), lambda i: _viewed(b, i, new, shape), lambda part: _viewed(b, part, old, a.shape)
     )
+
+
+def _viewed(b: Build, x: I, dtype: np.dtype, shape: tuple[int, ...]) -> I:
+    """The bytes of the rows of an array as elements of another type; shape is the result's."""
+    own = x.shape.element_type
+    if own.is_complex:
+        parts = [b.reshape(part, (*x.shape.dimensions, 1)) for part in (b.real(x), b.imag(x))]
+        x = b.make("concatenate", *parts, dimensions=(x.shape.rank,))
+        x = _with_last_merged(b, x)
+    elif own.kind == "pred":
+        x = b.convert(x, "u8")
+    own = x.shape.element_type
+    if dtype.kind == "c":
+        return _complex_of(b, _viewed(b, x, np.zeros((), dtype).real.dtype, (*shape[:-1], 2 * shape[-1])), shape)
+    if dtype.kind == "b":
+        return b.compare(_viewed(b, x, np.dtype(np.uint8), shape), 0, direction="NE")
+    new = BY_DTYPE[dtype]
+    if new.bits == own.bits:
+        result = Shape(new, x.shape.dimensions)
+    elif new.bits < own.bits:
+        result = Shape(new, (*x.shape.dimensions, own.bits // new.bits))
+    else:
+        result = Shape(new, shape)
+        x = b.reshape(x, (*shape, new.bits // own.bits))
+    return b.reshape(b.make("bitcast-convert", x, shape=result) if new is not own else x, shape)
+
+
+def _with_last_merged(b: Build, x: I) -> I:
+    """The last two dimensions as one."""
+    *rest, n, parts = x.shape.dimensions
+    return b.reshape(x, (*rest, n * parts))
+
+
+def _complex_of(b: Build, x: I, shape: tuple[int, ...]) -> I:
+    """Complex numbers of pairs of neighbours."""
+    pairs = b.reshape(x, (*shape, 2))
+    parts = []
+    for n in range(2):
+        dimensions = [SliceDimension(0, size, 1) for size in shape]
+        part = b.make("slice", pairs, slice=(*dimensions, SliceDimension(n, n + 1, 1)))
+        parts.append(b.reshape(part, shape))
+    return b.complex(*parts)
 
 
 # -- joining

@@ -9,7 +9,7 @@ from refxla_spec.errors import InputError, UnsupportedError
 
 from .array import Traced
 from .dispatch import implements, require_cast
-from .reduction_functions import is_given
+from .reduction_functions import is_given, reduce_by
 from .untyped import np
 from .values import array_of, builder_of, doubles, known_value, normal_axes, own_axis, promoted
 
@@ -223,8 +223,10 @@ implements(np.nancumsum)(_without_nan(np.cumsum, 0))
 implements(np.nancumprod)(_without_nan(np.cumprod, 1))
 
 
-def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
+def _extreme_without_nan(function: Callable[..., Any], ufunc: np.ufunc, value: float) -> Callable[..., Any]:
     def apply(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+        if a.dtype.kind == "c":
+            return reduce_by(ufunc, a, axis, keepdims=keepdims is True, **_stated_options(options))
         if a.dtype.kind != "f":
             return function(a, axis=axis, keepdims=keepdims is True, **_stated_options(options))
         extremes = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_stated_options(options))
@@ -236,8 +238,8 @@ def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable
     return apply
 
 
-implements(np.nanmax)(_extreme_without_nan(np.max, -np.inf))
-implements(np.nanmin)(_extreme_without_nan(np.min, np.inf))
+implements(np.nanmax)(_extreme_without_nan(np.max, np.fmax, -np.inf))
+implements(np.nanmin)(_extreme_without_nan(np.min, np.fmin, np.inf))
 
 
 def _arg_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:

@@ -19,8 +19,10 @@ from . import dispatch
 from .advice import unsupported
 from .array import Traced
 from .dispatch import xp
+from .extremes import compared, extreme, ignoring_nan, ordered
+from .folds import accumulate_in_order, reduce_in_order
 from .number import Number
-from .reduction_functions import REDUCERS, accumulate_by, identity_of, is_given, reduce_by
+from .reduction_functions import LOGICAL, REDUCERS, accumulate_by, identity_of, is_given, reduce_by
 from .tracing import Tracing
 from .values import (
     I,
@@ -40,20 +42,7 @@ from .values import (
 
 
 def _compare(direction: str) -> Callable[..., Any]:
-    return lambda b, x, y: _compared(b, x, y, direction)
-
-
-def _compared(b: Build, x: I, y: I, direction: str) -> I:
-    """A comparison, also of s64 with u64, which have no common type."""
-    kinds = x.shape.element_type.kind, y.shape.element_type.kind
-    if kinds[0] == kinds[1]:
-        return b.compare(x, y, direction=direction)
-    signed, unsigned = (x, y) if kinds[0] == "signed" else (y, x)
-    below = b.compare(signed, 0, direction="LT")
-    as_unsigned = b.convert(signed, unsigned.shape.element_type)
-    pair = (as_unsigned, unsigned) if signed is x else (unsigned, as_unsigned)
-    decided = direction == "NE" or (direction in ("LT", "LE")) == (signed is x) and direction != "EQ"
-    return b.select(below, b.full(decided, below.shape), b.compare(*pair, direction=direction))
+    return lambda b, x, y: compared(b, x, y, direction)
 
 
 def _floor_divide(b: Build, x: I, y: I) -> I:
@@ -250,35 +239,6 @@ def _sign(b: Build, x: I) -> I:
     return b.complex(*parts)
 
 
-def _ordered(direction: str) -> Callable[..., Any]:
-    """A comparison; complex numbers are ordered by their real parts, then by their imaginary ones."""
-
-    def apply(b: Build, x: I, y: I) -> I:
-        if not x.shape.element_type.is_complex:
-            return _compared(b, x, y, direction)
-        re, im = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
-        strict = direction[:1] + "T"
-        numbers = b.and_(b.compare(im[0], im[0], direction="EQ"), b.compare(im[1], im[1], direction="EQ"))
-        return b.or_(
-            b.and_(b.compare(*re, direction=strict), numbers),
-            b.and_(b.compare(*re, direction="EQ"), b.compare(*im, direction=direction)),
-        )
-
-    return apply
-
-
-def _extreme(direction: str, opcode: str) -> Callable[..., Any]:
-    """The larger or smaller of two; a NaN is the result."""
-
-    def apply(b: Build, x: I, y: I) -> I:
-        if not x.shape.element_type.is_complex:
-            return getattr(b, opcode)(x, y)
-        chosen = b.or_(is_nan(b, x), _ordered(direction)(b, x, y))
-        return b.select(b.and_(chosen, b.not_(b.and_(is_nan(b, y), b.not_(is_nan(b, x))))), x, y)
-
-    return apply
-
-
 def _reciprocal(b: Build, x: I) -> I:
     """1 / x; for integers 0, except for 1 and -1."""
     if not x.shape.element_type.is_integer:
@@ -341,17 +301,6 @@ def _trunc(b: Build, x: I) -> I:
     if not x.shape.element_type.is_float:
         return x
     return b.select(b.compare(x, 0, direction="LT"), b.ceil(x), b.floor(x))
-
-
-def _ignoring_nan(opcode: str) -> Callable[..., Any]:
-    def apply(b: Build, x: I, y: I) -> I:
-        t = x.shape.element_type
-        larger = _extreme("GT" if opcode == "maximum" else "LT", opcode)(b, x, y)
-        if not (t.is_float or t.is_complex):
-            return larger
-        return b.select(is_nan(b, x), y, b.select(is_nan(b, y), x, larger))
-
-    return apply
 
 
 def _logaddexp(b: Build, x: I, y: I) -> I:
@@ -421,8 +370,8 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.arctan: _arctan, np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
     np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh",
     np.hypot: _hypot, np.logaddexp: _logaddexp, np.logaddexp2: _logaddexp2,
-    np.maximum: _extreme("GT", "maximum"), np.minimum: _extreme("LT", "minimum"),
-    np.fmax: _ignoring_nan("maximum"), np.fmin: _ignoring_nan("minimum"),
+    np.maximum: extreme("GT", "maximum"), np.minimum: extreme("LT", "minimum"),
+    np.fmax: ignoring_nan("maximum"), np.fmin: ignoring_nan("minimum"),
     np.floor: _rounded("floor"), np.ceil: _rounded("ceil"), np.trunc: _trunc, np.rint: _rint,
     np.isnan: _of_floats(is_nan, False), np.isfinite: _of_floats(_is_finite, True),
     np.isinf: _of_floats(lambda b, x: b.compare(b.abs(x), np.inf, direction="EQ"), False),
@@ -431,8 +380,8 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.gcd: _gcd, np.lcm: _lcm, np.deg2rad: _scaled(np.pi / 180), np.radians: _scaled(np.pi / 180),
     np.rad2deg: _scaled(180 / np.pi), np.degrees: _scaled(180 / np.pi),
     np.bitwise_count: lambda b, x: b.convert(b.popcnt(_abs(b, x)), "u8"),
-    np.equal: _compare("EQ"), np.not_equal: _compare("NE"), np.less: _ordered("LT"),
-    np.less_equal: _ordered("LE"), np.greater: _ordered("GT"), np.greater_equal: _ordered("GE"),
+    np.equal: _compare("EQ"), np.not_equal: _compare("NE"), np.less: ordered("LT"),
+    np.less_equal: ordered("LE"), np.greater: ordered("GT"), np.greater_equal: ordered("GE"),
     np.logical_and: lambda b, x, y: b.and_(truth(b, x), truth(b, y)),
     np.logical_or: lambda b, x, y: b.or_(truth(b, x), truth(b, y)),
     np.logical_xor: lambda b, x, y: b.xor(truth(b, x), truth(b, y)),
@@ -461,10 +410,14 @@ def apply_ufunc(
     if method == "reduce" and ufunc in (np.logaddexp, np.logaddexp2):
         options = {**dict(zip(("axis",), inputs[1:], strict=False)), **options, "dtype": dtype}
         return _log_of_sums(ufunc, array_of(b, inputs[0]), **options)
-    if method == "accumulate" and ufunc in REDUCERS:
+    if method == "accumulate" and ufunc.nin == 2 and ufunc in UFUNCS:
         if not np.ndim(inputs[0]):
             raise TypeError("cannot accumulate on a scalar")
-        return accumulate_by(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
+        accumulate = accumulate_by if ufunc in REDUCERS else accumulate_in_order
+        return accumulate(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
+    if method == "reduce" and ufunc.nin == 2 and ufunc in UFUNCS:
+        options = {**dict(zip(("axis",), inputs[1:], strict=False)), **options}
+        return reduce_in_order(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
     if method == "reduceat" and ufunc in REDUCERS:
         return _reduce_at(ufunc, array_of(b, inputs[0]), inputs[1], dtype=dtype, **options)
     where = options.get("where", True)
@@ -580,7 +533,7 @@ def _reduced_rows(ufunc: np.ufunc, x: Traced, starts: np.ndarray, lengths: np.nd
     if (lengths == longest).all():
         return reduce_by(ufunc, rows, axis + 1, dtype)
     inside = (np.arange(longest) < lengths[:, None]).reshape(count, longest, *(1,) * (x.ndim - 1 - axis))
-    own = np.dtype(bool) if ufunc in (np.logical_and, np.logical_or) else x.dtype
+    own = np.dtype(bool) if ufunc in LOGICAL else x.dtype
     return reduce_by(ufunc, rows, axis + 1, dtype, initial=identity_of(REDUCERS[ufunc], own), where=inside)
 
 

@@ -102,21 +102,16 @@ def read_variable(handle: Any, dtype: Any) -> Any:
     return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
 
 
-_FEW = 8  # variables up to which reading or assigning them takes less time than a call of a TensorFlow function
-
-
 def reader(variables: Sequence[tuple[Any, Any]]) -> Callable[[], Sequence[Any]]:
-    """A function that returns the values of variables, (handle, type) each: it reads many by one TensorFlow function,
-    since each separate operation takes tens of microseconds."""
-    import tensorflow as tf
+    """A function that returns the values of variables, (handle, type) each."""
 
     def read() -> Sequence[Any]:
         return [read_variable(handle, dtype) for handle, dtype in variables]
 
-    return read if len(variables) < _FEW else tf.function(read, autograph=False).get_concrete_function()
+    return _graph_call(read, ()) if variables else list
 
 
-def assigner(handles: Sequence[Any], shapes: Sequence[Shape]) -> Callable[[Sequence[Any]], None]:
+def assigner(handles: Sequence[Any], shapes: Sequence[Shape]) -> Callable[[Sequence[Any]], object]:
     """A function that assigns tensors of these shapes to variables."""
     import tensorflow as tf
 
@@ -124,11 +119,28 @@ def assigner(handles: Sequence[Any], shapes: Sequence[Shape]) -> Callable[[Seque
         for handle, value in zip(handles, values, strict=True):
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
-    if len(handles) < _FEW:
-        return lambda values: assign(*values)
-    tensors = [tf.TensorSpec(s.dimensions, tf.as_dtype(s.element_type.dtype)) for s in shapes]
-    concrete = tf.function(assign, autograph=False).get_concrete_function(*tensors)
-    return lambda values: concrete(*values)
+    if not handles:
+        return lambda values: None
+    call = _graph_call(assign, [tf.TensorSpec(s.dimensions, tf.as_dtype(s.element_type.dtype)) for s in shapes])
+    return lambda values: call(*values)
+
+
+def _graph_call(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Sequence[Any]]:
+    """A function of tensors as one operation, which runs its graph.
+
+    An eager operation for each variable takes several microseconds of Python, and so does the check of each argument
+    of a concrete function, which the operation does not make.
+    """
+    import tensorflow as tf
+
+    concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
+    captured, types = concrete.captured_inputs, [output.dtype for output in concrete.outputs]
+
+    def call(*tensors: Any) -> Sequence[Any]:
+        results = tf.raw_ops.StatefulPartitionedCall(args=[*tensors, *captured], Tout=types, f=concrete)
+        return results if types else ()
+
+    return call
 
 
 _ALIGNED = 64  # bytes: TensorFlow aborts on a tensor with a smaller alignment
