@@ -26,24 +26,25 @@ BEND, BEND_GAP = 6.0, 4  # the width of a bend, and between bends
 ROW_WIDTH = 1150  # of the boxes of a row, at most: they fit a laptop's screen
 HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 20}
 
-# --hue is the colour of a box. The page changes the other variables in a dark scheme.
+# --hue is the colour of a box. Colours follow the scheme of the page: `color-scheme` has to say which it supports.
 PICTURE_STYLE = """
-.fusions, .legend { --quiet: #777; --label: #555; --halo: #fff; --box: 70% 96%; --frame: 50% 45%; }
+.fusions rect, .legend span { --fill: light-dark(hsl(var(--hue) 70% 96%), hsl(var(--hue) 30% 16%));
+  --frame: light-dark(hsl(var(--hue) 50% 45%), hsl(var(--hue) 45% 60%)); }
 .fusions { display: block; max-width: none; }
-.fusions text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; fill: currentColor; }
-.fusions rect { fill: hsl(var(--hue) var(--box)); stroke: hsl(var(--hue) var(--frame)); }
+.fusions text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; fill: light-dark(#000, #ddd); }
+.fusions rect { fill: var(--fill); stroke: var(--frame); }
 .fusions .title { font-weight: bold; } .fusions .edge { fill: none; stroke: #999; stroke-width: 1.2; }
-.fusions .label { fill: var(--label); paint-order: stroke; stroke: var(--halo); stroke-width: 4px;
-  text-anchor: middle; }
-.fusions .quiet { fill: var(--quiet); }
+.fusions .label { fill: light-dark(#555, #bbb); paint-order: stroke; stroke: light-dark(#fff, #181a1b);
+  stroke-width: 4px; text-anchor: middle; }
+.fusions .quiet { fill: light-dark(#777, #999); }
 """
 
 STYLE = (
     PICTURE_STYLE
     + """
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --soft: #555; --line: #ddd; --code: #f6f8fa;
-  --unfused: #8a5a00; --saved: #1a7f37; --link: #0b57d0; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: var(--ink); background: var(--paper); }
+:root { color-scheme: light dark; --soft: light-dark(#555, #aaa); --line: light-dark(#ddd, #3a3d3f); }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: light-dark(#222, #ddd);
+  background: light-dark(#fff, #181a1b); }
 h1 { font-size: 1.3em; margin: 0; }
 h2 { font-size: 1.1em; margin: 2em 0 .5em; } p { margin: .3em 0 1.5em; color: var(--soft); }
 .wide { overflow-x: auto; }
@@ -52,20 +53,15 @@ td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid va
   overflow-wrap: anywhere; }
 th:nth-child(1) { width: 17%; } th:nth-child(2) { width: 14%; } th:nth-child(6) { width: 26%; }
 td div + div { margin-top: .3em; }
-td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; } a { color: var(--link); }
-.unfused { color: var(--unfused); } .saved { color: var(--saved); }
+td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; } a { color: light-dark(#0b57d0, #8ab4f8); }
+.unfused { color: light-dark(#8a5a00, #e0b060); } .saved { color: light-dark(#1a7f37, #6fdd8b); }
 .legend { columns: 26em auto; column-gap: 2.5em; margin: 0 0 1.5em; padding: 0; list-style: none; font-size: .85em; }
 .legend li { break-inside: avoid; margin-bottom: .2em; padding-left: 1.2em; text-indent: -1.2em; }
 .legend span { display: inline-block; width: 1.6em; height: .9em; border-radius: 3px; margin-right: .4em;
-  vertical-align: -1px; background: hsl(var(--hue) var(--box)); border: 1px solid hsl(var(--hue) var(--frame)); }
+  vertical-align: -1px; background: var(--fill); border: 1px solid var(--frame); }
 details { margin: .4em 0; } summary { cursor: pointer; overflow-wrap: anywhere; }
-pre { background: var(--code); padding: 1em; overflow-x: auto;
+pre { background: light-dark(#f6f8fa, #222527); padding: 1em; overflow-x: auto;
   font: 12px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #ddd; --paper: #181a1b; --soft: #aaa; --line: #3a3d3f; --code: #222527;
-    --unfused: #e0b060; --saved: #6fdd8b; --link: #8ab4f8; }
-  .fusions, .legend { --quiet: #999; --label: #bbb; --halo: #181a1b; --box: 30% 16%; --frame: 45% 60%; }
-}
 """
 )
 

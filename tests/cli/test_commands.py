@@ -116,7 +116,7 @@ def test_the_rows_of_explain_fit_the_screen(refxla, program, tmp_path):
         )
     edges = re.findall(r'class="edge"[^>]* d="M[\d.]+ ([\d.]+).*? ([\d.]+)"', html)
     assert len(edges) == 24 and all(float(start) < float(end) for start, end in edges)
-    assert "@media (prefers-color-scheme: dark)" in html
+    assert "color-scheme: light dark" in html and "fill: light-dark(#000" in html
 
 
 def test_explain_names_the_one_kernel_of_the_fused_sum(refxla):
