@@ -39,6 +39,8 @@ def verify(module: Module) -> None:
 
 
 class _Verifier:
+    """The rules of a module, its computations and its instructions; each method raises for the first that is broken."""
+
     def __init__(self, module: Module) -> None:
         self.module = module
         self.operations = operations()

@@ -348,6 +348,18 @@ def test_no_two_files_have_a_class_of_one_name():
     }
 
 
+def test_every_class_says_what_it_is():
+    """In its docstring, private ones, too: a reader meets a class before its methods."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in sources("refxla", "spec")
+        if path.suffix == ".py"
+        for node in nodes(path)
+        if isinstance(node, ast.ClassDef) and not ast.get_docstring(node)
+    ]
+    assert not found
+
+
 # Names that say nothing of what they stand for: participles and prepositions as nouns, and metaphors.
 NO_NOUNS = {
     *("ahead", "beside", "fetched", "found", "given", "held", "kept", "known", "late", "made", "near", "taken", "told"),

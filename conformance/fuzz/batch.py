@@ -163,6 +163,8 @@ def reason(message: str) -> str:
 
 
 class _Clock:
+    """Adds the time since the last lap to a stage of the tally."""
+
     def __init__(self, tally: Tally) -> None:
         self.tally, self.last = tally, time.perf_counter()
 

@@ -19,6 +19,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Recorder:
+    """A plugin of pytest that writes what happens to each test, a line of JSON each, as it happens."""
+
     def __init__(self, record: str) -> None:
         self.file = open(record, "a")  # noqa: SIM115 - as long as the process, which may die
 

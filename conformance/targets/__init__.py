@@ -90,7 +90,8 @@ def _instance(name: str) -> Target:
             names = ", ".join([*target_names(), "compiled:DEVICE", "liar:NAME", "module:Class"])
             raise InputError(f"no target is called {name!r}{hint}; there are: {names}")
     except (ImportError, AttributeError, TypeError, ValueError) as error:  # for names that no module can have
-        raise InputError(f"target {name} cannot be loaded as module:Class: {error}") from error
+        how = "" if name in NAMES or name in offered else " as module:Class"
+        raise InputError(f"target {name} cannot be loaded{how}: {error}") from error
     if not (isinstance(adapter, type) and issubclass(adapter, Target)):
         raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
     if adapter.run is Target.run:

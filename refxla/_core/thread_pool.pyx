@@ -181,7 +181,7 @@ cdef enum:
     LINE = 8  # longs in a cache line
     LOOKS = 64  # checks for new work between two looks at the clock
     PATIENCE_NS = 200_000  # how long a worker spins
-    ROOM = 5 << 19  # bytes of stack that must be free: an item takes at most 1.7 MB (reductions/schedule.py)
+    ROOM = 5 << 19  # bytes of stack that must be free: an item takes at most 1.7 MB (reductions/schedule_rules.py)
     STACK = 1 << 22  # bytes of a worker's stack
 
 cdef struct Job:

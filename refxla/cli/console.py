@@ -14,8 +14,9 @@ UNBOUNDED_COLUMNS = 10_000  # columns of output that is not a terminal: nothing 
 
 
 class _Console(Console):
+    """A console that leaves a closed pipe to `main`."""
+
     def on_broken_pipe(self) -> None:
-        """A closed pipe is handled by `main`."""
         raise BrokenPipeError
 
 

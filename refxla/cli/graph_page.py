@@ -1,14 +1,16 @@
 """The fused graph as an HTML page with an SVG: a box for each fusion with its instructions, edges labelled by bytes.
 
-Fusions are in rows, each below those whose results it reads; within a row they are ordered by the positions of their
-inputs. A legend explains the picture, and below it the OpenCL C of each fusion opens with a click. Everything is in one
-file, and it needs no script.
+Fusions are in rows, each below those whose results it reads, and no row is wider than a laptop's screen; within a row
+they are ordered by the positions of their inputs. A legend explains the picture, and below it the OpenCL C of each
+fusion opens with a click. Everything is in one file, and it needs no script.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 
 from refxla_spec.errors import plural
 from refxla_spec.module import Instruction
@@ -19,32 +21,46 @@ from ..compiler.explanation import GLOSSARY, Explanation, terms_of
 from ..ir.plan import Argument, Fusion
 
 CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text
-GAP, ROW_GAP, BEND, LISTED = 24, 64, 12.0, 26  # between boxes of a row, between rows; a bend; instructions listed
+GAP, ROW_GAP, LISTED = 24, 64, 26  # between boxes of a row, between rows; instructions listed
+BEND, BEND_GAP = 6.0, 4  # the width of a bend, and between bends
+ROW_WIDTH = 1150  # of the boxes of a row, at most: they fit a laptop's screen
 HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 20}
 
+# --hue is the colour of a box. Colours follow the scheme of the page: `color-scheme` has to say which it supports.
 PICTURE_STYLE = """
+.fusions rect, .legend span { --fill: light-dark(hsl(var(--hue) 70% 96%), hsl(var(--hue) 30% 16%));
+  --frame: light-dark(hsl(var(--hue) 50% 45%), hsl(var(--hue) 45% 60%)); }
 .fusions { display: block; max-width: none; }
-.fusions text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; }
+.fusions text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; fill: light-dark(#000, #ddd); }
+.fusions rect { fill: var(--fill); stroke: var(--frame); }
 .fusions .title { font-weight: bold; } .fusions .edge { fill: none; stroke: #999; stroke-width: 1.2; }
-.fusions .label { fill: #555; paint-order: stroke; stroke: #fff; stroke-width: 4px; text-anchor: middle; }
-.fusions .quiet { fill: #777; }
+.fusions .label { fill: light-dark(#555, #bbb); paint-order: stroke; stroke: light-dark(#fff, #181a1b);
+  stroke-width: 4px; text-anchor: middle; }
+.fusions .quiet { fill: light-dark(#777, #999); }
 """
 
 STYLE = (
     PICTURE_STYLE
     + """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #222; background: #fff; }
+:root { color-scheme: light dark; --soft: light-dark(#555, #aaa); --line: light-dark(#ddd, #3a3d3f); }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: light-dark(#222, #ddd);
+  background: light-dark(#fff, #181a1b); }
 h1 { font-size: 1.3em; margin: 0; }
-h2 { font-size: 1.1em; margin: 2em 0 .5em; } p { margin: .3em 0 1.5em; color: #555; }
-table { border-collapse: collapse; margin-top: 2em; font-size: .9em; }
-td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid #ddd; vertical-align: top; }
-td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
-.unfused { color: #8a5a00; } .saved { color: #1a7f37; }
-.legend { display: flex; flex-wrap: wrap; gap: .3em 1.5em; margin: 0 0 1.5em; padding: 0; list-style: none;
-  font-size: .85em; }
-.legend span { display: inline-block; width: 1.6em; height: .9em; border-radius: 3px; border: 1px solid;
-  margin-right: .4em; vertical-align: -1px; }
-details { margin: .4em 0; } summary { cursor: pointer; } pre { background: #f6f8fa; padding: 1em; overflow-x: auto;
+h2 { font-size: 1.1em; margin: 2em 0 .5em; } p { margin: .3em 0 1.5em; color: var(--soft); }
+.wide { overflow-x: auto; }
+table { min-width: 65em; border-collapse: collapse; margin-top: 2em; font-size: .9em; width: 100%; }
+td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid var(--line); vertical-align: top;
+  overflow-wrap: anywhere; }
+th:nth-child(1) { width: 17%; } th:nth-child(2) { width: 14%; } th:nth-child(6) { width: 26%; }
+td div + div { margin-top: .3em; }
+td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; } a { color: light-dark(#0b57d0, #8ab4f8); }
+.unfused { color: light-dark(#8a5a00, #e0b060); } .saved { color: light-dark(#1a7f37, #6fdd8b); }
+.legend { columns: 26em auto; column-gap: 2.5em; margin: 0 0 1.5em; padding: 0; list-style: none; font-size: .85em; }
+.legend li { break-inside: avoid; margin-bottom: .2em; padding-left: 1.2em; text-indent: -1.2em; }
+.legend span { display: inline-block; width: 1.6em; height: .9em; border-radius: 3px; margin-right: .4em;
+  vertical-align: -1px; background: var(--fill); border: 1px solid var(--frame); }
+details { margin: .4em 0; } summary { cursor: pointer; overflow-wrap: anywhere; }
+pre { background: light-dark(#f6f8fa, #222527); padding: 1em; overflow-x: auto;
   font: 12px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 """
 )
@@ -82,13 +98,15 @@ class Edge:
 def page(explanation: Explanation, device: str) -> str:
     """The HTML page, as text."""
     summary = f"for {device}: {explanation.totals}; {explanation.rates}"
+    decisions = "".join(f"<p>{escape(line)}</p>\n" for line in explanation.winograd_convolutions())
     rows = "\n".join(_row(explanation, n) for n in range(len(explanation.fusions)))
     return (
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(explanation.name)}</title>\n'
         f"<style>{STYLE}</style>\n<h1>{escape(explanation.name)}</h1>\n<p>{escape(summary)}</p>\n"
-        f"{legend(explanation)}\n{picture(explanation)}\n"
-        "<table><tr><th>fusion<th>computes<th>reads<th>writes<th>saves<th>how it runs<th>not fused with, and why</tr>\n"
-        f"{rows}\n</table>\n<h2>OpenCL C</h2>\n{sources(explanation)}\n</html>\n"
+        f'{decisions}{legend(explanation)}\n<div class="wide">{picture(explanation)}</div>\n'
+        '<div class="wide"><table><tr><th>fusion<th>computes<th>reads<th>writes<th>saves<th>how it runs'
+        "<th>not fused with, and why</tr>\n"
+        f"{rows}\n</table></div>\n<h2>OpenCL C</h2>\n{sources(explanation)}\n</html>\n"
     )
 
 
@@ -105,8 +123,7 @@ def legend(explanation: Explanation) -> str:
     """The meaning of the boxes, their colours, the marks in them and the edges."""
     kinds = dict.fromkeys(fusion.kind for fusion, _ in explanation.fusions)
     items = [
-        f'<li><span style="background:{_fill(kind)};border-color:{_stroke(kind)}"></span>'
-        f"<b>{escape(kind)}</b>{': ' + KINDS[kind] if kind in KINDS else ''}</li>"
+        f'<li><span style="{_hue(kind)}"></span><b>{escape(kind)}</b>{": " + KINDS[kind] if kind in KINDS else ""}</li>'
         for kind in kinds
     ]
     items += [
@@ -125,12 +142,13 @@ def sources(explanation: Explanation) -> str:
     """The OpenCL C of each fusion's kernels, closed until its name is clicked."""
     parts = []
     for n, (fusion, _) in enumerate(explanation.fusions, 1):
-        for kernel in explanation.kernels_of(fusion):
-            pointers = "".join(f"// a{k}: {_pointer(a)}\n" for k, a in enumerate(kernel.arguments))
+        for k, kernel in enumerate(explanation.kernels_of(fusion)):
+            anchor = f' id="source-{n}"' if k == 0 else ""
+            pointers = "".join(f"// a{a}: {_pointer(argument)}\n" for a, argument in enumerate(kernel.arguments))
             items = plural(kernel.items, "work item")
             parts.append(
                 f"<details><summary><code>{n}. {escape(kernel.name)}</code>, {items}</summary>"
-                f"<pre>{escape(pointers + body_text(kernel))}</pre></details>"
+                f"<pre{anchor}>{escape(pointers + body_text(kernel))}</pre></details>"
             )
     return "\n".join(parts)
 
@@ -140,23 +158,23 @@ def _pointer(argument: Argument) -> str:
     return f"{argument.role}, {argument.ctype}*, {what}"
 
 
-def _fill(kind: str) -> str:
-    return f"hsl({HUES.get(kind, 220)} 70% 96%)"
-
-
-def _stroke(kind: str) -> str:
-    return f"hsl({HUES.get(kind, 220)} 50% 45%)"
+def _hue(kind: str) -> str:
+    """The colour of a kind of fusion, as PICTURE_STYLE takes it."""
+    return f"--hue: {HUES.get(kind, 220)}"
 
 
 def _row(explanation: Explanation, n: int) -> str:
     fusion, cost = explanation.fusions[n]
-    execution = "<br>".join(f"{word} {escape(text)}" for word, text in explanation.execution(fusion))
-    apart = "<br>".join(
-        f'{escape(r.producer.name)}: <span class="unfused">{escape(r.reason)}</span>{escape(r.costs)}'
+    execution = "".join(f"<div>{word} {escape(text)}</div>" for word, text in explanation.execution(fusion))
+    apart = "".join(
+        f'<div>{escape(r.producer.name)}: <span class="unfused">{escape(r.reason)}</span>{escape(r.costs)}</div>'
         for r in explanation.refusals_of(fusion)
     )
+    name = f"{n + 1}. {escape(fusion.name)}"
+    if explanation.kernels_of(fusion):
+        name = f'<a href="#source-{n + 1}">{name}</a>'  # browsers open the <details> around the target
     return (
-        f"<tr><td><code>{n + 1}. {escape(fusion.name)}</code><td>{escape(explanation.operations(fusion))}"
+        f"<tr><td><code>{name}</code><td>{escape(explanation.operations(fusion))}"
         f'<td class="n">{bytes_text(cost.bytes_read)}<td class="n">{bytes_text(cost.bytes_written)}'
         f'<td class="n saved">{bytes_text(cost.bytes_saved)}<td>{execution}<td>{apart}</tr>'
     )
@@ -180,31 +198,57 @@ def picture(explanation: Explanation) -> str:
 
 def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
     """A box for each fusion, the bends, and the edges between fusions."""
-    fusions: list[Box] = []
-    bends: list[Box] = []
-    edges: list[Edge] = []
+    reads: dict[Box, dict[Box, list[Instruction]]] = {}  # of each fusion: what it reads from others
     maker: dict[Instruction, Box] = {}
     for number, (fusion, cost) in enumerate(explanation.fusions, 1):
-        reads: dict[Box, list[Instruction]] = {}
+        sources: dict[Box, list[Instruction]] = {}
         outside_bytes = 0
         for i in fusion.inputs:
             source = _source(i, maker)
             if source is not None:
-                reads.setdefault(source, []).append(i)
+                sources.setdefault(source, []).append(i)
             else:
                 outside_bytes += i.shape.bytes
         box = Box(f"{number}. {fusion.name}", fusion.kind, _lines(fusion, cost, outside_bytes))
-        box.row = 1 + max((s.row for s in reads), default=-1)
-        for source, instructions in reads.items():
+        box.width = max(len(line) for line in [box.title, *box.lines]) * CHARACTER + 2 * MARGIN
+        box.height = LINE * (len(box.lines) + 1) + 2 * MARGIN
+        reads[box] = sources
+        maker.update(dict.fromkeys(fusion.outputs, box))
+    _assign_rows(reads)
+    bends: list[Box] = []
+    edges: list[Edge] = []
+    for box, sources in reads.items():
+        for source, instructions in sources.items():
             path = [source]
             for row in range(source.row + 1, box.row):
                 path.append(Box("", "", [], row, sources=[path[-1]]))
             bends += path[1:]
             box.sources.append(path[-1])
             edges.append(Edge((*path, box), tuple(instructions)))
-        fusions.append(box)
-        maker.update(dict.fromkeys(fusion.outputs, box))
-    return fusions + bends, edges
+    return [*reads, *bends], edges
+
+
+def _assign_rows(reads: Mapping[Box, Collection[Box]]) -> None:
+    """The row of each fusion: below those that it reads from, and just above its first user if it reads from none. A
+    row that is too wide is continued in the next one."""
+    users: dict[Box, list[Box]] = {}
+    for box, sources in reads.items():
+        box.row = 1 + max((s.row for s in sources), default=-1)
+        for source in sources:
+            users.setdefault(source, []).append(box)
+    levels: dict[int, list[Box]] = {}
+    for box, sources in reads.items():
+        if box in users and not sources:
+            box.row = min(user.row for user in users[box]) - 1
+        levels.setdefault(box.row, []).append(box)
+    row = -1
+    for level in sorted(levels):
+        width = float(ROW_WIDTH)  # of the row before, which is another level
+        for box in levels[level]:
+            width += GAP + box.width
+            if width > ROW_WIDTH:
+                row, width = row + 1, box.width
+            box.row = row
 
 
 def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
@@ -235,30 +279,41 @@ def _lines(fusion: Fusion, cost: Cost, outside_bytes: int) -> list[str]:
 
 
 def _place(boxes: list[Box]) -> None:
-    """Sizes, then rows from the top; in a row, each box as near below its sources as its neighbours allow."""
+    """Rows from the top; in a row, each box as near below its sources as its neighbours allow."""
     rows: dict[int, list[Box]] = {}
     for b in boxes:
         rows.setdefault(b.row, []).append(b)
-        if b.title:
-            b.width = max(len(line) for line in [b.title, *b.lines]) * CHARACTER + 2 * MARGIN
-            b.height = LINE * (len(b.lines) + 1) + 2 * MARGIN
     y = float(MARGIN)
     for n in sorted(rows):
-        row = rows[n]
-        middles = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
-        row.sort(key=lambda b: middles[b])
-        x = float(MARGIN)
-        for b in row:  # from the left, then back from the right where that went too far
-            b.x = max(x, middles[b] - b.width / 2)
-            x = b.x + b.width + GAP
-        for left, b in zip(reversed(row[:-1]), reversed(row[1:]), strict=True):
-            spare = b.x - GAP - left.width - left.x
-            ideal = max(MARGIN, middles[left] - left.width / 2)
-            left.x = min(left.x + max(0.0, spare), ideal) if ideal > left.x else left.x
-        height = max(b.height for b in row)
-        for b in row:
+        _place_in_row(rows[n])
+        height = max(b.height for b in rows[n])
+        for b in rows[n]:
             b.y, b.height = y, b.height if b.title else height
         y += height + ROW_GAP
+
+
+def _place_in_row(row: list[Box]) -> None:
+    """Sorts the boxes of a row and places them from left to right."""
+    middles = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
+    row.sort(key=lambda b: middles[b])
+    neighbours = [(left, right, _gap(left, right)) for left, right in pairwise(row)]
+    row[0].x = max(MARGIN, middles[row[0]] - row[0].width / 2)
+    for left, b, gap in neighbours:
+        b.x = max(left.x + left.width + gap, middles[b] - b.width / 2)
+    for left, b, gap in reversed(neighbours):  # back from the right where that went too far
+        ideal = max(MARGIN, middles[left] - left.width / 2)
+        left.x = max(left.x, min(b.x - gap - left.width, ideal))
+    # From the right edge, so that rows do not drift to the right.
+    last = row[-1]
+    widths = sum(b.width for b in row) + sum(gap for _, _, gap in neighbours)
+    last.x = min(last.x, MARGIN + max(ROW_WIDTH, widths) - last.width)
+    for left, b, gap in reversed(neighbours):
+        left.x = min(left.x, b.x - gap - left.width)
+
+
+def _gap(left: Box, right: Box) -> int:
+    """The distance of neighbours: curves alone can be close together."""
+    return GAP if left.title or right.title else BEND_GAP
 
 
 def _curves(edges: list[Edge]) -> tuple[list[str], list[str]]:
@@ -299,5 +354,5 @@ def _drawn(b: Box) -> str:
         text.append(f'<text{quiet} x="{x:.1f}" y="{y + n * LINE:.1f}" xml:space="preserve">{escape(line)}</text>')
     return (
         f'<g><rect x="{b.x:.1f}" y="{b.y:.1f}" width="{b.width:.1f}" height="{b.height:.1f}" rx="6" '
-        f'fill="{_fill(b.kind)}" stroke="{_stroke(b.kind)}"/>{"".join(text)}</g>'
+        f'style="{_hue(b.kind)}"/>{"".join(text)}</g>'
     )

@@ -70,6 +70,8 @@ def loads(data: bytes | memoryview) -> Any:
 
 
 class _Writer:
+    """Collects what a value refers to, each object once: instances of dataclasses, arrays, strings of bytes."""
+
     def __init__(self) -> None:
         self.classes: dict[type, int] = {}
         self.objects: list[list[Any]] = []
@@ -132,6 +134,8 @@ class _Writer:
 
 
 class _Reader:
+    """Makes the objects again, in the order in which they were written: each after those that it refers to."""
+
     def __init__(self, content: dict[str, Any], blobs: memoryview) -> None:
         self.content, self.blobs = content, blobs
         kinds = []

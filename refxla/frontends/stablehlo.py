@@ -61,6 +61,15 @@ def to_stablehlo(module: Module) -> str:
         return convert.back(module)
 
 
+# What a request needs jaxlib for, and what to do without it.
+READ_ADVICE = (
+    "this is StableHLO, which jaxlib converts to HLO, and {missing}: pip install 'refxla[jax]', or give HLO "
+    "(jax.jit(f).lower(x).compiler_ir('hlo') has it)"
+)
+WRITE_ADVICE = "jaxlib writes StableHLO, and {missing}: pip install 'refxla[jax]', or write HLO (a .hlo or .pb file)"
+ADVICE = {b"t": READ_ADVICE, b"b": READ_ADVICE, b"h": WRITE_ADVICE}  # by the kind of a request (stablehlo_child.py)
+
+
 class Converter:
     """A child process with jaxlib, which converts any number of programs; it is started on first use, and again after a
     program that killed it. Close it, or use it as a context."""
@@ -105,7 +114,7 @@ class Converter:
 
     def _ask(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         with self._lock:
-            child = self._child or self._start()
+            child = self._child or self._start(ADVICE[kind])
             try:
                 send(child.requests, kind, body)
                 answer = receive(child.answers)
@@ -120,7 +129,7 @@ class Converter:
                 )
             return answer
 
-    def _start(self) -> _Child:
+    def _start(self, advice: str) -> _Child:
         child = self._child = _Child()
         try:
             answer = receive(child.answers)
@@ -133,10 +142,7 @@ class Converter:
         self.version = message.decode()
         if kind != b"o":
             self.close()
-            raise InputError(
-                f"this is StableHLO, which jaxlib converts to HLO, and {self.version}: pip install 'refxla[jax]', or "
-                "give HLO (jax.jit(f).lower(x).compiler_ir('hlo') has it)"
-            )
+            raise InputError(advice.format(missing=self.version))
         return child
 
     def _died(self, child: _Child) -> str:

@@ -146,6 +146,8 @@ def _declared(opcode: str, present: frozenset[str]) -> dict[str, Attribute]:
 
 
 class _Reader:
+    """Makes a module from an HloModuleProto; what many instructions share is read once."""
+
     def __init__(self, message: Any) -> None:
         self.message = message
         self.computations: dict[int, Computation] = {}
@@ -356,6 +358,8 @@ def _config_bytes(text: str) -> bytes:
 
 
 class _Writer:
+    """Makes an HloModuleProto from a module, with XLA's numbering of computations and instructions."""
+
     def __init__(self, source: Module) -> None:
         self.source = source
         self.operations = operations()

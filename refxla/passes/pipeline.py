@@ -1,8 +1,9 @@
 """The order of the passes, from the module that was read to the one that the scheduler takes.
 
-The passes up to tuple-simplifier establish a normal form (calls inlined, tuples flat, operations without an emitter
-expanded) and always run, as does the last one, which removes dead code. The others (OPTIONAL) make the program faster
-without changing a bit of any result, and can be left out one at a time, which is how a faulty pass is found.
+The passes up to tuple-simplifier, except loop-rerolling, establish a normal form (calls inlined, tuples flat,
+operations without an emitter expanded) and always run, as does the last one, which removes dead code. The others
+(OPTIONAL) make the program faster without changing a bit of any result, and can be left out one at a time, which is how
+a faulty pass is found.
 """
 
 from __future__ import annotations

@@ -99,6 +99,11 @@ def _text(cut: Tiling | None) -> str | None:
 
 
 class _Rewrite:
+    """The new program, while it is written: the instructions so far, and the state of the walk through the old one.
+
+    `special` are the computations in which devices meet or differ, `meetings` those in which they exchange values.
+    """
+
     def __init__(self, module: Module, count: int) -> None:
         self.source, self.count = module, count
         self.special = _callers(module, _is_special)

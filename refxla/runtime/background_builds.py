@@ -24,6 +24,8 @@ _MOST = 4  # builds at a time, each of which has compile workers of its own
 
 @dataclass
 class _Task:
+    """A build that waits for its turn, what to do if it never comes, and its outcome."""
+
     build: Callable[[], None]
     cancel: Callable[[], None]
     future: Future[None] = field(default_factory=Future)

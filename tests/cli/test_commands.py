@@ -82,6 +82,41 @@ def test_what_is_explained(refxla, tmp_path):
             text.split()
         ) and "emitter: " in re.sub("<.*?>", "", text)
     assert 'class="legend"' in html and html.count("<details>") >= len(fusions) and "a0: input" in html
+    links = re.findall(r'href="#([^"]+)"', html)
+    assert len(links) == len(fusions) and all(html.count(f'id="{link}"') == 1 for link in links)
+
+
+def test_the_rows_of_explain_fit_the_screen(refxla, program, tmp_path):
+    """Fusions that do not depend on each other are in several rows; boxes do not overlap, and data flows down."""
+    page = tmp_path / "p.html"
+    sums = "".join(
+        f"x{n} = f32[{n + 8},999] parameter({n})\n"
+        f"a_sum_with_a_long_name_{n} = f32[{n + 8}] reduce(x{n}, zero), dimensions={{1}}, to_apply=add\n"
+        f"s{n} = f32[{n + 8}] sort(a_sum_with_a_long_name_{n}), dimensions={{0}}, to_apply=less\n"
+        for n in range(24)
+    )
+    text = (
+        "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n"
+        "ENTRY e {\nzero = f32[] constant(0)\n" + sums
+    )
+    names = ", ".join(f"s{n}" for n in range(24))
+    refxla("explain", program(f"{text}ROOT t = ({', '.join(f'f32[{n + 8}]' for n in range(24))}) tuple({names})\n}}"),
+           "--html", page)  # fmt: skip
+    html = page.read_text()
+    boxes = [
+        tuple(map(float, box))
+        for box in re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html)
+    ]
+    assert len(boxes) == 48 and max(x + width for x, _, width, _ in boxes) < 1300  # curves that pass by add some
+    for n, (x, y, width, height) in enumerate(boxes):
+        assert not any(
+            x < left + wide and left < x + width and y < top + high and top < y + height
+            for left, top, wide, high in boxes[:n]
+        )
+    edges = re.findall(r'class="edge"[^>]* d="M[\d.]+ ([\d.]+).*? ([\d.]+)"', html)
+    assert len(edges) == 24 and all(float(start) < float(end) for start, end in edges)
+    assert "color-scheme: light dark" in html and "fill: light-dark(#000" in html
 
 
 def test_explain_names_the_one_kernel_of_the_fused_sum(refxla):

@@ -344,6 +344,14 @@ def test_an_adapter_without_run_is_refused_at_once(tmp_path, monkeypatch, capsys
         assert re.search(message, capsys.readouterr().err)
 
 
+def test_a_target_whose_package_is_missing_is_not_called_a_module(monkeypatch):
+    """XLA:CPU without jaxlib, which its file asks for when it is imported."""
+    monkeypatch.setattr("refxla_conformance.targets.private.missing", lambda: "jaxlib is not installed")
+    monkeypatch.delitem(sys.modules, "refxla_conformance.targets.xla_cpu", raising=False)
+    with pytest.raises(InputError, match="^target xla-cpu cannot be loaded: jaxlib is not installed"):
+        make_target("xla-cpu")
+
+
 def test_what_cannot_be_written_is_refused_before_anything_runs(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     for arguments, told in (

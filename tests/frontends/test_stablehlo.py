@@ -243,6 +243,8 @@ def test_without_jaxlib_the_message_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(InputError, match=r"jaxlib is not installed: pip install 'refxla\[jax\]'"):
         from_stablehlo(TEXT)
+    with pytest.raises(InputError, match="^jaxlib writes StableHLO, and jaxlib is not installed: .* or write HLO"):
+        to_stablehlo(refxla.parse("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }"))
     (tmp_path / "jaxlib" / "__init__.py").write_text("")
     (tmp_path / "jaxlib" / "version.py").write_text("__version__ = '9.9'")
     with pytest.raises(InputError, match="jaxlib 9.9 cannot be loaded"):

@@ -32,6 +32,8 @@ def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 class _Lanes(Cumulative):
+    """The kernels of such a window: of whole lanes, or of the segments of lanes."""
+
     @property
     def count(self) -> int:
         """The lanes."""

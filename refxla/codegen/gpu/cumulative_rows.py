@@ -34,6 +34,8 @@ def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 class _Rows(Cumulative):
+    """The kernels of such a window: of whole rows, or of the segments of rows."""
+
     def __init__(self, fusion: Fusion, target: Target, segments: ParallelSegments | None = None) -> None:
         super().__init__(fusion, target)
         self.count = segments.count if segments else 1  # segments of a row

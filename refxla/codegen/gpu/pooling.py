@@ -27,6 +27,8 @@ def kernel(fusion: Fusion, target: Target) -> Kernel | None:
 
 
 class _Pooling(WindowKernel):
+    """The kernel of such a window, which accumulates several results in one item."""
+
     def kernel(self, item: WindowItem) -> Kernel:
         block = self.block
         with each_unit(block, self.target, item.units):

@@ -21,7 +21,8 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..kernel_arguments import input_argument, output_argument
 from ..reductions.dataflow import dataflow
 from ..reductions.kernel_body import KernelBody
-from ..reductions.schedule import CachedOperand, Schedule, schedule, values_read_again
+from ..reductions.schedule import CachedOperand, Schedule
+from ..reductions.schedule_rules import schedule, values_read_again
 from . import elementwise, staged_reduction
 from .fusion_parts import parts
 from .lane_reduction import LaneReduction

@@ -25,7 +25,7 @@ from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import UNROLLED_ROW, UNSPECIFIED, CachedOperand, Position, ReductionPass, Vector
+from .schedule import UNSPECIFIED, CachedOperand, Position, ReductionPass, Vector
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter, clipped
 
@@ -280,7 +280,7 @@ class ColumnReduction(UnitEmitter):
                             self.accumulate_element(step, totals, {**place, inner: column}, strip.offset(column))
 
             size = self.order.groups[rows].size
-            if self._joins_rows(size):
+            if 1 < size < self.schedule.joined_rows:
                 emit_rows(constant(0), size)
             else:
                 bounds = self.partial_range(rows, size, partial)
@@ -306,7 +306,7 @@ class ColumnReduction(UnitEmitter):
         """Loops over the columns of the strip for reading operands: one for each range in which the tests of pads and
         concatenates are decided. Unrolled rows may be neighbours along the columns: see rx_hidden_s32."""
         strip, size = self._strip, self.schedule.column_row
-        neighbours = strip.first == "0" and self._joins_rows(len(positions))
+        neighbours = strip.first == "0" and 1 < len(positions) < self.schedule.joined_rows
 
         def tests(ranges: Sequence[Range]) -> Sequence[Test]:
             column = variable("g0", *ranges[0]) * size + variable("column", 0, size - 1)
@@ -324,13 +324,6 @@ class ColumnReduction(UnitEmitter):
                 first = f"rx_hidden_s32({low})"
             loops.append(self.body.vector_loop(first, end, high + 1, low=low))
         return loops
-
-    def _joins_rows(self, size: int) -> bool:
-        """Whether all rows are unrolled in one loop over the columns, so that each row's operand of a concatenate is
-        known."""
-        s, members = self.schedule, self.dataflow.fusion.instructions
-        few = 1 < size < UNROLLED_ROW and s.order.partials == 1 and s.vector_columns == 1
-        return few and any(i.opcode == "concatenate" for i in members) and not self.dataflow.has_expensive_members
 
     def _prefetch(self, step: ReductionPass, places: Sequence[Position]) -> None:
         """Prefetches for rows of the strip that are accumulated together; whole rows are contiguous and prefetched at

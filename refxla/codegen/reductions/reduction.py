@@ -14,7 +14,8 @@ from .interleaved_rows import InterleavedRowReduction
 from .kernel_body import KernelBody
 from .partial_reductions import workspace_bytes
 from .row_reduction import RowReduction
-from .schedule import Schedule, schedule
+from .schedule import Schedule
+from .schedule_rules import schedule
 from .unit_emitter import UnitEmitter, clipped
 
 

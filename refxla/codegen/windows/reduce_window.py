@@ -146,6 +146,8 @@ class WindowKernel:
 
 
 class _Pooling(WindowKernel):
+    """A window that is not cumulative: each result visits the elements of its window."""
+
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
         self.window = self.hero.window

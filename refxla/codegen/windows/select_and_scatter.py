@@ -45,6 +45,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 class _SelectAndScatter:
+    """The kernel while it is written.
+
+    Of the dimensions that are no lanes, `alone` are those outside of the window, whose elements are independent `rows`;
+    an item loops over the placings of the window along the others, `loop_dimensions`.
+    """
+
     def __init__(self, fusion: Fusion, target: Target) -> None:
         self.fusion, self.hero = fusion, hero_of(fusion)
         self.operand, self.source, self.init = self.hero.operands

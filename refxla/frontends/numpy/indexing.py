@@ -224,6 +224,8 @@ def _as_array(k: Any) -> Any:
 
 
 class _KnownMask:
+    """A mask of a key, whose elements are known while the function is traced."""
+
     def __init__(self, mask: numpy.ndarray) -> None:
         self.mask = mask
 

@@ -24,21 +24,29 @@ LinAlgError = np.linalg.LinAlgError
 
 
 class EighResult(NamedTuple):
+    """As numpy.linalg.eigh returns it."""
+
     eigenvalues: Any
     eigenvectors: Any
 
 
 class QRResult(NamedTuple):
+    """As numpy.linalg.qr returns it."""
+
     Q: Any
     R: Any
 
 
 class SlogdetResult(NamedTuple):
+    """As numpy.linalg.slogdet returns it."""
+
     sign: Any
     logabsdet: Any
 
 
 class SVDResult(NamedTuple):
+    """As numpy.linalg.svd returns it."""
+
     U: Any
     S: Any
     Vh: Any

@@ -66,6 +66,8 @@ class ClusteredFunction(TensorFlowFunction):
 
 
 class _ClusteredLowered(Lowered):
+    """A function that is compiled in clusters, between which TensorFlow runs what has no HLO."""
+
     program: Any = None  # there are several
 
     def __init__(self, name: str, traced: LoweredFunction, problem: UnsupportedError | None, options: Options) -> None:

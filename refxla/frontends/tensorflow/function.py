@@ -166,6 +166,8 @@ class TensorFlowFunction(TracedFunction):
 
 
 class _TensorFlowLowered(Lowered):
+    """A function that is compiled as one program, for arguments of certain types and shapes."""
+
     # the arguments for which it was created: positional ones, others
     example_trees: tuple[Arguments, Arguments] = ([], [])
 

@@ -103,6 +103,8 @@ def read(traced: Any) -> FunctionGraph:
 
 
 class _Reader:
+    """The nodes read so far, of a function and of those that it calls."""
+
     def __init__(self) -> None:
         self.nodes: list[Node] = []
 
