@@ -82,9 +82,10 @@ def rotation(product: Array, n: int, turn: int) -> Array:
 
 def transform_of_chirp(n: int, size: int, wide: bool = True) -> Array:
     """The transform of `size` elements (at least 2 n - 1; its factors are 2, 3 and 5), divided by `size`, of the
-    sequence that has exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128. Bluestein (1970).
+    sequence that has exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128.
 
-    It is computed as Wide and rounded once, or in f64, which takes a tenth of the work and is accurate enough for f32.
+    Bluestein (1970). It is computed as Wide and rounded once, or in f64, which takes a tenth of the work and is
+    accurate enough for f32.
     """
     j = np.arange(n)
     lines = []
