@@ -72,6 +72,7 @@ cdef class Scheduler:
     cdef bint is_concatenate(self, int n)
     cdef bint is_of_pieces(self, int p)
     cdef bint is_of_many_cases(self, int p)
+    cdef bint is_of_rows(self, int p)
     cdef bint is_piecewise(self, int p)
     cdef bint has_too_many_functions(self, Group group, int p, bint elsewhere)
     cdef bint copies_much(self, int p, long long maps)

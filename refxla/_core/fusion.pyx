@@ -288,11 +288,22 @@ cdef class Scheduler:
         """How often p would be evaluated in a group."""
         cdef double most = 0, now
         cdef int e, u
-        if tag > 0 and (self.g.leading[tag] or group.kind == K_REDUCTION and self.g.kept[tag] <= self.g.kept[group.signature]):
-            # Once per row, along which it does not change. A function in a short row is not vectorized; if the row may
-            # end with a value reduced from it, computing that separately gains less.
-            costly = self.g.flops[p] >= (ROOT if group.kind == K_REDUCTION else COSTLY)
-            return self.g.elements[p] * (LANES if costly and 1 < self.g.run[tag] < LANES else 1)
+        cdef bint costly, stays
+        if tag > 0:
+            stays = group.kind == K_REDUCTION and self.g.kept[tag] <= self.g.kept[group.signature]
+            if stays or self.g.leading[tag]:
+                # Once per row, along which it does not change. A function is not vectorized then; if the row may end with
+                # a value reduced from it, computing that separately gains less.
+                costly = self.g.flops[p] >= (ROOT if group.kind == K_REDUCTION else COSTLY)
+                if costly and 1 < self.g.run[tag] < LANES:
+                    return self.g.elements[p] * LANES
+                if self.g.flops[p] < COSTLY:
+                    return self.g.elements[p]
+                if group.kind == K_REDUCTION and not stays:  # once for each vector of lanes of the row
+                    return self.g.elements[p] * LANES * max(1, self.g.run[tag] // FEW_COLUMNS)
+                if self.is_of_rows(p):
+                    return self.g.elements[p]
+                return self.g.elements[p] * LANES
         for e in edges:
             u = self.user_of(e)
             if self.g.relation[e] in (R_FULL, R_WINDOW):
@@ -363,6 +374,26 @@ cdef class Scheduler:
                 if g.operand[e] not in visited and len(visited) < LONGEST_CHAIN:
                     visited.add(g.operand[e])
                     waiting.append(g.operand[e])
+        return False
+
+    cdef bint is_of_rows(self, int p):
+        """Whether p is computed, element by element, from the result of a reduction, which its kernel may contain. (Also
+        if that would take many steps to find out.)"""
+        cdef Graph g = self.g
+        cdef list waiting = [p]
+        cdef set visited = {p}
+        cdef int n, e, o
+        while waiting:
+            n = waiting.pop()
+            if g.group[n] == N_HERO:
+                return True
+            for e in range(g.first[n], g.first[n + 1]):
+                o = g.operand[e]
+                if g.relation[e] == R_SAME and o not in visited:
+                    if len(visited) >= LONGEST_CHAIN:
+                        return True
+                    visited.add(o)
+                    waiting.append(o)
         return False
 
     cdef bint is_piecewise(self, int p):

@@ -17,8 +17,8 @@ A real transform of n = 2 h elements is one of h complex numbers, z[j] = x[2 j] 
 
     X[k] = (Z[k] + conj(Z[h - k])) / 2 + exp(-2 pi i k / n) * (Z[k] - conj(Z[h - k])) / 2 i
 
-A length with a large prime factor becomes a convolution, computed by transforms of a power of two (Bluestein, 1970):
-with c[j] = exp(-pi i j^2 / n),
+A length with a large prime factor becomes a convolution, computed by transforms of a size with small factors
+(Bluestein, 1970): with c[j] = exp(-pi i j^2 / n),
 
     X[k] = c[k] * sum over j of (x[j] c[j]) conj(c[k - j])
 
@@ -34,6 +34,7 @@ LARGEST_RADIX = 128  # of a pass: a length with larger prime factors becomes a c
 LANES = {"f32": 8, "f64": 4}  # by type of a part: vectors of 32 bytes
 SHORTEST_SPLIT = 64  # elements of a transform that may become two stages
 LONGEST = 2048  # elements of a single stage where two are possible: its lanes stay in a nearby cache
+CONVOLUTION_FACTORS = (1, 3, 5, 9)  # of the sizes of convolutions, beside a power of two
 OPERAND, RESULT = "operand", "result"  # places of arrays
 # Those in scratch memory: between the stages of long rows, after the columns of an inverse, and of long real rows.
 BETWEEN, BEFORE_ROWS, JOINED, BEFORE_SEPARATION = "between", "before_rows", "joined", "before_separation"
@@ -110,8 +111,11 @@ def is_smooth(n: int) -> bool:
 
 
 def convolution_size(n: int) -> int:
-    """The elements of the convolution as which a transform of n elements can be computed: a power of two."""
-    return 1 << (2 * n - 2).bit_length()
+    """The elements of the convolution as which a transform of n elements can be computed: at least 2 n - 1, and of the
+    sizes of CONVOLUTION_FACTORS that which takes the fewest steps, which are a pass over each element."""
+    least = 2 * n - 1
+    sizes = [odd << max(3, (-(-least // odd) - 1).bit_length()) for odd in CONVOLUTION_FACTORS]
+    return min(sizes, key=lambda size: (size * len(radices(size)), size))
 
 
 def is_planned(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ...]) -> bool:

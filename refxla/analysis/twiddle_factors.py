@@ -81,13 +81,13 @@ def rotation(product: Array, n: int, turn: int) -> Array:
 
 
 def transform_of_chirp(n: int, size: int, wide: bool = True) -> Array:
-    """The transform of `size` elements (a power of two, 2 n - 1 at least), divided by `size`, of the sequence that has
-    exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128. Bluestein (1970).
+    """The transform of `size` elements (at least 2 n - 1; its factors are 2, 3 and 5), divided by `size`, of the
+    sequence that has exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128.
 
-    It is computed as Wide and rounded once, or in f64, which takes a tenth of the work and is accurate enough for f32.
+    Bluestein (1970). It is computed as Wide and rounded once, or in f64, which takes a tenth of the work and is
+    accurate enough for f32.
     """
     j = np.arange(n)
-    order = _bit_reversed(size)
     lines = []
     for part in _roots(j * j % (2 * n), 2 * n):
         halves = []
@@ -95,14 +95,49 @@ def transform_of_chirp(n: int, size: int, wide: bool = True) -> Array:
             line = np.zeros(size)
             line[:n] = values
             line[size - n + 1 :] = values[:0:-1]
-            halves.append(line[order])
+            halves.append(line)
         lines.append(Wide(*halves))
-    roots = _roots(-np.arange(size // 2), size)
+    roots = _roots(-np.arange(size), size)
     if wide:
-        re, im = (part.high for part in _radix_two((lines[0], lines[1]), size, roots))
+        re, im = (_quotient(part, float(size)).high for part in _transform((lines[0], lines[1]), roots))
     else:
-        re, im = _radix_two((lines[0].high, lines[1].high), size, (roots[0].high, roots[1].high))
-    return re / size + 1j * (im / size)  # a division by a power of two is exact
+        x, turns = (lines[0].high, lines[1].high), (roots[0].high, roots[1].high)
+        re, im = (part / size for part in _transform(x, turns))
+    return re + 1j * im
+
+
+def _transform(x: tuple[T, T], roots: tuple[T, T]) -> tuple[T, T]:
+    """sum over j of x[j] exp(-2 pi i j k / size), with all roots exp(-2 pi i k / size); the factors of the size are 2,
+    3 and 5 (Cooley and Tukey, 1965)."""
+    size = _count(roots[0])
+    radix = next((r for r in (3, 5) if size % r == 0), 2)
+    if radix == 2:
+        order = _bit_reversed(size)
+        half = slice(0, max(1, size // 2))
+        return _radix_two((x[0][order], x[1][order]), size, (roots[0][half], roots[1][half]))
+    thinned = roots[0][::radix], roots[1][::radix]
+    parts = [_transform((x[0][s::radix], x[1][s::radix]), thinned) for s in range(radix)]
+    blocks = []
+    for t in range(radix):
+        k = np.arange(size // radix) + size // radix * t
+        re, im = parts[0]
+        for s in range(1, radix):
+            turned = _times(parts[s], (roots[0][s * k % size], roots[1][s * k % size]))
+            re, im = re + turned[0], im + turned[1]
+        blocks.append((re, im))
+    return _in_order([b[0] for b in blocks]), _in_order([b[1] for b in blocks])
+
+
+def _count(a: T) -> int:
+    return len(a.high) if isinstance(a, Wide) else len(a)
+
+
+def _in_order(blocks: list[T]) -> T:
+    """Arrays one after the other."""
+    if isinstance(blocks[0], Wide):
+        parts = [b for b in blocks if isinstance(b, Wide)]
+        return Wide(np.concatenate([b.high for b in parts]), np.concatenate([b.low for b in parts]))
+    return np.concatenate(blocks)
 
 
 def _radix_two(x: tuple[T, T], size: int, roots: tuple[T, T]) -> tuple[T, T]:

@@ -24,6 +24,7 @@ from ..analysis.index_maps import Indices
 from ..device.description import Target
 from ..ir.op_table import ELEMENTWISE, class_of, flops_of
 from ..ir.plan import Fusion
+from ..scheduling.register_promotion import MOST_BYTES
 from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
@@ -223,9 +224,21 @@ class ElementalIrEmitter(ElementBuilder):
             )
             return self.assign(name, scalar.literal(name, 0), block)
         place = f"{self._inputs[instruction]}[{c_of(position, self._computes_much)}]"
+        if part := self._part_alone(instruction):
+            return self.assign(name, f"rx_load_{part}_{name}(&{place})", block)
         loaded = self.assign(name, scalar.load_in_loop(name, place), block)
         return loaded
         yield
+
+    def _part_alone(self, instruction: Instruction) -> str:
+        """The part, "real" or "imag", that the fusion reads of a complex array in global memory; "" where it reads
+        both."""
+        if not self.target.capabilities.loop_vectorization or type_name(instruction) != "c64":
+            return ""
+        if instruction.shape.size * instruction.shape.element_type.bits // 8 <= MOST_BYTES:  # may be in private memory
+            return ""
+        opcodes = {i.opcode for i in self.fusion.instructions if instruction in i.operands}
+        return opcodes.pop() if opcodes in ({"real"}, {"imag"}) else ""
 
 
 def _computes_much(fusion: Fusion) -> bool:

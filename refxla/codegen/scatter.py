@@ -43,6 +43,7 @@ LOOKED_AT = 1024  # indices that an item scans before it applies its own updates
 PREFETCH_DISTANCE = 12
 MOST_PREFETCHED = 256  # elements of them, at most
 CACHED = 1 / 4  # of a core's own caches: a smaller operand stays there anyway
+FAR = 2  # of the same: of a larger operand, lines that are only written are prefetched
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -246,12 +247,13 @@ class ScatterWalk:
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
         """Prefetches the block of an update some iterations ahead; updates are visited in order."""
         d = max((d for d in self.loop_dimensions if self.sizes[d] > 1), default=None)
-        if (
-            d is None
-            or self.sizes[d] < LOOKED_AT
-            or not self.inner
-            or self.operands[0].shape.bytes <= CACHED * self.caches.second
-        ):
+        bytes = self.operands[0].shape.bytes
+        far = (
+            bytes > CACHED * self.caches.second
+            if self.inner
+            else self._overwrites() and bytes > FAR * self.caches.second
+        )
+        if d is None or self.sizes[d] < LOOKED_AT or not far:
             return
         k, last = e.names.fresh("k"), self.sizes[d] - 1
         block.line(
@@ -261,6 +263,12 @@ class ScatterWalk:
         starts, conditions = self.starts(e, block, ahead)
         with block.scope(f"if ({' & '.join(conditions)})" if conditions else ""):
             self._fetch(e, block, ahead, starts, pointers, ())
+
+    def _overwrites(self) -> bool:
+        """Whether single elements are written without reading them. Stores wait for one line after the other; reads do
+        not."""
+        root, parameters = self.hero.to_apply.root, self.hero.to_apply.parameters
+        return self.width == 1 and len(self.operands) == 1 and root is parameters[1]
 
     def _fetch(
         self,

@@ -3,12 +3,16 @@
     a dot, a transpose, an expensive function ... of loop-invariant values    is computed before the loop
     some cheap operations on arrays together, such as a - diagonal(a)         are computed before the loop
     dot(x[i], w), with x and w loop-invariant                                 is a slice of dot(x, w)
+    x[:, i], with x loop-invariant                                            is a row of transpose(x)
 
 Where a loop multiplies one slice of an array after another by the same matrix, one large product before the loop
 replaces all of them, and each iteration reads its part. Every element is the same sum in the same order, so the bits
 are the same. This is done only if it computes no more than the loop would (the trip count is known and at least the
 number of slices), and only for slices of few rows, since a product of few rows does little work for reading the whole
 matrix.
+
+A loop that reads a column in each iteration would read elements a row apart, as those of coordinate descent and of
+Gram-Schmidt do. The transpose is computed if the loop reads as many elements as there are.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from .dce import called_first, settle, sort
 MOST_ROWS = 256  # of a slice: a product of more rows uses the matrix often enough
 LEAST_ARRAY = 16  # elements: fewer are computed in registers
 MOST_BYTES = 256 << 20  # of the product of all slices
+SHORTEST_COLUMN = 16  # elements: fewer are not worth a transpose
 EXPENSIVE = 14.0  # of a function: of one element, in additions
 # The same of cheap operations that are together worth an array: reading it takes about as long as so many.
 WORTH_AN_ARRAY = 4.0
@@ -70,13 +75,16 @@ class _Loop:
             for o in i.operands:
                 self.users.setdefault(o, []).append(i)
         self.outside: dict[Instruction, Instruction | None] = {}  # a loop-invariant value -> its copy before the loop
+        self.transposes: dict[Instruction, Instruction] = {}  # what reads them, by array before the loop
         self.added: list[tuple[Instruction, Instruction]] = []  # (value before the loop, new element of the state)
 
     def move_invariants(self) -> int:
         counter = counter_of(self.loop)
         replaced: dict[Instruction, Instruction] = {}
         for i in self.body.instructions:
-            replacement = self.product(i, counter) if i.opcode == "dot" and counter is not None else None
+            replacement = None
+            if counter is not None and i.opcode in ("dot", "dynamic-slice"):
+                replacement = self.product(i, counter) if i.opcode == "dot" else self.column(i, counter)
             if replacement is None and self.is_worth(i) and (before := self.before(i)) is not None:
                 replacement = self.element(before, i.name)
             if replacement is not None:
@@ -191,6 +199,27 @@ class _Loop:
         starts = [index if n == d else zero for n in range(rank)]
         cut = make("dynamic-slice", product, *starts, name=f"{dot.name}.slice", dynamic_slice_sizes=sizes)
         return make("reshape", cut, name=dot.name, shape=dot.shape)
+
+    # -- columns ---------------------------------------------------------------------------------------------------
+
+    def column(self, cut: Instruction, counter: Counter) -> Instruction | None:
+        """A dynamic-slice of a column as a row of the transpose, which is computed before the loop; None if it is not
+        such a slice or does not pay."""
+        whole, part = cut.operands[0].shape.dimensions, cut.shape.dimensions
+        d = len(whole) - 1
+        if d < 1 or part[d] != 1 or whole[d] == 1 or part[d - 1] < SHORTEST_COLUMN:
+            return None
+        source = self.before(cut.operands[0])
+        if source is None or counter.trip_count * cut.shape.size < source.shape.size:
+            return None
+        if source not in self.transposes:
+            order = (d, *range(d))
+            transpose = make("transpose", source, name=f"{cut.name}.columns", dimensions=order)
+            self.transposes[source] = self.element(transpose, transpose.name)
+        starts = [cut.operands[1 + d], *cut.operands[1 : 1 + d]]
+        sizes = (1, *part[:d])
+        row = make("dynamic-slice", self.transposes[source], *starts, name=f"{cut.name}.row", dynamic_slice_sizes=sizes)
+        return make("reshape", row, name=cut.name, shape=cut.shape)
 
     # -- the state ---------------------------------------------------------------------------------------------------
 

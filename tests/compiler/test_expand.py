@@ -211,16 +211,23 @@ def test_rotations_are_the_nearest_numbers(n, turn):
     np.testing.assert_array_equal(rotation(np.arange(3 * n), n, turn), wanted * 3)
 
 
-def test_the_transform_of_a_chirp_is_nearest_to_the_exact_one():
-    n, size = 13, 32
+@pytest.mark.parametrize(("n", "size"), [(13, 32), (13, 40), (20, 48), (16, 72), (4, 8)])
+def test_the_transform_of_a_chirp_is_nearest_to_the_exact_one(n, size):
     with mpmath.workprec(200):
         chirp = [mpmath.expjpi(mpmath.mpf(j * j) / n) for j in range(n)]
         around = chirp + [mpmath.mpc(0)] * (size - 2 * n + 1) + chirp[:0:-1]
         turns = [mpmath.expjpi(mpmath.mpf(-2 * k) / size) for k in range(size)]
         sums = [sum(a * turns[j * k % size] for j, a in enumerate(around)) for k in range(size)]
-        wanted = [complex(float(s.real), float(s.imag)) / size for s in sums]
+        wanted = [complex(float(s.real / size), float(s.imag / size)) for s in sums]
     np.testing.assert_allclose(transform_of_chirp(n, size), wanted, rtol=0, atol=1e-32)  # zeros are 1e-33
     np.testing.assert_allclose(transform_of_chirp(n, size, wide=False), wanted, rtol=0, atol=1e-16)
+
+
+@pytest.mark.parametrize(("n", "size"), [(131, 320), (271, 576), (542, 1280), (1024, 2048), (8191, 16384)])
+def test_the_size_of_a_convolution_takes_the_fewest_steps(n, size):
+    found = fft_plan.convolution_size(n)
+    assert found == size
+    assert found >= 2 * n - 1 and max(fft_plan.radices(found)) <= 8
 
 
 def test_fft_of_f64_by_chirps_keeps_its_digits():

@@ -286,8 +286,8 @@ def test_a_function_is_not_computed_while_a_product_packs_what_is_made_of_it():
     assert kinds(plan) == ["loop", "convolution"]
 
 
-@pytest.mark.parametrize("length, where", [(3, 0), (64, 1)])
-def test_a_function_that_a_short_row_repeats_is_computed_in_vectors(length, where):
+@pytest.mark.parametrize("length", [3, 64])
+def test_a_function_that_a_row_repeats_is_not_computed_while_rows_are_added(length):
     """Forces between particles: the function of a distance is computed for each pair, and the row has 3 coordinates."""
     plan = planned(
         f"""
@@ -302,7 +302,7 @@ def test_a_function_that_a_short_row_repeats_is_computed_in_vectors(length, wher
   forces = f32[100,100,{length}] multiply(d, wide)
   ROOT sums = f32[100,{length}] reduce(forces, zero), dimensions={{1}}, to_apply=add"""
     )
-    assert [any(i.opcode == "power" for i in f.instructions) for f in plan.fusions] == [n == where for n in range(2)]
+    assert [any(i.opcode == "power" for i in f.instructions) for f in plan.fusions] == [True, False]
 
 
 def test_a_function_that_several_rows_repeat_is_computed_once():
@@ -494,6 +494,29 @@ def test_a_function_of_a_few_values_is_computed_once_for_many(rows, fusions):
             b = f32[{rows},100] broadcast(s), dimensions={{1}}
             ROOT r = f32[{rows},100] multiply(b, y) }}""")
     assert len(program.explain().fusions) == fusions
+
+
+@pytest.mark.parametrize(
+    ("opcode", "reduced", "fused"),
+    [("power", "0,1", False), ("exponential", "0,1", False), ("sqrt", "0,1", True), ("exponential", "1", True)],
+)
+def test_a_function_of_each_row_is_computed_before_the_rows_are_reduced(opcode, reduced, fused):
+    """A kernel that reduced all elements computed it anew for every 32 of them, or for each, one at a time."""
+    rest = ", e" if opcode == "power" else ""
+    shape = "" if reduced == "0,1" else "256"
+    text = f"""{REDUCERS}
+ENTRY main {{
+        x = f32[256,256] parameter(0)
+        v = f32[256] parameter(1)
+        h = f32[] constant(-0.5)
+        e = f32[256] broadcast(h), dimensions={{}}
+        p = f32[256] {opcode}(v{rest})
+        b = f32[256,256] broadcast(p), dimensions={{0}}
+        m = f32[256,256] multiply(x, b)
+        z = f32[] constant(0)
+        ROOT s = f32[{shape}] reduce(m, z), dimensions={{{reduced}}}, to_apply=add
+}}"""
+    assert len(refxla.compile(text).explain().fusions) == (1 if fused else 2)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from refxla_spec import numerics
 from refxla_spec.accuracy import max_ulp
 from scalar_kernel import Case, bits, meaning, run, run_all
 
+import refxla
+
 UNARY = [
     "sign", "exponential", "exp2", "exponential-minus-one", "log", "log2", "log-plus-one", "logistic", "sqrt", "rsqrt",
     "sine", "cosine", "tan", "tanh", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
@@ -207,3 +209,32 @@ def test_special_values(opcode, z, want):
 def test_special_values_of_two(opcode, a, b, want):
     got = run(opcode, np.array([a], np.complex64), np.array([b], np.complex64))
     np.testing.assert_array_equal(bits(got), bits(np.array([want], np.complex64)), f"{got[0]}")
+
+
+REDUCTION = """HloModule m
+    add { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT s = f32[] add(a, b) }
+    ENTRY e { z = c64[SIZE] parameter(0)
+        part = f32[SIZE] OPCODE(z)
+        power = f32[SIZE] exponential(part)
+        zero = f32[] constant(0)
+        ROOT s = f32[] reduce(power, zero), dimensions={0}, to_apply=add }"""
+
+
+@pytest.mark.parametrize("opcode", ["real", "imag"])
+@pytest.mark.parametrize("size", [7, 32, 33, 512, 5000])
+def test_a_part_alone_is_summed(opcode, size):
+    z = (np.linspace(-2, 1, size) + 1j * np.linspace(1, -1, size)).astype(np.complex64)
+    exe = refxla.compile(REDUCTION.replace("SIZE", str(size)).replace("OPCODE", opcode))
+    np.testing.assert_allclose(exe(z), np.exp(getattr(z, opcode).astype(np.float64)).sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("opcode", ["real", "imag"])
+def test_loops_load_a_part_alone_without_gaps(opcode):
+    text = REDUCTION.replace("SIZE", "5000").replace("OPCODE", opcode)
+    assert f"rx_load_{opcode}_c64(&" in refxla.compile(text).opencl
+    other = {"real": "imag", "imag": "real"}[opcode]
+    both = text.replace("exponential(part)", "add(part, other)")
+    both = both.replace("power =", f"other = f32[5000] {other}(z)\n        power =")
+    assert f"rx_load_{opcode}_c64(&" not in refxla.compile(both).opencl

@@ -270,6 +270,20 @@ def test_blocks_far_away_are_fetched_ahead():
     assert kernel.items == 1 and kernel.body.count("__builtin_prefetch") == 1
 
 
+@pytest.mark.parametrize(
+    ("size", "opcode", "count"), [(600_000, "second", 1), (300_000, "second", 0), (600_000, "add", 0)]
+)
+def test_single_elements_far_away_are_fetched_before_they_are_overwritten(size, opcode, count):
+    """A store waits for the line of the one before it; what is read before it is added to arrives out of order."""
+    attributes = {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    text = program((size,), (2000,), (2000,), {"update_window_dims": (), **attributes}, opcode)
+    text = text.replace("b = f32[] parameter(1)\n               ROOT r = f32[] copy(b)", "ROOT b = f32[] parameter(1)")
+    i = np.random.default_rng(0).integers(-3, size + 9, 2000).astype(np.int32)
+    i[7:20] = i[3]
+    (kernel,) = check(text, values("f32", size), i, values("f32", 2000)).kernels
+    assert kernel.body.count("__builtin_prefetch") == count
+
+
 def test_columns_are_walked_along_memory():
     """Where the updates of a row of the operand lie together, an item takes row after row."""
     attributes = {

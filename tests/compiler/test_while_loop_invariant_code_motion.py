@@ -143,3 +143,62 @@ def test_what_leaves_an_inner_loop_leaves_the_outer_one():
     assert [i.opcode for i in made.entry.instructions].count("dot") == 1
     got = refxla.compile(text)(*given())
     assert got.tobytes() == refxla.compile(text, without=("while-loop-invariant-code-motion",))(*given()).tobytes()
+
+
+COLUMNS = """HloModule m
+    body { s = (s32[], f32[20,8], f32[20]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[20,8] get-tuple-element(s), index=1
+        total = f32[20] get-tuple-element(s), index=2
+        one = s32[] constant(1)
+        zero = s32[] constant(0)
+        count = s32[] add(i, one)
+        column = f32[20,1] dynamic-slice(x, zero, i), dynamic_slice_sizes={20,1}
+        a = f32[20] reshape(column)
+        b = f32[20] multiply(a, total)
+        next = f32[20] add(a, b)
+        ROOT r = (s32[], f32[20,8], f32[20]) tuple(count, x, next) }
+    test { s = (s32[], f32[20,8], f32[20]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(8)
+        ROOT p = pred[] compare(i, n), direction=LT }
+    ENTRY e { x = f32[20,8] parameter(0)
+        total = f32[20] parameter(1)
+        first = s32[] constant(0)
+        begin = (s32[], f32[20,8], f32[20]) tuple(first, x, total)
+        loop = (s32[], f32[20,8], f32[20]) while(begin), condition=test, body=body
+        ROOT last = f32[20] get-tuple-element(loop), index=2 }"""
+
+
+def transposes_before(text: str) -> int:
+    return [i.opcode for i in optimize(parse(text)).entry.instructions].count("transpose")
+
+
+def test_columns_are_rows_of_a_transpose():
+    random = np.random.default_rng(0)
+    x, total = random.standard_normal((20, 8)).astype(np.float32), random.standard_normal(20).astype(np.float32)
+    assert transposes_before(COLUMNS) == 1
+    exe, plain = refxla.compile(COLUMNS), refxla.compile(COLUMNS, without="while-loop-invariant-code-motion")
+    np.testing.assert_array_equal(exe(x, total), plain(x, total))
+    late = COLUMNS.replace("first = s32[] constant(0)", "first = s32[] constant(4)").replace(
+        "n = s32[] constant(8)", "n = s32[] constant(12)"
+    )  # numbers of columns that lie outside are clamped
+    exe, plain = refxla.compile(late), refxla.compile(late, without="while-loop-invariant-code-motion")
+    np.testing.assert_array_equal(exe(x, total), plain(x, total))
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("n = s32[] constant(8)", "n = s32[] constant(7)"),  # reads fewer elements than there are
+        ("[20", "[12"),  # columns are short
+        ("dynamic-slice(x, zero, i)", "dynamic-slice(y, zero, i)"),  # the array changes
+    ],
+)
+def test_columns_that_are_not_worth_a_transpose(part, other):
+    text = COLUMNS.replace(part, other).replace("sizes={20,1}", "sizes={12,1}" if other == "[12" else "sizes={20,1}")
+    if "(y" in other:
+        text = text.replace(
+            "column =", "t = f32[20,8] broadcast(total), dimensions={0}\n y = f32[20,8] add(x, t)\n column ="
+        )
+    assert transposes_before(text) == 0

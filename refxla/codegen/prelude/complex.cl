@@ -471,3 +471,18 @@ static inline T2 rx_atanh_C(T2 z) {
     imag = large ? (is_turned ? K(pi_2_high) : a + b) : imag;
     return (T2)(rx_signed_T(real, z.x), rx_signed_T(imag, z.y));
 }
+
+//! T = f32
+
+// A complex number in memory of which a loop reads one part alone; the other part is 0. Loads of every second number
+// leave a gap after the last one: clang would compute the last elements one by one, which are all where vectors cover
+// the whole loop.
+static inline T2 rx_load_real_C(__global const T2* z) {
+    typedef ulong both __attribute__((may_alias));
+    return (T2)(as_T((UBITS_T) * (__global const both*)z), 0.0);
+}
+
+static inline T2 rx_load_imag_C(__global const T2* z) {
+    typedef ulong both __attribute__((may_alias));
+    return (T2)(0.0, as_T((UBITS_T)(*(__global const both*)z >> 32)));
+}

@@ -1,7 +1,7 @@
 """fft for which there is no plan (analysis/fft_plan.py), by transforms for which there is one.
 
 Those of real arrays with an odd last length are computed as complex ones. A few long ones with large prime factors
-become convolutions with exp(pi i j^2 / n), done by transforms of a power of two (Bluestein, 1970).
+become convolutions with exp(pi i j^2 / n), done by transforms with small factors (Bluestein, 1970).
 analysis/twiddle_factors.py computes the constants.
 """
 
