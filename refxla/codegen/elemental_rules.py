@@ -314,7 +314,7 @@ def _convolution(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     with ExitStack() as scopes:
         placing = [indices[d] for d in n.output_spatial]
         sizes = [lhs.shape.dimensions[d] for d in n.input_spatial]
-        elements, positions = _enter_window(e, window, placing, sizes, block, scopes)
+        elements, positions = enter_window(e, window, placing, sizes, block, scopes)
         k, scope = e.loop(counts[-1], block)
         scopes.enter_context(scope)
         left, right = index_maps.convolution_operands(i, indices, elements, positions, k)
@@ -324,7 +324,7 @@ def _convolution(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     return converted(e, total.value(block), name, type_name(i), block)
 
 
-def _enter_window(
+def enter_window(
     e: ElementBuilder,
     window: Window,
     placing: Sequence[Index],
@@ -365,7 +365,7 @@ def _reduce_window(e: ElementBuilder, i: Instruction, indices: Indices, block: B
     running = cumulative(i)
     with ExitStack() as scopes:
         sizes, backward = operands[0].shape.dimensions, running is not None and running[1]
-        _, positions = _enter_window(e, i.window, indices, sizes, block, scopes, backward)
+        _, positions = enter_window(e, i.window, indices, sizes, block, scopes, backward)
         if running is not None:
             at = positions[running[0]]
             for s in sums:
@@ -400,7 +400,7 @@ def _select_and_scatter(e: ElementBuilder, i: Instruction, indices: Indices, blo
         place = e.names.fresh("p")
         block.line(f"{'int' if here.fits_int else 'long'} {place} = -1;")
         with ExitStack() as inner:
-            _, positions = _enter_window(e, window, placing, sizes, block, inner)
+            _, positions = enter_window(e, window, placing, sizes, block, inner)
             value = yield operand, tuple(positions)
             (keep,) = e.apply(i.attributes["select"], (selected, value), block)
             # Selects instead of branches, so that a loop along a dimension outside of the window can still be

@@ -11,8 +11,8 @@ the progress. A call is for a work-group of the called kernel, or for all of the
 before a call with a data dependence on an earlier one: one that reads or writes what that has written, or writes what
 that has read. No two arguments share memory (analysis/liveness.py). Consecutive calls of single items are made by one
 item, and all wait before and after them. They also wait where control flow begins and ends, so that all have read its
-operands before any makes a call that may write them. No barrier is under a condition. PoCL needs one between statements
-of one item and those of all: its values are wrong otherwise.
+operands before any makes a call that may write them. No barrier is under a condition. A loop that may end in any
+iteration has its barrier at the beginning of its body, after the condition that ends it (codegen/primitives.py).
 
 A loop may keep arguments in private memory (FrameBody). Then its function copies them there, calls an inlined function
 with the loop, and copies the written ones back.
@@ -359,9 +359,9 @@ class _Writer:
         self._line(f"if (spent >= {body.limit_ns}) {{")
         self._leave(body.state.more, note)
         self._line("}")
+        self._wait(always=True)
         self._calls(body.calls, resumable, body.state.more, note)
         self._line(f"spent += {body.iteration_ns};")
-        self._wait()
         self._line("}")
         self._end(body.state.more, note=f"progress[{_ITERATION}] = 0;")
 
@@ -374,6 +374,7 @@ class _Writer:
             self._line("if (at == 0) {")
         else:
             self._line(f"long spent = 0; for (; spent < {body.limit_ns}; spent += {body.iteration_ns}) {{")
+        self._wait(always=True)
         self._calls(body.test, False)
         self._line(f"if (!{self._value('uchar', body.predicate)}) break;")
         if resumable:
@@ -383,7 +384,6 @@ class _Writer:
         self._calls(body.calls, resumable)
         if resumable:
             self._line(f"spent += {body.iteration_ns};")
-        self._wait()
         self._line("}")
         self._end(None, resumable)
 

@@ -33,6 +33,17 @@ GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint)
 _ARRIVE = "#define RX_ARRIVE(p) {}"
 
 
+# PoCL compiles a work-group to loops over its items between barriers, and adds barriers of its own before one in a loop
+# or under a condition. It looks for their place backwards from that barrier, along the first edge into each block, up
+# to a block that has nothing but a barrier: from the end of `barrier(); if (item == 0) ...; barrier();` along the edge
+# from the condition's body. So it adds one to that body, which then all items execute or none, as the last one decides:
+# releases up to 7.1 do (PoCL's commit ab3ed1cd of July 2026 corrects it). A block with two barriers does not stop the
+# search, which then reaches the beginning of the loop or the outer condition. A barrier that is added there, with
+# nothing but a condition of some items behind it, would stop the next search: so merged loops begin with barriers
+# (codegen/merged_kernel_emitter.py). The empty loops between two barriers cost nothing.
+_REPEATED_BARRIER = "#define barrier(fences) (barrier(fences), barrier(fences))"
+
+
 # clang uses instructions of SSE4A for shuffles of bytes, where the processor (one of AMD's) has them. They alone have
 # no form of AVX, and after one that has, each waits for some fifty nanoseconds.
 _WITHOUT_SSE4A = """#if defined(__SSE4A__)
@@ -85,6 +96,8 @@ def _of_target(target: Target) -> Iterator[str]:
         yield "#define RX_SLOW_SUBNORMALS"
     if target.fp64:
         yield "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
+    if target.repeated_barriers:
+        yield _REPEATED_BARRIER
 
 
 def _float_primitives(target: Target) -> Iterator[str]:

@@ -139,6 +139,7 @@ class Target:
     # After a barrier, its items see what others wrote to global memory before it, as OpenCL requires; merged kernels
     # rely on that.
     handover: bool = True
+    repeated_barriers: bool = False  # each barrier is compiled as two (codegen/primitives.py)
 
     @property
     def caches(self) -> Caches:

@@ -12,7 +12,7 @@ the vendors' data sheets and programming guides. bench/gpu_static.py uses them t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .capabilities import GPU
 from .description import Target
@@ -76,4 +76,4 @@ MODELS = {
 
 # GPU code that runs on a CPU, so that it can be tested without a GPU: work-groups, local memory and barriers, but no
 # number of compute units for which small programs would seem too small.
-EMULATED = _target(2, local_bytes=32 << 10, group=256, fp16=False)
+EMULATED = replace(_target(2, local_bytes=32 << 10, group=256, fp16=False), repeated_barriers=True)

@@ -764,6 +764,23 @@ CASES = {
     "gradient of pooling, halves, windows in the border": select_and_scatter(
         "2,35,16", "2,20,16", "size=1x3x1 stride=1x2x1 pad=0_0x4_2x0_0", "best[", of="bf16", suffix="bf"
     ),
+    "gradient of pooling, many placings around an element": select_and_scatter(
+        "2,14,15,8", "2,14,15,8", "size=1x5x5x1 pad=0_0x2_2x2_2x0_0", "best[", " < 5; ++t"
+    ),
+    "gradient of pooling, large windows": select_and_scatter(
+        "2,15,16,8",
+        "2,9,6,8",
+        "size=1x9x9x1 stride=1x1x2x1 pad=0_0x1_1x2_2x0_0",
+        "place == 255",
+        " < 9; ++k",
+        " < 9; ++t",
+    ),
+    "gradient of pooling, windows of hundreds, halves": select_and_scatter(
+        "3,30,31", "3,11,8", "size=1x20x17 stride=1x1x2", "place == 65535", of="bf16", suffix="bf"
+    ),
+    "gradient of pooling, large windows that do not overlap": select_and_scatter(
+        "2,30,26,3", "2,3,3,3", "size=1x10x10x1 stride=1x10x10x1 pad=0_0x0_0x3_1x0_0", "place == 255"
+    ),
     "gradient of pooling, with producers": Case(
         "select-and-scatter",
         """x = f32[2,21,23,8] parameter(0)

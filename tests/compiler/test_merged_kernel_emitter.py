@@ -104,3 +104,17 @@ def test_a_copy_to_private_memory_takes_the_part_of_its_iteration():
         "((__global const any_int*)((__global const uchar*)a0 + iteration * 4))[i];"
         in body_text(kernel, [""], {1: "int"})
     )
+
+
+def test_the_body_of_a_work_groups_loop_begins_with_a_barrier():
+    """The first one after a condition that may end the loop: see codegen/primitives.py."""
+    part = replace(PART, items=1, body="    a1[0] = a0[0];\n")
+    calls, state = (m.KernelCall(0, (0, 1)),), m.ResumeState(2, 3)
+    counted = m.CountedLoopBody(5, calls, state, iteration_ns=70, limit_ns=1000)
+    ended = m.WhileLoopBody(calls, 2, calls, 3, iteration_ns=70, limit_ns=1000)
+    barrier = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+    for body, after in ((counted, "return;"), (ended, "spent += 70) {"), (ended, "break;")):
+        kernel = Kernel("loop", body, (INPUT, OUTPUT), 256, (part,), work_group=256)
+        lines = [line.strip() for line in body_text(kernel, ["f"]).splitlines() if line.strip() != "}"]
+        (place,) = (n for n, line in enumerate(lines) if line.endswith(after))
+        assert lines[place + 1 : place + 3] == [barrier, "if (item == 0) {"], after

@@ -1,57 +1,104 @@
 """Select-and-scatter, the gradient of max pooling, on GPUs.
 
-If windows overlap, each element of the operand lies in several of them, and the search for the selected element of each
-would be repeated for all of its elements. So a first kernel searches, a few adjacent placings in an item:
+Each element of the operand lies in several windows if these overlap, and the search for the selected element of a
+window would be repeated for all of its elements. So a first kernel searches, a few adjacent placings in an item:
 
-    selected[placing] = the number of the selected element in the window, or NONE
+    selected[placing] = the number of the selected element in the window, or a larger number
 
 and a second one, with an item for each element of the result, combines the source's elements of those placings, in
-order, that selected the element.
+order, that selected the element. Small windows that do not overlap are searched for each of their elements, by one
+kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from itertools import product as combinations
 from math import prod
 
+from refxla_spec.module import WindowDimension
+
 from ...analysis.accumulation import accumulator_types
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
-from ...analysis.index_maps import Condition, covering_placing, most_placings
+from ...analysis.index_maps import covering_placing, most_placings
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
 from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import combine, converted, rounded
+from ..elemental_rules import combine, converted, enter_window, rounded
 from ..index_printer import c_of, scope_if
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from . import elementwise
-from .window_items import MOST_RESULTS, SlidingWindow, WindowItem
+from .window_items import MOST_ELEMENTS, MOST_RESULTS, SlidingWindow, WindowItem
 from .work_groups import each_unit, kernel_of_units
 
-NONE = 255  # larger than the number of any element of a window
 MOST_PLACINGS = 16  # that contain an element, whose tests are unrolled
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a select-and-scatter, whose operands may be fused into it."""
     hero = hero_of(fusion)
-    placings = prod(map(most_placings, hero.attributes.get("window", ())))
-    if fusion.outputs != (hero,) or not 1 < placings <= MOST_PLACINGS or not hero.shape.size:
-        return elementwise.emit(fusion, target)
     operand, source, _ = hero.operands
-    items = SlidingWindow.over(fusion, [operand], hero.window, source.shape.dimensions).items(target, MOST_RESULTS)
-    if not items:
+    window = hero.attributes.get("window", ())
+    is_small = prod(map(most_placings, window)) == 1 and prod(w.size for w in window) <= MOST_ELEMENTS
+    if fusion.outputs != (hero,) or is_small or 0 in (hero.shape.size, source.shape.size):
         return elementwise.emit(fusion, target)
-    return _Search(fusion, target, items[0]).kernel(), _gather(fusion, target)
+    items = SlidingWindow.over(fusion, [operand], window, source.shape.dimensions).items(target, MOST_RESULTS)
+    search = _Search(fusion, target, items[0]).kernel() if items else _search_by_loops(fusion, target)
+    return search, _gather(fusion, target)
+
+
+def _number_type(window: Sequence[WindowDimension]) -> tuple[str, int]:
+    """The C type of the number of a window's element, and its largest value, which is the number of none."""
+    elements = prod(w.size for w in window)
+    return next((c, most) for c, most in (("uchar", 255), ("ushort", 65535), ("int", 2**31 - 1)) if elements <= most)
 
 
 def _selected(fusion: Fusion) -> Argument:
     """The memory for the selected elements."""
-    size = hero_of(fusion).operands[1].shape.size
-    return Argument("scratch", "uchar", bytes=size, scratch=f"{fusion.name}.selected")
+    hero = hero_of(fusion)
+    ctype, _ = _number_type(hero.window)
+    size = hero.operands[1].shape.size * {"uchar": 1, "ushort": 2, "int": 4}[ctype]
+    return Argument("scratch", ctype, bytes=size, scratch=f"{fusion.name}.selected")
+
+
+def _search_by_loops(fusion: Fusion, target: Target) -> Kernel:
+    """The kernel that searches the selected element of each window, one placing in an item, for windows that are too
+    large for unrolled loops."""
+    hero, block = hero_of(fusion), Block()
+    operand, source, _ = hero.operands
+    window, counts, name = hero.window, source.shape.dimensions, type_name(operand)
+    _, none = _number_type(window)
+    inputs = inputs_of(fusion, [operand])
+    e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)})
+    units = prod(counts)
+    with each_unit(block, target, units):
+        placing = _indices(block, counts)
+        best = e.assign(name, scalar.literal(name, 0), block, changes=True)
+        block.line(f"int place = {none};")
+        with ExitStack() as scopes:
+            elements, positions = enter_window(e, window, placing, operand.shape.dimensions, block, scopes)
+            value = e.value(operand, positions, block)
+            (keep,) = e.apply(hero.attributes["select"], (best, value), block)
+            take = e.assign("pred", f"(place == {none}) | !{keep}", block)
+            block.line(f"{best} = {take} ? {value} : {best};")
+            number = linearize(elements, [w.size for w in window])
+            block.line(f"place = {take} ? {c_of(number)} : place;")
+        block.line(f"a{len(inputs)}[unit] = place;")
+    arguments = (*map(input_argument, inputs), _selected(fusion))
+    return kernel_of_units(f"{fusion.name}.selected", block, arguments, target, units)
+
+
+def _indices(block: Block, sizes: Sequence[int]) -> list[Index]:
+    """The indices of the item's element of an array, as variables."""
+    at: list[Index] = []
+    for d, part in enumerate(delinearize(variable("unit", 0, prod(sizes) - 1), sizes)):
+        block.line(f"const int at{d} = {c_of(part)};")
+        at.append(variable(f"at{d}", part.low, part.high))
+    return at
 
 
 class _Search:
@@ -62,6 +109,7 @@ class _Search:
         self.inputs = inputs_of(fusion, [self.hero.operands[0]])
         self.e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(self.inputs)})
         self.target = target
+        _, self.none = _number_type(self.hero.window)
 
     def kernel(self) -> Kernel:
         """The kernel."""
@@ -72,7 +120,7 @@ class _Search:
             block.line(f"{scalar.register_type(name)} best{item.state};")
             block.line(f"int place{item.state};")
             item.fill(block, "best", scalar.literal(name, 0))
-            item.fill(block, "place", str(NONE))
+            item.fill(block, "place", str(self.none))
             item.visit(self.e, block, at, self._step)
             with item.placings(block, at) as (place, width, own):
                 position = linearize(place, item.of.counts)
@@ -89,7 +137,7 @@ class _Search:
             own = f"[{r}][{c}][{lane}]"
             best = self.e.assign(name, f"best{own}", block)
             (keep,) = self.e.apply(self.hero.attributes["select"], (best, values[0]), block)
-            take = self.e.assign("pred", f"(place{own} == {NONE}) | !{keep}", block)
+            take = self.e.assign("pred", f"(place{own} == {self.none}) | !{keep}", block)
             block.line(f"best{own} = {take} ? {values[0]} : {best};")
             block.line(f"place{own} = {take} ? {k} : place{own};")
 
@@ -104,29 +152,43 @@ def _gather(fusion: Fusion, target: Target) -> Kernel:
     (name,) = accumulator_types(scatter)
     units = prod(sizes)
     with each_unit(block, target, units):
-        at: list[Index] = []
-        for d, part in enumerate(delinearize(variable("unit", 0, units - 1), sizes)):
-            block.line(f"const int at{d} = {c_of(part)};")
-            at.append(variable(f"at{d}", part.low, part.high))
+        at = _indices(block, sizes)
         total = e.assign(
             name, converted(e, e.value(init, (), block), type_name(init), name, block), block, changes=True
         )
-        for numbers in combinations(*(range(most_placings(w)) for w in hero.window)):
-            conditions: list[Condition] = []
-            placing: list[Index] = []
+        for placing in _covering_placings(e, hero.window, at, counts, block):
             element = constant(0)  # of the window, that lies here
-            for w, x, number, count in zip(hero.window, at, numbers, counts, strict=True):
-                covered, o = covering_placing(w, x, constant(number), count)
-                conditions += covered
-                placing.append(o)
+            for w, x, o in zip(hero.window, at, placing, strict=True):
                 element = element * w.size + (x + w.padding_low - o * w.stride)
-            with scope_if(block, conditions):
-                chosen = f"a{len(inputs) + 1}[{c_of(linearize(placing, counts))}]"
-                with block.scope(f"if ({chosen} == {c_of(element)})"):
-                    value = e.value(source, placing, block)
-                    (result,) = combine(e, scatter, (total, value), block)
-                    block.line(f"{total} = {result};")
+            chosen = f"a{len(inputs) + 1}[{c_of(linearize(placing, counts))}]"
+            with block.scope(f"if ({chosen} == {c_of(element)})"):
+                value = e.value(source, placing, block)
+                (result,) = combine(e, scatter, (total, value), block)
+                block.line(f"{total} = {result};")
         e.bind(hero, at, rounded(e, scatter, (total,), block)[0])
         e.store(hero, at, block)
     arguments = (*map(input_argument, inputs), output_argument(hero), _selected(fusion))
     return kernel_of_units(fusion.name, block, arguments, target, units)
+
+
+def _covering_placings(
+    e: ElementalIrEmitter, window: Sequence[WindowDimension], at: Sequence[Index], counts: Sequence[int], block: Block
+) -> Iterator[list[Index]]:
+    """The placings of a window that contain an element, in order: each of a few, or that of a loop for each dimension.
+    The block is inside the condition for it meanwhile."""
+    most = [most_placings(w) for w in window]
+    if prod(most) <= MOST_PLACINGS:
+        for numbers in combinations(*map(range, most)):
+            covered = list(map(covering_placing, window, at, map(constant, numbers), counts))
+            with scope_if(block, [condition for conditions, _ in covered for condition in conditions]):
+                yield [o for _, o in covered]
+        return
+    with ExitStack() as scopes:
+        placing: list[Index] = []
+        for w, x, count, n in zip(window, at, counts, most, strict=True):
+            number, scope = e.loop(n, block, "t")
+            scopes.enter_context(scope)
+            conditions, o = covering_placing(w, x, number, count)
+            scopes.enter_context(scope_if(block, conditions, own=False))
+            placing.append(o)
+        yield placing
