@@ -180,6 +180,10 @@ SPECIAL = [  # C's Annex G, and HLO's own choices for sign and power
     ("atanh", complex(NAN, -INF), complex(0, -np.pi / 2)),
     ("logistic", complex(-INF, 1), complex(0, 0)),
     ("logistic", complex(INF, 1), complex(1, 0)),
+    ("logistic", complex(0, NAN), complex(NAN, NAN)),
+    ("logistic", complex(-0.0, INF), complex(NAN, NAN)),
+    ("logistic", complex(INF, NAN), complex(1, 0)),
+    ("logistic", complex(NAN, 0), complex(NAN, NAN)),
 ]
 
 

@@ -341,12 +341,14 @@ static inline T2 rx_tanh_C(T2 z) {
     return rx_tanh_of_C(z, rx_sine_T(z.y), rx_cosine_T(z.y));
 }
 
-// (1 + tanh(z / 2)) / 2, which is accurate near the poles; e^z times that of -z where Re z is negative.
+// (1 + tanh(z / 2)) / 2, which is accurate near the poles; e^z times that of -z where Re z is negative. Both parts are NaN
+// where one of the tangent's is: at Re z = 0 or Im z = 0 the other one is 0.
 static inline T2 rx_logistic_C(T2 z) {
     int negative = z.x < 0.0;
     T scale = negative ? -0.5 : 0.5;
     T2 tangent = rx_tanh_C((T2)(scale * z.x, scale * z.y));
-    T2 value = (T2)(0.5 + 0.5 * tangent.x, 0.5 * tangent.y);
+    int known = (tangent.x == tangent.x) & (tangent.y == tangent.y);
+    T2 value = (T2)(known ? 0.5 + 0.5 * tangent.x : NAN_T, known ? 0.5 * tangent.y : NAN_T);
     T2 mirrored = rx_multiply_C(rx_exponential_C(z), value);
     return rx_select_C(negative, mirrored, value);
 }
