@@ -35,6 +35,7 @@ EXPENSIVE = 14.0  # of a function: of one element, in additions
 # The same of cheap operations that are together worth an array: reading it takes about as long as so many.
 WORTH_AN_ARRAY = 4.0
 WORTH_A_COPY = 1.0  # if a dot or the like reads them, which does not fuse with each of its operands for nothing
+MOST_TOGETHER = 256  # of them that are looked at
 GATHERED = 4.0  # an element of a gather
 
 
@@ -80,6 +81,8 @@ class _Loop:
 
     def move_invariants(self) -> int:
         counter = counter_of(self.loop)
+        for i in self.body.instructions:  # operands before their users: no call goes deep
+            self.before(i)
         replaced: dict[Instruction, Instruction] = {}
         for i in self.body.instructions:
             replacement = None
@@ -139,6 +142,8 @@ class _Loop:
                 continue
             if class_of(x) not in (*classes, SOURCE):
                 return False
+            if len(visited) > MOST_TOGETHER:
+                break
             share = x.shape.size / i.shape.size
             work += share * (GATHERED if x.opcode == "gather" else flops_of(x) if class_of(x) == ELEMENTWISE else 0.0)
             waiting += [o for o in x.operands if o not in visited]
