@@ -337,6 +337,11 @@ def _batch(i: Instruction, indices: Indices) -> list[Index]:
     return [x for d, x in enumerate(indices) if d not in offsets]
 
 
+def terms(i: Instruction) -> int:
+    """How many products an element of a contraction is the sum of; 0 for any other operation."""
+    return prod(dot_terms(i)) if "lhs_contracting_dims" in i.attributes else 0
+
+
 def dot_terms(i: Instruction) -> list[int]:
     """The sizes of the loops over the terms of an element of a dot."""
     return [i.operands[0].shape.dimensions[d] for d in i.attributes.get("lhs_contracting_dims", ())]

@@ -13,7 +13,6 @@ body for each element of a row, so each of the three reasons for it has a bound:
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 from refxla_spec.module import Instruction
 
@@ -25,7 +24,7 @@ from ..elemental_ir_emitter import divides_by_constant
 
 NARROW = 16  # elements: shorter rows are unrolled, or joined with the next dimension, which takes divisions
 MOST_STATEMENTS = 256  # elements of a row times instructions of the fusion
-MOST_TERMS = 8  # of a dot that is unrolled
+MOST_TERMS = 8  # of a sum of products that is unrolled
 
 
 def has_cheap_rows(fusion: Fusion, row: int) -> bool:
@@ -34,7 +33,7 @@ def has_cheap_rows(fusion: Fusion, row: int) -> bool:
     each = [i for i in fusion.instructions if i.shape.is_array and i.shape.size > 1]
     if row >= NARROW or row * sum(map(_statements, each)) > MOST_STATEMENTS:
         return False
-    groups = {class_of(i) for i in each if not _is_short_dot(i)} - {""}
+    groups = {class_of(i) for i in each if not _is_short_sum(i)} - {""}
     types = {i.shape.element_type.name for i in each}
     costly = any(i.opcode in FUNCTIONS and not divides_by_constant(i) for i in each)
     costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
@@ -69,8 +68,9 @@ def _joins(fusion: Fusion, row: int, pattern_of_element: Callable[[int], AccessP
 
 def _statements(i: Instruction) -> int:
     """The statements of an instruction for each element, about."""
-    return prod(index_maps.dot_terms(i)) if _is_short_dot(i) else 1
+    return index_maps.terms(i) if _is_short_sum(i) else 1
 
 
-def _is_short_dot(i: Instruction) -> bool:
-    return i.opcode == "dot" and prod(index_maps.dot_terms(i)) <= MOST_TERMS
+def _is_short_sum(i: Instruction) -> bool:
+    """Whether an element is a sum of a few products."""
+    return 0 < index_maps.terms(i) <= MOST_TERMS
