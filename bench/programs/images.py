@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .inputs import grid, image
+from .inputs import grid, image, normal, uniform
 from .registry import program
 
 
@@ -110,3 +110,33 @@ def bilateral_filter(pixels):
             weight = jnp.exp(-squared_distance / 18 - (shifted - pixels) ** 2 / 0.02)
             total, weights = total + weight * shifted, weights + weight
     return total / weights
+
+
+@program("images", lambda n: [normal(n, 4), uniform(n, 3) + 0.1, normal(n, 3, seed=1)], n=(100_000, 50))
+def projected_gaussians(turns, scales, centres):
+    """The covariances of Gaussians in the plane of a camera, from quaternions: batches of matrices of 3 x 3."""
+    w, x, y, z = jnp.moveaxis(turns / jnp.linalg.norm(turns, axis=-1, keepdims=True), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    root = jnp.stack([jnp.stack(row, -1) for row in rows], -2) * scales[:, None]
+    depth = 1 / (jnp.abs(centres[:, 2]) + 1)
+    nothing = jnp.zeros_like(depth)
+    view = jnp.stack(
+        [
+            jnp.stack([depth, nothing, -centres[:, 0] * depth**2], -1),
+            jnp.stack([nothing, depth, -centres[:, 1] * depth**2], -1),
+        ],
+        -2,
+    )
+    seen = view @ root
+    return seen @ jnp.swapaxes(seen, -1, -2)
+
+
+@program("images", lambda count: [uniform(count, 64, 64, 16)], count=(8, 1))
+def patches_of_images(pixels):
+    count, height, width, features = pixels.shape
+    tiles = pixels.reshape(count, height // 8, 8, width // 8, 8, features).transpose(0, 1, 3, 2, 4, 5)
+    return tiles.reshape(count, (height // 8) * (width // 8), -1) - 0.5

@@ -126,3 +126,10 @@ def decoding_steps(x, keys, values, into, out):
 def batch_statistics(x):
     mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
     return jax.nn.gelu((x - mean) * lax.rsqrt(variance + 1e-5))
+
+
+@program("nets", lambda tokens: [normal(tokens, 256), normal(4, 256, 256) * 0.05], tokens=(512, 8))
+def expert_mixture(x, experts):
+    """Every expert sees every token; a softmax weighs what they say."""
+    gates = jax.nn.softmax(x[:, : len(experts)])
+    return jnp.einsum("te,etd->td", gates, jnp.einsum("td,edf->etf", x, experts))

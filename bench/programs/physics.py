@@ -217,3 +217,14 @@ def shallow_water(height):
 
     still = jnp.zeros_like(height)
     return lax.scan(step, (height, still, still), None, length=100)[0]
+
+
+@program("physics", lambda n: [normal(n, 3), normal(n, 3, seed=1)], n=(50_000, 40))
+def turned_about_axes(axes, points):
+    """Rotations by the angles and about the axes that vectors give, applied to points."""
+    angle = jnp.linalg.norm(axes, axis=-1)[:, None, None]
+    x, y, z = axes.T
+    nothing = jnp.zeros_like(x)
+    cross = jnp.stack([nothing, -z, y, z, nothing, -x, -y, x, nothing], -1).reshape(-1, 3, 3)
+    turns = jnp.eye(3) + jnp.sin(angle) / angle * cross + (1 - jnp.cos(angle)) / angle**2 * (cross @ cross)
+    return (turns @ points[..., None])[..., 0]

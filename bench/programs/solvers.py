@@ -244,3 +244,14 @@ def simplex_projections(v):
     number = jnp.arange(1, v.shape[1] + 1)
     last = jnp.sum(sorted_rows > excess / number, -1, keepdims=True)
     return jnp.maximum(v - jnp.take_along_axis(excess, last - 1, 1) / last, 0)
+
+
+@program("solvers", linear_system, n=(128, 12))
+def damped_jacobi(a, b):
+    """The matrix without its diagonal is the same in each iteration."""
+
+    def iterate(_, x):
+        diagonal = jnp.diag(a)
+        return 0.5 * x + 0.5 * (b - (a - jnp.diag(diagonal)) @ x) / (2 * diagonal)
+
+    return lax.fori_loop(0, 50, iterate, b)
