@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ...analysis.fft_plan import Layout
+from ...analysis.fft_plan import Strides
 from ...device.description import LINE, Target
 from ...ir.plan import Argument, Fusion, Kernel
 from . import edges, lanes, passes
@@ -27,7 +27,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return kernels(fusion, target, _VectorStage)
 
 
-def _direction(layout: Layout, whole: bool) -> str:
+def _direction(layout: Strides, whole: bool) -> str:
     """Whether lanes are adjacent in memory (if there is a `whole` vector of them), or the elements of each lane."""
     if layout.lane == 1 and whole:
         return COLUMNS

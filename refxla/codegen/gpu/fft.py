@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ...analysis.fft_plan import Layout
+from ...analysis.fft_plan import Strides
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..fft.lanes import real_pair, rotated, scaled
@@ -82,7 +82,7 @@ class _WorkGroupStage(StageEmitter):
         pitch = self.elements if width == 1 else self.elements | 1
         return _Share(width, 1, pitch, width * pitch)
 
-    def _aside(self, layout: Layout) -> bool:
+    def _aside(self, layout: Strides) -> bool:
         """Whether the transforms of a group are adjacent in memory."""
         return layout.lane == 1 and self.stage.lanes > 1
 
@@ -200,7 +200,7 @@ class _WorkGroupStage(StageEmitter):
         stage = self.stage
         return stage.real != "separate" and bool(stage.radices) and self._reaches(stage.writes, stage.radices[-1])
 
-    def _reaches(self, layout: Layout, radix: int) -> bool:
+    def _reaches(self, layout: Strides, radix: int) -> bool:
         """Whether the items of a pass access whole sectors of memory."""
         stage = self.stage
         neighbours = 1
@@ -254,7 +254,7 @@ class _WorkGroupStage(StageEmitter):
 
     # -- passes --------------------------------------------------------------------------------------------------------
 
-    def _pass(self, number: int, read: Read, write: Write, layout: Layout | None) -> None:
+    def _pass(self, number: int, read: Read, write: Write, layout: Strides | None) -> None:
         """Emits a pass, whose items are in the order of a layout, or else of the buffers."""
         radices = self.stage.radices
         radix, s, m = radices[number], prod(radices[:number]), prod(radices[number + 1 :])
@@ -321,7 +321,7 @@ class _WorkGroupStage(StageEmitter):
     # -- elements ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _each(self, count: int, layout: Layout | None, name: str = "e") -> Iterator[tuple[str, str]]:
+    def _each(self, count: int, layout: Strides | None, name: str = "e") -> Iterator[tuple[str, str]]:
         """The loop over an item's part of `count` elements or butterflies of each transform; gives the C variables of
         their numbers and of the transform's. Neighbouring items are in the order of a layout, or else of the
         buffers."""
@@ -345,22 +345,24 @@ class _WorkGroupStage(StageEmitter):
         """The element of a buffer."""
 
         def read(e: str, t: str) -> Complex:
-            share = self.share
-            place = f"{buffer}[{_product(e, share.element)} + {_product(t, share.transform)}]"
+            place = self._place(buffer, e, t)
             return f"{place}.x", f"{place}.y"
 
         return read
+
+    def _place(self, buffer: str, e: str, t: str) -> str:
+        """The C lvalue of an element of a buffer."""
+        return f"{buffer}[{_product(e, self.share.element)} + {_product(t, self.share.transform)}]"
 
     def _put(self, buffer: str) -> Write:
         """The statements that write an element of a buffer."""
 
         def write(e: str, t: str, value: Complex) -> None:
-            place = self._get(buffer)(e, t)[0].removesuffix(".x")
-            self.block.line(f"{place} = ({self.pair})({value[0]}, {value[1]});")
+            self.block.line(f"{self._place(buffer, e, t)} = ({self.pair})({value[0]}, {value[1]});")
 
         return write
 
-    def _position(self, layout: Layout, e: str, t: str) -> str:
+    def _position(self, layout: Strides, e: str, t: str) -> str:
         """The position of an element in memory, relative to the first one of the work-group."""
         stage = self.stage
         span = extent(stage, layout, True) + layout.outer
