@@ -158,8 +158,8 @@ def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ..
 def _columns(dimensions: tuple[int, ...], d: int, row: int, source: str, target: str, inverse: bool) -> Stage:
     """The transforms along a dimension d that is not the last one; the last one has `row` elements."""
     n, outer, inner = dimensions[d], prod(dimensions[:d]), prod(dimensions[d + 1 : -1]) * row
-    layout = Strides(n * inner, 1, inner)
-    return Stage(n, outer, inner, source, target, layout, layout, (inverse, inverse), n if inverse else 1)
+    strides = Strides(n * inner, 1, inner)
+    return Stage(n, outer, inner, source, target, strides, strides, (inverse, inverse), n if inverse else 1)
 
 
 def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool, real: str) -> list[Stage]:

@@ -108,7 +108,7 @@ def kernels(fusion: Fusion, target: Target, emitter: type[StageEmitter]) -> tupl
     return tuple(emitter(fusion, target, parts, s, n, space).kernel() for n, s in enumerate(planned))
 
 
-def extent(stage: Stage, layout: Strides, spectrum: bool) -> int:
+def extent(stage: Stage, strides: Strides, spectrum: bool) -> int:
     """The number of complex numbers from the first to the last one of an array."""
-    last = (stage.outer - 1) * layout.outer + (stage.lanes - 1) * layout.lane
-    return last + (stage.length - (not spectrum)) * layout.element + 1
+    last = (stage.outer - 1) * strides.outer + (stage.lanes - 1) * strides.lane
+    return last + (stage.length - (not spectrum)) * strides.element + 1
