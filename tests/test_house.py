@@ -300,6 +300,14 @@ def test_emitters_take_no_c_apart():
     assert found == set(OF_OTHER_TEXTS)
 
 
+def test_links_stay_in_the_repository():
+    """A checkout is complete wherever it lies: no link names a place on one machine."""
+    top = [p for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith(".") and p.name not in ("build", "shared")]
+    links = [path for folder in top for path in folder.rglob("*") if path.is_symlink()]
+    inside = [path for path in links if not path.readlink().is_absolute() and path.resolve().is_relative_to(ROOT)]
+    assert [str(path) for path in links if path not in inside] == [] and inside  # typings/ has some
+
+
 def test_every_import_is_read(tmp_path):
     """The reader of imports sees those in functions, under TYPE_CHECKING, over several lines, and Cython's."""
     python = tmp_path / "a.py"
