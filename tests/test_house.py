@@ -278,6 +278,36 @@ def test_nothing_is_decided_by_the_c_text_of_another():
     assert not found
 
 
+# What takes a text apart.
+TAKES_APART = re.compile(r"\.(?:r?split|r?partition|removesuffix|removeprefix|splitlines)\(")
+OF_OTHER_TEXTS = {
+    "prelude_templates.py": "the prelude's own files",
+    "scalar.py": "the digits of a number",
+    "polynomial_fit.py": "the digits of a number",
+    "fft/fft.py": "the name of a function that is given as its whole text",
+    "products/tile.py": "the number of a vector, from the name of a sum, which the same class gives",
+}
+
+
+def test_emitters_take_no_c_apart():
+    """What was put together is passed on in its parts: a name and its dimensions, a place and its component."""
+    folder = ROOT / "refxla" / "codegen"
+    found = {
+        str(path.relative_to(folder))
+        for path in sources("refxla/codegen")
+        if TAKES_APART.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(OF_OTHER_TEXTS)
+
+
+def test_links_stay_in_the_repository():
+    """A checkout is complete wherever it lies: no link names a place on one machine."""
+    top = [p for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith(".") and p.name not in ("build", "shared")]
+    links = [path for folder in top for path in folder.rglob("*") if path.is_symlink()]
+    inside = [path for path in links if not path.readlink().is_absolute() and path.resolve().is_relative_to(ROOT)]
+    assert [str(path) for path in links if path not in inside] == [] and inside  # typings/ has some
+
+
 def test_every_import_is_read(tmp_path):
     """The reader of imports sees those in functions, under TYPE_CHECKING, over several lines, and Cython's."""
     python = tmp_path / "a.py"

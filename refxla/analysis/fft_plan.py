@@ -41,7 +41,7 @@ BETWEEN, BEFORE_ROWS, JOINED, BEFORE_SEPARATION = "between", "before_rows", "joi
 
 
 @dataclass(frozen=True)
-class Layout:
+class Strides:
     """Where element j of lane l of group o of an array lies: at o * outer + l * lane + j * element complex numbers."""
 
     outer: int
@@ -65,8 +65,8 @@ class Stage:
     lanes: int
     source: str
     target: str
-    reads: Layout
-    writes: Layout
+    reads: Strides
+    writes: Strides
     swaps: tuple[bool, bool] = (False, False)
     divisor: int = 1
     twiddles: int = 0
@@ -158,14 +158,14 @@ def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ..
 def _columns(dimensions: tuple[int, ...], d: int, row: int, source: str, target: str, inverse: bool) -> Stage:
     """The transforms along a dimension d that is not the last one; the last one has `row` elements."""
     n, outer, inner = dimensions[d], prod(dimensions[:d]), prod(dimensions[d + 1 : -1]) * row
-    layout = Layout(n * inner, 1, inner)
-    return Stage(n, outer, inner, source, target, layout, layout, (inverse, inverse), n if inverse else 1)
+    strides = Strides(n * inner, 1, inner)
+    return Stage(n, outer, inner, source, target, strides, strides, (inverse, inverse), n if inverse else 1)
 
 
 def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool, real: str) -> list[Stage]:
     """The transforms of rows of n complex numbers; those that are `real` have n + 1 on the side of the spectrum."""
     divisor = 1 if not inverse else 2 * n if real else n
-    own, spectrum = Layout(0, n, 1), Layout(0, n + 1, 1)
+    own, spectrum = Strides(0, n, 1), Strides(0, n + 1, 1)
     a = _split(n, lanes) if n > LONGEST or rows < lanes else 1
     if a == 1:
         reads, writes = (spectrum if real == "join" else own), (spectrum if real == "separate" else own)
@@ -178,10 +178,10 @@ def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool
         plan.append(Stage(n, 1, rows, source, first, spectrum, own, (False, inverse), real=real, passes=False))
     swaps = inverse and real != "join"
     plan.append(
-        Stage(a, rows, b, first, BETWEEN, Layout(n, 1, b), Layout(n, 1, b), (swaps, False), 1, n),
+        Stage(a, rows, b, first, BETWEEN, Strides(n, 1, b), Strides(n, 1, b), (swaps, False), 1, n),
     )
     plan.append(
-        Stage(b, rows, a, BETWEEN, last, Layout(n, b, 1), Layout(n, 1, a), (False, inverse), divisor),
+        Stage(b, rows, a, BETWEEN, last, Strides(n, b, 1), Strides(n, 1, a), (False, inverse), divisor),
     )
     if real == "separate":
         plan.append(Stage(n, 1, rows, last, target, own, spectrum, real=real, passes=False))

@@ -437,9 +437,9 @@ def optimized_module(module: Module, options: Options = _DEFAULTS, after: str | 
 
     with lenient_reading(options.lenient):
         verify(module)
-        tiled = apply_winograd(module)[0] if options.winograd else module
+        rewritten = apply_winograd(module)[0] if options.winograd else module
         library = is_asked_for(options.linear_algebra)
-        return optimize(tiled, options.without, after=after, library_calls=library)
+        return optimize(rewritten, options.without, after=after, library_calls=library)
 
 
 def flatten(value: Value) -> list[Any]:

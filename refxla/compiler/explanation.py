@@ -12,7 +12,7 @@ from refxla_spec.module import Instruction
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
 from ..ir.library_calls import LibraryRoutine, batch, is_batched, library_call, routine_name
 from ..ir.plan import Fusion, Kernel, Loop, Repeat
-from ..passes.winograd_convolution import Decision
+from ..passes.winograd_convolution import WinogradDecision
 from ..scheduling.fusion_group import Refusal
 from ..scheduling.merged_kernel import MergedLaunch
 from ..scheduling.scheduler import PlanningResult
@@ -53,7 +53,7 @@ class Explanation:
         self.fusions: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
         self.refusals: list[Refusal] = planned.refusals
         self.merged_launches: list[MergedLaunch] = planned.merged_launches
-        self.winograd: tuple[Decision, ...] = planned.winograd
+        self.winograd: tuple[WinogradDecision, ...] = planned.winograd
         self.tiled_fusions: list[TilingDecision] = planned.tiled_fusions
         self.costs = planned.costs
         self._sharing = {name: m for m in planned.merged_launches for section in m.sections for name in section}

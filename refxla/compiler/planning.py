@@ -11,10 +11,10 @@ from refxla_spec.module import Module
 from ..codegen.gpu.work_groups import group_size
 from ..device.description import Target
 from ..ir.plan import Kernel
-from ..passes import winograd_convolution as tiles
 from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
+from ..passes.winograd_convolution import apply_winograd
 from ..scheduling.kernel_deduplication import KernelDeduplicator
-from ..scheduling.launch_costs import Merging
+from ..scheduling.launch_costs import MergingOptions
 from ..scheduling.scheduler import PlanningResult, make_plan
 from ..scheduling.scheduling_options import SchedulingOptions
 from .diagnostics import check_values, emit, with_source_location
@@ -32,18 +32,18 @@ def plan_module(
     Raises UnsupportedError for operations without an emitter, with the line of the text from which they were parsed.
     """
     try:
-        tiled, tilings = tiles.apply_winograd(module) if target.winograd else (module, ())
-        optimized = optimize(tiled, without, library_calls=target.library_calls)
+        rewritten, decisions = apply_winograd(module) if target.winograd else (module, ())
+        optimized = optimize(rewritten, without, library_calls=target.library_calls)
         check_values(optimized)
         fuse = FUSION not in without
         merge = fuse and LAUNCH_MERGING not in without
         units = target.compute_units if merge and target.capabilities.launch_merging else 0
         group = group_size(target) if target.capabilities.work_groups else 0
-        merging = Merging(units, target.persistent, group, target.handover)
+        merging = MergingOptions(units, target.persistent, group, target.handover)
         emitter = KernelDeduplicator(partial(emit, target=target))
         options = SchedulingOptions(target.costs, fuse, TILED_FUSION not in without, merging)
         planned = make_plan(optimized, emitter, options, on_kernel)
-        planned.winograd = tilings
+        planned.winograd = decisions
         return optimized, planned
     except UnsupportedError as problem:
         raise with_source_location(problem, module) from None

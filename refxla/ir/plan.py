@@ -108,7 +108,9 @@ class Kernel:
     name: str
     body: str | StructuredBody
     arguments: tuple[Argument, ...]
-    items: int  # for a persistent kernel: workers, whose number is arbitrary, and known to the body as `workers`
+    # As its emitter chooses (codegen/work_items.py); for a persistent kernel: workers, whose number is arbitrary, and
+    # known to the body as `workers`.
+    items: int
     calls: tuple[Kernel, ...] = ()
     us: float = 0.0  # the cost model's estimate for all items on one core, in microseconds; 0: unknown
     wide_vectors: bool = False  # it is compiled for the widest vectors of the device (codegen/wide_vectors.py)

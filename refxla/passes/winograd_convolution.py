@@ -50,7 +50,7 @@ Grid = list[list[Instruction]]
 
 
 @dataclass(frozen=True)
-class Decision:
+class WinogradDecision:
     """Whether a convolution was rewritten, and why or why not."""
 
     name: str
@@ -58,7 +58,7 @@ class Decision:
     reason: str
 
 
-def apply_winograd(module: Module, always: bool = False) -> tuple[Module, tuple[Decision, ...]]:
+def apply_winograd(module: Module, always: bool = False) -> tuple[Module, tuple[WinogradDecision, ...]]:
     """A new module, with convolutions rewritten where that pays (with `always`, wherever it is possible), and the
     decision for each convolution; the given module is not changed."""
     module, decisions = module.clone(), []
@@ -67,7 +67,7 @@ def apply_winograd(module: Module, always: bool = False) -> tuple[Module, tuple[
     return module, tuple(decisions)
 
 
-def _rewrite_all(computation: Computation, always: bool) -> list[Decision]:
+def _rewrite_all(computation: Computation, always: bool) -> list[WinogradDecision]:
     replaced: dict[Instruction, Instruction] = {}
     decisions = []
     for i in computation.instructions:
@@ -79,7 +79,7 @@ def _rewrite_all(computation: Computation, always: bool) -> list[Decision]:
         if reason is None:
             pays, reason = _worth(i)
             done = pays or always
-        decisions.append(Decision(i.name, done, reason))
+        decisions.append(WinogradDecision(i.name, done, reason))
         if done:
             replaced[i] = _tiled(i)
             _mark(replaced[i], i)

@@ -206,7 +206,7 @@ class ComputationScheduler:
         same along the last axis, such as the panels of the keys of one head, once for each position of the other axes.
         """
         builder = self.builder
-        assert builder.merging is not None  # tiling needs merging
+        assert builder.launch_merger is not None  # tiling needs merging
         results = [self.blocks.new_block(i) for i in body.results]
         block_count = len(builder.blocks)
         tile = TileBuffers(builder)
@@ -232,7 +232,7 @@ class ComputationScheduler:
         outside = {b for s in first for b in s.buffers}
         own = [b for b in builder.blocks[block_count:] if b.space == p.ARENA and builder.number[b] not in outside]
         tile.assign(name, own, once, steps)
-        self.steps.append(builder.merging.persistent.tiled(body.axes, tile.sub_buffers, once, steps))
+        self.steps.append(builder.launch_merger.persistent.tiled(body.axes, tile.sub_buffers, once, steps))
 
     def loop(self, n: int, i: Instruction) -> None:
         """A while loop, whose state is in blocks that the body reads and overwrites."""
@@ -245,11 +245,11 @@ class ComputationScheduler:
         block_count, before = len(builder.blocks), len(self.steps)
         around = Preheader(self.steps, invariant, self.preheader)
         condition = self._condition(i, state, around) if counter is None else None
-        told, tilings = len(builder.refusals), len(builder.tiling_decisions)
+        refusal_count, decision_count = len(builder.refusals), len(builder.tiling_decisions)
         iteration = self._iteration(body, state, owned)
         rest: Computation | None = None  # an iteration after the loop
         if tabled is not None and tabled.trip_count > 1 and iteration.copies_much(state):
-            del builder.refusals[told:], builder.tiling_decisions[tilings:]
+            del builder.refusals[refusal_count:], builder.tiling_decisions[decision_count:]
             rest = i.body if tabled.trip_count % 2 else None
             tabled = replace(tabled, step=2 * tabled.step, trip_count=tabled.trip_count // 2)
             counter = tabled
@@ -283,10 +283,10 @@ class ComputationScheduler:
         self, test: tuple[p.Step, ...], predicate: int, body: tuple[p.Step, ...], internal: Collection[int]
     ) -> None:
         """The steps of a loop that ends by a predicate."""
-        if self.builder.merging is None:
+        if self.builder.launch_merger is None:
             self.steps.append(p.Loop(test, predicate, body))
         else:
-            self.steps += self.builder.merging.while_loop(test, predicate, body, internal)
+            self.steps += self.builder.launch_merger.while_loop(test, predicate, body, internal)
 
     def _append_counted_loop(
         self,
@@ -305,10 +305,10 @@ class ComputationScheduler:
             variable = state[tabled.index]
             values = tabled.values(_dtype(variable.shape))
             numbers = builder.number[variable], builder.number[builder.constant(f"{i.name}.iterations", values)]
-        if builder.merging is None:
+        if builder.launch_merger is None:
             self.steps.append(p.Repeat(counter.trip_count, body, *numbers))
         else:
-            self.steps += builder.merging.counted_loop(counter.trip_count, body, *numbers, internal)
+            self.steps += builder.launch_merger.counted_loop(counter.trip_count, body, *numbers, internal)
         if tabled is not None:
             state[tabled.index] = builder.constant(f"{i.name}.{tabled.index}.last", values[-1])
 
@@ -380,13 +380,13 @@ class ComputationScheduler:
             write_back(builder, branch.result_blocks(), results, steps)
             branches.append(builder.merge(steps))
         self.blocks.owned.update(results)
-        merging = builder.merging
-        if merging is None:
+        merger = builder.launch_merger
+        if merger is None:
             self.steps.append(p.Branch(index, tuple(branches)))
         else:
             of_pred = i.operands[0].shape.element_type.kind == "pred"
             internal = builder.internal(block_count, around.passed if around else ())
-            self.steps += merging.branch(index, of_pred, branches, internal)
+            self.steps += merger.branch(index, of_pred, branches, internal)
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = results[gte.index]
 

@@ -28,7 +28,8 @@ class FusionGroup:
 @dataclass(frozen=True)
 class UnfusedEdge:
     """Node `producer` is not fused into group number `user`, and the reason. If the cost model decided: the nanoseconds
-    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0."""
+    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0. Scheduler.refuse of _core/fusion.pyx
+    records them; GroupedComputation makes Refusals of them."""
 
     producer: int
     user: int
@@ -40,7 +41,7 @@ class UnfusedEdge:
 @dataclass(frozen=True)
 class Refusal:
     """An edge that was not fused: the producer, the kernel that reads its value, the reason, and the cost model's times
-    (ns)."""
+    (ns). compiler/explanation.py prints it."""
 
     producer: Instruction
     user: str

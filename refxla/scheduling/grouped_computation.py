@@ -58,9 +58,9 @@ class GroupedComputation:
         """Why each value that one kernel writes for another is not fused into that. The scheduler never considers
         values in the epilogue of a hero: they are in the kernel of the hero, which would have to be recomputed with
         them."""
-        told = set()
+        reported = set()
         for edge in unfused:
-            told.add((edge.producer, edge.user))
+            reported.add((edge.producer, edge.user))
             value = self.graph.instructions[edge.producer][0]
             yield Refusal(value, self.names[edge.user], edge.reason, edge.unfused, edge.fused)
         number = {i: n for n, instructions in enumerate(self.graph.instructions) for i in instructions}
@@ -68,8 +68,8 @@ class GroupedComputation:
         for user, group in enumerate(self.groups):
             for i in (i for n in group.members for i in self.graph.instructions[n]):
                 for producer in (number[o] for o in i.operands if o in number):
-                    if behind.get(producer) and producer not in group.members and (producer, user) not in told:
-                        told.add((producer, user))
+                    if behind.get(producer) and producer not in group.members and (producer, user) not in reported:
+                        reported.add((producer, user))
                         hero = self.graph.instructions[behind[producer][-1]][0]
                         reason = f"it follows {hero.name}, which has an emitter of its own, and is in that kernel"
                         yield Refusal(self.graph.instructions[producer][0], self.names[user], reason, 0, 0)

@@ -10,7 +10,7 @@ from .merged_kernel import COPIED_AT_A_TIME
 
 
 @dataclass(frozen=True)
-class Merging:
+class MergingOptions:
     """For what device launches are merged: its `units`, which are cores or compute units (0: none are merged); whether
     there may be `persistent` kernels; and of a GPU the items of a work-group, and whether these can hand values over
     (Target.handover): else only loops of single items are merged."""
@@ -21,14 +21,14 @@ class Merging:
     handover: bool = True
 
 
-NOT_MERGED = Merging()
+NOT_MERGED = MergingOptions()
 
 
 class LaunchCosts:
     """The microseconds of kernels and launches on a device, whose cores are those of a GPU's compute units: there a
     work-group stands for a core. `persistent`: a launch can be a phase of a persistent kernel."""
 
-    def __init__(self, costs: Costs, merging: Merging, persistent: bool) -> None:
+    def __init__(self, costs: Costs, merging: MergingOptions, persistent: bool) -> None:
         self.persistent = persistent
         self.cores, self.group, self._copied_byte = merging.units, merging.group, costs.copied_byte
         self.launch_us, self.barrier_us = costs.launch / 1e3, costs.phase / 1e3

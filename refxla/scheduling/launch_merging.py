@@ -28,7 +28,7 @@ from ..device.description import Costs
 from ..ir import merged_body as m
 from ..ir import plan as p
 from . import serial_control_flow
-from .launch_costs import LaunchCosts, Merging
+from .launch_costs import LaunchCosts, MergingOptions
 from .launch_units import LaunchUnits
 from .merged_kernel import (
     ArgumentList,
@@ -70,7 +70,7 @@ class LaunchMerger:
         kernels: list[p.Kernel],
         bytes_of: Callable[[int], int],
         costs: Costs,
-        merging: Merging,
+        merging: MergingOptions,
         scratch: Callable[[str, str, int], int],
         zeros: Callable[[int], int],
         workspace: Callable[[int], int] | None = None,

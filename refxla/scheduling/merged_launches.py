@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..ir import merged_body as m
 from ..ir import plan as p
-from .launch_costs import LaunchCosts, Merging
+from .launch_costs import LaunchCosts, MergingOptions
 from .launch_units import LaunchUnit
 from .merged_kernel import (
     MOST_ARGUMENTS,
@@ -34,7 +34,7 @@ class MergedLaunches:
     the size of a buffer."""
 
     def __init__(
-        self, kernels: list[p.Kernel], bytes_of: Callable[[int], int], costs: LaunchCosts, merging: Merging
+        self, kernels: list[p.Kernel], bytes_of: Callable[[int], int], costs: LaunchCosts, merging: MergingOptions
     ) -> None:
         self.kernels, self.bytes_of, self.costs = kernels, bytes_of, costs
         self.merged: list[MergedLaunch] = []

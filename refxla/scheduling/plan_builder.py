@@ -62,13 +62,15 @@ class PlanBuilder:
         self.constants: dict[tuple[str, tuple[int, ...], bytes], MemoryBlock] = {}
         self.constant_values: list[tuple[int, np.ndarray]] = []
         self.constant_bytes = self.workspace_bytes = 0
-        self.merging: LaunchMerger | None = None
+        self.launch_merger: LaunchMerger | None = None
         if merging.units:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
             workspace = partial(self.workspace, "barrier") if merging.persistent else None
-            self.merging = LaunchMerger(self.kernels, size, self.costs, merging, self.scratch, self.zeros, workspace)
+            self.launch_merger = LaunchMerger(
+                self.kernels, size, self.costs, merging, self.scratch, self.zeros, workspace
+            )
         self.cores = merging.units
-        has_persistent_kernels = self.merging is not None and self.merging.has_persistent_kernels
+        has_persistent_kernels = self.launch_merger is not None and self.launch_merger.has_persistent_kernels
         self.tiled = options.tiled_fusion and options.fusion and has_persistent_kernels
         self.tiling_decisions: list[TilingDecision] = []
 
@@ -112,7 +114,7 @@ class PlanBuilder:
 
     def merge(self, steps: Steps) -> tuple[p.Step, ...]:
         """The steps of a computation, with small launches merged."""
-        return tuple(steps) if self.merging is None else self.merging.run(steps)
+        return tuple(steps) if self.launch_merger is None else self.launch_merger.run(steps)
 
     def internal(self, block_count: int, outside: Sequence[p.Step] = ()) -> set[int]:
         """The buffers of the arena after the first `block_count`, without those that the steps `outside` use."""
@@ -131,7 +133,7 @@ class PlanBuilder:
         """Pass a kernel that is certain to be launched alone to `on_kernel`, which may begin to compile it. Those of
         loops and branches may still be merged, so only kernels of the entry computation are."""
         if self.on_kernel is not None and kernel.items and computation is self.module.entry:
-            if self.merging is None or self.merging.launches.stands_alone(kernel):
+            if self.launch_merger is None or self.launch_merger.launches.stands_alone(kernel):
                 self.on_kernel(kernel)
 
     def finish(

@@ -15,7 +15,7 @@ from ..analysis.donation import donated_parameters
 from ..device.description import Costs
 from ..ir import plan as p
 from ..passes import host_call_threading
-from ..passes.winograd_convolution import Decision
+from ..passes.winograd_convolution import WinogradDecision
 from .computation_scheduler import ComputationScheduler
 from .fusion_group import Refusal
 from .merged_kernel import MergedLaunch
@@ -34,7 +34,7 @@ class PlanningResult:
     plan: p.Plan
     refusals: list[Refusal] = field(default_factory=list)
     merged_launches: list[MergedLaunch] = field(default_factory=list)
-    winograd: tuple[Decision, ...] = ()
+    winograd: tuple[WinogradDecision, ...] = ()
     tiled_fusions: list[TilingDecision] = field(default_factory=list)
     costs: Costs = field(default_factory=Costs)
 
@@ -86,7 +86,7 @@ def make_plan(
     return PlanningResult(
         builder.finish(builder.merge(steps), results, single, aliases, [b.index for b in donated]),
         builder.refusals,
-        [] if builder.merging is None else builder.merging.launches.merged,
+        [] if builder.launch_merger is None else builder.launch_merger.launches.merged,
         tiled_fusions=builder.tiling_decisions,
         costs=options.costs,
     )

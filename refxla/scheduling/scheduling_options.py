@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..device.description import Costs
-from .launch_costs import NOT_MERGED, Merging
+from .launch_costs import NOT_MERGED, MergingOptions
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class SchedulingOptions:
     costs: Costs = Costs()
     fusion: bool = True  # without it every instruction is a kernel of its own
     tiled_fusion: bool = True  # fusions may run tile by tile (tiled_fusion.py), where kernels are persistent
-    merging: Merging = NOT_MERGED  # for what device small launches are merged (launch_merging.py)
+    merging: MergingOptions = NOT_MERGED  # for what device small launches are merged (launch_merging.py)
 
     @property
     def shares_launches(self) -> bool:

@@ -22,7 +22,7 @@ from refxla.compiler.planning import plan_module
 from refxla.device.description import Costs
 from refxla.device.gpu_models import EMULATED, MODELS
 from refxla.ir import plan as p
-from refxla.scheduling.launch_costs import Merging
+from refxla.scheduling.launch_costs import MergingOptions
 from refxla.scheduling.launch_merging import LaunchMerger
 
 HEAD = """HloModule m
@@ -322,7 +322,7 @@ def test_without_handover_only_single_items_are_in_a_loop(items, work_group):
     kernel = p.Kernel("k", "", (p.Argument("output", "int", bytes=4),), items, us=0.01, work_group=work_group)
     for handover in (True, False):
         kernels = [kernel]
-        merging = Merging(2, group=256, handover=handover)
+        merging = MergingOptions(2, group=256, handover=handover)
         merger = LaunchMerger(kernels, lambda b: 4, Costs(), merging, lambda *_: 1, lambda _: 2)
         (step,) = merger.counted_loop(3, [p.Launch(0, (0,))], None, None)
         assert isinstance(step, p.Launch) == (handover or items == 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ...analysis.fft_plan import Layout
+from ...analysis.fft_plan import Strides
 from ...device.description import LINE, Target
 from ...ir.plan import Argument, Fusion, Kernel
 from . import edges, lanes, passes
@@ -27,11 +27,11 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return kernels(fusion, target, _VectorStage)
 
 
-def _direction(layout: Layout, whole: bool) -> str:
+def _direction(strides: Strides, whole: bool) -> str:
     """Whether lanes are adjacent in memory (if there is a `whole` vector of them), or the elements of each lane."""
-    if layout.lane == 1 and whole:
+    if strides.lane == 1 and whole:
         return COLUMNS
-    return ROWS if layout.element == 1 else NEITHER
+    return ROWS if strides.element == 1 else NEITHER
 
 
 class _VectorStage(StageEmitter):
@@ -150,27 +150,27 @@ class _VectorStage(StageEmitter):
 
     def _load(self, direction: str) -> None:
         stage, p = self.stage, self.parts
-        join, layout = stage.real == "join", self.stage.reads
+        join, strides = stage.real == "join", self.stage.reads
         n, swap = stage.length + join, int(stage.swaps[0] and not join)
         if direction == COLUMNS:
-            self._call(lanes.load_columns(p), "from", f"{layout.element}l", n, "x", swap)
+            self._call(lanes.load_columns(p), "from", f"{strides.element}l", n, "x", swap)
         elif direction == ROWS and n >= p.lanes // 4:
-            self._call(lanes.load_rows(p), "from", f"{layout.lane}l", n, "valid", "x", swap)
+            self._call(lanes.load_rows(p), "from", f"{strides.lane}l", n, "valid", "x", swap)
         else:
-            steps = f"{layout.lane}l", f"{layout.element}l"
+            steps = f"{strides.lane}l", f"{strides.element}l"
             self._call(lanes.load_lanes(p), "from", *steps, n, "valid", f"(__global {p.scalar}*)x", swap)
         if join:
             self._call(lanes.real_pass(p, True, True), "x", stage.length, self.real_table(), int(stage.swaps[0]))
 
     def _store(self, direction: str, array: str, divided: list[str]) -> None:
-        stage, p, layout = self.stage, self.parts, self.stage.writes
+        stage, p, strides = self.stage, self.parts, self.stage.writes
         n, swap = stage.length + (stage.real == "separate"), int(stage.swaps[1])
         if direction == COLUMNS:
-            self._call(lanes.store_columns(p, bool(divided)), array, n, "to", f"{layout.element}l", swap, *divided)
+            self._call(lanes.store_columns(p, bool(divided)), array, n, "to", f"{strides.element}l", swap, *divided)
         elif direction == ROWS and n >= p.lanes // 4:
-            self._call(lanes.store_rows(p, bool(divided)), array, n, "to", f"{layout.lane}l", swap, *divided)
+            self._call(lanes.store_rows(p, bool(divided)), array, n, "to", f"{strides.lane}l", swap, *divided)
         else:
-            steps = f"{layout.lane}l", f"{layout.element}l"
+            steps = f"{strides.lane}l", f"{strides.element}l"
             source = f"(__global const {p.scalar}*){array}"
             self._call(lanes.store_lanes(p, bool(divided)), source, n, "valid", "to", *steps, swap, *divided)
 

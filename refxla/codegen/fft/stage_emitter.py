@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from refxla_spec.types import C128, F64
 
-from ...analysis.fft_plan import OPERAND, RESULT, Layout, Stage, stages
+from ...analysis.fft_plan import OPERAND, RESULT, Stage, Strides, stages
 from ...analysis.twiddle_factors import rotation, transform_of_chirp
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
@@ -108,7 +108,7 @@ def kernels(fusion: Fusion, target: Target, emitter: type[StageEmitter]) -> tupl
     return tuple(emitter(fusion, target, parts, s, n, space).kernel() for n, s in enumerate(planned))
 
 
-def extent(stage: Stage, layout: Layout, spectrum: bool) -> int:
+def extent(stage: Stage, strides: Strides, spectrum: bool) -> int:
     """The number of complex numbers from the first to the last one of an array."""
-    last = (stage.outer - 1) * layout.outer + (stage.lanes - 1) * layout.lane
-    return last + (stage.length - (not spectrum)) * layout.element + 1
+    last = (stage.outer - 1) * strides.outer + (stage.lanes - 1) * strides.lane
+    return last + (stage.length - (not spectrum)) * strides.element + 1

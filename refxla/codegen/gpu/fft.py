@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ...analysis.fft_plan import Layout
+from ...analysis.fft_plan import Strides
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..fft.lanes import real_pair, rotated, scaled
@@ -75,16 +75,16 @@ class _WorkGroupStage(StageEmitter):
 
     def _share_of(self, width: int) -> _Share:
         """The share of so many transforms. Those that are adjacent in memory are adjacent in the buffer."""
-        aside = [self._aside(layout) for layout in (self.stage.reads, self.stage.writes)]
+        aside = [self._aside(strides) for strides in (self.stage.reads, self.stage.writes)]
         if any(aside):
             pitch = width if all(aside) else width | 1  # odd, so that a transform's elements are in different banks
             return _Share(width, pitch, 1, self.elements * pitch)
         pitch = self.elements if width == 1 else self.elements | 1
         return _Share(width, 1, pitch, width * pitch)
 
-    def _aside(self, layout: Layout) -> bool:
+    def _aside(self, strides: Strides) -> bool:
         """Whether the transforms of a group are adjacent in memory."""
-        return layout.lane == 1 and self.stage.lanes > 1
+        return strides.lane == 1 and self.stage.lanes > 1
 
     def _chosen_share(self) -> _Share | None:
         """As many transforms as keep all items busy, or fill sectors; fewer if local memory is not enough, None if not
@@ -139,12 +139,12 @@ class _WorkGroupStage(StageEmitter):
             block.line(f"const int lane = {'0' if several else f'{unit} % {parts} * {share.width}'};")
             rest = f"({stage.outer} - outer) * {stage.lanes}" if several else f"{stage.lanes} - lane"
             block.line(f"const int left = {rest}, valid = left < {share.width} ? left : {share.width};")
-            for name, const, place, layout in (
+            for name, const, place, strides in (
                 ("from", "const ", source, stage.reads),
                 ("to", "", target, stage.writes),
             ):
                 ctype = f"__global {const}{self.pair}*"
-                begin = f"outer * {layout.outer}l + lane * {layout.lane}l"
+                begin = f"outer * {strides.outer}l + lane * {strides.lane}l"
                 block.line(f"{ctype} const {name} = ({ctype}){place} + {begin};")
             self._unit()
             if groups < units:
@@ -168,13 +168,13 @@ class _WorkGroupStage(StageEmitter):
         else:
             for number in range(count):
                 there = "y" if here == "x" else "x"
-                read, layout = self._get(here), None
+                read, strides = self._get(here), None
                 if number == 0 and first:
-                    there, read, layout = "x", lambda e, t: self._load(e, t, stage.swaps[0]), stage.reads
+                    there, read, strides = "x", lambda e, t: self._load(e, t, stage.swaps[0]), stage.reads
                 if number == count - 1 and final:
-                    self._pass(number, read, self._store, layout or stage.writes)
+                    self._pass(number, read, self._store, strides or stage.writes)
                     return
-                self._pass(number, read, self._put(there), layout)
+                self._pass(number, read, self._put(there), strides)
                 self.block.line(self.barrier)
                 here = there
         separated = stage.real == "separate"
@@ -200,13 +200,13 @@ class _WorkGroupStage(StageEmitter):
         stage = self.stage
         return stage.real != "separate" and bool(stage.radices) and self._reaches(stage.writes, stage.radices[-1])
 
-    def _reaches(self, layout: Layout, radix: int) -> bool:
+    def _reaches(self, strides: Strides, radix: int) -> bool:
         """Whether the items of a pass access whole sectors of memory."""
         stage = self.stage
         neighbours = 1
-        if self._aside(layout):
+        if self._aside(strides):
             neighbours = min(self.share.width, stage.lanes)
-        elif layout.element == 1:
+        elif strides.element == 1:
             neighbours = stage.length // radix
         whole = neighbours * self.bytes >= SECTOR or prod(stage.radices) == radix
         return whole and not stage.convolution and radix <= UNROLLED
@@ -254,13 +254,13 @@ class _WorkGroupStage(StageEmitter):
 
     # -- passes --------------------------------------------------------------------------------------------------------
 
-    def _pass(self, number: int, read: Read, write: Write, layout: Layout | None) -> None:
-        """Emits a pass, whose items are in the order of a layout, or else of the buffers."""
+    def _pass(self, number: int, read: Read, write: Write, strides: Strides | None) -> None:
+        """Emits a pass, whose items are in the order of an array in memory, or else of the buffers."""
         radices = self.stage.radices
         radix, s, m = radices[number], prod(radices[:number]), prod(radices[number + 1 :])
         w, roots = self.tables[number]
         step, b = m * s, Butterfly(self.numbers, self.block)
-        with self._each(self._tasks(radix) if radix > UNROLLED else step, layout) as (e, t):
+        with self._each(self._tasks(radix) if radix > UNROLLED else step, strides) as (e, t):
             if radix > UNROLLED:
                 self.block.line(f"const int k = {e} / {step}, n = {e} % {step};")
                 e = "n"
@@ -321,15 +321,15 @@ class _WorkGroupStage(StageEmitter):
     # -- elements ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _each(self, count: int, layout: Layout | None, name: str = "e") -> Iterator[tuple[str, str]]:
+    def _each(self, count: int, strides: Strides | None, name: str = "e") -> Iterator[tuple[str, str]]:
         """The loop over an item's part of `count` elements or butterflies of each transform; gives the C variables of
-        their numbers and of the transform's. Neighbouring items are in the order of a layout, or else of the
+        their numbers and of the transform's. Neighbouring items are in the order of an array in memory, or else of the
         buffers."""
         block, width = self.block, self.share.width
-        if layout is None:
+        if strides is None:
             near = width if self.share.transform == 1 else 1
         else:
-            near = min(width, self.stage.lanes) if self._aside(layout) else 1
+            near = min(width, self.stage.lanes) if self._aside(strides) else 1
         with block.scope(f"for (int i = item; i < {count * width}; i += {self.group})"):
             if near == 1:
                 block.line(f"const int {name} = i % {count}, t = i / {count};")
@@ -345,31 +345,33 @@ class _WorkGroupStage(StageEmitter):
         """The element of a buffer."""
 
         def read(e: str, t: str) -> Complex:
-            share = self.share
-            place = f"{buffer}[{_product(e, share.element)} + {_product(t, share.transform)}]"
+            place = self._place(buffer, e, t)
             return f"{place}.x", f"{place}.y"
 
         return read
+
+    def _place(self, buffer: str, e: str, t: str) -> str:
+        """The C lvalue of an element of a buffer."""
+        return f"{buffer}[{_product(e, self.share.element)} + {_product(t, self.share.transform)}]"
 
     def _put(self, buffer: str) -> Write:
         """The statements that write an element of a buffer."""
 
         def write(e: str, t: str, value: Complex) -> None:
-            place = self._get(buffer)(e, t)[0].removesuffix(".x")
-            self.block.line(f"{place} = ({self.pair})({value[0]}, {value[1]});")
+            self.block.line(f"{self._place(buffer, e, t)} = ({self.pair})({value[0]}, {value[1]});")
 
         return write
 
-    def _position(self, layout: Layout, e: str, t: str) -> str:
+    def _position(self, strides: Strides, e: str, t: str) -> str:
         """The position of an element in memory, relative to the first one of the work-group."""
         stage = self.stage
-        span = extent(stage, layout, True) + layout.outer
+        span = extent(stage, strides, True) + strides.outer
         cast = "(long)" if span >= 1 << 31 else ""
-        inside = f"{_product(cast + e, layout.element)} + "
+        inside = f"{_product(cast + e, strides.element)} + "
         if self.share.width <= stage.lanes:
-            return inside + _product(cast + t, layout.lane)
+            return inside + _product(cast + t, strides.lane)
         group, lane = f"({cast}{t} / {stage.lanes})", f"({cast}{t} % {stage.lanes})"
-        return f"{inside}{_product(group, layout.outer)} + {_product(lane, layout.lane)}"
+        return f"{inside}{_product(group, strides.outer)} + {_product(lane, strides.lane)}"
 
     def _load(self, e: str, t: str, swap: bool) -> Complex:
         """Loads an element of the stage's source."""

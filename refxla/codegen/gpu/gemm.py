@@ -152,8 +152,7 @@ class TiledProduct:
             copy.declare(block)
         if self.masks:
             local.declare(block, "mask", "uchar", 1, 2 * self.masks.bytes)
-        size = f"[{tile.item_rows}][{tile.item_columns}]"
-        self._fill(f"sum{size}")
+        self._declare_sums("sum")
         first = "0"
         if split.parts > 1:
             blocks = split.segments * self.segment // tile.terms  # of a part: an even number
@@ -161,7 +160,7 @@ class TiledProduct:
             block.line(f"const int beyond = begin + {blocks} < {self.blocks} ? begin + {blocks} : {self.blocks};")
             first = "begin"
         elif self.segment:
-            self._fill(f"total{size}")
+            self._declare_sums("total")
         self._first_block(first)
         if self.masks:
             self.masks.store(self.e, block, first, "first_row", "mask")
@@ -178,9 +177,9 @@ class TiledProduct:
         items = split.parts * self.tiles * tile.group
         return Kernel(name, block.text(), tuple(arguments), items, work_group=tile.group, local_bytes=local.bytes)
 
-    def _fill(self, array: str) -> None:
-        self.block.line(f"{self.c_type} {array};")
-        name = array.partition("[")[0]
+    def _declare_sums(self, name: str) -> None:
+        """The array of an item's sums, of zeros."""
+        self.block.line(f"{self.c_type} {name}[{self.tile.item_rows}][{self.tile.item_columns}];")
         with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
             self.block.line(f"{name}[i][j] = 0;")
 

@@ -19,10 +19,10 @@ UNROLLED_FROM = 4096  # of at least so many products: such a loop takes longer t
 def dot_is_loop(groups: int, m: int, n: int, k: int) -> bool:
     """Whether a loop computes `groups` products of m x k and k x n matrices on a CPU."""
     sums = groups * m * n
-    has_little_work = sums * k <= MOST_WORK and (k <= LONGEST_CHAIN or sums < FEWEST_SUMS)
+    is_little_work = has_little_work(sums, k) and (k <= LONGEST_CHAIN or sums < FEWEST_SUMS)
     has_tiny_matrices = m * n * k <= SMALLEST_WORK
     has_short_vectors = min(m, n) == 1 and k <= SHORTEST_VECTOR
-    return has_little_work or has_tiny_matrices or has_short_vectors
+    return is_little_work or has_tiny_matrices or has_short_vectors
 
 
 def dot_is_unrolled(groups: int, m: int, n: int, k: int) -> bool:
@@ -31,5 +31,6 @@ def dot_is_unrolled(groups: int, m: int, n: int, k: int) -> bool:
 
 
 def has_little_work(results: int, k: int) -> bool:
-    """Whether a loop computes so many sums of k terms, of a convolution or on a GPU."""
+    """Whether so many sums of k terms are so little work that a loop computes them: all that decides for a convolution,
+    and for a dot on a GPU."""
     return results * k <= MOST_WORK

@@ -24,8 +24,8 @@ from ..index_printer import c_of
 from ..loops import non_temporal_stores
 from ..loops.index_set_splitting import Range, Test
 from .accumulators import Accumulators, declare
+from .horizontal_reduction import combine_lanes, fill_lanes
 from .kernel_body import KernelBody
-from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
 from .schedule import CachedOperand, Position, ReductionPass
 from .software_prefetch import prefetch
