@@ -81,7 +81,7 @@ class LoopLiterals:
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedValue:
     """The value of the `place`-th instruction of an iteration: the same iteration or, with `first`, as many iterations
     before as `first` has elements; these are the operands of the first iterations."""
 
@@ -90,7 +90,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedValues:
     """Data movement of outside values, one for each iteration."""
 
     row: Sequence[Instruction]
@@ -98,13 +98,13 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackedValues:
     """Small outside values, one for each iteration."""
 
     row: tuple[Instruction, ...]
 
 
-LoopOperand = Invariant | LoopLiterals | Carried | Moved | Stacked
+LoopOperand = Invariant | LoopLiterals | CarriedValue | MovedValues | StackedValues
 
 
 class TracedLoop:
@@ -175,7 +175,7 @@ class TracedLoop:
         unlike = [n for n, p in enumerate(places) if p != at + n * self.period and (n >= back or p >= 0)]
         if unlike:
             raise NotALoop(unlike[-1] + 1)
-        return Carried(at % self.period, tuple(values[:back]))
+        return CarriedValue(at % self.period, tuple(values[:back]))
 
     def _from_outside(self, values: Sequence[Instruction], places: Sequence[int]) -> LoopOperand:
         inside = [n for n, p in enumerate(places) if p >= 0]
@@ -187,10 +187,10 @@ class TracedLoop:
         kind = self.program.kind
         if first.opcode in _MOVEMENTS and all(kind(v) == kind(first) for v in values):
             operands = [self._operand([v.operands[n] for v in values]) for n in range(len(first.operands))]
-            return Moved(values, operands)
+            return MovedValues(values, operands)
         if first.shape.is_tuple or self.count * first.shape.bytes > MOST_STACKED:
             raise NotALoop
-        return Stacked(tuple(values))
+        return StackedValues(tuple(values))
 
 
 def slice_steps(i: Instruction) -> list[tuple[int, int]]:

@@ -102,7 +102,7 @@ def kernels(rows: SortRows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
     """The kernels of a sort by keys, the most significant first."""
     units = max(1, rows.target.compute_units)
     if units > 1 and rows.rows < 2 * units and rows.length >= 2 * CHUNK:
-        return _Chunked(rows, [d for key in reversed(keys) for d in key.digits]).kernels()
+        return _ChunkedPasses(rows, [d for key in reversed(keys) for d in key.digits]).kernels()
     return (_whole_rows(rows, keys[::-1]),)
 
 
@@ -164,7 +164,7 @@ def _starts(block: Block, counts: str, bins: int) -> None:
     block.line(f"for (int b = 0; b < {bins}; ++b) {{ uint n = {counts}[b]; {counts}[b] = sum; sum += n; }}")
 
 
-class _Chunked:
+class _ChunkedPasses:
     """Two kernels a pass; tuples go from the operands by way of scratch memory x, y, x, ... to the outputs.
 
     A pass is a function of its buffers and of the first bit of its digit, shared by all passes with the same layouts of

@@ -20,7 +20,7 @@ from .._core.array import Array
 from .._core.calls import Shortcut
 from ..compiler.driver import Compiled, uses_library
 from ..compiler.options import Options
-from ..ir.calling_convention import Fixed
+from ..ir.calling_convention import Constant
 from .jax_stages import WITHIN_TRACE, Arguments, JaxProgram, JaxStage, LoweredStage, lowered_stage
 from .randomness import refused
 from .traced import TracedFunction, tracing
@@ -194,8 +194,8 @@ class JaxFunction(TracedFunction):
         numbers, names = self._static
         places = {n + len(args) if n < 0 else n for n in numbers}
         structure = jax.tree.structure
-        positional = [(self._argument(n), Fixed(v) if n in places else structure(v)) for n, v in enumerate(args)]
-        return positional, [(k, Fixed(kwargs[k]) if k in names else structure(kwargs[k])) for k in sorted(kwargs)]
+        positional = [(self._argument(n), Constant(v) if n in places else structure(v)) for n, v in enumerate(args)]
+        return positional, [(k, Constant(kwargs[k]) if k in names else structure(kwargs[k])) for k in sorted(kwargs)]
 
 
 def neutral_lowering(traced: Any, library_calls: bool = False) -> Any:

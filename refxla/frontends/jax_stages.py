@@ -22,7 +22,7 @@ from ..analysis.donation import donate
 from ..compiler import executable_file
 from ..compiler.driver import Compiled, Reference, compile_module
 from ..compiler.options import Options
-from ..ir.calling_convention import ArrayLeaf, CallingConvention, EmptyLeaf, Fixed, Nested, Tree
+from ..ir.calling_convention import ArrayLeaf, CallingConvention, Constant, Container, EmptyLeaf, Tree
 from ..ir.fingerprint import Source
 from ..ir.proto import from_proto
 from .stablehlo import from_stablehlo
@@ -171,7 +171,7 @@ def _source(lowered: Any, donated: Sequence[int] = ()) -> Source:
     return Source(f"jax {version.__version__} {lib.__version__} {digest}{numbers}", module, text.count("\n"))
 
 
-# positional and keyword arguments: names, PyTreeDefs or Fixed
+# positional and keyword arguments: names, PyTreeDefs or Constant
 Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]
 
 
@@ -263,11 +263,12 @@ class LoweredStage(Lowered):
 
 
 def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None = None) -> Tree:
-    """A PyTreeDef as data; a Fixed unchanged. `empty` are the leaves of type float0, by number, with their dimensions.
+    """A PyTreeDef as data; a Constant unchanged. `empty` are the leaves of type float0, by number, with their
+    dimensions.
 
     Raises UnsupportedError for nodes of classes that JAX knows and a file does not support.
     """
-    if isinstance(structure, Fixed):
+    if isinstance(structure, Constant):
         return structure
     count = 0
 
@@ -280,13 +281,13 @@ def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None =
         kind, keys = data
         children = tuple(map(tree_of, node.children()))
         if kind is type(None):
-            return Fixed(None)
+            return Constant(None)
         if kind in (tuple, list):
-            return Nested(kind.__name__, children)
+            return Container(kind.__name__, children)
         if kind in (dict, collections.OrderedDict):
-            return Nested("dict", children, tuple(keys))
+            return Container("dict", children, tuple(keys))
         if issubclass(kind, tuple) and keys is None and len(getattr(kind, "_fields", ())) == len(children):
-            return Nested("named tuple", children, kind._fields, kind.__name__)
+            return Container("named tuple", children, kind._fields, kind.__name__)
         raise UnsupportedError(
             f"{where} holds {indefinite(kind.__name__)}, a class that a file does not know: take and give "
             "tuples, lists, dicts and named tuples in what is saved"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..ir.calling_convention import ArrayLeaf, Fixed, Nested, Tree
+from ..ir.calling_convention import ArrayLeaf, Constant, Container, Tree
 
 
 def argument_trees(
@@ -18,20 +18,20 @@ def argument_trees(
     def argument_tree(value: Any) -> Tree:
         nonlocal count
         if not is_leaf(value):
-            return Fixed(value)
+            return Constant(value)
         count += 1
-        return Fixed(values[count - 1], leaf=True) if count - 1 in values else ArrayLeaf()
+        return Constant(values[count - 1], leaf=True) if count - 1 in values else ArrayLeaf()
 
-    return [(name, Fixed(value) if static else tree_of(value, argument_tree)) for name, static, value in arguments]
+    return [(name, Constant(value) if static else tree_of(value, argument_tree)) for name, static, value in arguments]
 
 
 def tree_of(value: Any, leaf: Callable[[Any], Tree]) -> Tree:
     """A nesting as data, with the result of `leaf` for each of its leaves."""
     if isinstance(value, dict):
-        return Nested("dict", tuple(tree_of(v, leaf) for v in value.values()), tuple(value))
+        return Container("dict", tuple(tree_of(v, leaf) for v in value.values()), tuple(value))
     if not isinstance(value, (tuple, list)):
         return leaf(value)
     children = tuple(tree_of(v, leaf) for v in value)
     if hasattr(value, "_fields"):
-        return Nested("named tuple", children, value._fields, type(value).__name__)
-    return Nested("list" if isinstance(value, list) else "tuple", children)
+        return Container("named tuple", children, value._fields, type(value).__name__)
+    return Container("list" if isinstance(value, list) else "tuple", children)

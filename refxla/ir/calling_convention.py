@@ -2,8 +2,8 @@
 its arrays are passed.
 
 The leaves of the arguments' trees, in order, are arrays and Python numbers (`ArrayLeaf`); everything else, such as
-strings and None, is part of the program (`Fixed`). A parameter of the program takes the leaf of a number, an array that
-never changes, or a value that Python computes from numbers (`NumberArray`).
+strings and None, is part of the program (`Constant`). A parameter of the program takes the leaf of a number, an array
+that never changes, or a value that Python computes from numbers (`NumberArray`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LeafResult:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Constant:
     """A value that is part of the program: if it is an argument, a call must pass an equal one. `leaf`: it still counts
     as a leaf."""
 
@@ -47,7 +47,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Nested:
+class Container:
     """A tuple, list, dict or named tuple (`kind`) of trees: a dict with its `keys`, in flattening order, a named tuple
     with its fields, and the name of its class in `name`."""
 
@@ -58,9 +58,9 @@ class Nested:
 
 
 @dataclass(frozen=True)
-class Computed:
+class DerivedNumber:
     """A Python number that is computed at each call: `function` of NUMBER_FUNCTIONS applied to `operands`, each of
-    which is the number of a leaf, a Fixed or a Computed."""
+    which is the number of a leaf, a Constant or a DerivedNumber."""
 
     function: str
     operands: tuple[Any, ...]
@@ -71,12 +71,12 @@ class NumberArray:
     """A Python number as the 0-d array that NumPy converts it to; `filled` converts like `np.full`, which accepts
     values out of the type's range."""
 
-    number: Any  # a leaf's number, Fixed or Computed
+    number: Any  # a leaf's number, Constant or DerivedNumber
     element_type: str
     filled: bool = False
 
 
-Tree = ArrayLeaf | EmptyLeaf | LeafResult | Fixed | Nested | Computed
+Tree = ArrayLeaf | EmptyLeaf | LeafResult | Constant | Container | DerivedNumber
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def number(source: Any, leaves: Sequence[Any]) -> Any:
-    """The value of a leaf's number, a Fixed or a Computed in a call with these leaves."""
+    """The value of a leaf's number, a Constant or a DerivedNumber in a call with these leaves."""
     if isinstance(source, int):
         return leaves[source]
-    if isinstance(source, Fixed):
+    if isinstance(source, Constant):
         return source.value
     return NUMBER_FUNCTIONS[source.function](*(number(o, leaves) for o in source.operands))
 
@@ -136,19 +136,19 @@ def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
     """The leaves of an argument, in order. Raises InputError for one of another structure, and names the place."""
     if isinstance(tree, ArrayLeaf):
         yield value
-    elif isinstance(tree, Fixed):
+    elif isinstance(tree, Constant):
         if not _same(tree.value, value):
             raise InputError(f"{where} is {_shown(value)}, and the function was saved for {_shown(tree.value)}")
         if tree.leaf:
             yield value
-    elif isinstance(tree, Nested):
+    elif isinstance(tree, Container):
         for key, child, part in _parts(tree, value, where):
             yield from flattened(child, part, f"{where}{key}")
     else:
         raise InputError(f"{where}: {a_type(tree)} is no argument")
 
 
-def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
+def _parts(tree: Container, value: Any, where: str) -> list[tuple[str, Any, Any]]:
     """For each child, the key in source form, its tree and its value."""
     form = f"a {tree.kind} of {len(tree.children)}"
     if tree.kind == "dict":
@@ -192,7 +192,7 @@ def rebuilt(tree: Tree, arrays: Iterator[Any], leaves: Sequence[Any] = ()) -> An
     if isinstance(tree, EmptyLeaf):
         next(arrays)
         return np.zeros(tree.dimensions, [("float0", "V")])
-    if not isinstance(tree, Nested):
+    if not isinstance(tree, Container):
         return number(tree, leaves)
     children = [rebuilt(child, arrays, leaves) for child in tree.children]
     if tree.kind == "list":

@@ -23,12 +23,12 @@ from refxla_spec.types import S32, Shape
 
 from ..analysis.repetition import FEWEST, Repeats, Repetition
 from ..analysis.traced_loop import (
-    Carried,
+    CarriedValue,
     Invariant,
     LoopLiterals,
     LoopOperand,
-    Moved,
-    Stacked,
+    MovedValues,
+    StackedValues,
     TracedLoop,
     TracedProgram,
     longest_loop,
@@ -197,8 +197,10 @@ class _Writer:
         self._build = b = Build(f"{loop.rows[-1][0].name}.loop")
         self._state = list[Instruction]()  # the initial values
         self._invariants = dict[Instruction, None]()
-        self._carried = dict[Carried, int]()  # the first of its elements of the state: the previous iteration's value
-        self._stacks = dict[Stacked, Instruction]()
+        self._carried = dict[
+            CarriedValue, int
+        ]()  # the first of its elements of the state: the previous iteration's value
+        self._stacks = dict[StackedValues, Instruction]()
         for operand in (o for operands in loop.operands for o in operands):
             self._prepare(operand)
         self._last, self._collected = dict[int, int](), dict[int, int]()
@@ -224,14 +226,14 @@ class _Writer:
         """Adds what an operand needs to the invariants or to the state of the loop."""
         if isinstance(operand, Invariant):
             self._invariants[operand.value] = None
-        elif isinstance(operand, Carried):
+        elif isinstance(operand, CarriedValue):
             if operand.first and operand not in self._carried:
                 self._carried[operand] = len(self._state)
                 self._state += reversed(operand.first)
-        elif isinstance(operand, Moved):
+        elif isinstance(operand, MovedValues):
             for o in operand.operands:
                 self._prepare(o)
-        elif isinstance(operand, Stacked) and operand not in self._stacks:
+        elif isinstance(operand, StackedValues) and operand not in self._stacks:
             rows = [self._build.reshape(r, (1, *r.shape.dimensions)) for r in operand.row]
             self._stacks[operand] = self._build.make("concatenate", *rows, dimensions=(0,))
             self._invariants[self._stacks[operand]] = None
@@ -246,9 +248,9 @@ class _Writer:
                 return outside[operand.value]
             if isinstance(operand, LoopLiterals):
                 return _number(b, operand, k)
-            if isinstance(operand, Moved):
+            if isinstance(operand, MovedValues):
                 return _copy(b, operand.row, [read(o) for o in operand.operands], k)
-            if isinstance(operand, Stacked):
+            if isinstance(operand, StackedValues):
                 return _row(b, outside[self._stacks[operand]], k)
             if operand.first:
                 return values[self._carried[operand] + len(operand.first) - 1]

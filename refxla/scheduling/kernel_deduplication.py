@@ -39,7 +39,7 @@ class KernelDeduplicator:
             self._emitted[key] = fusion, self.emit(fusion)
             return self._emitted[key][1]
         first, kernels = self._emitted[key]
-        return _Renamed(first, fusion).kernels(kernels)
+        return _KernelRenaming(first, fusion).kernels(kernels)
 
     def _key(self, fusion: Fusion) -> Any:
         """A key that is equal for fusions that differ in names alone; None for a fusion that must be emitted, since its
@@ -65,7 +65,7 @@ class KernelDeduplicator:
         return fusion.kind, fusion.trip_count, fusion.in_loop, inputs, starts, tuple(members), numbers
 
 
-class _Renamed:
+class _KernelRenaming:
     """The kernels of one fusion as those of another that is equal to it."""
 
     def __init__(self, first: Fusion, other: Fusion) -> None:

@@ -68,7 +68,7 @@ def _options(p: MatrixProduct, rows: int, group: int) -> Iterator[_FewRows]:
             terms = min(AHEAD_BYTES // (width * p.element_bytes), MOST_ROW_ELEMENTS // rows)
             items.append(_Direct(p, _split(p, WorkGroupTile(rows, group * width, terms, rows, width))))
     # Fewer items, so that local memory has room for runs that fill the sectors of memory.
-    items.append(_Staged(p, _split(p, WorkGroupTile(rows, group // 2, STAGED_TERMS, rows, 1))))
+    items.append(_StagedProduct(p, _split(p, WorkGroupTile(rows, group // 2, STAGED_TERMS, rows, 1))))
     return (item for item in items if item.is_possible())
 
 
@@ -143,7 +143,7 @@ class _Direct(_FewRows):
                 self.right.fetch_slot(self.e, block, k, "next", "first_column")
 
 
-class _Staged(_FewRows):
+class _StagedProduct(_FewRows):
     """The terms of a column are contiguous: blocks of both operands are in local memory."""
 
     def __init__(self, p: MatrixProduct, split: Split) -> None:

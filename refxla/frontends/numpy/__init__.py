@@ -27,7 +27,7 @@ from ..._core.array import Array
 from ..._core.calls import Shortcut
 from ...compiler.driver import Compiled, Reference
 from ...compiler.options import Options
-from ...ir.calling_convention import ArrayLeaf, CallingConvention, Computed, Fixed, LeafResult, Tree
+from ...ir.calling_convention import ArrayLeaf, CallingConvention, Constant, DerivedNumber, LeafResult, Tree
 from ..randomness import Guard, refused
 from ..saved_trees import argument_trees, tree_of
 from ..shared_memory import check_written
@@ -343,8 +343,10 @@ def _leaf_tree(leaf: Any) -> Tree:
     if isinstance(leaf, _Written):
         return LeafResult(leaf.leaf)
     if isinstance(leaf, Number):
-        return leaf.expression if isinstance(leaf.expression, Computed) else Computed("pos", (leaf.expression,))
-    return Fixed(leaf)
+        return (
+            leaf.expression if isinstance(leaf.expression, DerivedNumber) else DerivedNumber("pos", (leaf.expression,))
+        )
+    return Constant(leaf)
 
 
 _RESULT = object()  # in the structure of a result: an array that the program computes

@@ -152,7 +152,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (Number, *KINDS)
 
 
-class _Joined:
+class _BracketJoin:
     """np.r_ and np.c_: the values in the brackets, joined along the first or last dimension."""
 
     def __init__(self, b: Tracing, original: Any, is_columns: bool) -> None:
@@ -208,7 +208,7 @@ class NumpyModule(types.ModuleType):
             setattr(self, name, replacement(getattr(np, name), b))
         for name in _OF_ONE:
             setattr(self, name, _of_one(getattr(np, name), b))
-        self.r_, self.c_ = _Joined(b, np.r_, False), _Joined(b, np.c_, True)
+        self.r_, self.c_ = _BracketJoin(b, np.r_, False), _BracketJoin(b, np.c_, True)
         self.ndarray = _NdarrayClass("ndarray", (np.ndarray,), {"b": b})
 
     def __getattr__(self, name: str) -> Any:

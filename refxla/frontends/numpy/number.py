@@ -13,7 +13,7 @@ from typing import Any
 
 from refxla_spec.errors import UnsupportedError
 
-from ...ir.calling_convention import NUMBER_FUNCTIONS, Computed, Fixed
+from ...ir.calling_convention import NUMBER_FUNCTIONS, Constant, DerivedNumber
 from .dispatch import Symbol
 from .tracing import Leaves, Tracing
 
@@ -95,7 +95,7 @@ def applied(name: str, *operands: Any) -> Number:
     numbers = [n for n in operands if isinstance(n, Number)]
     build, function = numbers[0].build, NUMBER_FUNCTIONS[name]
     origins = frozenset().union(*(n.origins for n in numbers))
-    data = Computed(name, tuple(n.expression if isinstance(n, Number) else Fixed(n) for n in operands))
+    data = DerivedNumber(name, tuple(n.expression if isinstance(n, Number) else Constant(n) for n in operands))
     # One function for each expression: parameters computed from it are then shared, and so are their masks.
     key = (name, *(n.evaluate if isinstance(n, Number) else _exact(n) for n in operands))
     evaluate = build.number_functions.get(key)

@@ -11,7 +11,7 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError, plural
 
 from ...compiler.options import Options
-from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
+from ...ir.calling_convention import ArrayLeaf, CallingConvention, Constant, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, NumbersInProgram, TracedFunction, tracing
 from . import tape
@@ -223,7 +223,7 @@ class _TensorFlowLowered(Lowered):
         captured = map(np.array, self.captured_values())
 
         def leaf(value: Any) -> Tree:
-            return ArrayLeaf() if isinstance(value, tf.Tensor) else Fixed(value)
+            return ArrayLeaf() if isinstance(value, tf.Tensor) else Constant(value)
 
         positional, keywords = map(tuple, self.example_trees)
         return CallingConvention(

@@ -22,7 +22,7 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
 from ...compiler.options import Options
-from ...ir.calling_convention import ArrayLeaf, CallingConvention, Fixed, Tree
+from ...ir.calling_convention import ArrayLeaf, CallingConvention, Constant, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
 from .decompositions import decompositions
@@ -118,7 +118,7 @@ class _TorchLowered(Lowered):
         marks = [_ARRAY if self.graph.is_computed(r) else r for r in self.results]
 
         def leaf(value: Any) -> Tree:
-            return ArrayLeaf() if value is _ARRAY else Fixed(value)
+            return ArrayLeaf() if value is _ARRAY else Constant(value)
 
         result = tree_of(pytree.tree_unflatten(marks, self.structure), leaf)
         return CallingConvention(name, *self.example_trees, tuple(sources), result, checks=self.graph.checks)

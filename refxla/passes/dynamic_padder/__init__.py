@@ -25,7 +25,7 @@ from ...ir.builder import Build
 from .. import tuple_simplifier
 from ..dce import called_first, sort
 from . import movement_ops, reducing_ops
-from .dimension_sizes import Rule, Size, Sized, Value, met, number, unsupported
+from .dimension_sizes import Rule, Size, SizedArray, Value, met, number, unsupported
 
 RULES: dict[str, Rule] = {**movement_ops.RULES, **reducing_ops.RULES}
 ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
@@ -65,7 +65,7 @@ def run(module: Module) -> int:
                 extra.append(size)
             sizes.append(size)
         p.shape = p.shape.static()
-        parameters[p] = Sized(p, tuple(sizes))
+        parameters[p] = SizedArray(p, tuple(sizes))
     result = _rewrite(entry, parameters)
     results = _elements(result)
     b = Build("results")
@@ -125,17 +125,18 @@ def _value(i: Instruction, operands: list[Value]) -> Value:
     if i.shape.is_tuple:
         elements = enumerate(leaves(i.shape))
         return [
-            Sized.whole(Instruction(f"{i.name}.{n}", "get-tuple-element", s, [i], {"index": n})) for n, s in elements
+            SizedArray.whole(Instruction(f"{i.name}.{n}", "get-tuple-element", s, [i], {"index": n}))
+            for n, s in elements
         ]
-    return Sized(i, met(b, arrays) if dynamic else (None,) * i.shape.rank)
+    return SizedArray(i, met(b, arrays) if dynamic else (None,) * i.shape.rank)
 
 
-def _array(value: Value) -> Sized:
-    assert isinstance(value, Sized)
+def _array(value: Value) -> SizedArray:
+    assert isinstance(value, SizedArray)
     return value
 
 
-def _elements(value: Value) -> list[Sized]:
+def _elements(value: Value) -> list[SizedArray]:
     return value if isinstance(value, list) else [value]
 
 
@@ -150,23 +151,23 @@ def _copy_metadata(i: Instruction, value: Value) -> Value:
 Places = tuple[tuple[int, int], ...]  # (element of a flat tuple, dimension) of the sizes that it carries
 
 
-def _places(*each: list[Sized]) -> Places:
+def _places(*each: list[SizedArray]) -> Places:
     places = {(n, d) for values in each for n, v in enumerate(values) for d, s in enumerate(v.sizes) if s is not None}
     return tuple(sorted(places))
 
 
-def _carried(b: Build, values: list[Sized], places: Places) -> Instruction:
+def _carried(b: Build, values: list[SizedArray], places: Places) -> Instruction:
     """A flat tuple of the arrays, followed by the sizes at these places."""
     return b.make("tuple", *(v.array for v in values), *(number(b, values[n], d) for n, d in places))
 
 
-def _opened(b: Build, source: Instruction, shapes: list[Shape], places: Places) -> list[Sized]:
+def _opened(b: Build, source: Instruction, shapes: list[Shape], places: Places) -> list[SizedArray]:
     """The values that `_carried` has put into a flat tuple."""
     arrays = [b.make("get-tuple-element", source, index=n) for n in range(len(shapes))]
     sizes: list[list[Size]] = [[None] * s.rank for s in shapes]
     for k, (n, d) in enumerate(places):
         sizes[n][d] = b.make("get-tuple-element", source, index=len(shapes) + k)
-    return [Sized(a, tuple(s)) for a, s in zip(arrays, sizes, strict=True)]
+    return [SizedArray(a, tuple(s)) for a, s in zip(arrays, sizes, strict=True)]
 
 
 def _entered(called: Computation, shapes: list[Shape], places: Places) -> tuple[Computation, Value, Build]:
@@ -187,7 +188,7 @@ def _left(b: Build, computation: Computation, result: Value, places: Places) -> 
     sort(computation, computation.instructions)
 
 
-def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
+def _while(b: Build, i: Instruction, init: list[SizedArray]) -> list[SizedArray]:
     shapes = [v.array.shape for v in init]
     places = _places(init)
     while True:  # an element that the body makes dynamic is dynamic in the next iteration
@@ -204,7 +205,7 @@ def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
     return _opened(b, loop, shapes, places)
 
 
-def _conditional(b: Build, i: Instruction, index: Sized, operands: list[list[Sized]]) -> list[Sized]:
+def _conditional(b: Build, i: Instruction, index: SizedArray, operands: list[list[SizedArray]]) -> list[SizedArray]:
     from refxla_spec.ops.conditional import branches
 
     operands_made, entered = [], []

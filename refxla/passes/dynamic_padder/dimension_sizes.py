@@ -18,23 +18,23 @@ Size = Instruction | None  # an s32[], or None: the size is the bound
 
 
 @dataclass(frozen=True)
-class Sized:
+class SizedArray:
     """A static array and, for each dimension, its size at run time; elements beyond the sizes are arbitrary."""
 
     array: Instruction
     sizes: tuple[Size, ...]
 
     @staticmethod
-    def whole(array: Instruction) -> Sized:
+    def whole(array: Instruction) -> SizedArray:
         """An array without padding."""
-        return Sized(array, (None,) * array.shape.rank)
+        return SizedArray(array, (None,) * array.shape.rank)
 
     @property
     def is_dynamic(self) -> bool:
         return any(s is not None for s in self.sizes)
 
 
-Value = Sized | list[Sized]  # of an array, or of a flat tuple
+Value = SizedArray | list[SizedArray]  # of an array, or of a flat tuple
 Rule = Callable[..., Value]  # of an operation: (builder, instruction, *operands)
 
 
@@ -58,12 +58,12 @@ def least(b: Build, *sizes: Size) -> Size:
     return result
 
 
-def met(b: Build, values: Iterable[Sized]) -> tuple[Size, ...]:
+def met(b: Build, values: Iterable[SizedArray]) -> tuple[Size, ...]:
     """The sizes of arrays of one rank that are combined elementwise; scalars are ignored."""
     return tuple(least(b, *each) for each in zip(*(v.sizes for v in values if v.sizes), strict=True))
 
 
-def number(b: Build, v: Sized, d: int) -> Instruction:
+def number(b: Build, v: SizedArray, d: int) -> Instruction:
     """The size of dimension d as an s32[]."""
     size = v.sizes[d]
     return b.scalar(v.array.shape.dimensions[d], S32) if size is None else size
@@ -80,7 +80,7 @@ def live(b: Build, dimensions: tuple[int, ...], sizes: tuple[Size, ...]) -> Inst
     return result
 
 
-def masked(b: Build, v: Sized, fill: Instruction, dimensions: Iterable[int] | None = None) -> Instruction:
+def masked(b: Build, v: SizedArray, fill: Instruction, dimensions: Iterable[int] | None = None) -> Instruction:
     """The array with its elements beyond the sizes in these dimensions (all) replaced by a scalar."""
     chosen = range(len(v.sizes)) if dimensions is None else set(dimensions)
     sizes = tuple(s if d in chosen else None for d, s in enumerate(v.sizes))
@@ -90,7 +90,7 @@ def masked(b: Build, v: Sized, fill: Instruction, dimensions: Iterable[int] | No
     return b.select(inside, v.array, b.spread(fill, v.array.shape, ()))
 
 
-def zero(b: Build, v: Sized) -> Instruction:
+def zero(b: Build, v: SizedArray) -> Instruction:
     return b.scalar(0, v.array.shape.element_type)
 
 

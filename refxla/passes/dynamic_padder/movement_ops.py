@@ -9,32 +9,32 @@ from refxla_spec.module import Instruction, PaddingDimension
 from refxla_spec.types import S32, Shape
 
 from ...ir.builder import Build
-from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, number, shifted, unsupported, zero
+from .dimension_sizes import Rule, Size, SizedArray, least, live, masked, met, number, shifted, unsupported, zero
 
 
-def broadcast(b: Build, i: Instruction, x: Sized) -> Sized:
+def broadcast(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
     sizes: list[Size] = [None] * i.shape.rank
     for d, size in zip(i.dimensions, x.sizes, strict=True):
         sizes[d] = size
-    return Sized(b.spread(x.array, i.shape, i.dimensions), tuple(sizes))
+    return SizedArray(b.spread(x.array, i.shape, i.dimensions), tuple(sizes))
 
 
-def transpose(b: Build, i: Instruction, x: Sized) -> Sized:
+def transpose(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
     result = b.make("transpose", x.array, dimensions=i.dimensions)
-    return Sized(result, tuple(x.sizes[d] for d in i.dimensions))
+    return SizedArray(result, tuple(x.sizes[d] for d in i.dimensions))
 
 
-def reverse(b: Build, i: Instruction, x: Sized) -> Sized:
+def reverse(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
     """The elements beyond the size come first after a reverse, and are shifted out."""
     result = b.make("reverse", x.array, dimensions=i.dimensions)
     for d in i.dimensions:
         if x.sizes[d] is not None:
             bound = b.scalar(result.shape.dimensions[d], S32)
             result = shifted(b, result, d, b.subtract(bound, x.sizes[d]))
-    return Sized(result, x.sizes)
+    return SizedArray(result, x.sizes)
 
 
-def slice_(b: Build, i: Instruction, x: Sized) -> Sized:
+def slice_(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
     result = b.make("slice", x.array, slice=i.slice)
     sizes: list[Size] = []
     for part, size, count in zip(i.slice, x.sizes, result.shape.dimensions, strict=True):
@@ -43,10 +43,10 @@ def slice_(b: Build, i: Instruction, x: Sized) -> Sized:
             continue
         there = b.maximum(b.subtract(b.minimum(size, part.limit), part.start), 0)
         sizes.append(b.divide(b.add(there, part.stride - 1), part.stride) if part.stride > 1 else there)
-    return Sized(result, tuple(sizes))
+    return SizedArray(result, tuple(sizes))
 
 
-def pad(b: Build, i: Instruction, x: Sized, value: Sized) -> Sized:
+def pad(b: Build, i: Instruction, x: SizedArray, value: SizedArray) -> SizedArray:
     """The elements beyond the size become padding, of which there may be more than the new size counts."""
     result = b.make("pad", masked(b, x, value.array), value.array, padding=i.padding)
     sizes: list[Size] = []
@@ -55,39 +55,39 @@ def pad(b: Build, i: Instruction, x: Sized, value: Sized) -> Sized:
             between = b.multiply(b.maximum(b.subtract(size, 1), 0), p.interior) if p.interior else b.scalar(0, S32)
             size = b.maximum(b.add(b.add(size, between), p.low + p.high), 0)
         sizes.append(size)
-    return Sized(result, tuple(sizes))
+    return SizedArray(result, tuple(sizes))
 
 
-def concatenate(b: Build, i: Instruction, *xs: Sized) -> Sized:
+def concatenate(b: Build, i: Instruction, *xs: SizedArray) -> SizedArray:
     """Each operand is written where the previous one ends, over the elements beyond the size of that one."""
     (along,) = i.dimensions
     sizes = list(met(b, xs))
     if all(x.sizes[along] is None for x in xs):
         sizes[along] = None
-        return Sized(b.make("concatenate", *(x.array for x in xs), dimensions=i.dimensions), tuple(sizes))
+        return SizedArray(b.make("concatenate", *(x.array for x in xs), dimensions=i.dimensions), tuple(sizes))
     result = b.full(0, i.shape.static())
     start = b.scalar(0, S32)
     for x in xs:
         result = b.put(result, x.array, along, start)
         start = b.add(start, number(b, x, along))
     sizes[along] = start
-    return Sized(result, tuple(sizes))
+    return SizedArray(result, tuple(sizes))
 
 
-def get_dimension_size(b: Build, i: Instruction, x: Sized) -> Sized:
-    return Sized.whole(number(b, x, i.dimensions[0]))
+def get_dimension_size(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
+    return SizedArray.whole(number(b, x, i.dimensions[0]))
 
 
-def set_dimension_size(b: Build, i: Instruction, x: Sized, size: Sized) -> Sized:
+def set_dimension_size(b: Build, i: Instruction, x: SizedArray, size: SizedArray) -> SizedArray:
     """Elements beyond the old size become zeros, since the array may grow."""
     (d,) = i.dimensions
     bound = x.array.shape.dimensions[d]
     constant = size.array.literal if size.array.opcode == "constant" else None
     now = None if constant is not None and int(constant) >= bound else b.minimum(b.maximum(size.array, 0), bound)
-    return Sized(masked(b, x, zero(b, x), (d,)), (*x.sizes[:d], now, *x.sizes[d + 1 :]))
+    return SizedArray(masked(b, x, zero(b, x), (d,)), (*x.sizes[:d], now, *x.sizes[d + 1 :]))
 
 
-def reshape(b: Build, i: Instruction, x: Sized) -> Sized:
+def reshape(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
     source, shape = x.array.shape, i.shape.static()
     sizes: list[Size] = [None] * shape.rank
     in_place = True
@@ -105,27 +105,27 @@ def reshape(b: Build, i: Instruction, x: Sized) -> Sized:
         slowest = [next((d for d in g if s.dimensions[d] != 1), g[0]) for g, s in ((before, source), (after, shape))]
         in_place &= dynamic == slowest[:1] and taker == slowest[1]
     if in_place:
-        return Sized(b.reshape(x.array, shape.dimensions), tuple(sizes))
-    return Sized(_gathered(b, x, shape, tuple(sizes)), tuple(sizes))
+        return SizedArray(b.reshape(x.array, shape.dimensions), tuple(sizes))
+    return SizedArray(_gathered(b, x, shape, tuple(sizes)), tuple(sizes))
 
 
-def dynamic_reshape(b: Build, i: Instruction, x: Sized, *lengths: Sized) -> Sized:
+def dynamic_reshape(b: Build, i: Instruction, x: SizedArray, *lengths: SizedArray) -> SizedArray:
     shape = i.shape.static()
     bounds = zip(lengths, i.shape.dimensions, i.shape.marks, strict=True)
     sizes = tuple(b.minimum(b.maximum(s.array, 0), bound) if mark else None for s, bound, mark in bounds)
     if not x.is_dynamic and not any(i.shape.marks):
-        return Sized(b.reshape(x.array, shape.dimensions), sizes)
-    return Sized(_gathered(b, x, shape, sizes), sizes)
+        return SizedArray(b.reshape(x.array, shape.dimensions), sizes)
+    return SizedArray(_gathered(b, x, shape, sizes), sizes)
 
 
-def _gathered(b: Build, x: Sized, shape: Shape, sizes: tuple[Size, ...]) -> Instruction:
+def _gathered(b: Build, x: SizedArray, shape: Shape, sizes: tuple[Size, ...]) -> Instruction:
     """The elements of x within its sizes, in order, as the elements of `shape` within `sizes`."""
     dims, count = shape.dimensions, x.array.shape.size
     if not count:
         return b.reshape(x.array, dims)
     index = Shape(S32, dims)
     flat, stride = b.full(0, index), b.scalar(1, S32)  # the number of each element of the result
-    result = Sized(x.array, sizes)
+    result = SizedArray(x.array, sizes)
     for d in reversed(range(shape.rank)):
         flat = b.add(flat, b.multiply(b.iota(S32, dims, d), b.spread(stride, index, ())))
         size = b.scalar(dims[d], S32) if result.sizes[d] is None else result.sizes[d]
@@ -147,7 +147,7 @@ def _gathered(b: Build, x: Sized, shape: Shape, sizes: tuple[Size, ...]) -> Inst
     )
 
 
-def dynamic_slice(b: Build, i: Instruction, x: Sized, *starts: Sized) -> Sized:
+def dynamic_slice(b: Build, i: Instruction, x: SizedArray, *starts: SizedArray) -> SizedArray:
     sizes, bounds = i.dynamic_slice_sizes, x.array.shape.dimensions
     whole = [s == n for s, n in zip(sizes, bounds, strict=True)]
     indices = [s.array for s in starts]
@@ -158,7 +158,7 @@ def dynamic_slice(b: Build, i: Instruction, x: Sized, *starts: Sized) -> Sized:
             indices[d] = _at_most(b, indices[d], b.subtract(size, sizes[d]))
     indices = _of_one_type(b, indices, bounds, sizes)
     result = b.make("dynamic-slice", x.array, *indices, dynamic_slice_sizes=sizes)
-    return Sized(result, tuple(s if w else None for s, w in zip(x.sizes, whole, strict=True)))
+    return SizedArray(result, tuple(s if w else None for s, w in zip(x.sizes, whole, strict=True)))
 
 
 def _of_one_type(
@@ -186,7 +186,9 @@ def _at_most(b: Build, start: Instruction, limit: Instruction) -> Instruction:
     return b.maximum(b.minimum(start, limit), 0)
 
 
-def dynamic_update_slice(b: Build, i: Instruction, x: Sized, update: Sized, *starts: Sized) -> Sized:
+def dynamic_update_slice(
+    b: Build, i: Instruction, x: SizedArray, update: SizedArray, *starts: SizedArray
+) -> SizedArray:
     """Only the elements within the update's sizes are written; the rest keep their old values."""
     bounds, extents = x.array.shape.dimensions, update.array.shape.dimensions
     indices = [s.array for s in starts]
@@ -213,18 +215,18 @@ def dynamic_update_slice(b: Build, i: Instruction, x: Sized, update: Sized, *sta
     result = b.make("dynamic-update-slice", wide, new, *indices)
     if more:
         result = b.slice(result, (0,) * len(bounds), bounds)
-    return Sized(result, tuple(sizes))
+    return SizedArray(result, tuple(sizes))
 
 
-def pad_to_static(b: Build, i: Instruction, x: Sized) -> list[Sized]:
+def pad_to_static(b: Build, i: Instruction, x: SizedArray) -> list[SizedArray]:
     sizes = [number(b, x, d) for d in range(x.array.shape.rank)]
-    return [Sized.whole(masked(b, x, zero(b, x))), *map(Sized.whole, sizes)]
+    return [SizedArray.whole(masked(b, x, zero(b, x))), *map(SizedArray.whole, sizes)]
 
 
-def slice_to_dynamic(b: Build, i: Instruction, x: Sized, *lengths: Sized) -> Sized:
+def slice_to_dynamic(b: Build, i: Instruction, x: SizedArray, *lengths: SizedArray) -> SizedArray:
     inside = masked(b, x, zero(b, x))
     bounds = zip(lengths, i.shape.dimensions, i.shape.marks, strict=True)
-    return Sized(inside, tuple(b.minimum(b.maximum(s.array, 0), n) if m else None for s, n, m in bounds))
+    return SizedArray(inside, tuple(b.minimum(b.maximum(s.array, 0), n) if m else None for s, n, m in bounds))
 
 
 RULES: dict[str, Rule] = {

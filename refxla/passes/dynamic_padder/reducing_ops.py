@@ -10,28 +10,41 @@ from refxla_spec.module import Computation, Instruction, WindowDimension
 from refxla_spec.types import F32, S32, Shape
 
 from ...ir.builder import Build
-from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
+from .dimension_sizes import (
+    Rule,
+    Size,
+    SizedArray,
+    least,
+    live,
+    masked,
+    met,
+    neutral,
+    number,
+    placings,
+    unsupported,
+    zero,
+)
 from .select_and_scatter_padding import select_and_scatter
 
 
-def elementwise(b: Build, i: Instruction, *xs: Sized) -> Sized:
+def elementwise(b: Build, i: Instruction, *xs: SizedArray) -> SizedArray:
     result = b.make(i.opcode, *(x.array for x in xs), shape=i.shape.static(), **i.attributes)
-    return Sized(result, met(b, xs))
+    return SizedArray(result, met(b, xs))
 
 
-def bitcast_convert(b: Build, i: Instruction, x: Sized) -> Sized:
+def bitcast_convert(b: Build, i: Instruction, x: SizedArray) -> SizedArray:
     result = b.make(i.opcode, x.array, shape=i.shape.static())
     sizes = (*x.sizes, None)[: result.shape.rank]
     if x.sizes[result.shape.rank :] != (None,) * max(0, len(x.sizes) - result.shape.rank):
         raise unsupported(i, "joined along a dynamic dimension")
-    return Sized(result, sizes)
+    return SizedArray(result, sizes)
 
 
-def reduce(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
+def reduce(b: Build, i: Instruction, *values: SizedArray) -> SizedArray | list[SizedArray]:
     xs, inits = values[: len(values) // 2], values[len(values) // 2 :]
     sizes = met(b, xs)
     arrays = [
-        masked(b, Sized(x.array, sizes), neutral(b, i, i.to_apply, x.array, init.array), i.dimensions)
+        masked(b, SizedArray(x.array, sizes), neutral(b, i, i.to_apply, x.array, init.array), i.dimensions)
         if any(sizes[d] is not None for d in i.dimensions)
         else x.array
         for x, init in zip(xs, inits, strict=True)
@@ -41,12 +54,12 @@ def reduce(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
     return _results(b, result, remaining)
 
 
-def reduce_window(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
+def reduce_window(b: Build, i: Instruction, *values: SizedArray) -> SizedArray | list[SizedArray]:
     xs, inits = values[: len(values) // 2], values[len(values) // 2 :]
     sizes = met(b, xs)
     sliding = [d for d, w in enumerate(i.window) if sizes[d] is not None and w != WindowDimension(1)]
     arrays = [
-        masked(b, Sized(x.array, sizes), neutral(b, i, i.to_apply, x.array, init.array), sliding)
+        masked(b, SizedArray(x.array, sizes), neutral(b, i, i.to_apply, x.array, init.array), sliding)
         if sliding
         else x.array
         for x, init in zip(xs, inits, strict=True)
@@ -55,42 +68,42 @@ def reduce_window(b: Build, i: Instruction, *values: Sized) -> Sized | list[Size
     return _results(b, result, tuple(placings(b, s, w) for s, w in zip(sizes, i.window, strict=True)))
 
 
-def _results(b: Build, result: Instruction, sizes: tuple[Size, ...]) -> Sized | list[Sized]:
+def _results(b: Build, result: Instruction, sizes: tuple[Size, ...]) -> SizedArray | list[SizedArray]:
     if not result.shape.is_tuple:
-        return Sized(result, sizes)
-    return [Sized(b.make("get-tuple-element", result, index=n), sizes) for n in range(len(result.shape.elements))]
+        return SizedArray(result, sizes)
+    return [SizedArray(b.make("get-tuple-element", result, index=n), sizes) for n in range(len(result.shape.elements))]
 
 
-def dot(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
+def dot(b: Build, i: Instruction, x: SizedArray, y: SizedArray) -> SizedArray:
     lb, rb, lc, rc = i.lhs_batch_dims, i.rhs_batch_dims, i.lhs_contracting_dims, i.rhs_contracting_dims
     x, y = _paired(b, x, y, zip(lc, rc, strict=True))
     left, right = _without_the_rest(b, x, lc), _without_the_rest(b, y, rc)
     batch = [least(b, x.sizes[d], y.sizes[e]) for d, e in zip(lb, rb, strict=True)]
     sizes = batch + [s for d, s in enumerate(x.sizes) if d not in lb + lc]
     sizes += [s for d, s in enumerate(y.sizes) if d not in rb + rc]
-    return Sized(b.make("dot", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
+    return SizedArray(b.make("dot", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
 
 
-def _without_the_rest(b: Build, x: Sized, dimensions: Iterable[int]) -> Instruction:
+def _without_the_rest(b: Build, x: SizedArray, dimensions: Iterable[int]) -> Instruction:
     """A factor of sums of products with zeros beyond its sizes. f8e8m0fnu has no zero and is converted to f32, which
     has all its numbers."""
     dimensions = tuple(dimensions)
     element_type = x.array.shape.element_type
     cut = any(x.sizes[d] is not None for d in dimensions)
     if cut and element_type.is_float and np.isnan(np.zeros((), np.float32).astype(element_type.array_dtype)):
-        x = Sized(b.convert(x.array, F32), x.sizes)
+        x = SizedArray(b.convert(x.array, F32), x.sizes)
     return masked(b, x, zero(b, x), dimensions)
 
 
-def _paired(b: Build, x: Sized, y: Sized, pairs: Iterable[tuple[int, int]]) -> tuple[Sized, Sized]:
+def _paired(b: Build, x: SizedArray, y: SizedArray, pairs: Iterable[tuple[int, int]]) -> tuple[SizedArray, SizedArray]:
     """Both operands with the smaller of their sizes in corresponding dimensions."""
     left, right = list(x.sizes), list(y.sizes)
     for d, e in pairs:
         left[d] = right[e] = least(b, left[d], right[e])
-    return Sized(x.array, tuple(left)), Sized(y.array, tuple(right))
+    return SizedArray(x.array, tuple(left)), SizedArray(y.array, tuple(right))
 
 
-def convolution(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
+def convolution(b: Build, i: Instruction, x: SizedArray, y: SizedArray) -> SizedArray:
     n = i.dim_labels
     if i.feature_group_count == 1:
         x, y = _paired(b, x, y, [(n.input_feature, n.kernel_input_feature)])
@@ -106,10 +119,10 @@ def convolution(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
     sizes[n.output_batch] = x.sizes[n.input_batch]
     for d, source, w in zip(n.output_spatial, n.input_spatial, i.window, strict=True):
         sizes[d] = placings(b, x.sizes[source], replace(w, reversal=False))
-    return Sized(b.make("convolution", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
+    return SizedArray(b.make("convolution", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
 
 
-def sort(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
+def sort(b: Build, i: Instruction, *xs: SizedArray) -> SizedArray | list[SizedArray]:
     """Elements beyond the size are sorted to the end: whether an element is one of them is the first key."""
     (along,) = i.dimensions
     sizes, shape = met(b, xs), xs[0].array.shape
@@ -135,7 +148,7 @@ def _dead_last(b: Build, comparator: Computation) -> Computation:
     return Computation(f"{comparator.name}.live", [*comparator.instructions, *keys, before, same, both, root], root)
 
 
-def gather(b: Build, i: Instruction, x: Sized, start: Sized) -> Sized:
+def gather(b: Build, i: Instruction, x: SizedArray, start: SizedArray) -> SizedArray:
     """Indices are clamped to the size, not to the bound."""
     if i.operand_batching_dims and any(x.sizes[d] is not None for d in i.operand_batching_dims):
         raise unsupported(i, "a dynamic dimension of the operand among the batch")
@@ -151,7 +164,9 @@ def gather(b: Build, i: Instruction, x: Sized, start: Sized) -> Sized:
     left_out = i.collapsed_slice_dims + i.operand_batching_dims
     block = iter([x.sizes[d] if whole[d] else None for d in range(len(whole)) if d not in left_out])
     batch = iter([s for d, s in enumerate(start.sizes) if d != i.index_vector_dim])
-    return Sized(result, tuple(next(block) if d in i.offset_dims else next(batch) for d in range(result.shape.rank)))
+    return SizedArray(
+        result, tuple(next(block) if d in i.offset_dims else next(batch) for d in range(result.shape.rank))
+    )
 
 
 def _as_s32(b: Build, i: Instruction, indices: Instruction) -> Instruction:
@@ -176,7 +191,7 @@ def _along(b: Build, like: Instruction, dim: int, values: list[Instruction | Non
     return instruction
 
 
-def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
+def scatter(b: Build, i: Instruction, *values: SizedArray) -> SizedArray | list[SizedArray]:
     """An update beyond the updates' sizes, or not within the operand's sizes, gets an index out of bounds."""
     n = len(values) // 2
     xs, indices, updates = values[:n], values[n], values[n + 1 :]
@@ -203,7 +218,7 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
         if d in extents:
             length = updates[0].array.shape.dimensions[window[extents.index(d)]]
         cut = sizes[d] is not None and length != shape.dimensions[d]
-        limits.append(b.subtract(number(b, Sized(xs[0].array, sizes), d), length) if cut else None)
+        limits.append(b.subtract(number(b, SizedArray(xs[0].array, sizes), d), length) if cut else None)
     outside = b.full(-1, at.shape)
     if any(limit is not None for limit in limits):
         limit = _along(b, at, i.index_vector_dim, limits, (1 << 31) - 1)
@@ -219,22 +234,22 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
 def batch(fixed: int) -> Rule:
     """The rule of a batched operation: on the last `fixed` dimensions, for each index in the dimensions before."""
 
-    def rule(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
+    def rule(b: Build, i: Instruction, *xs: SizedArray) -> SizedArray | list[SizedArray]:
         last = len(i.fft_length) if i.opcode == "fft" else fixed
         if any(s is not None for x in xs for s in x.sizes[len(x.sizes) - last :]):
             raise unsupported(i, "a dynamic size of what it works on as a whole")
         result = b.make(i.opcode, *(x.array for x in xs), shape=i.shape.static(), **i.attributes)
-        sizes = (*met(b, [Sized(x.array, x.sizes[: len(x.sizes) - last]) for x in xs]), *(None,) * last)
+        sizes = (*met(b, [SizedArray(x.array, x.sizes[: len(x.sizes) - last]) for x in xs]), *(None,) * last)
         return _results(b, result, sizes)
 
     return rule
 
 
-def batch_norm_inference(b: Build, i: Instruction, x: Sized, *features: Sized) -> Sized:
+def batch_norm_inference(b: Build, i: Instruction, x: SizedArray, *features: SizedArray) -> SizedArray:
     if x.sizes[i.feature_index] is not None or any(f.is_dynamic for f in features):
         raise unsupported(i, "a dynamic number of features")
     result = b.make(i.opcode, x.array, *(f.array for f in features), **i.attributes)
-    return Sized(result, x.sizes)
+    return SizedArray(result, x.sizes)
 
 
 RULES: dict[str, Rule] = {

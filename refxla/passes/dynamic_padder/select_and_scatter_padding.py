@@ -20,26 +20,26 @@ from refxla_spec.types import F32, U32, U64, ElementType, Shape
 from ...ir.builder import Build
 from ..call_inliner import mapped
 from ..init_value_isolation import is_plain
-from .dimension_sizes import Sized, least, masked, neutral, placings, unsupported
+from .dimension_sizes import SizedArray, least, masked, neutral, placings, unsupported
 
 
-def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: Sized) -> Sized:
+def select_and_scatter(b: Build, i: Instruction, x: SizedArray, source: SizedArray, init: SizedArray) -> SizedArray:
     sliding = [d for d, w in enumerate(i.window) if x.sizes[d] is not None and w != WindowDimension(1)]
     met_there = zip(x.sizes, i.window, source.sizes, strict=True)
     counts = tuple(least(b, placings(b, s, w), t) for s, w, t in met_there)
     if not is_plain(i.scatter) and any(s is not None for s in counts):
         raise unsupported(i, "whose second computation has no neutral element that is known")
-    added = masked(b, Sized(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
+    added = masked(b, SizedArray(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
     select, operand = i.select, x.array
     if sliding and x.array.shape.element_type.is_float:
         bits = _bits(b, x.array)
         nothing = b.scalar(_NOTHING, bits.shape.element_type)
-        operand = masked(b, Sized(bits, x.sizes), nothing, sliding)
+        operand = masked(b, SizedArray(bits, x.sizes), nothing, sliding)
         select = _by_bits(i, bits.shape.element_type, x.array.shape.element_type)
     elif sliding:
         operand = masked(b, x, _loser(b, i, x.array.shape), sliding)
     attributes = {**i.attributes, "select": select}
-    return Sized(b.make("select-and-scatter", operand, added, init.array, **attributes), x.sizes)
+    return SizedArray(b.make("select-and-scatter", operand, added, init.array, **attributes), x.sizes)
 
 
 _NOTHING = -1  # all bits are ones: the sign, a NaN's exponent, and a mantissa other than that of the one NaN
