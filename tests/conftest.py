@@ -10,6 +10,10 @@ from search import USUAL
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# TensorFlow is what results are compared with, by kernels of its own: with those of oneDNN, which it prefers on some
+# processors, 2.21 ends the process at the gradient of a max-pool of no images ("Check failed: dtype() ==
+# expected_dtype"), and a convolution of no images has the wrong shape. It reads this when it is imported.
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 # Oclgrind reads this when its first context is made. (Its plugin for uninitialised memory breaks vector kernels.)
 os.environ["OCLGRIND_DATA_RACES"] = "1"
 os.environ["REFXLA_CALIBRATION"] = "off"  # plans are the same on every machine, and nothing is measured
