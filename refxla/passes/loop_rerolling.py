@@ -197,9 +197,8 @@ class _Writer:
         self._build = b = Build(f"{loop.rows[-1][0].name}.loop")
         self._state = list[Instruction]()  # the initial values
         self._invariants = dict[Instruction, None]()
-        self._carried = dict[
-            CarriedValue, int
-        ]()  # the first of its elements of the state: the previous iteration's value
+        # The first of its elements of the state: the previous iteration's value.
+        self._carried = dict[CarriedValue, int]()
         self._stacks = dict[StackedValues, Instruction]()
         for operand in (o for operands in loop.operands for o in operands):
             self._prepare(operand)
