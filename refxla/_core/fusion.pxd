@@ -69,6 +69,7 @@ cdef class Scheduler:
     cdef int obstacle(self, Group group, int p, list edges)
     cdef bint is_function_of_few(self, int p, int hero)
     cdef bint follows_reduction(self, int p)
+    cdef tuple heroes_before(self, int p, bint by_element)
     cdef bint is_concatenate(self, int n)
     cdef bint is_of_pieces(self, int p)
     cdef bint is_of_many_cases(self, int p)

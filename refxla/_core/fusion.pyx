@@ -358,43 +358,40 @@ cdef class Scheduler:
         return few and g.pieces and g.flops[p] >= COSTLY and not self.follows_reduction(p)
 
     cdef bint follows_reduction(self, int p):
-        """Whether p is computed from a reduction's result, element by element: it is computed in passes over the same
-        columns anyway. (Not known for values that take many steps.)"""
-        cdef Graph g = self.g
-        cdef list waiting = [p]
-        cdef set visited = {p}
-        cdef int n, e
-        while waiting:
-            n = waiting.pop()
-            if g.group[n] == N_HERO:
-                if g.kind[n] == K_REDUCTION:
-                    return True
-                continue
-            for e in range(g.first[n], g.first[n + 1]):
-                if g.operand[e] not in visited and len(visited) < LONGEST_CHAIN:
-                    visited.add(g.operand[e])
-                    waiting.append(g.operand[e])
-        return False
+        """Whether p is computed from a reduction's result: it is computed in passes over the same columns anyway. (Not
+        known for values that take many steps.)"""
+        heroes, _ = self.heroes_before(p, False)
+        return any([self.g.kind[n] == K_REDUCTION for n in heroes])
 
     cdef bint is_of_rows(self, int p):
         """Whether p is computed, element by element, from the result of a reduction, which its kernel may contain. (Also
         if that would take many steps to find out.)"""
+        heroes, are_all = self.heroes_before(p, True)
+        return bool(heroes) or not are_all
+
+    cdef tuple heroes_before(self, int p, bint by_element):
+        """The heroes whose results p is computed from without another hero, or with `by_element` element by element; and
+        whether these are all: no more than LONGEST_CHAIN values are looked at."""
         cdef Graph g = self.g
-        cdef list waiting = [p]
+        cdef list waiting = [p], heroes = []
         cdef set visited = {p}
         cdef int n, e, o
+        cdef bint are_all = True
         while waiting:
             n = waiting.pop()
             if g.group[n] == N_HERO:
-                return True
+                heroes.append(n)
+                continue
             for e in range(g.first[n], g.first[n + 1]):
                 o = g.operand[e]
-                if g.relation[e] == R_SAME and o not in visited:
-                    if len(visited) >= LONGEST_CHAIN:
-                        return True
-                    visited.add(o)
-                    waiting.append(o)
-        return False
+                if o in visited or by_element and g.relation[e] != R_SAME:
+                    continue
+                if len(visited) >= LONGEST_CHAIN:
+                    are_all = False
+                    continue
+                visited.add(o)
+                waiting.append(o)
+        return heroes, are_all
 
     cdef bint is_piecewise(self, int p):
         """Whether p is a function that a loop computes in pieces of an array."""

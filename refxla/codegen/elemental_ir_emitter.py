@@ -51,6 +51,7 @@ class ElementalIrEmitter(ElementBuilder):
         self._bound: dict[tuple[Instruction, Indices], str | tuple[str, ...]] = {}
         self.fast_paths: set[Instruction] = set()
         self._gathered: dict[Instruction, str] = {}
+        self._parts_alone: dict[Instruction, str] = {}
         self.lines_ahead = 0
         self._writes = True
         self._single = False
@@ -235,10 +236,12 @@ class ElementalIrEmitter(ElementBuilder):
         both."""
         if not self.target.capabilities.loop_vectorization or type_name(instruction) != "c64":
             return ""
-        if instruction.shape.size * instruction.shape.element_type.bits // 8 <= MOST_BYTES:  # may be in private memory
+        if instruction.shape.bytes <= MOST_BYTES:  # may be in private memory
             return ""
-        opcodes = {i.opcode for i in self.fusion.instructions if instruction in i.operands}
-        return opcodes.pop() if opcodes in ({"real"}, {"imag"}) else ""
+        if instruction not in self._parts_alone:
+            opcodes = {i.opcode for i in self.fusion.instructions if instruction in i.operands}
+            self._parts_alone[instruction] = opcodes.pop() if opcodes in ({"real"}, {"imag"}) else ""
+        return self._parts_alone[instruction]
 
 
 def _computes_much(fusion: Fusion) -> bool:

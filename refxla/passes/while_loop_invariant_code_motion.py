@@ -71,10 +71,7 @@ class _Loop:
         self.loop, self.body = loop, loop.body
         self.parameter = self.body.parameters[0]
         self.invariant = loop_invariant_elements(loop)
-        self.users: dict[Instruction, list[Instruction]] = {}
-        for i in self.body.instructions:
-            for o in i.operands:
-                self.users.setdefault(o, []).append(i)
+        self.users = self.body.users()
         self.outside: dict[Instruction, Instruction | None] = {}  # a loop-invariant value -> its copy before the loop
         self.transposes: dict[Instruction, Instruction] = {}  # what reads them, by array before the loop
         self.added: list[tuple[Instruction, Instruction]] = []  # (value before the loop, new element of the state)
@@ -129,7 +126,7 @@ class _Loop:
         """Whether an instruction is the last of loop-invariant cheap ones that are together worth an array, which is
         not larger than those that they read."""
         classes = ELEMENTWISE, MOVEMENT
-        users = self.users.get(i, [])
+        users = self.users[i]
         if class_of(i) not in classes or i.shape.size < LEAST_ARRAY or all(self.before(u) is not None for u in users):
             return False
         if self.before(i) is None:

@@ -184,10 +184,17 @@ static inline T rx_shifted_sine_fast_T(T x, int quarters) {
     return rx_shifted_sine_of_T(x, n, r, low, quarters);
 }
 
+// The reduction for any x beyond far_limit; NaN for an infinite one.
+static inline int rx_trig_reduce_apart_T(T x, T* r, T* low) {
+    int quadrant = rx_trig_reduce_large_T(x, r, low);
+    *r = rx_is_finite_T(x) ? *r : NAN_T;
+    return quadrant;
+}
+
 static inline RX_NOINLINE T rx_shifted_sine_apart_T(T x, int quarters) {
     T r, low;
-    int n = rx_trig_reduce_large_T(x, &r, &low);
-    return rx_shifted_sine_of_T(x, n, rx_is_finite_T(x) ? r : NAN_T, low, quarters);
+    int n = rx_trig_reduce_apart_T(x, &r, &low);
+    return rx_shifted_sine_of_T(x, n, r, low, quarters);
 }
 
 static inline T rx_sine_fast_T(T x) {
@@ -197,8 +204,7 @@ static inline T rx_sine_fast_T(T x) {
 static inline T rx_sine_T(T x) {
     T r, low;
     int n = rx_trig_reduce_T(x, &r, &low);
-    T value = rx_trig_value_T(r, low, n & 1);
-    return x == 0.0 ? x : (n & 2) ? -value : value;
+    return rx_shifted_sine_of_T(x, n, r, low, 0);
 }
 
 static inline T rx_cosine_fast_T(T x) {
@@ -207,9 +213,8 @@ static inline T rx_cosine_fast_T(T x) {
 
 static inline T rx_cosine_T(T x) {
     T r, low;
-    int n = rx_trig_reduce_T(x, &r, &low) + 1;
-    T value = rx_trig_value_T(r, low, n & 1);
-    return (n & 2) ? -value : value;
+    int n = rx_trig_reduce_T(x, &r, &low);
+    return rx_shifted_sine_of_T(x, n, r, low, 1);
 }
 
 // For a number alone, which the next may wait for: what is less than pi/4 needs no reduction, which takes a third of the
@@ -246,8 +251,8 @@ static inline T rx_tan_T(T x) {
 
 static inline RX_NOINLINE T rx_tan_apart_T(T x) {
     T r, low;
-    int n = rx_trig_reduce_large_T(x, &r, &low);
-    return rx_tan_of_T(x, n, rx_is_finite_T(x) ? r : NAN_T, low);
+    int n = rx_trig_reduce_apart_T(x, &r, &low);
+    return rx_tan_of_T(x, n, r, low);
 }
 
 //! T = f32

@@ -343,9 +343,8 @@ def _leaf_tree(leaf: Any) -> Tree:
     if isinstance(leaf, _Written):
         return LeafResult(leaf.leaf)
     if isinstance(leaf, Number):
-        return (
-            leaf.expression if isinstance(leaf.expression, DerivedNumber) else DerivedNumber("pos", (leaf.expression,))
-        )
+        number = leaf.expression
+        return number if isinstance(number, DerivedNumber) else DerivedNumber("pos", (number,))
     return Constant(leaf)
 
 
