@@ -138,7 +138,7 @@ class _Walk:
         """Walk over what a kernel does."""
         uses: Uses = {}
         match kernel.body:
-            case str() | m.CopyBody():
+            case str() | m.CopyBody() | m.AnyBody():
                 for whole in (False, True):  # a buffer that is read as well is not overwritten first
                     arguments = zip(buffers, kernel.arguments, strict=True)
                     self.mention(uses, [b for b, a in arguments if _overwrites(a) == whole], whole)
@@ -193,9 +193,15 @@ class _Walk:
                 return self.sections(kernel, buffers, sections)
             case m.NestedPhases(call):
                 return self.calls(kernel, buffers, [call])
-            case m.TiledPhase(_, once, each):
+            case m.TiledPhase(_, once, each, unfinished):
+                uses: Uses = {}
+                calls = [*once, *each]
+                if unfinished is not None:  # what a tile has written, it finds when it is resumed
+                    self.mention(
+                        uses, [buffers[n] for n in (unfinished, *(n for c in calls for n in c.arguments))], False
+                    )
                 self.parallel += 1
-                uses = self.calls(kernel, buffers, [*once, *each])
+                _add(uses, self.calls(kernel, buffers, calls))
                 self.parallel -= 1
                 return uses
             case m.ExitPhase(predicate):

@@ -1,11 +1,10 @@
 """Tiling analysis: along which dimensions several fusions can be tiled together, and what they compute for one tile.
 
 The instructions are cloned, with a separate leaf for each use of an outside value, and dimensions that index the same
-thing are joined into classes: those of an elementwise operation with those of its operands, the batch and free
-dimensions of a dot with those of its result, the kept ones of a reduce, and so on. A class that no operation reduces,
-slices or mixes with another can be tiled: it is an axis. `TilingAnalysis.body` then gives the instructions the shapes
-of one tile. They read outside values through TileViews, the parts of values that a tile reads: the address of a view's
-first element is linear in the start of the tile, and its elements have the strides of the whole value.
+thing are joined into classes (dimension_classes.py). A class that no operation reduces, slices or mixes with another
+can be tiled: it is an axis. `TilingAnalysis.body` then gives the instructions the shapes of one tile. They read outside
+values through TileViews, the parts of values that a tile reads: the address of a view's first element is linear in the
+start of the tile, and its elements have the strides of the whole value.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from refxla_spec.types import S32, Shape
 from .._core.shapes import make
 from ..ir.merged_body import Axis, Offset, TileNumberOffset, TileOffset
 from ..ir.op_table import ELEMENTWISE, ROWS
+from .dimension_classes import Dimension, DimensionClasses, runs
 from .reduction_order import reduction_order
 
 MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change the position of an input's elements
@@ -61,9 +61,6 @@ class TileBody:
     written: list[TileView] = field(default_factory=list)
 
 
-Dimension = tuple[Instruction, int]
-
-
 class TilingAnalysis:
     """The members of some fusions. `inputs` are the values that they read from memory, `is_inline` says which others
     are recomputed at each use, `outputs` are members that a fusion writes, and `heroes` those that must not be computed
@@ -82,17 +79,19 @@ class TilingAnalysis:
         self.clones: dict[Instruction, Instruction] = {}
         self.leaves: list[tuple[Instruction, Instruction]] = []  # a parameter, and the outside value that it represents
         self.instructions: list[Instruction] = []  # all clones, each after its operands
-        self._joined: dict[Dimension, Dimension] = {}
-        self._fixed: list[Dimension] = []
-        self._free: list[Dimension] = []  # dimensions of dots' results that come from one operand
+        self._classes = DimensionClasses()
         self.is_supported = all(self._enter(i, outputs) for i in members)
         if not self.is_supported:
             return
         self.outputs = [self.clones[i] for i in outputs]
-        self.is_supported = all(self._link(i) for i in self.instructions)
+        self.is_supported = all(map(_can_tile, self.instructions))
+        if not self.is_supported:
+            return
+        for i in self.instructions:
+            self._classes.link(i)
         needed = [*self.outputs, *(self.clones[i] for i in heroes)]
         self.axes_of = {i: self._axes(i) for i in needed}
-        fixed = {self._class(d) for d in self._fixed}
+        fixed = self._classes.fixed()
         for i in self.instructions:
             classes = self._axes(i)
             fixed |= {c for c in classes if classes.count(c) > 1}
@@ -132,89 +131,9 @@ class TilingAnalysis:
 
     # -- classes of dimensions -----------------------------------------------------------------------------------------
 
-    def _class(self, d: Dimension) -> Dimension:
-        while d in self._joined:
-            d = self._joined[d]
-        return d
-
-    def _join(self, a: Dimension, b: Dimension) -> None:
-        a, b = self._class(a), self._class(b)
-        if a != b:
-            self._joined[a] = b
-
-    def _fix(self, i: Instruction, dimensions: Sequence[int] | range) -> None:
-        self._fixed += [(i, d) for d in dimensions]
-
     def _axes(self, i: Instruction) -> list[Dimension]:
         """The classes of an instruction's dimensions, those of size 1 left out."""
-        return [self._class((i, d)) for d, n in enumerate(i.shape.dimensions) if n > 1]
-
-    def _link(self, i: Instruction) -> bool:
-        """Join the dimensions of an instruction with those of its operands."""
-        match i.opcode:
-            case "parameter" | "constant" | "iota":
-                pass
-            case "broadcast":
-                (o,) = i.operands
-                for k, d in enumerate(i.attributes.get("dimensions", ())):
-                    if o.shape.dimensions[k] == i.shape.dimensions[d]:
-                        self._join((o, k), (i, d))
-            case "transpose":
-                for d, k in enumerate(i.dimensions):
-                    self._join((i.operands[0], k), (i, d))
-            case "slice":
-                (o,) = i.operands
-                for d, s in enumerate(i.attributes["slice"]):
-                    if (s.start, s.limit, s.stride) == (0, o.shape.dimensions[d], 1):
-                        self._join((o, d), (i, d))
-                    else:
-                        self._fix(o, [d])
-                        self._fix(i, [d])
-            case "reshape":
-                (o,) = i.operands
-                for old, new in runs(o.shape.dimensions, i.shape.dimensions):
-                    if len(old) == len(new) == 1:
-                        self._join((o, old[0]), (i, new[0]))
-                    else:
-                        self._fix(o, old)
-                        self._fix(i, new)
-            case "reduce":
-                if len(i.operands) != 2:
-                    return False
-                o = i.operands[0]
-                result_dimensions = [d for d in range(o.shape.rank) if d not in i.dimensions]
-                for k, d in enumerate(result_dimensions):
-                    self._join((o, d), (i, k))
-                self._fix(o, i.dimensions)
-            case "dot":
-                return self._link_dot(i)
-            case _:
-                if ROWS[i.opcode].op_class != ELEMENTWISE:
-                    return False
-                for o in i.operands:
-                    if o.shape.rank and o.shape.dimensions != i.shape.dimensions:
-                        return False
-                    for d in range(o.shape.rank):
-                        self._join((o, d), (i, d))
-        return True
-
-    def _link_dot(self, i: Instruction) -> bool:
-        if len(i.operands) != 2:
-            return False
-        at = 0
-        for side, o in zip(("lhs", "rhs"), i.operands, strict=True):
-            batch = i.attributes.get(f"{side}_batch_dims", ())
-            contracted = i.attributes.get(f"{side}_contracting_dims", ())
-            for n, d in enumerate(batch):
-                self._join((o, d), (i, n))
-            at = max(at, len(batch))
-            for d in range(o.shape.rank):
-                if d not in batch and d not in contracted:
-                    self._join((o, d), (i, at))
-                    self._free.append((i, at))
-                    at += 1
-            self._fix(o, contracted)
-        return True
+        return [self._classes.of((i, d)) for d, n in enumerate(i.shape.dimensions) if n > 1]
 
     # -- tiles ---------------------------------------------------------------------------------------------------------
 
@@ -238,11 +157,12 @@ class TilingAnalysis:
     def size(self, axis: Dimension) -> int:
         """How many elements an axis has."""
         i, d = axis
+        assert isinstance(i, Instruction)  # clones are arrays
         return i.shape.dimensions[d]
 
     def is_row(self, axis: Dimension) -> bool:
         """Whether an axis counts rows or columns of a dot, of which a tile has a part; otherwise it counts batches."""
-        return any(self._class(d) == axis for d in self._free)
+        return any(self._classes.of(d) == axis for d in self._classes.free)
 
     def share(self, i: Instruction, classes: Sequence[Dimension], axes: Sequence[Axis]) -> float:
         """The fraction of a clone's elements that a tile has."""
@@ -261,7 +181,7 @@ class TilingAnalysis:
         """The instructions for a tile, which writes `results`; None if a reduction order would change, or if an access
         is not a TileView. This consumes the clones: call it once."""
         index = {c: n for n, c in enumerate(classes)}
-        of = {i: [index.get(self._class((i, d)), -1) for d in range(i.shape.rank)] for i in self.instructions}
+        of = {i: [index.get(self._classes.of((i, d)), -1) for d in range(i.shape.rank)] for i in self.instructions}
         if not all(_same_order(i, of[i.operands[0]], axes) for i in self.instructions if i.opcode == "reduce"):
             return None
         body = TileBody(tuple(axes), Computation("tile"))
@@ -344,25 +264,16 @@ class TilingAnalysis:
                 i.opcode, i.operands = "add", [numbers, first]
 
 
-def runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of dimensions of a reshape with equal numbers of elements, without dimensions of size 1."""
-    pairs, a, b = [], 0, 0
-    left, right = ([d for d, n in enumerate(s) if n != 1] for s in (old, new))
-    while a < len(left) and b < len(right):
-        first, second = [left[a]], [right[b]]
-        m, n = old[left[a]], new[right[b]]
-        while m != n:
-            if m < n:
-                a += 1
-                first.append(left[a])
-                m *= old[left[a]]
-            else:
-                b += 1
-                second.append(right[b])
-                n *= new[right[b]]
-        pairs.append((first, second))
-        a, b = a + 1, b + 1
-    return pairs
+def _can_tile(i: Instruction) -> bool:
+    """Whether the operation of a clone can be done for a tile."""
+    match i.opcode:
+        case "parameter" | "constant" | "iota" | "broadcast" | "transpose" | "slice" | "reshape":
+            return True
+        case "reduce" | "dot":
+            return len(i.operands) == 2
+    if ROWS[i.opcode].op_class != ELEMENTWISE:
+        return False
+    return all(not o.shape.rank or o.shape.dimensions == i.shape.dimensions for o in i.operands)
 
 
 def row_major(dimensions: Sequence[int]) -> list[int]:

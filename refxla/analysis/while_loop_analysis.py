@@ -63,26 +63,63 @@ def equal_counters(loop: Instruction, counter: Counter) -> set[int]:
 
 def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     """Whether a loop overwrites all of element k of its state before reading it, so that its initial value does not
-    matter: each iteration writes the slice that the counter selects, and the body does nothing else with the element,
-    neither before the write nor after it, when slices of later iterations are still the initial ones."""
+    matter: each iteration writes its slice of it (`written_slices`), and the slices cover the element."""
+    slices = written_slices(loop, counter, k)
+    if slices is None:
+        return False
+    starts = np.unique(slices.starts)
+    ends = np.append(starts[1:], slices.whole)
+    return len(starts) > 0 and starts[0] == 0 and bool(np.all(ends - starts <= slices.size))
+
+
+def has_independent_iterations(loop: Instruction, counter: Counter) -> bool:
+    """Whether no iteration of a loop reads what another one writes, and no two write the same elements, so that they
+    can run in any order, or at the same time: apart from the counter, each element of the state is loop-invariant, or
+    an array of which each iteration writes a slice of its own and reads nothing."""
+    root = loop.body.root
+    if root.opcode != "tuple" or any(o.opcode == "custom-call" for o in loop.body.instructions):
+        return False
+    varying = set(range(len(root.operands))) - loop_invariant_elements(loop) - {counter.index}
+    for k in varying:
+        slices = written_slices(loop, counter, k)
+        if slices is None or np.any(np.diff(np.sort(slices.starts)) < slices.size):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class WrittenSlices:
+    """The slices that the iterations of a loop write along one dimension, of `whole` elements: where each starts, and
+    its size."""
+
+    starts: np.ndarray
+    size: int
+    whole: int
+
+
+def written_slices(loop: Instruction, counter: Counter, k: int) -> WrittenSlices | None:
+    """The slices of element k of a loop's state that its iterations write, if each writes one, which the counter
+    selects, and the body does nothing else with the element: neither before the write nor after it, when slices of
+    later iterations are still the initial ones. Otherwise None."""
     body = loop.body
     update = body.root.operands[k] if body.root.opcode == "tuple" else None
     if update is None or update.opcode != "dynamic-update-slice" or _element(body, update.operands[0]) != k:
-        return False
+        return None
     reads = [i for i in body.instructions if _element(body, i) == k]
     users = [u for u in body.instructions for o in u.operands if o in reads]
     if len(users) != 1 or update.operands[0] in update.operands[1:]:
-        return False
+        return None
     if [u for u in body.instructions for o in u.operands if o is update] != [body.root]:
-        return False
+        return None
     whole, part = update.shape.dimensions, update.operands[1].shape.dimensions
     along = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
-    if len(along) != 1 or part[along[0]] != 1:
-        return False  # along every other dimension the slice has one possible position
-    places = iteration_values(loop, counter, update.operands[2 + along[0]])
-    if places is None:
-        return False
-    return len(np.unique(np.clip(places, 0, whole[along[0]] - 1))) == int(whole[along[0]])
+    if len(along) != 1:
+        return None  # along every other dimension the slice has one possible position
+    starts = iteration_values(loop, counter, update.operands[2 + along[0]])
+    if starts is None:
+        return None
+    n, m = int(whole[along[0]]), int(part[along[0]])
+    return WrittenSlices(np.clip(starts, 0, n - m), m, n)
 
 
 def loop_invariant_elements(loop: Instruction) -> set[int]:

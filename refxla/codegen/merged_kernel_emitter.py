@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir.merged_body import (
+    AnyBody,
     Axis,
     ConditionalBody,
     CopyBody,
@@ -105,6 +106,8 @@ class _Writer:
         match self.kernel.body:
             case CopyBody() as body:
                 self._copy(body)
+            case AnyBody() as body:
+                self._any(body)
             case MergedBody() as body:
                 self._merged(body)
             case PersistentBody() as body:
@@ -289,6 +292,11 @@ class _Writer:
         self._line(f"const int n = {rest} < {body.per_item} ? (int)({rest}) : {body.per_item};")
         self._line("for (int i = 0; i < n; ++i) a1[begin + i] = a0[begin + i];")
 
+    def _any(self, body: AnyBody) -> None:
+        self._line("uchar any = 0;")
+        self._line(f"for (int i = 0; i < {body.count}; ++i) any |= a0[i];")
+        self._line("*a1 = any;")
+
     def _merged(self, body: MergedBody) -> None:
         self._sections(body.sections, "group" if self.group else "item", body.trip_count)
 
@@ -336,6 +344,8 @@ class _Writer:
             self._line(f"const int t{n} = at / {inner} % {axis.count};")
             self._line(f"const int s{n} = {_start(axis, f't{n}')};")
             inner *= axis.count
+        if phase.unfinished is not None:
+            self._line(f"if (!(({self._pointer(phase.unfinished, 'const uchar')})a{phase.unfinished})[at]) continue;")
         if phase.once:
             row = f"at / {phase.axes[-1].count}"
             self._line(f"if (before != {row}) {{")
@@ -497,8 +507,10 @@ def _bytes(offset: Offset) -> str:
         case TileOffset(strides, start):
             steps = [f"(long)s{n} * {stride}" for n, stride in enumerate(strides) if stride]
             return "(" + " + ".join([*steps, str(start)]) + ")"
-        case TileNumberOffset(axis, stride):
+        case TileNumberOffset(axis, stride, 0):
             return f"t{axis} * {stride}"
+        case TileNumberOffset(axis, stride, start):
+            return f"((long)t{axis} * {stride} + {start})"
         case FrameOffset(start):
             return str(start)
 

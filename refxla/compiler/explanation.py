@@ -83,7 +83,7 @@ class Explanation:
 
     @property
     def _has_loops(self) -> bool:
-        merged = any(m.trip_count > 1 and not m.tiled for m in self.merged_launches)
+        merged = any(m.trip_count > 1 and not m.each for m in self.merged_launches)
         return merged or any(isinstance(step, (Loop, Repeat)) for step in self.plan.steps)
 
     def rows(self, fusion: Fusion, cost: Cost) -> list[tuple[str, str]]:
@@ -168,8 +168,10 @@ def _sharing(m: MergedLaunch, name: str) -> str:
         parts.append(f"{len(places)} times in all")
     if len(m.sections) > 1:
         parts.append(f"in parallel with {len(m.sections) - 1} other{'s' * (len(m.sections) > 2)}")
-    if m.tiled:
+    if m.each == "tile":
         parts.append(f"for each of {plural(m.trip_count, 'tile')} of a persistent kernel")
+    elif m.each:
+        parts.append(f"in each of {plural(m.trip_count, 'iteration')}, which cores run apart from each other")
     elif m.trip_count > 1:
         parts.append(f"{m.trip_count} iterations")
     costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"

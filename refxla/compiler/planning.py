@@ -11,7 +11,7 @@ from refxla_spec.module import Module
 from ..codegen.gpu.work_groups import group_size
 from ..device.description import Target
 from ..ir.plan import Kernel
-from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
+from ..passes.pipeline import FUSION, LAUNCH_MERGING, PARALLEL_LOOPS, TILED_FUSION, optimize
 from ..passes.winograd_convolution import apply_winograd
 from ..scheduling.kernel_deduplication import KernelDeduplicator
 from ..scheduling.launch_costs import MergingOptions
@@ -41,7 +41,9 @@ def plan_module(
         group = group_size(target) if target.capabilities.work_groups else 0
         merging = MergingOptions(units, target.persistent, group, target.handover)
         emitter = KernelDeduplicator(partial(emit, target=target))
-        options = SchedulingOptions(target.costs, fuse, TILED_FUSION not in without, merging)
+        options = SchedulingOptions(
+            target.costs, fuse, TILED_FUSION not in without, PARALLEL_LOOPS not in without, merging
+        )
         planned = make_plan(optimized, emitter, options, on_kernel)
         planned.winograd = decisions
         return optimized, planned

@@ -4,6 +4,7 @@ The scheduler creates these bodies (scheduling/launch_merging.py); codegen/merge
 OpenCL C. Kernels are referred to by their number in `Kernel.calls`, arguments by their number in `Kernel.arguments`.
 
     CopyBody          a copy of memory; it calls no kernel
+    AnyBody           whether one of several preds is true; it calls no kernel
     MergedBody        kernels side by side in one launch, each with a range of work items of its own
     PersistentBody    the phases of a persistent kernel, which all work items go through together
     CountedLoopBody, WhileLoopBody, ConditionalBody
@@ -76,13 +77,14 @@ class TileOffset:
 
 @dataclass(frozen=True)
 class TileNumberOffset:
-    """`stride` bytes for each previous tile along an axis."""
+    """`offset` bytes, and `stride` more for each previous tile along an axis."""
 
     axis: int
     stride: int
+    offset: int = 0
 
     def __str__(self) -> str:
-        return "tile"
+        return f"tile, {self.offset}" if self.offset else "tile"
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,13 @@ class CopyBody:
 
 
 @dataclass(frozen=True)
+class AnyBody:
+    """Sets the pred that is argument 1 to whether one of the `count` preds of argument 0 is true."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class MergedBody:
     """Sections in parallel: each work item runs one item of one section, `trip_count` times."""
 
@@ -169,11 +178,14 @@ class NestedPhases:
 @dataclass(frozen=True)
 class TiledPhase:
     """A phase whose work items are the tiles of these axes, the last axis fastest. A worker makes the calls `each` for
-    every tile, and before them `once` if its previous tile was elsewhere on an axis other than the last."""
+    every tile, and before them `once` if its previous tile was elsewhere on an axis other than the last. If the calls
+    may return before they have finished, argument `unfinished` has a pred for each tile of the only axis that says
+    whether they must be made, again or for the first time."""
 
     axes: tuple[Axis, ...]
     once: tuple[KernelCall, ...]
     each: tuple[KernelCall, ...]
+    unfinished: int | None = None
 
 
 @dataclass(frozen=True)
@@ -240,7 +252,9 @@ class FrameBody:
     promoted: tuple[int, ...]
 
 
-StructuredBody = CopyBody | MergedBody | PersistentBody | CountedLoopBody | WhileLoopBody | ConditionalBody | FrameBody
+StructuredBody = (
+    CopyBody | AnyBody | MergedBody | PersistentBody | CountedLoopBody | WhileLoopBody | ConditionalBody | FrameBody
+)
 
 
 def calls(body: StructuredBody) -> Iterator[KernelCall]:

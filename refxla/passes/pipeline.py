@@ -81,7 +81,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 # Decisions of the scheduler: they are not passes over HLO, but can be left out in the same way. Without launch merging
 # there is no tiled fusion either.
-FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
+SCHEDULING = ("fusion", "tiled-fusion", "parallel-loops", "launch-merging")
+FUSION, TILED_FUSION, PARALLEL_LOOPS, LAUNCH_MERGING = SCHEDULING
 OPTIONAL = (
     "loop-rerolling",
     "while-loop-simplifier",

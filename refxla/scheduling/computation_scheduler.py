@@ -20,16 +20,25 @@ from .._core.graph import Relation
 from ..analysis.conditional_analysis import branch_computations
 from ..analysis.cost_analysis import kernel_us, library_call_us
 from ..analysis.tiling_analysis import TileBody
-from ..analysis.while_loop_analysis import Counter, counter_of, state_values, without_counting
+from ..analysis.while_loop_analysis import (
+    Counter,
+    counter_of,
+    has_independent_iterations,
+    state_values,
+    without_counting,
+)
 from ..ir import plan as p
 from ..ir.library_calls import batch, library_call, routine_name
 from ..passes import host_call_threading
+from ..passes.loop_partitioning import parallel_loop_of
 from ..passes.while_loop_unroller import unrolled_twice
 from ..progress import stage
 from .control_flow_blocks import copied_bytes, loop_state, overwritable_operands, updated_operands, write_back
 from .fusion_group import FusionGroup
 from .grouped_computation import TABLE, GroupedComputation
 from .loop_preheader import Preheader
+from .merged_kernel import uses
+from .parallel_loop import ParallelLoop, SerialCosts
 from .plan_builder import MemoryBlock, PlanBuilder, Steps
 from .tile_buffers import TileBuffers
 from .tiled_fusion import TiledFusion, TilingSearch
@@ -68,6 +77,7 @@ class ComputationScheduler:
         if builder.tiled and not trip_count:
             self._tile()
         self.steps: Steps = []
+        self.parallel: Instruction | None = None  # a loop that is worth it only if cores run whole iterations of it
 
     @property
     def roots(self) -> list[Instruction]:
@@ -238,6 +248,10 @@ class ComputationScheduler:
         """A while loop, whose state is in blocks that the body reads and overwrites."""
         builder = self.builder
         counter = counter_of(i)
+        if counter is not None and self._is_parallel(i, counter) and self._parallel_loop(n, i, counter):
+            return
+        if self._partitioned_loop(i):
+            return
         tabled = counter if counter is not None and counter.trip_count <= TABLE else None
         body = i.body if tabled is None else without_counting(i.body, tabled)
         index = None if tabled is None else tabled.index
@@ -269,6 +283,75 @@ class ComputationScheduler:
         self.blocks.owned |= owned
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = state[gte.index]
+
+    @property
+    def _serial_costs(self) -> SerialCosts:
+        options = self.builder.options
+        return SerialCosts(options.costs, self.builder.cores, lambda c: GroupedComputation(c, options, (), True))
+
+    def _is_parallel(self, i: Instruction, counter: Counter) -> bool:
+        """Whether each core is to run whole iterations of a loop."""
+        if not self.builder.has_parallel_loops or not 1 < counter.trip_count <= TABLE:
+            return False
+        if not has_independent_iterations(i, counter):
+            return False
+        return i is self.parallel or self._serial_costs.gains_by_parallel_iterations(i, counter)
+
+    def _partitioned_loop(self, i: Instruction) -> bool:
+        """The steps of a loop over a batch, each core of which runs the loop for parts of the batch; False if it is
+        none, or gains nothing by that, and then there are no steps."""
+        unread = self.grouped.overwritten.get(i, set())
+        read = [gte.index for gte in self.grouped.elements(i)]
+        parts = self._serial_costs.best_partition(i, unread, read) if self.builder.has_parallel_loops else None
+        if parts is None:
+            return False
+        take_back = self.builder.checkpoint()
+        initial = zip(parts.parameters, i.operands[0].operands, strict=True)
+        values = {x: self.blocks.block_of(o) for k, (x, o) in enumerate(initial) if k not in unread}
+        inner = ComputationScheduler(self.builder, parts, values, set(), in_loop=self.grouped.in_loop)
+        inner.preheader = self.preheader
+        inner.parallel = parallel_loop_of(parts)
+        steps = inner.run()
+        if inner.parallel is not None:
+            take_back()
+            return False
+        self.steps += steps
+        self.blocks.owned |= inner.blocks.owned
+        for gte, block in zip(self.grouped.elements(i), inner.result_blocks(), strict=True):
+            self.blocks.values[gte] = block
+        return True
+
+    def _parallel_loop(self, n: int, i: Instruction, counter: Counter) -> bool:
+        """The steps of a loop whose iterations run on different cores; False if an iteration is no launch for one
+        core, and then there are no steps."""
+        builder = self.builder
+        take_back, before = builder.checkpoint(), len(self.steps)
+        body = without_counting(i.body, counter)
+        state, owned, invariant = loop_state(i, n, body, counter.index, self.blocks, self.steps)
+        block_count = len(builder.blocks)
+        around = Preheader(self.steps, invariant, self.preheader)
+        with builder.one_core() as merger:
+            iteration = self._iteration(body, state, owned)
+            iteration.preheader = around
+            unmerged = iteration.run()
+            internal = builder.internal(block_count, [*self.steps[before:], *around.passed])
+            region, us = merger.region(unmerged, internal)
+        if not region or iteration.result_blocks() != state:
+            del self.steps[before:]
+            take_back()
+            return False
+        outside = {
+            b for step in (*self.steps[before:], *around.passed) for side in uses(step, builder.kernels) for b in side
+        }
+        own = [b for b in builder.blocks[block_count:] if builder.number[b] not in outside]
+        variable, values = state[counter.index], counter.values(_dtype(state[counter.index].shape))
+        self.steps += ParallelLoop(builder, i.name, variable, own).steps(region, us, values[:-1])
+        state[counter.index] = builder.constant(f"{i.name}.{counter.index}.last", values[-1])
+        self.blocks.owned |= owned
+        for gte in self.grouped.elements(i):
+            self.blocks.values[gte] = state[gte.index]
+        self.parallel = None if self.parallel is i else self.parallel
+        return True
 
     def _condition(
         self, i: Instruction, state: Sequence[MemoryBlock], preheader: Preheader

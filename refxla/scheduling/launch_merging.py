@@ -105,6 +105,14 @@ class LaunchMerger:
             return self.persistent.steps(launches.units)
         return tuple(map(self.launches.step_of, launches.units))
 
+    def region(self, steps: Sequence[p.Step], internal: Collection[int] = ()) -> tuple[tuple[p.Step, ...], float]:
+        """Steps as one launch that one core runs, which may have to be repeated, and its microseconds; no steps if that
+        is impossible."""
+        section = self._section(steps)
+        if section is None or not section.parts:
+            return (), 0.0
+        return self._serial_counted_loop(1, section, {}, internal), section.us
+
     def counted_loop(
         self,
         trip_count: int,

@@ -25,7 +25,8 @@ COPIED_AT_A_TIME = 16  # bytes in flight for each item of a work-group, in the e
 class MergedLaunch:
     """Kernels that share a launch, for `explain`: the sections, each a list of names; the trip count; the microseconds
     that the cost model gives to the kernels and to the launches saved, in all iterations. Of a `persistent` kernel with
-    phases, its one section names those; of a `tiled` one, the kernels that each of `trip_count` tiles goes through."""
+    phases, its one section names those; if each of `trip_count` tiles goes through the kernels, `each` is "tile", and
+    "iteration" if these are the iterations of a loop that run on different cores."""
 
     name: str
     sections: tuple[tuple[str, ...], ...]
@@ -33,7 +34,7 @@ class MergedLaunch:
     kernels_us: float
     saved_us: float
     persistent: bool = False
-    tiled: bool = False
+    each: str = ""
 
 
 @dataclass

@@ -51,7 +51,7 @@ class MergedLaunches:
     def call_of(self, step: p.Step, alone: bool = False) -> MergeableLaunch | None:
         """A step as a call in a merged kernel; None if it cannot be one. `alone`: its cost is not limited."""
         most = GROUP_COPY_BYTES if self.group else COPY_BYTES
-        if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= most or (alone and self.has_persistent_kernels)):
+        if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= most or (alone and not self.group)):
             size = self.bytes_of(step.source)
             kernel, us = copy_kernel(size, self.group if size > ITEM_COPY_BYTES else 0), self.costs.copy_us(size)
             buffers: tuple[int, ...] = (step.source, step.target)

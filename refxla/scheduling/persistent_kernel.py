@@ -48,14 +48,23 @@ class PersistentKernel:
         sections = sorted(sections, key=lambda section: -section.us / section.units)
         self.phases.append(m.SharedPhase(tuple(map(self.arguments.section, sections))))
 
-    def tiles(self, axes: Sequence[m.Axis], once: Sequence[MergeableLaunch], each: Sequence[MergeableLaunch]) -> None:
-        """A phase whose items are the tiles of these axes: see TiledPhase."""
+    def tiles(
+        self,
+        axes: Sequence[m.Axis],
+        once: Sequence[MergeableLaunch],
+        each: Sequence[MergeableLaunch],
+        unfinished: int | None = None,
+    ) -> None:
+        """A phase whose items are the tiles of these axes: see TiledPhase. `unfinished` is a buffer."""
         trip_count = prod(a.count for a in axes)
         us = trip_count * sum(part.us for part in each)
         self.us += us
         self.persistent_us += us / trip_count * -(-trip_count // self.cores) + self.barrier_us
         first, rest = (tuple(map(self.arguments.call, parts)) for parts in (once, each))
-        self.phases.append(m.TiledPhase(tuple(axes), first, rest))
+        number = None
+        if unfinished is not None:
+            number = self.arguments.argument(unfinished, p.Argument("output", "uchar", bytes=trip_count))
+        self.phases.append(m.TiledPhase(tuple(axes), first, rest, number))
 
     def exit_unless(self, predicate: int) -> None:
         """Leave the launch unless the pred in that buffer is true: a phase, so that all workers see the same."""

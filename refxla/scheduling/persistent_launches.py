@@ -9,7 +9,7 @@ from math import prod
 from ..ir import merged_body as m
 from ..ir import plan as p
 from .launch_units import LaunchUnit
-from .merged_kernel import MOST_ARGUMENTS, MergedLaunch, Section, SubBuffers, all_or_none
+from .merged_kernel import MOST_ARGUMENTS, MergeableLaunch, MergedLaunch, Section, SubBuffers, all_or_none
 from .merged_launches import MergedLaunches
 from .persistent_kernel import (
     PERSISTENT_US,
@@ -111,13 +111,46 @@ class PersistentLaunches:
         first, rest = ([part for s in steps if (part := call_of(s, alone=True))] for steps in (once, each))
         assert len(first) == len(once) and len(rest) == len(each)
         persistent.tiles(axes, first, rest)
-        name, trip_count = self.launches.next_name, prod(a.count for a in axes)
+        return self._enter_tiles(persistent, [*first, *rest], prod(a.count for a in axes), len(rest), "tile")
+
+    def iterations(
+        self, count: int, sub_buffers: SubBuffers, launch: p.Launch, resumed: tuple[int, int] | None = None
+    ) -> p.Launch:
+        """The launch of a persistent kernel whose workers run `count` iterations, each by `launch`, which is for one
+        core. `resumed`: if an iteration may be left before it has finished, the buffer of a pred for each that says
+        whether it must be resumed, and that of the pred whether any must. This needs a `workspace`."""
+        persistent = self._new_kernel(sub_buffers)
+        part = self.launches.call_of(launch, alone=True)
+        assert part is not None
+        unfinished = None if resumed is None else resumed[0]
+        persistent.tiles([m.Axis(count, 1)], (), [part], unfinished)
+        if resumed is not None:
+            persistent.phase([Section([self._any(count, *resumed)])])
+        return self._enter_tiles(persistent, [part], count, 1, "iteration")
+
+    def _enter_tiles(
+        self, persistent: PersistentKernel, parts: Sequence[MergeableLaunch], count: int, launches: int, each: str
+    ) -> p.Launch:
+        """Adds a persistent kernel of `count` tiles, or iterations, that would be so many `launches` each. Returns its
+        launch."""
+        name = self.launches.next_name
         whole = persistent.kernel(name, 1, 1)
-        names = tuple(x.kernel.name for x in (*first, *rest))
-        saved = (len(rest) - 1) * self.costs.launch_us
-        self.launches.merged.append(MergedLaunch(name, (names,), trip_count, whole.kernel.us, saved, tiled=True))
+        names = tuple(x.kernel.name for x in parts)
+        saved = (launches - 1) * self.costs.launch_us
+        self.launches.merged.append(MergedLaunch(name, (names,), count, whole.kernel.us, saved, each=each))
         self.launches.kernels.append(whole.kernel)
         return p.Launch(len(self.launches.kernels) - 1, whole.buffers)
+
+    def _any(self, count: int, preds: int, result: int) -> MergeableLaunch:
+        """Whether any of so many preds is true."""
+        arguments = (p.Argument("input", "uchar", bytes=count), p.Argument("output", "uchar", bytes=1))
+        kernel = p.Kernel("any", m.AnyBody(count), arguments, 1)
+        self.launches.kernels.append(kernel)
+        step = p.Launch(len(self.launches.kernels) - 1, (preds, result))
+        part = self.launches.call_of(step, alone=True)
+        assert part is not None
+        part.serial = True
+        return part
 
     def _phase(self, step: p.Step) -> Phase | None:
         """A step as a phase of a persistent kernel; None if it cannot."""

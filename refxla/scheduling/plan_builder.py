@@ -7,9 +7,11 @@ ranges of the blocks (analysis/liveness.py) decide which of them may overlap in 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
@@ -20,6 +22,7 @@ from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..ir import plan as p
 from .fusion_group import Refusal
+from .launch_costs import MergingOptions
 from .launch_merging import LaunchMerger
 from .merged_kernel import uses
 from .scheduling_options import SchedulingOptions
@@ -63,8 +66,8 @@ class PlanBuilder:
         self.constant_values: list[tuple[int, np.ndarray]] = []
         self.constant_bytes = self.workspace_bytes = 0
         self.launch_merger: LaunchMerger | None = None
+        size = lambda b: self.blocks[b].bytes  # noqa: E731
         if merging.units:
-            size = lambda b: self.blocks[b].bytes  # noqa: E731
             workspace = partial(self.workspace, "barrier") if merging.persistent else None
             self.launch_merger = LaunchMerger(
                 self.kernels, size, self.costs, merging, self.scratch, self.zeros, workspace
@@ -72,7 +75,10 @@ class PlanBuilder:
         self.cores = merging.units
         has_persistent_kernels = self.launch_merger is not None and self.launch_merger.has_persistent_kernels
         self.tiled = options.tiled_fusion and options.fusion and has_persistent_kernels
+        self.has_parallel_loops = options.parallel_loops and options.fusion and has_persistent_kernels
         self.tiling_decisions: list[TilingDecision] = []
+        one_core = MergingOptions(units=1)
+        self._one_core_merger = LaunchMerger(self.kernels, size, self.costs, one_core, self.scratch, self.zeros)
 
     def block(
         self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None
@@ -92,6 +98,30 @@ class PlanBuilder:
             self.constant_bytes += _aligned(block.bytes)
             self.constants[key] = block
         return self.constants[key]
+
+    @contextmanager
+    def one_core(self) -> Iterator[LaunchMerger]:
+        """While this context is open, what is planned is for one core, by the merger that it gives."""
+        before = self.launch_merger, self.tiled, self.has_parallel_loops
+        assert before[0] is not None  # there are no parallel loops where launches are not merged
+        self._one_core_merger.launches.merged = before[0].launches.merged
+        self.launch_merger, self.tiled, self.has_parallel_loops = self._one_core_merger, False, False
+        try:
+            yield self._one_core_merger
+        finally:
+            self.launch_merger, self.tiled, self.has_parallel_loops = before
+
+    def checkpoint(self) -> Callable[[], None]:
+        """A function that takes back what is recorded for `explain` from now on: of a plan that is not used."""
+        merged = [] if self.launch_merger is None else self.launch_merger.launches.merged
+        records: list[list[Any]] = [self.fusions, self.refusals, self.tiling_decisions, merged]
+        lengths = [len(record) for record in records]
+
+        def take_back() -> None:
+            for record, length in zip(records, lengths, strict=True):
+                del record[length:]
+
+        return take_back
 
     def workspace(self, name: str, bytes: int) -> int:
         """The number of a new block of memory that is zeroed once."""

@@ -15,6 +15,7 @@ class SchedulingOptions:
     costs: Costs = Costs()
     fusion: bool = True  # without it every instruction is a kernel of its own
     tiled_fusion: bool = True  # fusions may run tile by tile (tiled_fusion.py), where kernels are persistent
+    parallel_loops: bool = True  # cores may run whole iterations of a loop (parallel_loop.py), likewise
     merging: MergingOptions = NOT_MERGED  # for what device small launches are merged (launch_merging.py)
 
     @property

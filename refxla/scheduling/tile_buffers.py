@@ -13,7 +13,7 @@ from refxla_spec.types import Shape
 from ..analysis.liveness import live_ranges
 from ..analysis.tiling_analysis import TileView
 from ..ir import plan as p
-from ..ir.merged_body import WorkerOffset
+from ..ir.merged_body import TileNumberOffset, WorkerOffset
 from .merged_kernel import SubBuffers
 from .plan_builder import ALIGNMENT, MemoryBlock, PlanBuilder, assign_offsets
 
@@ -42,9 +42,17 @@ class TileBuffers:
         """Whether a launch takes a part of a block."""
         return not self.sub_buffers.keys().isdisjoint(step.buffers)
 
-    def assign(self, name: str, blocks: Sequence[MemoryBlock], once: Sequence[p.Step], each: Sequence[p.Step]) -> None:
-        """Lay the blocks that a tile has for itself into memory of which each core has a piece. They are what the steps
-        `each` of a tile use alone, and those `once` before some of the tiles."""
+    def assign(
+        self,
+        name: str,
+        blocks: Sequence[MemoryBlock],
+        once: Sequence[p.Step],
+        each: Sequence[p.Step],
+        tiles: int | None = None,
+    ) -> None:
+        """Lay the blocks that a tile has for itself into memory of which each core has a piece, or each of so many
+        `tiles`, which then keep their values from one launch to the next. They are what the steps `each` of a tile use
+        alone, and those `once` before some of the tiles."""
         if not blocks:
             return
         ranges = live_ranges((*once, *each), self.builder.kernels)
@@ -52,8 +60,9 @@ class TileBuffers:
         for buffer in live_ranges(once, self.builder.kernels):  # what is done once is there for all tiles
             ranges[buffer] = 0, last
         size = -(-assign_offsets(blocks, self.builder.number, ranges) // ALIGNMENT) * ALIGNMENT
-        memory = self.builder.block(f"{name}.tile_buffer", Shape.array("u8", (size * self.builder.cores,)))
+        pieces = self.builder.cores if tiles is None else tiles
+        memory = self.builder.block(f"{name}.tile_buffer", Shape.array("u8", (size * pieces,)))
         for block in blocks:
             block.space = p.TILE
-            place = WorkerOffset(size, block.offset)
+            place = WorkerOffset(size, block.offset) if tiles is None else TileNumberOffset(0, size, block.offset)
             self.sub_buffers[self.builder.number[block]] = (self.builder.number[memory], place)

@@ -19,7 +19,8 @@ from refxla_spec.module import Instruction
 
 from .._core.fusion import in_order
 from ..analysis.cost_analysis import bytes_text
-from ..analysis.tiling_analysis import Dimension, TileBody, TilingAnalysis
+from ..analysis.dimension_classes import Dimension
+from ..analysis.tiling_analysis import TileBody, TilingAnalysis
 from ..device.description import Costs
 from ..ir.merged_body import Axis
 from ..ir.op_table import ROWS
