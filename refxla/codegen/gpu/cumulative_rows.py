@@ -146,10 +146,10 @@ class _Rows(Cumulative):
 
     def _tile(self) -> tuple[int, int]:
         """The rows and columns of a tile."""
-        tile_rows, least = MOST_ROWS, LEAST_ROWS
-        if self.adjacent > 1:
-            least = min(least, 1 << (self.rows - 1).bit_length())
-        while tile_rows > least and -(-self.rows // tile_rows) < self.target.compute_units:
+        tile_rows = MOST_ROWS
+        if self.adjacent > 1:  # so that fewer rows do not leave a part of the tile empty
+            tile_rows = min(tile_rows, 1 << (self.rows - 1).bit_length())
+        while tile_rows > LEAST_ROWS and -(-self.rows // tile_rows) < self.target.compute_units:
             tile_rows //= 2
         element_bytes = sum(map(register_bytes, self.types))
         columns = TILE // tile_rows  # a power of two, no longer than a segment of a sum
