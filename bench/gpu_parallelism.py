@@ -87,10 +87,10 @@ class Parallelism:
         )
 
 
-def of_program(name: str, hlo: str, examined: dict[str, tuple[int, float]] | None = None) -> Iterator[Parallelism]:
-    """The kernels of a program for an H200 that have more than LEAST_BYTES of arguments. `examined` has what was found
+def of_program(name: str, hlo: str, cache: dict[str, tuple[int, float]] | None = None) -> Iterator[Parallelism]:
+    """The kernels of a program for an H200 that have more than LEAST_BYTES of arguments. `cache` has what was found
     out about kernels, by their text, and gets more. Raises Error for a program that is not compiled."""
-    examined = {} if examined is None else examined
+    cache = {} if cache is None else cache
     plan = plan_module(parse(hlo), TARGET, (LAUNCH_MERGING,))[1].plan
     fusions = {f.name: f for f in plan.fusions}
     sorted_ = {k.fusion for k in plan.kernels if ".order" in k.name}  # those of scatters that sort their updates
@@ -101,9 +101,9 @@ def of_program(name: str, hlo: str, examined: dict[str, tuple[int, float]] | Non
             continue
         fusion = fusions.get(kernel.fusion)
         key = kernel.body + repr((sizes, kernel.items))
-        if key not in examined:
-            examined[key] = _examined(kernel, sizes)
-        span, requested = examined[key]
+        if key not in cache:
+            cache[key] = _examined(kernel, sizes)
+        span, requested = cache[key]
         values = sum(i.shape.bytes for i in fusion.instructions if i.shape.is_array) if fusion else 0
         yield Parallelism(
             name, kernel.name, fusion.kind if fusion else "copy",
@@ -155,12 +155,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if lacking := missing("amd"):  # clang alone
         print(lacking, file=sys.stderr)
         return 2
-    examined: dict[str, tuple[int, float]] = {}
+    cache: dict[str, tuple[int, float]] = {}
     found = 0
     with options.json.open("w", encoding="utf-8") if options.json else nullcontext() as out:
         for name, hlo in programs(options.programs):
             try:
-                for kernel in of_program(name, hlo(), examined):
+                for kernel in of_program(name, hlo(), cache):
                     if out is not None:
                         out.write(json.dumps(asdict(kernel)) + "\n")
                     if kernel.is_serial or kernel.is_repeated:
