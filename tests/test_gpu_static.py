@@ -178,6 +178,16 @@ def test_accesses_touch_whole_sectors(name):
         assert found.accesses and found.excess <= (1.35 if name in IN_PART else 1.25)
 
 
+def test_the_main_loop_of_few_long_sums_adds():
+    """Of each column of x, whose segments are loops of their own: at most five instructions for each term."""
+    need("nvidia")
+    lines = "x = f32[70001,24] parameter(0)\nz = f32[] constant(0)\n"
+    lines += "ROOT r = f32[24] reduce(x, z), dimensions={0}, to_apply=add"
+    (source, _, _), _ = kernels(lines, "gpu:nvidia-sm90")
+    code = compilers.compiled(source, MODELS["gpu:nvidia-sm90"])
+    assert "segment" in source and code.loop["LDS"] == 8 and sum(code.loop.values()) <= 5 * code.loop["FADD"]
+
+
 @pytest.mark.parametrize("size", [1024, 4096])
 def test_the_main_loop_of_a_product_multiplies(size):
     need("nvidia")
