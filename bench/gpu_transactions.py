@@ -13,6 +13,7 @@ import ctypes
 import platform
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +36,13 @@ unsigned long rx_group, rx_item;
 static uintptr_t begins[ARRAYS], ends[ARRAYS];
 static int arrays;
 static uint64_t* noted;
-static int most, count;
+static int most, count, steps;
 void rx_array(uintptr_t begin, uintptr_t bytes) { begins[arrays] = begin; ends[arrays++] = begin + bytes; }
-void rx_begin(uint64_t* to, int n) { noted = to; most = n; count = 0; }
+void rx_begin(uint64_t* to, int n) { noted = to; most = n; count = steps = 0; }
 int rx_count(void) { return count; }
+int rx_steps(void) { return steps; }
 static void note(uintptr_t p, int bytes, uintptr_t instruction) {
+    ++steps;
     for (int n = 0; n < arrays; ++n)
         if (p >= begins[n] && p < ends[n] && count < most) {
             uint64_t* to = noted + 3 * count++;
@@ -76,24 +79,49 @@ class Transactions:
 def traced(source: str, function: str, sizes: list[int], group: int, items: int, sector: int = 32) -> Transactions:
     """The transactions of `items` adjacent items of work-group number `group` of a program's __kernel, whose arrays
     have so many bytes. Raises Refused with the compiler's message."""
+    return _counted(
+        [trace for trace, _ in _traces(source, function, sizes, [(group, i) for i in range(items)])], sector
+    )
+
+
+@dataclass(frozen=True)
+class ItemAccesses:
+    """The accesses of an item: the `bytes` of arrays that it requests, and `steps`, the loads and stores of any memory,
+    local and private included."""
+
+    bytes: int
+    steps: int
+
+
+def accesses_of_items(
+    source: str, function: str, sizes: list[int], items: Sequence[tuple[int, int]]
+) -> list[ItemAccesses]:
+    """What items, (work-group, item of it), of a program's __kernel access. Raises Refused."""
+    traces = _traces(source, function, sizes, items, 1 << 16)
+    return [ItemAccesses(int(trace[:, 1].sum()), steps) for trace, steps in traces]
+
+
+def _traces(
+    source: str, function: str, sizes: list[int], items: Sequence[tuple[int, int]], most: int = MOST
+) -> Iterator[tuple[np.ndarray, int]]:
+    """For each item, (work-group, item of it): its first accesses to arrays, rows of (address, bytes, instruction), and
+    the number of all its accesses."""
     with tempfile.TemporaryDirectory(prefix="gpu-trace-") as folder:
         built = _built(source, Path(folder), len(sizes))
         arrays = [np.zeros(max(size, 64) + 64, np.uint8) for size in sizes]
         places = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
-        traces = []
-        for item in range(items):
+        for group, item in items:
             # Loaded again for each item, so that local memory is zero, and contains nothing of another item's.
             library = ctypes.CDLL(built)
             for place, size in zip(places, sizes, strict=True):
                 library.rx_array(ctypes.c_size_t(place), ctypes.c_size_t(max(size, 64)))
-            notes = np.zeros((MOST, 3), np.uint64)
+            notes = np.zeros((most, 3), np.uint64)
             ctypes.c_ulong.in_dll(library, "rx_group").value = group
             ctypes.c_ulong.in_dll(library, "rx_item").value = item
-            library.rx_begin(ctypes.c_void_p(notes.ctypes.data), MOST)
+            library.rx_begin(ctypes.c_void_p(notes.ctypes.data), most)
             library[function](0, 0, *map(ctypes.c_void_p, places), *[ctypes.c_long(0)] * len(places))
-            traces.append(notes[: library.rx_count()].astype(np.int64))
+            yield notes[: library.rx_count()].astype(np.int64), library.rx_steps()
             _ctypes.dlclose(library._handle)
-    return _counted(traces, sector)
 
 
 def _counted(traces: list[np.ndarray], sector: int) -> Transactions:

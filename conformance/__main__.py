@@ -20,7 +20,7 @@ from refxla.cli.failures import guarded
 from refxla.files import make_folder
 
 from . import reproducer, runner
-from .arguments import output_file, output_folder, positive, whole
+from .arguments import output_file, output_folder, part, positive, whole
 from .cases import KINDS, Case, collect
 from .check import Verdict
 from .console import rule, standard_output
@@ -72,6 +72,7 @@ def _command(arguments: list[str]) -> int:
     if options.diff:
         return difference.show(console, *options.diff)
     cases = collect(options.opcodes, options.kind, options.name, options.thorough)
+    cases = _part(cases, *options.part)
     if options.list:
         for case in cases:
             console.print(case.name, markup=False, soft_wrap=True)
@@ -102,6 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--kind", action="append", default=[], metavar="KIND", help="kinds of cases (default: all)")
     add("--name", action="append", default=[], metavar="PATTERN", help="names of cases, such as 'edge/add/*'")
+    add(
+        "--part",
+        type=part,
+        default=(1, 1),
+        metavar="K/N",
+        help="only the K-th of N parts of the cases, in the order of --list: for slow targets, or several machines",
+    )
     add("--thorough", action="store_true", help="also run the long set of cases")
     add("--list", action="store_true", help="print the names of the cases, and run nothing")
     add(
@@ -120,6 +128,11 @@ def _parser() -> argparse.ArgumentParser:
     add("-v", "--verbose", action="store_true", help="a row for every operation, and every failure in full")
     add("--diff", nargs=2, metavar=("A", "B"), help="show what changed from one JSON report to another")
     return parser
+
+
+def _part(cases: list[Case], number: int, parts: int) -> list[Case]:
+    """The part with that number, from 1, of consecutive parts of (nearly) equally many cases."""
+    return cases[len(cases) * (number - 1) // parts : len(cases) * number // parts]
 
 
 def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> int:

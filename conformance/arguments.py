@@ -43,6 +43,18 @@ def power_of_two(text: str) -> int:
     return value
 
 
+def part(text: str) -> tuple[int, int]:
+    """The argparse type of one part of several: "2/4" is (2, 4), the second of four."""
+    number, slash, count = text.partition("/")
+    if not slash:
+        raise argparse.ArgumentTypeError(f"{text!r} names no part; the second of four is 2/4")
+    parts = whole(1)(count)
+    value = whole(1)(number)
+    if value > parts:
+        raise argparse.ArgumentTypeError(f"{text}: there is no part {value} of {parts}")
+    return value, parts
+
+
 def output_file(text: str) -> Path:
     """The argparse type of a file to write; as much as possible is checked before the work whose result it is."""
     path = Path(text)

@@ -1,6 +1,7 @@
 """Kernels for GPUs, as real GPU compilers translate them: no spills, dense main loops, whole sectors of memory. Skipped
 where the compilers are not installed; `tox -e gpu` installs them."""
 
+import functools
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from refxla_spec.text import parse
 
 from bench import gpu_compilers as compilers
-from bench import gpu_results, gpu_static
+from bench import gpu_parallelism, gpu_results, gpu_static
 from bench.gpu_results import KernelResults
 from bench.gpu_transactions import Transactions, traced
 from refxla.codegen.opencl_program import program
@@ -177,6 +178,16 @@ def test_accesses_touch_whole_sectors(name):
         assert found.accesses and found.excess <= (1.35 if name in IN_PART else 1.25)
 
 
+def test_the_main_loop_of_few_long_sums_adds():
+    """Of each column of x, whose segments are loops of their own: at most five instructions for each term."""
+    need("nvidia")
+    lines = "x = f32[70001,24] parameter(0)\nz = f32[] constant(0)\n"
+    lines += "ROOT r = f32[24] reduce(x, z), dimensions={0}, to_apply=add"
+    (source, _, _), _ = kernels(lines, "gpu:nvidia-sm90")
+    code = compilers.compiled(source, MODELS["gpu:nvidia-sm90"])
+    assert "segment" in source and code.loop["LDS"] == 8 and sum(code.loop.values()) <= 5 * code.loop["FADD"]
+
+
 @pytest.mark.parametrize("size", [1024, 4096])
 def test_the_main_loop_of_a_product_multiplies(size):
     need("nvidia")
@@ -198,6 +209,58 @@ def test_a_product_of_few_rows_reads_its_large_operand_once(dimension):
     assert code.multiply_adds >= (0.7, 0.5)[dimension]
     own = 256 * 4 * (2, 1)[dimension]  # bytes of an item's columns in a segment
     assert found.excess == 1 and own < found.bytes / 32 <= 1.4 * own
+
+
+WINDOW = "ROOT r = f32[SIZES] reduce-window(x, START), window={size=LONGx1 pad=BEFORE_0x0_0}, to_apply=REDUCER"
+
+
+def column_windows(reducer: str, start: str, size: int, before: int = 0) -> str:
+    """Windows of each column of x, which begin so many elements before it."""
+    words = {"SIZES": f"{100001 + before - size},4", "START": start, "LONG": size, "BEFORE": before, "REDUCER": reducer}
+    return functools.reduce(lambda text, word: text.replace(word, str(words[word])), words, WINDOW)
+
+
+PARALLEL = {
+    "cumulative sums of few columns": column_windows("add", "z", 100000, 99999),
+    "cumulative maxima of few columns": column_windows("max", "low", 100000, 99999),
+    "cumulative products of a row": """y = f32[400000] reshape(x)
+        ROOT r = f32[400000] reduce-window(y, one), window={size=400000 pad=399999_0}, to_apply=times""",
+    "sums of large windows": column_windows("add", "z", 1000),
+    "maxima of large windows": column_windows("max", "low", 1000),
+    "gradient of pooling": """s = f32[99001,4] parameter(1)
+        ROOT r = f32[100000,4] select-and-scatter(x, s, z), window={size=1000x1}, select=ge, scatter=add""",
+    "gradient of pooling by one window": """s = f32[1,4] parameter(1)
+        ROOT r = f32[100000,4] select-and-scatter(x, s, z), window={size=100000x1}, select=ge, scatter=add""",
+    "a sum": "ROOT r = f32[] reduce(x, z), dimensions={0,1}, to_apply=add",
+    "few sums": "ROOT r = f32[4] reduce(x, z), dimensions={0}, to_apply=add",
+    "a product": "ROOT r = f32[] reduce(x, one), dimensions={0,1}, to_apply=times",
+}
+
+
+def parallelism(lines: str) -> list[gpu_parallelism.Parallelism]:
+    """The kernels of a program of x, f32[100000,4], for an H200."""
+    values = "z = f32[] constant(0)\nlow = f32[] constant(-inf)\none = f32[] constant(1)"
+    times = "times { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] multiply(a, b) }"
+    text = f"HloModule m\n{REDUCERS}\n{times}\nENTRY main {{\nx = f32[100000,4] parameter(0)\n{values}\n{lines}\n}}"
+    return list(gpu_parallelism.of_program("own", text))
+
+
+@pytest.mark.parametrize("name", PARALLEL)
+def test_no_kernel_is_serial_over_data_or_reads_it_again_and_again(name):
+    need("amd")  # clang alone
+    kernels = parallelism(PARALLEL[name])
+    assert kernels and not [k for k in kernels if k.is_serial or k.is_repeated]
+
+
+def test_products_of_floats_keep_the_order_that_is_promised():
+    """(Whose kernels the examination finds, therefore. No prefix of a product may be computed in parts, which overflow
+    where the whole does not.)"""
+    need("amd")
+    (serial,), (repeated,) = (
+        parallelism(column_windows("times", "one", *window)) for window in ((100000, 99999), (1000,))
+    )
+    assert serial.is_serial and not serial.is_repeated and serial.requested <= 1
+    assert repeated.is_repeated and not repeated.is_serial
 
 
 def test_accesses_of_items_that_take_different_branches_are_counted_by_instruction():

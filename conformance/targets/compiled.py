@@ -40,7 +40,13 @@ class Compiled(Target):
 
     def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
         """Compiles everything that can be merged as one program, since most of the time is the startup of OpenCL's
-        compiler. If that raises an error, the programs are split in halves until the cause is found."""
+        compiler. If that raises an error, the programs are split in halves until the cause is found.
+
+        GPU code on PoCL's CPU is compiled program by program: there PoCL works on the whole program again for each
+        kernel, and many kernels take minutes.
+        """
+        if isinstance(devices.find(self.device), devices.EmulatedGpu):
+            return super().run_many(programs)
         merged = [n for n, (module, _) in enumerate(programs) if can_merge(module)]
         by_number: dict[int, list[np.ndarray] | Exception] = {}
         rest = [n for n in range(len(programs)) if n not in merged]

@@ -19,9 +19,13 @@ REDUCERS = """
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     add64 { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT c = f64[] add(a, b) }
     addbf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }
+    times { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] multiply(a, b) }
+    timesbf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] multiply(a, b) }
     count { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
     max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
     ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
+    nearly_ge { a = f32[] parameter(0)  b = f32[] parameter(1)
+                h = f32[] constant(0.5)  c = f32[] add(a, h)  ROOT r = pred[] compare(c, b), direction=GE }
     gebf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
     first { a = f32[] parameter(0)  i = s32[] parameter(1)  b = f32[] parameter(2)  j = s32[] parameter(3)
             g = pred[] compare(a, b), direction=GE
@@ -147,15 +151,20 @@ def pooling(x: str, to: str, window: str, *holds: str, of: str = "f32", by: str 
     )
 
 
-def select_and_scatter(x: str, s: str, window: str, *holds: str, of: str = "f32", suffix: str = "") -> Case:
+def select_and_scatter(
+    x: str, s: str, window: str, *holds: str, of: str = "f32", suffix: str = "", by: str = "ge", kernels: int = 2,
+    grouped: bool = True,
+) -> Case:  # fmt: skip
     return Case(
         "select-and-scatter",
         f"""x = {of}[{x}] parameter(0)
         s = {of}[{s}] parameter(1)
         z = {of}[] constant(0.5)
-        ROOT r = {of}[{x}] select-and-scatter(x, s, z), window={{{window}}}, select=ge{suffix}, scatter=add{suffix}""",
+        ROOT r = {of}[{x}] select-and-scatter(x, s, z), window={{{window}}},
+            select={by}{suffix}, scatter=add{suffix}""",
         holds,
-        kernels=2,
+        kernels=kernels,
+        grouped=grouped,
     )
 
 
@@ -771,15 +780,29 @@ CASES = {
         "2,15,16,8",
         "2,9,6,8",
         "size=1x9x9x1 stride=1x1x2x1 pad=0_0x1_1x2_2x0_0",
-        "place == 255",
-        " < 9; ++k",
-        " < 9; ++t",
+        "k < 8",
+        "== unit",
+        kernels=5,
     ),
     "gradient of pooling, windows of hundreds, halves": select_and_scatter(
-        "3,30,31", "3,11,8", "size=1x20x17 stride=1x1x2", "place == 65535", of="bf16", suffix="bf"
+        "3,30,31", "3,11,8", "size=1x20x17 stride=1x1x2", "k < 3", of="bf16", suffix="bf", kernels=5
     ),
     "gradient of pooling, large windows that do not overlap": select_and_scatter(
-        "2,30,26,3", "2,3,3,3", "size=1x10x10x1 stride=1x10x10x1 pad=0_0x0_0x3_1x0_0", "place == 255"
+        "2,30,26,3", "2,3,3,3", "size=1x10x10x1 stride=1x10x10x1 pad=0_0x0_0x3_1x0_0", "k < 8", kernels=5
+    ),
+    "gradient of pooling, very many placings around an element": select_and_scatter(
+        "3,30,31", "3,13,15", "size=1x20x17 pad=0_0x1_1x0_0", "key", kernels=7
+    ),
+    "gradient of pooling, very many placings, halves": select_and_scatter(
+        "700", "302", "size=400 pad=1_0", "key", of="bf16", suffix="bf", kernels=8, grouped=False
+    ),
+    "gradient of pooling, large windows, no order": select_and_scatter(
+        "2,15,16,8",
+        "2,9,6,8",
+        "size=1x9x9x1 stride=1x1x2x1 pad=0_0x1_1x2_2x0_0",
+        "place == 255",
+        " < 9; ++k",
+        by="nearly_ge",
     ),
     "gradient of pooling, with producers": Case(
         "select-and-scatter",
@@ -859,6 +882,33 @@ CASES = {
         ROOT r = f32[1300,9] reduce-window(x, z), window={size=1300x1 pad=1299_0x0_0}, to_apply=max""",
         ("first = segment * 256",),
         kernels=2,
+    ),
+    "long cumulative products of few columns": Case(
+        "reduce-window",
+        """x = f32[700,3] parameter(0)
+        w = f32[] parameter(1)
+        p = f32[700,3] reduce-window(x, w), window={size=700x1 pad=699_0x0_0}, to_apply=times
+        ROOT r = f32[700,3] subtract(p, x)""",
+        ("k % 4", "c + 8 <= count"),
+    ),
+    "long cumulative products of columns, backward": Case(
+        "reduce-window",
+        """x = bf16[2,600,5] parameter(0)
+        w = bf16[] parameter(1)
+        ROOT p = bf16[2,600,5] reduce-window(x, w), window={size=1x600x1 pad=0_0x0_599x0_0}, to_apply=timesbf""",
+        ("k % 16", "c + 8 <= count"),
+    ),
+    "long columns of the first largest so far": Case(
+        "reduce-window",
+        """x = f32[700,3] parameter(0)
+        n = s32[700,3] parameter(1)
+        low = f32[] constant(-inf)
+        i = s32[] constant(-1)
+        p = (f32[700,3], s32[700,3]) reduce-window(x, n, low, i), window={size=700x1 pad=699_0x0_0}, to_apply=first
+        v = f32[700,3] get-tuple-element(p), index=0
+        m = s32[700,3] get-tuple-element(p), index=1
+        ROOT r = (f32[700,3], s32[700,3]) tuple(v, m)""",
+        ("k % 4", "tile1"),
     ),
     "long cumulative rows": Case(
         "reduce-window",
@@ -1142,6 +1192,26 @@ def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
         for got, want in zip(checked(*args), wanted, strict=True):
             assert got.tobytes() == want.tobytes()
         assert not reports(capfd.readouterr().err, checked)
+
+
+SELECTED = "x = f32[2,300] parameter(0)\ns = f32[2,205] parameter(1)\nz = f32[] constant(0)\nROOT r = f32[2,300] "
+SELECTED += "select-and-scatter(x, s, z), window={size=1x100 pad=0_0x3_1}, select=by, scatter=add"
+
+
+@pytest.mark.parametrize("order", ["PARTIAL", "TOTAL"])
+@pytest.mark.parametrize("by", ["a, b), direction=GE", "a, b), direction=GT", "b, a), direction=LE"])
+def test_a_large_window_selects_among_equal_elements_and_nans_as_on_the_cpu(by, order):
+    """All values are small integers, zeros of both signs and NaNs: each window has many of each."""
+    select = f"by {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = pred[] compare({by}, order={order} }}"
+    fusion = fusion_of(parse(f"HloModule m\n{REDUCERS}\n{select}\nENTRY main {{\n{SELECTED}\n}}"), "select-and-scatter")
+    rng = np.random.default_rng(7)
+    x = rng.choice(np.float32([-2, -1, -0.0, 0.0, 1, 2]), (2, 300))
+    x[0, rng.choice(300, 20, replace=False)] = np.nan
+    x[0, 250:] = np.nan  # windows of nothing else
+    args = x, rng.standard_normal((2, 205), np.float32)
+    gpu = Compiled(fusion, Case("select-and-scatter", "").target, POCL)
+    assert len(gpu.kernels) == 4
+    assert gpu(*args)[0].tobytes() == Compiled(fusion)(*args)[0].tobytes()
 
 
 def test_a_comparator_that_is_no_order_loses_no_element():

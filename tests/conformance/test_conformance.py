@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from refxla_conformance import Case, Outcome, Target, check, collect
 from refxla_conformance.check import check_many
+from refxla_conformance.targets.compiled import Compiled
 from refxla_conformance.targets.merge import can_merge, merge
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.compare import bits_equal
@@ -166,6 +167,19 @@ def test_programs_are_merged_and_their_results_taken_apart():
     assert len(together) == len(alone) == 5 and all(map(bits_equal, together, alone))
     assert not can_merge(parse("HloModule m, replica_count=2\nENTRY e { ROOT i = u32[] replica-id() }"))
     assert not can_merge(parse("ROOT t = token[] after-all()"))
+
+
+@pytest.mark.parametrize(("device", "sizes"), [("pocl", [2]), ("pocl:gpu", [1, 1])])
+def test_programs_are_merged_where_that_saves_time(device, sizes):
+    class Counted(Compiled):
+        def run(self, module, arguments):
+            parameters.append(len(module.entry.parameters))
+            return Reference().run(module, arguments)
+
+    parameters = []
+    programs = [(parse(UNARY.format(o)), [np.ones(1, np.float32)]) for o in ("negate", "sqrt")]
+    results = Counted(device).run_many(programs)
+    assert parameters == sizes and [r[0] for (r,) in results] == [-1, 1]
 
 
 def test_what_is_wrong_in_company_alone_is_a_fail():

@@ -194,6 +194,24 @@ def test_names_are_listed(capsys):
     assert capsys.readouterr().out.split()[:2] == ["example/add/0", "example/add/1"]
 
 
+def test_parts_are_consecutive_and_have_every_case_once(capsys):
+    def listed(*part):
+        assert main(["--list", "--kind", "example", "add", "negate", *part]) == 0
+        return capsys.readouterr().out.split()
+
+    parts = [listed("--part", f"{n}/3") for n in (1, 2, 3)]
+    assert sum(parts, []) == listed()
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1 and all(parts)
+
+
+@pytest.mark.parametrize(
+    "part, complaint", [("4/3", "there is no part 4 of 3"), ("0/3", "0 is less than 1"), ("2", "second of four is 2/4")]
+)
+def test_a_part_that_is_none_is_refused(part, complaint, capsys):
+    assert main(["--list", "--part", part]) == 2
+    assert complaint in capsys.readouterr().err
+
+
 def test_the_example_of_the_manual_plugs_in_another_implementation(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(EXAMPLE)
     command = ["--target", "numpy_target:NumPy", "--kind", "example", "-j", "0", "--json", str(tmp_path / "n.json")]

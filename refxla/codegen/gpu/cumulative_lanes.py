@@ -1,5 +1,7 @@
 """Cumulative windows across memory on GPUs: an item computes a lane, or a segment of one (cumulative_segments.py), if
-the lanes are too few. It loads a few elements at once, and combines one after the other."""
+the lanes are too few. It loads a few elements at once, and combines one after the other. If the lanes are too few and
+have no segments, as those of a product, whose order is promised, work-groups load and store tiles of them for the items
+that combine (cumulative_rows.py)."""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ from ..elemental_rules import combine
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
 from ..windows.reduce_window import Cumulative
-from .cumulative_segments import ParallelSegments
+from . import cumulative_rows
+from .cumulative_segments import LEAST_SEGMENTS, SEGMENT, ParallelSegments
 from .work_groups import each_unit, group_size, kernel_of_units
 
 AT_A_TIME = 8  # elements of a lane that an item loads at once
+LONG = LEAST_SEGMENTS * SEGMENT  # elements of a lane
 GROUPS_PER_UNIT = 2  # work-groups of whole lanes that keep a compute unit busy
 
 
@@ -26,8 +30,10 @@ def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a cumulative window across memory, or the two of its segments."""
     lanes = _Lanes(fusion, target)
     segments = ParallelSegments(lanes, lanes.count)
-    if not segments.size or lanes.count >= GROUPS_PER_UNIT * group_size(target) * target.compute_units:
+    if lanes.count >= GROUPS_PER_UNIT * group_size(target) * target.compute_units or lanes.length < LONG:
         return (lanes.kernel(),)
+    if not segments.size:
+        return cumulative_rows.staged_lanes(fusion, target)
     return _Lanes(fusion, target).totals(segments), _Lanes(fusion, target).results(segments)
 
 

@@ -24,6 +24,11 @@ TILE = 2048  # elements of a tile, if local memory is large enough
 AT_A_TIME = 8  # elements of a row that an item loads at once
 
 
+def staged_lanes(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a cumulative window across memory whose lanes are rows of the tiles."""
+    return (_Rows(fusion, target).kernel(),)
+
+
 def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a cumulative window along memory, or the two of its segments."""
     rows = _Rows(fusion, target)
@@ -34,12 +39,15 @@ def kernels(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 class _Rows(Cumulative):
-    """The kernels of such a window: of whole rows, or of the segments of rows."""
+    """The kernels of such a window: of whole rows, or of the segments of rows. The rows of one across memory are its
+    lanes: neighbouring items load neighbouring lanes, not elements of a row."""
 
     def __init__(self, fusion: Fusion, target: Target, segments: ParallelSegments | None = None) -> None:
         super().__init__(fusion, target)
         self.count = segments.count if segments else 1  # segments of a row
-        self.rows = prod(self.before) * self.count  # or segments of rows
+        self.adjacent = prod(self.after)  # rows whose n-th elements are adjacent in memory
+        self.whole_rows = prod(self.before) * self.adjacent
+        self.rows = self.whole_rows * self.count  # or segments of rows
         self.row_length = segments.size if segments else self.length
 
     def kernel(self) -> Kernel:
@@ -97,7 +105,7 @@ class _Rows(Cumulative):
         # The items beyond the last segment have the first one, of which they use nothing.
         self.block.line(f"const int own = item < {tile_rows} && mine < {self.rows} ? mine : 0;")
         self.block.line(f"const int segment = own % {self.count}, row = own / {self.count};")
-        return variable("segment", 0, self.count - 1), variable("row", 0, prod(self.before) - 1)
+        return variable("segment", 0, self.count - 1), variable("row", 0, self.whole_rows - 1)
 
     def _go_through(
         self, tile_rows: int, columns: int, tiles: list[str], sums: LaneSums | SegmentSums, stores: bool
@@ -139,6 +147,8 @@ class _Rows(Cumulative):
     def _tile(self) -> tuple[int, int]:
         """The rows and columns of a tile."""
         tile_rows = MOST_ROWS
+        if self.adjacent > 1:  # so that fewer rows do not leave a part of the tile empty
+            tile_rows = min(tile_rows, 1 << (self.rows - 1).bit_length())
         while tile_rows > LEAST_ROWS and -(-self.rows // tile_rows) < self.target.compute_units:
             tile_rows //= 2
         element_bytes = sum(map(register_bytes, self.types))
@@ -158,12 +168,16 @@ class _Rows(Cumulative):
         """Opens the loop over an item's elements of a tile, which are at `place`. Returns their indices."""
         block, group = self.block, group_size(self.target)
         scopes.enter_context(block.scope(f"for (int k = item; k < {tile_rows * columns}; k += {group})"))
-        if self.count == 1:
+        place = f"k / {columns} * {columns + 1} + k % {columns}"
+        if self.adjacent > 1:
+            block.line(f"const int row = group * {tile_rows} + k % {tile_rows}, n = begin + k / {tile_rows};")
+            place = f"k % {tile_rows} * {columns + 1} + k / {tile_rows}"
+        elif self.count == 1:
             block.line(f"const int row = group * {tile_rows} + k / {columns}, n = begin + k % {columns};")
         else:
             block.line(f"const int number = group * {tile_rows} + k / {columns}, row = number / {self.count};")
             block.line(f"const int n = number % {self.count} * {self.row_length} + begin + k % {columns};")
-        block.line(f"const int place = k / {columns} * {columns + 1} + k % {columns};")
-        scopes.enter_context(block.scope(f"if ((row < {prod(self.before)}) & (n < {self.length}))"))
-        at, row = variable("n", 0, self.length - 1), variable("row", 0, prod(self.before) - 1)
-        return self.placing(at, row, variable("lane", 0, 0))
+        block.line(f"const int place = {place};")
+        scopes.enter_context(block.scope(f"if ((row < {self.whole_rows}) & (n < {self.length}))"))
+        at, row = variable("n", 0, self.length - 1), variable("row", 0, self.whole_rows - 1)
+        return self.placing(at, row // self.adjacent, row % self.adjacent)

@@ -8,21 +8,29 @@ window would be repeated for all of its elements. So a first kernel searches, a 
 and a second one, with an item for each element of the result, combines the source's elements of those placings, in
 order, that selected the element. Small windows that do not overlap are searched for each of their elements, by one
 kernel.
+
+Large windows are searched by intervals (window_selection.py), if `select` is a comparison that orders elements, so that
+the time does not grow with the window. If an element may lie in very many placings, these are not searched for those
+that selected it either: the source's elements are scattered, sorted by the elements that their placings selected
+(scatter.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import product as combinations
 from math import prod
 
 from refxla_spec.module import WindowDimension
+from refxla_spec.types import S32, Shape
 
 from ...analysis.accumulation import accumulator_types
-from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...analysis.index_expression import Index, constant, linearize
 from ...analysis.index_maps import covering_placing, most_placings
 from ...device.description import Target
+from ...ir.builder import Build
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
@@ -30,12 +38,14 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import combine, converted, enter_window, rounded
 from ..index_printer import c_of, scope_if
-from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
-from . import elementwise
+from ..kernel_arguments import hero_of, input_argument, inputs_of, members_of, output_argument
+from . import elementwise, scatter, window_selection
 from .window_items import MOST_ELEMENTS, MOST_RESULTS, SlidingWindow, WindowItem
+from .window_selection import WindowSelection, indices_of_unit
 from .work_groups import each_unit, kernel_of_units
 
 MOST_PLACINGS = 16  # that contain an element, whose tests are unrolled
+MOST_GATHERED = 256  # that an item searches for those that selected its element: sorting them takes as long
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -47,8 +57,14 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if fusion.outputs != (hero,) or is_small or 0 in (hero.shape.size, source.shape.size):
         return elementwise.emit(fusion, target)
     items = SlidingWindow.over(fusion, [operand], window, source.shape.dimensions).items(target, MOST_RESULTS)
-    search = _Search(fusion, target, items[0]).kernel() if items else _search_by_loops(fusion, target)
-    return search, _gather(fusion, target)
+    if items:
+        return _Search(fusion, target, items[0]).kernel(), _gather(fusion, target, _selected(fusion))
+    if operand.shape.size >= window_selection.MOST_ELEMENTS or not window_selection.is_ordered(hero.select):
+        return _search_by_loops(fusion, target), _gather(fusion, target, _selected(fusion))
+    selection = WindowSelection(fusion, target)
+    if prod(map(most_placings, window)) <= MOST_GATHERED:
+        return *selection.kernels(), _gather(fusion, target, selection.selected, by_number=True)
+    return *selection.kernels(), *_scatter(fusion, target, selection.selected)
 
 
 def _number_type(window: Sequence[WindowDimension]) -> tuple[str, int]:
@@ -67,7 +83,7 @@ def _selected(fusion: Fusion) -> Argument:
 
 def _search_by_loops(fusion: Fusion, target: Target) -> Kernel:
     """The kernel that searches the selected element of each window, one placing in an item, for windows that are too
-    large for unrolled loops."""
+    large for unrolled loops, and a `select` that is any computation."""
     hero, block = hero_of(fusion), Block()
     operand, source, _ = hero.operands
     window, counts, name = hero.window, source.shape.dimensions, type_name(operand)
@@ -76,7 +92,7 @@ def _search_by_loops(fusion: Fusion, target: Target) -> Kernel:
     e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)})
     units = prod(counts)
     with each_unit(block, target, units):
-        placing = _indices(block, counts)
+        placing = indices_of_unit(block, counts)
         best = e.assign(name, scalar.literal(name, 0), block, changes=True)
         block.line(f"int place = {none};")
         with ExitStack() as scopes:
@@ -90,15 +106,6 @@ def _search_by_loops(fusion: Fusion, target: Target) -> Kernel:
         block.line(f"a{len(inputs)}[unit] = place;")
     arguments = (*map(input_argument, inputs), _selected(fusion))
     return kernel_of_units(f"{fusion.name}.selected", block, arguments, target, units)
-
-
-def _indices(block: Block, sizes: Sequence[int]) -> list[Index]:
-    """The indices of the item's element of an array, as variables."""
-    at: list[Index] = []
-    for d, part in enumerate(delinearize(variable("unit", 0, prod(sizes) - 1), sizes)):
-        block.line(f"const int at{d} = {c_of(part)};")
-        at.append(variable(f"at{d}", part.low, part.high))
-    return at
 
 
 class _Search:
@@ -142,8 +149,36 @@ class _Search:
             block.line(f"place{own} = {take} ? {k} : place{own};")
 
 
-def _gather(fusion: Fusion, target: Target) -> Kernel:
-    """The kernel that combines, for each element, the source's elements of the placings that selected it."""
+def _scatter(fusion: Fusion, target: Target, selected: Argument) -> tuple[Kernel, ...]:
+    """The kernels that combine the source's elements into the selected elements of the result, as those of a scatter
+    whose indices are `selected`."""
+    hero, b = hero_of(fusion), Build(fusion.name)
+    _, source, init = hero.operands
+    filled = b.spread(init, hero.shape, ())
+    fill = Fusion(f"{fusion.name}.filled", "loop", (*members_of(fusion, [init]), filled), fusion.inputs, (filled,))
+    target_array = b.reshape(filled, (hero.shape.size,))
+    numbers = b.make("parameter", shape=Shape(S32, (source.shape.size, 1)), number=0)
+    updates = b.reshape(source, (source.shape.size,))
+    result = b.make(
+        "scatter", target_array, numbers, updates, inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1, to_apply=hero.attributes["scatter"],
+    )  # fmt: skip
+    members = (*members_of(fusion, [source]), updates, result)
+    inputs = (*fusion.inputs, target_array, numbers)
+    combination = Fusion(fusion.name, "scatter", members, inputs, (result,), result)
+    own = {filled: output_argument(hero), target_array: output_argument(hero), result: output_argument(hero)}
+    own[numbers] = selected
+
+    def with_own(kernel: Kernel) -> Kernel:
+        arguments = (a if a.instruction is None else own.get(a.instruction, a) for a in kernel.arguments)
+        return replace(kernel, arguments=tuple(arguments))
+
+    return tuple(map(with_own, (*elementwise.emit(fill, target), *scatter.emit(combination, target))))
+
+
+def _gather(fusion: Fusion, target: Target, selected: Argument, by_number: bool = False) -> Kernel:
+    """The kernel that combines, for each element, the source's elements of the placings that selected it: `selected`
+    has the number of the element in the window, or, `by_number`, in the operand."""
     hero, block = hero_of(fusion), Block()
     _, source, init = hero.operands
     sizes, counts, scatter = hero.shape.dimensions, source.shape.dimensions, hero.attributes["scatter"]
@@ -152,7 +187,7 @@ def _gather(fusion: Fusion, target: Target) -> Kernel:
     (name,) = accumulator_types(scatter)
     units = prod(sizes)
     with each_unit(block, target, units):
-        at = _indices(block, sizes)
+        at = indices_of_unit(block, sizes)
         total = e.assign(
             name, converted(e, e.value(init, (), block), type_name(init), name, block), block, changes=True
         )
@@ -161,13 +196,13 @@ def _gather(fusion: Fusion, target: Target) -> Kernel:
             for w, x, o in zip(hero.window, at, placing, strict=True):
                 element = element * w.size + (x + w.padding_low - o * w.stride)
             chosen = f"a{len(inputs) + 1}[{c_of(linearize(placing, counts))}]"
-            with block.scope(f"if ({chosen} == {c_of(element)})"):
+            with block.scope(f"if ({chosen} == {'unit' if by_number else c_of(element)})"):
                 value = e.value(source, placing, block)
                 (result,) = combine(e, scatter, (total, value), block)
                 block.line(f"{total} = {result};")
         e.bind(hero, at, rounded(e, scatter, (total,), block)[0])
         e.store(hero, at, block)
-    arguments = (*map(input_argument, inputs), output_argument(hero), _selected(fusion))
+    arguments = (*map(input_argument, inputs), output_argument(hero), selected)
     return kernel_of_units(fusion.name, block, arguments, target, units)
 
 

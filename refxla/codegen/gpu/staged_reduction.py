@@ -14,8 +14,8 @@ since outputs may be in the memory of inputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -136,16 +136,13 @@ class StagedReduction(LaneReduction):
             with self._adding_items():
                 j, last = fresh("j"), fresh("last")
                 block.line(f"const int {last} = {end} - {base} < {rows} ? {end} - {base} : {rows};")
-                block.line("#pragma unroll 8")
-                with block.scope(f"for (int {j} = 0; {j} < {last}; ++{j})"):
-                    if segmented:
-                        self._end_segment(totals, own, f"{base} + {j} == {bound}", next_bound)
-                    for t in own:
-                        values = [
-                            self.elements.assign(type_name(o), f"{stage[o]}[{j} * {self.columns} + item]", block)
-                            for o in inputs_and_initial_values(t.reduce)[0]
-                        ]
-                        combine_into(self.body, t.reduce, t.at("0"), values)
+                if segmented:
+                    with self._each_segment(totals, own, base, j, last, bound, next_bound):
+                        self._add_staged(own, stage, j)
+                else:
+                    block.line("#pragma unroll 8")
+                    with block.scope(f"for (int {j} = 0; {j} < {last}; ++{j})"):
+                        self._add_staged(own, stage, j)
             block.line(BARRIER)
         if tail:
             condition = f"row == 0 && lane < {tail}"
@@ -168,16 +165,35 @@ class StagedReduction(LaneReduction):
         self.block.line(f"int {bound} = {end};")
         return bound, f"++{number}; {bound} = {end};"
 
-    def _end_segment(
-        self, totals: Sequence[Accumulators], own: Sequence[Accumulators], condition: str, next_bound: str
-    ) -> None:
-        """Where a segment ends, adds its sum to the total and begins the next one."""
-        with self.block.scope(f"if ({condition})"):
-            self.add_segments(totals, own, "0")
-            for total, part in zip(totals, own, strict=True):
-                if part is not total:
-                    self.block.line(" ".join(f"{n} = {s};" for n, s in zip(part.names, part.starts, strict=True)))
-            self.block.line(next_bound)
+    def _add_staged(self, own: Sequence[Accumulators], stage: dict[Instruction, str], j: str) -> None:
+        """Adds the element in row `j` of a block."""
+        for t in own:
+            values = [
+                self.elements.assign(type_name(o), f"{stage[o]}[{j} * {self.columns} + item]", self.block)
+                for o in inputs_and_initial_values(t.reduce)[0]
+            ]
+            combine_into(self.body, t.reduce, t.at("0"), values)
+
+    @contextmanager
+    def _each_segment(
+        self, totals: Sequence[Accumulators], own: Sequence[Accumulators], base: str, j: str, last: str, bound: str,
+        next_bound: str,
+    ) -> Iterator[None]:  # fmt: skip
+        """The loop over the rows `j` of a block, in one loop for each of its segments, so that no element is tested for
+        being the first of one. Where a segment ends, its sum is added to the total, and the next one begins."""
+        block, stop = self.block, self.body.fresh("stop")
+        block.line(f"int {j} = 0;")
+        with block.scope(f"while ({j} < {last})"):
+            with block.scope(f"if ({base} + {j} == {bound})"):
+                self.add_segments(totals, own, "0")
+                for total, part in zip(totals, own, strict=True):
+                    if part is not total:
+                        block.line(" ".join(f"{n} = {s};" for n, s in zip(part.names, part.starts, strict=True)))
+                block.line(next_bound)
+            block.line(f"const int {stop} = {bound} - {base} < {last} ? {bound} - {base} : {last};")
+            block.line("#pragma unroll 8")
+            with block.scope(f"for (; {j} < {stop}; ++{j})"):
+                yield
 
     def _each_row(self, base: str, end: str, count: int, u: str, c: str) -> AbstractContextManager[None]:
         """The statements for each row `c`, number `u`, that an item evaluates of the block at `base`."""
