@@ -47,8 +47,9 @@ _WIDTHS = (8, 32, 1 << 30)
 _GROWTH = 2  # every so many parts, their size grows by that of the first
 _LARGEST = 8  # times the size of the first, at most
 _DEEPEST = 8  # calls within calls: PoCL copies a function once for each path of calls, twice as many for each level
-_LEAST_LINKED = 2_000  # characters of the functions of one of several linked parts, on average
-_LEAST_EXPORTED = 400  # characters of a function, from which on a stub and a case of a switch pay
+_LEAST_LINKED = 2_000  # characters of one of several linked parts, on average
+_LEAST_SAVED = 1_000  # characters that the largest of them has fewer than all together
+_LEAST_EXPORTED = 400  # characters of a function and its helpers, from which on a stub and a case of a switch pay
 # How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
 # (a sum with an update of zero) goes, and with the last call the function.
 _EFFECTFUL = '{\n    __asm__ volatile("");\n'
@@ -275,9 +276,10 @@ class Builder:
         one."""
         functions = self._functions
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
-        count = min(self.linked, sum(functions.sizes[name] for name, _ in needed) // _LEAST_LINKED)
+        whole = sum(functions.compiled_sizes(name for name, _ in needed).values())
+        count = min(self.linked, whole // _LEAST_LINKED)
         parts = [] if count < 2 else functions.shared_out(dispatchers, [name for name, _ in needed], count)
-        if len(parts) < 2:
+        if len(parts) < 2 or max(map(_size, parts)) > whole - _LEAST_SAVED:
             return False
         assignment = repr([sorted(unit.functions) for part in parts for unit in part])
         # A digest of all parts: a part is linked to the same others, whichever program it is loaded for.
@@ -296,10 +298,11 @@ class Builder:
             own = {name for unit in part for name in unit.functions}
             imports = {name: outside for each in external for name, outside in each.items() if name in called}
             launched = [unit.dispatcher for unit in part if unit.dispatcher]
-            if exports:
+            if exports and not launched:  # PoCL drops functions that no __kernel calls
                 launched.append(_Dispatcher(f"refxla_{self._count}", False))
-                launched[-1].functions = [(e, functions.pointers[n], 0) for n, e in exports.items()]
                 self._count += 1
+            if exports:
+                launched[-1].functions += [(e, functions.pointers[n], 0) for n, e in exports.items()]
             self._finish(launched, [(n, text) for n, text in needed if n in own], imports, exports)
         return True
 
@@ -350,13 +353,22 @@ class Builder:
 @dataclass(frozen=True)
 class _Unit:
     """Functions that stay together when a program is cut into linked parts: `functions` of a dispatcher, or of one
-    function that may be exported. `calls` has the functions of other units that they call."""
+    function that may be exported. `calls` has the functions of other units that they call, `sizes` the characters of
+    the functions and of what else is compiled with them, each by its name or text: units have some in common."""
 
     dispatcher: _Dispatcher | None
     export: str
     functions: frozenset[str]
     calls: frozenset[str]
-    size: int
+    sizes: Mapping[str, int]
+
+
+def _size(units: Iterable[_Unit]) -> int:
+    """The characters of all that is compiled with these units in one part."""
+    sizes: dict[str, int] = {}
+    for unit in units:
+        sizes |= unit.sizes
+    return sum(sizes.values())
 
 
 def _stub(name: str, text: str, external: str) -> str:
@@ -411,6 +423,7 @@ class _Functions:
         self.depths: dict[str, int] = {}  # how deep the calls in each are nested that are not inlined
         self.pointers: dict[str, list[str]] = {}  # the pointer types of those with an item and pointers alone
         self.counts: dict[int, int] = {}
+        self.compiled: dict[str, dict[str, int]] = {}  # see compiled_sizes
 
     def of(self, kernel: Kernel, inlining: _Inlining | None = None, part: bool = False) -> str:
         """The name of a kernel's function, which is added unless there is an equal one. `part`: it is called by a
@@ -502,23 +515,40 @@ class _Functions:
         length, or fewer if there are few units."""
         launched = {name for d in dispatchers for name, _, _ in d.functions}
         exportable = frozenset(
-            name for name in self.pointers if name not in launched and self.sizes[name] >= _LEAST_EXPORTED
+            name
+            for name in self.pointers
+            if name not in launched and self.sizes[name] + sum(map(len, self.helpers[name])) >= _LEAST_EXPORTED
         )
 
         def unit(dispatcher: _Dispatcher | None, export: str, roots: Iterable[str]) -> _Unit:
             functions = dict(self.with_called(roots, exportable))
             calls = exportable.intersection(other for name in functions for other in self.called[name])
-            return _Unit(dispatcher, export, frozenset(functions), calls, sum(self.sizes[name] for name in functions))
+            return _Unit(dispatcher, export, frozenset(functions), calls, self.compiled_sizes(functions))
 
         units = [unit(d, "", [name for name, _, _ in d.functions]) for d in dispatchers]
         units += [unit(None, name, [name]) for name in needed if name in exportable]
         parts: list[list[_Unit]] = [[] for _ in range(count)]
-        sizes = [0] * count
-        for each in sorted(units, key=lambda u: -u.size):
-            shortest = sizes.index(min(sizes))
-            parts[shortest].append(each)
-            sizes[shortest] += each.size
+        contents: list[dict[str, int]] = [{} for _ in range(count)]
+        totals = [0] * count
+        for each in sorted(units, key=lambda u: -sum(u.sizes.values())):
+            more = [sum(size for key, size in each.sizes.items() if key not in content) for content in contents]
+            smallest = min(range(count), key=lambda n: totals[n] + more[n])
+            parts[smallest].append(each)
+            contents[smallest] |= each.sizes
+            totals[smallest] += more[smallest]
         return [part for part in parts if part]
+
+    def compiled_sizes(self, names: Iterable[str]) -> dict[str, int]:
+        """The characters of these functions, and of the helpers and functions of the prelude that they call, each by
+        its name or text."""
+        sizes: dict[str, int] = {}
+        for name in names:
+            if name not in self.compiled:
+                texts = (self.texts[name], *self.helpers[name])
+                own = {name: self.sizes[name], **{h: len(h) for h in self.helpers[name]}}
+                self.compiled[name] = own | {n: size for text in texts for n, size in prelude.sizes(text).items()}
+            sizes |= self.compiled[name]
+        return sizes
 
     def sizes_of(self, name: str) -> dict[str, int]:
         """The characters of a function, of those that it calls and of their helpers, each by its name or text."""

@@ -65,6 +65,18 @@ def functions(source: str, inlining: bool = False) -> str:
     return "\n".join(texts.values())
 
 
+def sizes(source: str) -> dict[str, int]:
+    """The characters of each function of the prelude that `source` calls, directly or through others, by its name."""
+    found: dict[str, int] = {}
+    pending = [name for name in _NAME.findall(source) if name in names()]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found[name] = len(function(name).text)
+            pending += function(name).calls
+    return found
+
+
 @cache
 def _inlined_with(name: str) -> frozenset[str]:
     """A function and all that it calls, directly or not, if all of them may be inlined; else nothing."""

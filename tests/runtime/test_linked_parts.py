@@ -94,6 +94,27 @@ def test_parts_are_of_about_equal_length(monkeypatch, count):
     assert max(lengths) < 2.5 * min(lengths)
 
 
+def test_helpers_count():
+    """A sort of f64 has kernels of a few lines, which call long helpers: these are compiled in two parts, too."""
+    source = """HloModule m
+less { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY e { x = f64[300000] parameter(0)  ROOT r = f64[300000] sort(x), dimensions={0}, to_apply=less }"""
+    executable = refxla.compile(source)
+    lengths = [len(part.source) for part in executable.program.parts]
+    assert len(lengths) == 2 and max(lengths) < 2.5 * min(lengths)
+    (values,) = inputs(executable)
+    assert np.array_equal(executable(values), np.sort(values))
+
+
+def test_a_launched_kernel_has_the_exports_of_its_part(monkeypatch):
+    linked = refxla.compile(PROGRAM.parents[1] / "lstm" / "lstm.hlo")
+    launched = {kernel for kernel, _ in linked.program.entries}
+    both = [part for part in linked.program.parts if part.exports and launched.intersection(part.functions)]
+    assert both and all(launched.issuperset(part.functions) for part in both)
+    count_parts(monkeypatch, 1)
+    assert bits(linked) == bits(refxla.compile(linked.hlo))
+
+
 def test_another_process_opens_them(tmp_path):
     script = (
         "import sys, refxla; from refxla.compiler import compilation_cache, driver\n"
