@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -23,7 +24,7 @@ from refxla.codegen.opencl_program import Program, program
 from refxla.codegen.primitives import build_options
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.ir.plan import Fusion, Kernel
-from refxla.runtime.devices import devices
+from refxla.runtime.devices import Device, devices
 from refxla.scheduling.plan_builder import ALIGNMENT
 
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
@@ -36,14 +37,29 @@ _rng = np.random.default_rng(5)
 
 
 @cache
-def queue(platform: str = POCL) -> cl.CommandQueue:
-    """A queue on PoCL, which every test machine has, or on another platform; skips where that is missing."""
+def device(platform: str = POCL) -> Device:
+    """PoCL, which every test machine has, or a device of another platform; skips where that is missing."""
     for found in devices():  # not pyopencl's own list: refxla's makes both of PoCL's devices appear
         if found.platform == platform:
-            return found.queue(found.raw)
+            return found
     if platform == POCL:
         pytest.fail("no PoCL: pip install pyopencl[pocl]")
     pytest.skip(f"no {platform} here")
+
+
+@cache
+def queue(platform: str = POCL) -> cl.CommandQueue:
+    """A queue on a device of that platform."""
+    found = device(platform)
+    return found.queue(found.raw)
+
+
+def without_header(target: Target, platform: str = POCL) -> Target:
+    """The target with which a program is built: as on refxla's own way, without the header of OpenCL's functions where
+    the code needs none. clang takes five times as long to read the header as to compile a small kernel."""
+    capabilities = target.capabilities
+    needless = capabilities.clang_builtins and not capabilities.work_groups
+    return replace(target, bare=True) if needless and device(platform).target.bare else target
 
 
 def fusion_of(module: Module, kind: str = "loop") -> Fusion:
@@ -116,14 +132,18 @@ class Compiled:
         self.fusion, self.queue = fusion, queue(platform)
         self.kernels: tuple[Kernel, ...] = emit(fusion, target)
         self.program: Program = program(self.kernels, target)
-        self._options = [*_OPTIONS[platform], *build_options(target)]
+        self._target, self._platform = without_header(target, platform), platform
         self._memory: dict[str, np.ndarray] = {}
 
     @cached_property
-    def _kernels(self) -> dict[str, cl.Kernel]:
-        """What is launched: a test that reads the text alone does not wait for the device's compiler."""
-        built = cl.Program(self.queue.context, self.program.source).build(self._options)
-        return {name: cl.Kernel(built, name) for name, _ in self.program.entries}
+    def _launches(self) -> list[tuple[Kernel, cl.Kernel, int]]:
+        """Each kernel with what is launched for it, and its number there. A test that reads the text alone does not
+        wait for the device's compiler."""
+        launched = program(self.kernels, self._target)
+        options = [*_OPTIONS[self._platform], *build_options(self._target)]
+        built = cl.Program(self.queue.context, launched.source).build(options)
+        functions = {name: cl.Kernel(built, name) for name, _ in launched.entries}
+        return [(k, functions[name], which) for k, (name, which) in zip(self.kernels, launched.entries, strict=True)]
 
     def __call__(self, *args: np.ndarray) -> tuple[np.ndarray, ...]:
         values = dict(zip([i for i in self.fusion.inputs if i.opcode == "parameter"], args, strict=True))
@@ -140,7 +160,7 @@ class Compiled:
     def launch(self, values: dict, outputs: dict) -> None:
         """Runs the kernels on arrays that are there already."""
         held = []  # until they have run
-        for n, (kernel, (name, which)) in enumerate(zip(self.kernels, self.program.entries, strict=True)):
+        for n, (kernel, function, which) in enumerate(self._launches):
             if kernel.items == 0:
                 continue
             arrays = []
@@ -159,9 +179,7 @@ class Compiled:
             if self.queue.device.platform.name != POCL:
                 flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
                 pointers = [None if a is None else cl.Buffer(self.queue.context, flags, hostbuf=a) for a in arrays]
-            self._kernels[name](
-                self.queue, (kernel.items,), (kernel.work_group or 1,), np.int32(which), np.int32(0), *pointers
-            )
+            function(self.queue, (kernel.items,), (kernel.work_group or 1,), np.int32(which), np.int32(0), *pointers)
             for a, p, argument in zip(arrays, pointers, kernel.arguments, strict=True):
                 if isinstance(p, cl.Buffer) and argument.role != "input":
                     cl.enqueue_copy(self.queue, a, p)

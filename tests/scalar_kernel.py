@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
+from kernel_driver import without_header
 from refxla_spec.operation import operation
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape
 
@@ -64,6 +65,7 @@ def source(
 
 @cache
 def _kernel(cases: tuple[Case, ...], operand_types: tuple[str, ...], target: Target) -> cl.Kernel:
+    target = without_header(target)
     text = source(cases, operand_types, target=target)
     return cl.Program(queue().context, text).build(list(build_options(target))).k
 

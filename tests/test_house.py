@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from refxla.ir.op_table import ROWS
+
 # Cases cost next to nothing here, and each holds a file of its own.
 pytestmark = pytest.mark.whole
 ROOT = Path(__file__).parent.parent
@@ -202,6 +204,14 @@ def test_every_import_goes_down_the_layers():
     assert not upward
 
 
+def test_emitters_and_the_scheduler_know_nothing_of_each_other():
+    """The scheduler is given a function that emits a fusion; what both have to know is in the layers before them."""
+    graph = import_graph()
+    emitters = {a for a in graph if layer_of(a) == RANK["codegen"]}
+    known = {f"{a} -> {b}" for a in emitters for b in graph[a] if layer_of(b) == RANK["scheduling"]}
+    assert len(emitters) > 50 and not known
+
+
 def test_no_files_import_each_other():
     assert not cycles(import_graph())
 
@@ -275,6 +285,22 @@ def test_nothing_is_decided_by_the_c_text_of_another():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if READS_C.search(line):
                 found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not found
+
+
+MOST_OPCODES = 4  # of a set that is about C: its operators, the bits of small integers
+
+
+def test_facts_of_operations_are_columns_of_the_table():
+    """A set of many opcodes in an emitter is something that the compiler knows of each operation."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources("refxla/codegen")
+        if path.suffix == ".py"
+        for node in nodes(path)
+        if isinstance(node, ast.Set)
+        and sum(isinstance(e, ast.Constant) and e.value in ROWS for e in node.elts) > MOST_OPCODES
+    ]
     assert not found
 
 

@@ -1,4 +1,4 @@
-# The contract of the fusion scheduler: groups of nodes of a graph, each of which becomes one kernel.
+# The contract of instruction fusion: groups of nodes of a graph, each of which becomes one kernel.
 
 from refxla._core.graph cimport (
     Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_FFT, K_LIBRARY, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE,
@@ -41,7 +41,7 @@ cdef class Group:
     cdef public int functions    # members that a loop computes with a fast path, in pieces
     cdef public bint alive
 
-cdef class Scheduler:
+cdef class InstructionFusion:
     cdef Graph g
     cdef IndexMaps maps
     cdef double byte_ns, operation_ns, launch_ns, phase_ns  # see Costs of device/description.py

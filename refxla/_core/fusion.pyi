@@ -44,13 +44,13 @@ class Group:
     alive: bool
     def __init__(self, number: int, kind: int, space: int) -> None: ...
 
-class Scheduler:
+class InstructionFusion:
     groups: list[Group]
     member_of: list[list[int]]
     reasons: list[tuple[int, int, int, float, float]]
     def __init__(self, graph: Graph, costs: Costs, fuse: bool, shared: bool, in_loop: bool) -> None: ...
 
-def schedule(
+def fusion_groups(
     graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False, in_loop: bool = False
 ) -> tuple[list[FusionGroup], list[UnfusedEdge]]: ...
 def in_order(

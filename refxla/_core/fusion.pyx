@@ -1,4 +1,4 @@
-"""The fusion scheduler: which instructions become one kernel.
+"""Instruction fusion: which instructions become one kernel.
 
 The nodes of a graph are visited from the results back, so that all users of a node are in groups when the node is
 visited. The node then either
@@ -107,8 +107,8 @@ cdef class Group:
         self.alive = True
 
 
-cdef class Scheduler:
-    """One run over one graph; `schedule` below is the entry point."""
+cdef class InstructionFusion:
+    """One run over one graph; `fusion_groups` below is the entry point."""
 
     def __init__(self, Graph graph, costs, bint fuse, bint shared, bint in_loop):
         self.fuse = fuse
@@ -815,7 +815,7 @@ cdef class Scheduler:
         return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
 
 
-def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False, bint in_loop=False):
+def fusion_groups(Graph graph, costs=None, bint fuse=True, bint shared=False, bint in_loop=False):
     """(groups, unfused edges): the FusionGroups in a valid order of execution, and the UnfusedEdges between them.
 
     `costs` are the Costs of the device, by default the usual ones. Without `fuse` every node is a group of its own.
@@ -823,7 +823,7 @@ def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False, bint in
     updates of an optimiser, are then left separate, since they are emitted and compiled once. `in_loop`: the graph is
     the body of a loop.
     """
-    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared, in_loop)
+    cdef InstructionFusion s = InstructionFusion(graph, costs or Costs(), fuse, shared, in_loop)
     cdef Group group
     alive = [group for group in s.groups if group.alive]
     makers = {}  # node -> the group that writes it
@@ -901,7 +901,7 @@ def in_order(dict needs, dict rank, dict readers=None):
             if waiting[u] == 0:
                 heapq.heappush(free, (rank[u], u))
     if len(order) != len(needs):
-        raise AssertionError("the schedule has a cycle: a fault of the fusion scheduler")
+        raise AssertionError("the schedule has a cycle: a fault of instruction fusion")
     return order
 
 

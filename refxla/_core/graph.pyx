@@ -1,4 +1,4 @@
-"""A computation as flat arrays, which the fusion scheduler reads instead of objects.
+"""A computation as flat arrays, which instruction fusion reads instead of objects.
 
 A node is an instruction that produces array values. The get-tuple-elements of a multi-output operation (a reduce of
 several operands, a while) belong to the operation's node; those of a parameter are nodes of their own; tuples are

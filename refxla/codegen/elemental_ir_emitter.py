@@ -22,9 +22,9 @@ from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Index, linearize
 from ..analysis.index_maps import Indices
 from ..device.description import Target
+from ..ir.merged_body import MOST_PROMOTED_BYTES
 from ..ir.op_table import ELEMENTWISE, class_of, flops_of
 from ..ir.plan import Fusion
-from ..scheduling.register_promotion import MOST_BYTES
 from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
@@ -236,7 +236,7 @@ class ElementalIrEmitter(ElementBuilder):
         both."""
         if not self.target.capabilities.loop_vectorization or type_name(instruction) != "c64":
             return ""
-        if instruction.shape.bytes <= MOST_BYTES:  # may be in private memory
+        if instruction.shape.bytes <= MOST_PROMOTED_BYTES:  # may be in private memory
             return ""
         if instruction not in self._parts_alone:
             opcodes = {i.opcode for i in self.fusion.instructions if instruction in i.operands}

@@ -22,7 +22,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.ops.compare import is_total
 from refxla_spec.types import ELEMENT_TYPES
 
-from ..ir.op_table import MIRRORED
+from ..ir.op_table import MIRRORED, ROWS
 from . import prelude
 
 _SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
@@ -52,24 +52,14 @@ _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="
 _PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
 # Operations of small integers on their bits without sign extension; others extend the sign.
 _ON_BITS = {"shift-right-logical", "popcnt", "count-leading-zeros"}
-# Operations of f16 and bf16 whose result needs no rounding: one of the operands, or a value of the format in any case.
-# (An integer next to an f16 or bf16 that is none is at most 2^10 or 2^7.) The f8 types may overflow, or have no -0.
-_KEEPS_FORMAT = {
-    "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
-    "remainder", "remainder-by-constant", "maximum-by-constant", "minimum-by-constant", "clamp-by-constant",
-}  # fmt: skip
-
-# Operations of f16 whose result is rounded, so that its NaNs are quiet.
-_ROUNDS = {
-    "add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "exponential", "exponential-minus-one", "log",
-    "log-plus-one", "logistic", "tanh", "erf", "sine", "cosine", "tan",
-}  # fmt: skip
-
 # Integers of which bf16 with its 8 bits has all. For f16 they are rounded: a compiler that sees one converted does
 # so in f16 itself (see rx_load_f16).
 _WITHIN_BF16 = {"pred", "s8", "u8"}
-# Operations that give no zero for positive numbers, except by underflow of f32.
-_NEVER_ZERO = {"multiply", "divide", "power", "atan2"}
+# The names of functions and operators by the facts of their operations, with those of the forms by a constant, which
+# have the same results.
+_KEEPS_FORMAT = {form for r in ROWS.values() if r.keeps_format for form in (r.opcode, f"{r.opcode}{_BY_CONSTANT}")}
+_QUIETS_NANS = {r.opcode for r in ROWS.values() if r.quiets_nans}
+_NONZERO = {r.opcode for r in ROWS.values() if r.nonzero}
 
 
 def storage_type(name: str) -> str:
@@ -95,7 +85,7 @@ def load(name: str, place: str) -> str:
 def store(name: str, value: str, opcode: str = "") -> str:
     """The C expression that stores the register value `value` of type `name` when assigned to memory; `opcode`, if
     given, is the operation whose result it is."""
-    if name == "f16" and opcode in _ROUNDS:
+    if name == "f16" and opcode in _QUIETS_NANS:
         return f"rx_store_rounded_f16({value})"
     if name in _NARROW:
         return f"rx_store_{name}({value})"
@@ -360,7 +350,7 @@ def _arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
         return _complex_arithmetic(opcode, name, args)
     if name in _NARROW:
         text = _float_arithmetic(opcode, "f32", args)
-        if name == "f8e8m0fnu" and opcode in _NEVER_ZERO:
+        if name == "f8e8m0fnu" and opcode in _NONZERO:
             text = f"rx_above_zero_f32({text})"
         rounded = opcode in _KEEPS_FORMAT and name not in _EIGHT_BITS
         return text if text is None or rounded else f"rx_round_{name}({text})"

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 PROGRESS_BYTES = 32  # of the buffer in which a resumable kernel stores its progress
+MOST_PROMOTED_BYTES = 256  # of a value that a FrameBody may keep in private memory
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,15 @@ class Row:
     complex_in_pieces: bool = False
     constant_role: str = ""
 
+    # Narrow formats, in which elementwise operations are computed in f32 and rounded once. `keeps_format`: a result in
+    # f16 or bf16 needs no rounding, because it is one of the operands, or a value of the format in any case. (Where a
+    # number of f16 or bf16 is no integer, the integers next to it are at most 2^10 or 2^7. The f8 types may overflow,
+    # or have no -0.) `quiets_nans`: a result in f16 is rounded, so that its NaNs are quiet. `nonzero`: no result of
+    # positive numbers is zero, except by underflow of f32, for the type that has no zero.
+    keeps_format: bool = False
+    quiets_nans: bool = False
+    nonzero: bool = False
+
 
 # The equivalent direction of a comparison with its operands exchanged.
 MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
@@ -152,6 +161,15 @@ _CONSTANT_ROLES = {
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
     "clamp": "bounds", "compare": "threshold",
 }  # fmt: skip
+_KEEPS_FORMAT = {
+    "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
+    "remainder",
+}  # fmt: skip
+_QUIETS_NANS = {
+    "add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "exponential", "exponential-minus-one", "log",
+    "log-plus-one", "logistic", "tanh", "erf", "sine", "cosine", "tan",
+}  # fmt: skip
+_NONZERO = {"multiply", "divide", "power", "atan2"}
 
 
 def _first_half(access: str) -> Callable[[Instruction, int], str]:
@@ -286,6 +304,9 @@ def _rows() -> dict[str, Row]:
                 in_pieces=o in _IN_PIECES,
                 complex_in_pieces=o in _COMPLEX_IN_PIECES,
                 constant_role=_CONSTANT_ROLES.get(o, ""),
+                keeps_format=o in _KEEPS_FORMAT,
+                quiets_nans=o in _QUIETS_NANS,
+                nonzero=o in _NONZERO,
             )
             for o in opcodes.split()
         ]

@@ -1,4 +1,4 @@
-"""What the fusion scheduler returns: groups of nodes that become kernels, and the edges that it did not fuse."""
+"""What instruction fusion returns: groups of nodes that become kernels, and the edges that it did not fuse."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class FusionGroup:
 @dataclass(frozen=True)
 class UnfusedEdge:
     """Node `producer` is not fused into group number `user`, and the reason. If the cost model decided: the nanoseconds
-    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0. Scheduler.refuse of _core/fusion.pyx
-    records them; GroupedComputation makes Refusals of them."""
+    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0. InstructionFusion.refuse of
+    _core/fusion.pyx records them; GroupedComputation makes Refusals of them."""
 
     producer: int
     user: int

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from refxla_spec.module import Computation, Instruction
 
-from .._core.fusion import schedule
+from .._core.fusion import fusion_groups
 from .._core.graph import Graph, NodeClass, Relation
 from ..analysis.conditional_analysis import root_leaves
 from ..analysis.in_place_updates import reads_where_it_writes
@@ -28,7 +28,7 @@ class GroupedComputation:
     ) -> None:
         self.in_loop = in_loop
         self.graph = Graph(computation, second, options.costs.caches, options.computes_in_pieces)
-        groups, unfused = schedule(self.graph, options.costs, options.fusion, options.shares_launches, in_loop)
+        groups, unfused = fusion_groups(self.graph, options.costs, options.fusion, options.shares_launches, in_loop)
         self.groups: list[FusionGroup] = groups
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]

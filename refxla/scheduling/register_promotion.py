@@ -21,7 +21,7 @@ from ..ir import merged_body as m
 from ..ir import plan as p
 from .merged_kernel import BoundKernel
 
-MOST_BYTES = 256  # of a value in private memory: it is copied whenever the kernel begins and returns
+# Each value in private memory is copied whenever the kernel begins and returns (m.MOST_PROMOTED_BYTES limits its size).
 MOST_BYTES_TOGETHER = 4096  # of all of them
 MOST_CODE = 1 << 15  # of the parts (Kernel.code_size), which are compiled together
 FRAME_BYTES = 1024  # of a value in a frame: larger ones may share memory with others
@@ -90,7 +90,7 @@ def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
     for number in sorted(uses.types.keys() - uses.fixed, key=lambda n: (bytes[n], n)):
         types = uses.types[number]
         total += bytes[number]
-        if len(types) == 1 and 0 < bytes[number] <= MOST_BYTES and total <= MOST_BYTES_TOGETHER:
+        if len(types) == 1 and 0 < bytes[number] <= m.MOST_PROMOTED_BYTES and total <= MOST_BYTES_TOGETHER:
             promoted[number] = next(iter(types))
     wide_vectors = uses.us.get(True, -1.0) >= uses.us.get(False, 0.0)
     return Promotable(promoted if uses.code_size <= MOST_CODE else {}, wide_vectors)

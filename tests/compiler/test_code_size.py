@@ -8,7 +8,7 @@ import pytest
 from refxla_spec.text import parse
 
 import refxla
-from refxla._core.fusion import schedule
+from refxla._core.fusion import fusion_groups
 from refxla._core.graph import Graph
 from refxla.analysis.access_patterns import AccessPattern
 from refxla.codegen.opencl_program import program
@@ -147,7 +147,7 @@ def test_the_reason_is_said(size):
 
 def groups_of(lines: str) -> list[FusionGroup]:
     graph = Graph(parse(f"HloModule m\nENTRY e {{\n{lines}\n}}").entry)
-    return schedule(graph, shared=True)[0]
+    return fusion_groups(graph, shared=True)[0]
 
 
 @pytest.mark.parametrize("steps, kernels", [(1, 1), (40, 2)])

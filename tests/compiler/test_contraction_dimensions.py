@@ -5,8 +5,8 @@ import pytest
 from refxla_spec.text import parse
 
 from refxla.analysis.index_expression import constant
-from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
 from refxla.codegen.products.dot_dimensions import DotDimensions
+from refxla.codegen.products.implicit_gemm import ImplicitGemm
 
 DOT = """HloModule m
     ENTRY e { x = f32[3,4,2,5] parameter(0)
@@ -26,7 +26,7 @@ CONVOLUTIONS = {
 }
 
 
-def check(n: DotDimensions | ConvolutionDimensions) -> None:
+def check(n: DotDimensions | ImplicitGemm) -> None:
     """`left_matrix` and `right_matrix` have the elements of which `left` and `right` give the indices."""
     lhs, rhs = (np.arange(np.prod(d)).reshape(d) for d in (n.lhs, n.rhs))
     left, right = n.left_matrix(lhs), n.right_matrix(rhs)
@@ -44,6 +44,6 @@ def test_the_matrices_of_a_dot():
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_matrices_of_a_convolution(name):
     x, w, out, window, labels = CONVOLUTIONS[name]
-    n = ConvolutionDimensions(parse(CONVOLUTION.format(x=x, w=w, out=out, window=window, labels=labels)).entry.root)
+    n = ImplicitGemm(parse(CONVOLUTION.format(x=x, w=w, out=out, window=window, labels=labels)).entry.root)
     assert n.is_plain
     check(n)

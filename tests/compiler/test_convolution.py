@@ -14,7 +14,7 @@ from search import examples
 
 from refxla.analysis import contraction_order
 from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows, small_products, stencil
-from refxla.codegen.products.convolution_dimensions import ConvolutionDimensions
+from refxla.codegen.products.implicit_gemm import ImplicitGemm
 from refxla.device.capabilities import OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Costs
 
@@ -196,7 +196,7 @@ def test_rows_go_through_the_batch_where_many_elements_lie_outside():
     def goes(side: int, batch: int) -> bool:
         lhs, rhs = {"b": batch, "f": 64, "0": side, "1": side}, {"i": 64, "o": 64, "0": 3, "1": 3}
         text = convolution_text(lhs, rhs, [SAME, SAME], "b01f_01io->b01f")
-        return convolution._goes_through_batch(ConvolutionDimensions(parse(text).entry.root), Costs())
+        return convolution._goes_through_batch(ImplicitGemm(parse(text).entry.root), Costs())
 
     assert goes(4, 8) and goes(4, 32) and not goes(4, 1) and not goes(4, 31) and not goes(112, 8)
 
@@ -207,7 +207,7 @@ def test_rows_go_through_the_batch_where_many_elements_lie_outside():
 def test_the_share_of_products_outside(window):
     lhs, rhs = {"b": 1, "f": 1, "0": 5, "1": 7}, {"i": 1, "o": 1, "0": window["size"], "1": window["size"]}
     text = convolution_text(lhs, rhs, [window, window], "b01f_01io->b01f")
-    n = ConvolutionDimensions(parse(text).entry.root)
+    n = ImplicitGemm(parse(text).entry.root)
     hits = 1
     for size, count_, w in zip(n.sizes, n.counts, n.window, strict=True):
         at = np.arange(count_)[:, None] * w.stride + np.arange(w.size) * w.window_dilation - w.padding_low

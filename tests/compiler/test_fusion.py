@@ -1,4 +1,4 @@
-"""The fusion scheduler: what must be one kernel is one, and every schedule can run."""
+"""Instruction fusion: what must be one kernel is one, and every schedule can run."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
-from refxla._core.fusion import REASONS, Reason, schedule
+from refxla._core.fusion import REASONS, Reason, fusion_groups
 from refxla._core.graph import KIND_NAMES, Graph, Kind, NodeClass, Relation
 from refxla.codegen.scalar import has_fast_path
 from refxla.compiler.planning import plan_module
@@ -255,7 +255,7 @@ def test_updates_that_share_only_a_number_are_one_function_in_one_launch():
 
 
 def test_where_no_launch_is_shared_updates_that_share_a_number_are_one_kernel():
-    groups, _ = schedule(Graph(optimize(parse(f"HloModule m\nENTRY main {{\n{UPDATES}\n}}")).entry))
+    groups, _ = fusion_groups(Graph(optimize(parse(f"HloModule m\nENTRY main {{\n{UPDATES}\n}}")).entry))
     assert max(len(g.outputs) for g in groups) == 3
 
 
@@ -357,7 +357,7 @@ def test_a_diamond_through_a_sort_closes_no_cycle():
                      t = f32[99] add(s, x)
                      u = f32[99] add(y, t)
                      ROOT r = (f32[99], f32[99], f32[99]) tuple(t, y, u) }""")
-    groups, _ = schedule(Graph(optimize(module).entry))
+    groups, _ = fusion_groups(Graph(optimize(module).entry))
     assert_can_run(Graph(optimize(module).entry), groups)
     assert [g.kind for g in groups] == ["loop", "sort", "loop"]
 
@@ -425,7 +425,7 @@ def test_schedules_of_random_programs_can_run(seed):
     for computation in [module.entry, *called]:
         graph = Graph(computation)
         for fuse, shared in ((True, False), (True, True), (False, True)):
-            groups, unfused = schedule(graph, None, fuse, shared)
+            groups, unfused = fusion_groups(graph, None, fuse, shared)
             assert_can_run(graph, groups)
             for edge in unfused:
                 assert edge.reason and edge.producer not in groups[edge.user].members

@@ -15,9 +15,10 @@ from refxla.ir import merged_body as m
 from refxla.ir import plan as p
 from refxla.scheduling import register_promotion
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, BoundKernel
-from refxla.scheduling.register_promotion import FRAME_BYTES, MOST_BYTES, MOST_CODE, promotable, with_frame
+from refxla.scheduling.register_promotion import FRAME_BYTES, MOST_CODE, promotable, with_frame
 
 FLOATS = p.Kernel("f", "a1[0] = a0[0];", (p.Argument("input", "float"), p.Argument("output", "float")), 1)
+WITHOUT_FRAME = ((register_promotion, "FRAME_BYTES"), (m, "MOST_PROMOTED_BYTES"))  # of values
 INTS = replace(FLOATS, arguments=(p.Argument("input", "float"), p.Argument("output", "int")))
 
 
@@ -38,7 +39,7 @@ def test_what_all_parts_take_for_one_type_is_promoted():
 
 
 def test_what_is_large_stays_in_memory():
-    assert set(types(loop(FLOATS), MOST_BYTES + 1)) == {1, 2, 3}
+    assert set(types(loop(FLOATS), m.MOST_PROMOTED_BYTES + 1)) == {1, 2, 3}
     assert set(types(loop(replace(FLOATS, body="x" * (MOST_CODE + 1))))) == set()
 
 
@@ -161,10 +162,10 @@ def fresh(monkeypatch):
     monkeypatch.setattr(compilation_cache, "save", lambda key, made: None)
 
 
-@pytest.mark.parametrize("limits", [{}, {"MOST_CODE": 0}, {"FRAME_BYTES": 0, "MOST_BYTES": 0}])
+@pytest.mark.parametrize("limits", [(), ((register_promotion, "MOST_CODE"),), WITHOUT_FRAME])
 def test_a_loop_of_many_values_gives_the_bits_of_its_instructions(limits, fresh, monkeypatch):
-    for name, value in limits.items():
-        monkeypatch.setattr(register_promotion, name, value)
+    for module, name in limits:
+        monkeypatch.setattr(module, name, 0)
     executable = refxla.compile(parse(many()))
     arguments = [np.array(2, np.int32), *np.linspace(-2, 2, MANY, dtype=np.float32)]
     wants = refxla.compile(parse(many()), without=("fusion",))(*arguments)
@@ -172,7 +173,7 @@ def test_a_loop_of_many_values_gives_the_bits_of_its_instructions(limits, fresh,
         assert got.tobytes() == want.tobytes()
     loops = [s for s in executable.plan.steps if isinstance(s, p.Loop)]
     merged = [s for s in loops if not s.body and all(isinstance(x, p.Launch) for x in s.condition)]
-    if limits != {"FRAME_BYTES": 0, "MOST_BYTES": 0}:  # without a frame, there are too many arguments
+    if limits != WITHOUT_FRAME:  # without a frame, there are too many arguments
         assert len(loops) == len(merged) == 1
         (launch,) = merged[0].condition
         kernel = executable.plan.kernels[launch.kernel]

@@ -33,14 +33,20 @@ def by_numpy_alone():
     return losses("numpy", "--plain")
 
 
+def case(framework: str, *packages: str):
+    """A framework and the packages that it needs. Where one is missing, the case is skipped before its fixture trains
+    the models."""
+    missing = [package for package in packages if find_spec(package) is None]
+    return pytest.param(
+        framework, packages, marks=pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
+    )
+
+
 @pytest.mark.parametrize(
     ("framework", "packages"),
-    [("numpy", ()), ("jax", ("jax",)), ("keras", ("keras", "tensorflow")), ("pytorch", ("torch",))],
+    [case("numpy"), case("jax", "jax"), case("keras", "keras", "tensorflow"), case("pytorch", "torch")],
 )
 def test_they_agree_and_learn(framework, packages, by_numpy_alone):
-    missing = [package for package in packages if find_spec(package) is None]
-    if missing:
-        pytest.skip(f"{missing[0]} is not installed")
     found = losses(framework)
     assert sorted(found) == ["cnn", "gpt", "mlp"]
     for model, (first, second) in found.items():

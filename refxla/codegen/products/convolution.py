@@ -26,8 +26,8 @@ from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise, stencil
 from .blocking import alike_rows
-from .convolution_dimensions import ConvolutionDimensions
 from .gemm import kernels
+from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
 from .matrix_rows import MatrixRows
 from .packing import accumulation_type
@@ -44,7 +44,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     convolutions, and short stencils become plain loops.
     """
     hero = hero_of(fusion)
-    numbers = ConvolutionDimensions(hero)
+    numbers = ImplicitGemm(hero)
     name = accumulation_type(type_name(hero))
     small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     if name is None or small or (name == "f64" and not target.fp64):
@@ -74,13 +74,13 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     )  # fmt: skip
 
 
-def _is_short(numbers: ConvolutionDimensions, most: int) -> bool:
+def _is_short(numbers: ImplicitGemm, most: int) -> bool:
     """Whether each element is a sum over one feature in a window of at most so many elements, which plain loops unroll:
     the placings are the lanes of vectors, and nothing is packed for a product with one column."""
     return numbers.n == numbers.features == numbers.batch_groups == 1 and bool(1 < numbers.k <= most)
 
 
-def _goes_through_batch(numbers: ConvolutionDimensions, costs: Costs) -> bool:
+def _goes_through_batch(numbers: ImplicitGemm, costs: Costs) -> bool:
     """Whether a placing is computed for the whole batch before the next, so that all rows of a tile use the same
     elements of the window, and those outside of lhs cost nothing."""
     if not alike_rows(numbers.batch):

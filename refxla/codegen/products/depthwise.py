@@ -15,13 +15,13 @@ from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..index_printer import c_of
-from .convolution_dimensions import ConvolutionDimensions
 from .group_convolution import GroupConvolution, GroupFilters
+from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS
 
 
-def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
+def applies(numbers: ImplicitGemm, rows: WindowRows, name: str) -> bool:
     """Whether the groups can be lanes: one output feature each, neighbours in memory, whole vectors of them."""
     lanes = VECTORS[name][1]
     if numbers.n != 1 or numbers.groups % lanes or (numbers.batch_groups > 1 and numbers.batch != 1):
@@ -29,16 +29,14 @@ def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool
     return _lane_step(numbers, rows) == 1
 
 
-def _lane_step(numbers: ConvolutionDimensions, rows: WindowRows) -> int:
+def _lane_step(numbers: ImplicitGemm, rows: WindowRows) -> int:
     if numbers.batch_groups > 1:
         return rows.strides[numbers.dims.input_batch]
     step: int = numbers.features * rows.strides[numbers.dims.input_feature]
     return step
 
 
-def kernels(
-    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
-) -> tuple[Kernel, ...]:
+def kernels(fusion: Fusion, target: Target, numbers: ImplicitGemm, rows: WindowRows, name: str) -> tuple[Kernel, ...]:
     """The kernels of such a convolution; `rows` says where lhs lies."""
     vectors = next(v for v in (4, 2, 1) if numbers.groups % (v * VECTORS[name][1]) == 0)
     filters = GroupFilters(fusion, target, numbers, name, "c", 1)

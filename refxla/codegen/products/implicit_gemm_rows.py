@@ -27,7 +27,7 @@ from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS, MAX_COPIES
-from .convolution_dimensions import ConvolutionDimensions
+from .implicit_gemm import ImplicitGemm
 from .micro_kernel import TermLoop
 from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
 from .panels import filter_windows
@@ -47,7 +47,7 @@ class WindowRows:
 
     local = None
 
-    def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionDimensions, name: str) -> None:
+    def __init__(self, fusion: Fusion, target: Target, numbers: ImplicitGemm, name: str) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
         self.operand = hero_of(fusion).operands[0]
         self.element = VECTORS[name][0]

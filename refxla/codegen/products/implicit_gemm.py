@@ -17,7 +17,7 @@ from .product import Indices
 T = TypeVar("T", Index, np.ndarray)
 
 
-class ConvolutionDimensions:
+class ImplicitGemm:
     """A convolution as a matrix product: its sizes, and the indices of operands and result for g, m, n and k.
 
     `periods[d]` is the number of phases of spatial dimension d, `placings[d]` of placings in one phase, at most.
