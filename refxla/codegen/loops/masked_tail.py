@@ -27,7 +27,8 @@ def pays(target: Target, members: Sequence[Instruction], pattern: AccessPattern,
     in all iterations."""
     if not target.capabilities.loop_pragmas or target.widest <= target.vector_bytes:
         return False
-    moved = {x.instruction.shape.element_type for x in (*pattern.accesses, *pattern.stores)}
+    arrays = [a.instruction for a in pattern.accesses] + [s.instruction for s in pattern.stores]
+    moved = {i.shape.element_type for i in arrays}
     if {t.bits for t in moved} - {32, 64} or any(t.is_complex for t in moved):
         return False
     lanes = target.widest * 8 // max(t.bits for t in moved)
