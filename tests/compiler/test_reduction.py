@@ -730,6 +730,31 @@ def test_a_few_joined_rows_fall_into_ranges(opcode):
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_few_joined_rows_with_functions_fall_into_ranges():
+    """A cell of a table and its neighbours, as alignments of sequences add up probabilities: with a test for the border
+    in each of a hundred rows, exponentials were computed one by one."""
+    text = entry(
+        """x = f32[110] parameter(0)
+        edge = f32[] constant(-1e9)
+        a = f32[110] pad(x, edge), padding=1_-1
+        b = f32[110] pad(x, edge), padding=-1_1
+        c = f32[110] add(a, b)
+        p = f32[110,1] reshape(c)
+        q = f32[110,1] reshape(x)
+        j = f32[110,2] concatenate(p, q), dimensions={1}
+        e = f32[110,2] exponential(j)
+        zero = f32[] constant(0)
+        ROOT s = f32[110] reduce(e, zero), dimensions={1}, to_apply=add"""
+    )
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert "if (" not in kernel.body
+    x = f32(110)
+    got = refxla.compile(text)(x)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x))
+    neighbours = np.append(-1e9, x[:-1]) + np.append(x[1:], -1e9)
+    np.testing.assert_allclose(got, np.exp(neighbours) + np.exp(x), rtol=1e-5)
+
+
 @pytest.mark.parametrize("starts", [range(12), (0, 3, 4, 9, 1, 7, 2, 8, 0, 5)])
 def test_windows_that_are_stacked_are_read_without_asking_which_is_which(starts):
     """A bilateral filter: a vector of exponentials where each element asked which of many pieces it comes from is none.

@@ -27,8 +27,8 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument
-from . import fast_path_math, interleaved_row_copy, non_temporal_stores
-from .index_set_splitting import MAX_MEMBERS, Cut, Range, cut
+from . import fast_path_math, index_set_splitting, interleaved_row_copy, masked_tail, non_temporal_stores
+from .index_set_splitting import Cut, Range, cut
 from .index_space import Body, IndexSpace, Outputs, Segment, segments, update_of
 from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
@@ -38,11 +38,9 @@ LEAST_CHUNK = 1024  # elements of an item, however expensive
 WHOLE = 16  # elements: items have a multiple of this
 EVEN_ITEMS = 64  # up to which it matters that all cores have equally many
 LEAST_ALTERNATED = 64  # elements of a loop that interleaves several vectors
-CUT_FROM = 1024  # elements of loops, from which on they are split into ranges, each with code of its own
 SHORT_PART = 64  # elements of a part of a row, below which neighbouring parts are written together
 SHORT_ROW = 256  # elements of a row, up to which its functions are worth vectors of those of several rows
 MANY_RUNS = 16  # contiguous segments to copy, from which on each is a call: clang takes 10 ms for a loop
-COSTLY_CUT_FROM = 32  # for loops with functions, which are worth vectorizing, or in the body of a loop
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -198,7 +196,7 @@ class _Nest(IndexSpace):
         self.prefetch = RowPrefetch(self, target)
         self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
-        self.is_dear = self.has_fast_path or any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        self.is_dear = self.has_fast_path or any(map(_is_function, fusion.instructions))
         vectorizes = target.capabilities.loop_vectorization
         self.vectors = vectors_at_once(fusion.instructions, segment.size) if vectorizes else 1
         may_be_non_temporal = self.transpose is None and not self.is_dear and self.vectors == 1
@@ -395,6 +393,7 @@ class _Nest(IndexSpace):
     ) -> None:
         """A loop over the innermost index, in pieces if it calls functions that are expensive for large operands."""
         low, high = within or (0, self.sizes[-1] - 1)
+        vectorizes = self.target.capabilities.loop_vectorization and high > low and not self.is_unrolled
 
         def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
@@ -405,6 +404,8 @@ class _Nest(IndexSpace):
             return variable(name, low, high)
 
         def body(at: Index) -> None:
+            if vectorizes:
+                self._emit_adjacent_loads(e, block, self.pattern((*outer, at)))
             self.emit_body(e, block, (*outer, at))
 
         if high > low and outer and self.whole_pattern.calls:
@@ -416,6 +417,8 @@ class _Nest(IndexSpace):
                 block.line("#pragma unroll")
             elif self.vectors > 1 and high - low + 1 >= LEAST_ALTERNATED:
                 block.line(f"#pragma clang loop interleave_count({self.vectors})")
+            elif strip.whole and self._masks_tail(high - low + 1):
+                block.line(masked_tail.PRAGMA)
             with strip.loop(within) as inner:
                 body(inner)
         else:
@@ -423,6 +426,27 @@ class _Nest(IndexSpace):
             with fast_path_math.pieces_of(e, block, strip.bounds(within), index, functions, calls) as piece:
                 with piece.elements() as at:
                     body(at)
+
+    def _masks_tail(self, elements: int) -> bool:
+        """Whether the last vector of a loop over so many elements is masked. Each read and store has to be contiguous,
+        and of every iteration: clang gathers others element by element, under a condition for each."""
+        if self.gathers or any(a.conditional for a in self.accesses):
+            return False
+        members = self.fusion.instructions
+        wide = wide_vectors.loop_gains(members, 0)
+        return wide and masked_tail.pays(self.target, members, self.whole_pattern, elements)
+
+    def _emit_adjacent_loads(self, e: ElementalIrEmitter, block: Block, pattern: AccessPattern) -> None:
+        """Loads adjacent elements before the operations on them. clang keeps the second one for the next iteration, and
+        vectorizes the loop only if nothing uses the first before the second is loaded."""
+        loads = {
+            (a.instruction, a.position): a
+            for a in pattern.accesses
+            if not a.conditional and a.position.variables.isdisjoint(pattern.starts)
+        }
+        for (instruction, position), access in loads.items():
+            if (instruction, position + 1) in loads or (instruction, position - 1) in loads:
+                e.value(instruction, access.indices, block)
 
     def _emit_non_temporal(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
@@ -456,8 +480,7 @@ class _Nest(IndexSpace):
         """How the loops are split into ranges; tiled loops are not."""
         if not pattern.tests or self.transpose is not None:
             return None
-        least = COSTLY_CUT_FROM if self.is_dear or self.fusion.in_loop else CUT_FROM
-        if self.segment.size < least or len(self.fusion.instructions) > MAX_MEMBERS:
+        if not index_set_splitting.pays(self.fusion, self.segment.size, self.is_dear):
             return None
 
         def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:

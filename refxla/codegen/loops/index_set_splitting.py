@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...analysis.index_expression import Index
+from ...ir.plan import Fusion
 
+FROM = 1024  # elements of loops, from which on they are split into ranges, each with code of its own
+COSTLY_FROM = 32  # if they compute functions, which are worth vectorizing, or are in the body of a loop
 THIN = 16  # indices of a thin range, which is joined with thin neighbours; fewer in a short loop
 MAX_RANGES = 8  # of one loop
 MAX_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
@@ -31,6 +34,13 @@ class Cut:
 
     loop: int
     parts: tuple[tuple[int, int, Cut | None], ...]
+
+
+def pays(fusion: Fusion, elements: int, has_functions: bool) -> bool:
+    """Whether the loops of a fusion over so many elements in all are worth code for each range. `has_functions`: they
+    compute functions such as an exponential."""
+    least = COSTLY_FROM if has_functions or fusion.in_loop else FROM
+    return elements >= least and len(fusion.instructions) <= MAX_MEMBERS
 
 
 def cut(ranges: Sequence[Range], tests: Callable[[Sequence[Range]], Sequence[Test]]) -> Cut | None:

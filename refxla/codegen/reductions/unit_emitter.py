@@ -10,6 +10,7 @@ from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...ir.op_table import FUNCTIONS
 from ..index_printer import c_of
 from ..loops import fast_path_math, index_set_splitting
 from ..loops.index_set_splitting import MAX_MEMBERS, SHARE, Range, Test
@@ -25,8 +26,6 @@ from .accumulators import (
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .schedule import CachedOperand, Position, ReductionPass
-
-CUT_FROM = 1024  # elements of the operand, from which on units are written separately for each operand of a concatenate
 
 
 def clipped(first: str, end: str, part: Range) -> tuple[str, str]:
@@ -117,7 +116,9 @@ class UnitEmitter(ABC):
         operand of a concatenate. Otherwise clang would vectorize over both operands, with masked loads; and a masked
         load from an unmapped address takes a hundred times as long, whatever its mask."""
         s, whole = self.schedule, (0, self.schedule.units - 1)
-        if s.units * s.inner_size < CUT_FROM:
+        fusion = self.dataflow.fusion
+        has_functions = any(i.opcode in FUNCTIONS or fast_path_math.applies(i) for i in fusion.instructions)
+        if not index_set_splitting.pays(fusion, s.units * s.inner_size, has_functions):
             return [whole]
         every = {n: variable(f"r{n}", 0, group.size - 1) for n, group in enumerate(self.order.groups)}
 
