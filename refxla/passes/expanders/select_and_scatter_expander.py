@@ -35,8 +35,8 @@ def _expand(i: Instruction) -> Instruction | None:
     b, sizes, counts = Build(i.name), operand.shape.dimensions, source.shape.dimensions
     window = tuple(w.size for w in i.window)
     elements = []
-    for element in product(*map(range, window)):
-        cut = zip(element, counts, window, strict=True)
+    for offsets in product(*map(range, window)):
+        cut = zip(offsets, counts, window, strict=True)
         slices = tuple(SliceDimension(e, e + (count - 1) * size + 1, size) for e, count, size in cut)
         elements.append(b.make("slice", operand, slice=slices))
     selected = elements[0]
