@@ -107,6 +107,14 @@ def test_a_deep_product_is_a_block_for_each_core(monkeypatch):
     assert flat.rows * flat.columns * 4 <= blocking.MAX_SUMS
 
 
+def test_results_of_few_terms_are_stored_a_few_rows_at_a_time(monkeypatch):
+    """Stores then wait while the next tile is computed; other products have blocks that reuse what they read."""
+    sizes = (64, 64, "nn"), (256, 64, "nn"), (64, 256, "nn"), (64, 64, "tn")
+    short, *others = (chosen(dot_text(stored, 100_000, k, n), WIDE, monkeypatch) for k, n, stored in sizes)
+    assert short.rows * short.columns * 4 <= blocking.STORES and short.rows % short.tile.rows == 0
+    assert all(b.rows * b.tile.columns * 4 > 4 * blocking.STORES for b in others)
+
+
 def test_a_tile_takes_a_strip_of_rows_side_by_side(monkeypatch):
     tiles = [chosen(dot_text(stored, 512, 8192, 512), WIDE, monkeypatch).tile for stored in ("tn", "nn")]
     assert [(tile.rows, tile.vectors) for tile in tiles] == [(8, 2), (6, 4)]

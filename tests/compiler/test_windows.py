@@ -11,6 +11,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
+import refxla
 from refxla.analysis.contraction_order import segment_terms
 from refxla.codegen.loops import non_temporal_stores
 from refxla.codegen.windows import reduce_window, select_and_scatter, window_lanes
@@ -348,3 +349,68 @@ def test_zeros_and_unselected_elements_keep_their_sign():
     x, s = values("f32", 1, 4, 4, 8), np.full((1, 2, 2, 8), -0.0, np.float32)
     (got,) = same_bits(text, x, s, kind="select-and-scatter")[1]
     assert np.signbit(got).all()
+
+
+PAIRS, ROW_OF_THREE = {"size": 2, "stride": 2}, {"size": 3, "stride": 3}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window"),
+    [
+        ([2, 8, 6, 16], [{}, PAIRS, PAIRS, {}]),
+        ([2, 7, 9, 32], [{}, ROW_OF_THREE, PAIRS, {}]),  # with a row and a column that no window contains
+        ([5, 16], [{"size": 4, "stride": 4}, {}]),
+        ([3, 6, 16], [PAIRS, {"size": 3, "stride": 3, "high": -1}, {}]),
+    ],
+)
+@pytest.mark.parametrize("select", ["GE", "LT", "NE"])
+@pytest.mark.parametrize(("name", "scatter"), [("f32", "add"), ("f32", "maximum"), ("bf16", "add"), ("s32", "add")])
+def test_windows_that_do_not_overlap_scatter_elementwise(sizes, window, select, name, scatter):
+    text = scattering(sizes, window, select, scatter, name)
+    x, s = values(name, *sizes), values(name, *source_of(sizes, window), seed=1)
+    if name == "f32":
+        x.reshape(-1)[::7], s.reshape(-1)[::5] = np.nan, -0.0
+    exe = refxla.compile(text)
+    assert "select-and-scatter(" not in str(exe.optimized_hlo)
+    got, want = exe(x, s), interpreter.run(parse(text), (x, s))
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window"),
+    [
+        ([2, 6, 6, 12], [{}, PAIRS, PAIRS, {}]),  # rows with partial vectors
+        ([16, 6, 16], [{}, PAIRS, PAIRS]),  # windows along the last dimension
+        ([7, 16], [{"size": 3, "stride": 2}, {}]),
+        ([8, 16], [{"size": 2, "stride": 4}, {}]),
+        ([7, 16], [{"size": 2, "stride": 2, "high": 1}, {}]),
+        ([16, 16, 16], [{"size": 4, "stride": 4}, {"size": 4, "stride": 4}, {}]),
+    ],
+)
+def test_other_windows_scatter_in_a_kernel_of_their_own(sizes, window):
+    text = scattering(sizes, window)
+    exe = refxla.compile(text)
+    assert "select-and-scatter(" in str(exe.optimized_hlo)
+    x, s = values("f32", *sizes), values("f32", *source_of(sizes, window), seed=1)
+    np.testing.assert_array_equal(exe(x, s), interpreter.run(parse(text), (x, s)))
+
+
+def test_the_gradients_of_pooling_relu_and_bias_are_one_kernel():
+    sizes, window = [4, 12, 12, 32], [{}, PAIRS, PAIRS, {}]
+    text = scattering(sizes, window).replace("constant(1)", "constant(0)")
+    head, _, tail = text.partition("ROOT r = f32[4,12,12,32]")
+    text = (
+        f"{head}r = f32[4,12,12,32]{tail.rstrip().rstrip('}')}"
+        """
+        zeros = f32[4,12,12,32] broadcast(i), dimensions={}
+        positive = pred[4,12,12,32] compare(x, zeros), direction=GT
+        relu = f32[4,12,12,32] select(positive, r, zeros)
+        bias = f32[32] reduce(relu, i), dimensions={0,1,2}, to_apply=reducer
+        ROOT t = (f32[4,12,12,32], f32[32]) tuple(relu, bias) }"""
+    )
+    exe = refxla.compile(text)
+    assert len(exe.plan.steps) == 1, exe.explain()
+    args = values("f32", *sizes), values("f32", 4, 6, 6, 32, seed=1)
+    for got, want in zip(exe(*args), interpreter.run(parse(text), args), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -79,6 +79,13 @@ def s4(x, k):
     return y
 
 
+def full_contractions(a, b):
+    results = [np.tensordot(a, b), np.tensordot(a > 0, b > 0), np.tensordot(a[0], b[0], 1)]
+    for result in results:  # arrays without dimensions, unlike the scalar of np.inner
+        result[...] |= True
+    return results, np.inner(a[0], b[0])
+
+
 def s5(x):
     a = np.arange(12).reshape(3, 4)
     a[a % 2 == 0] = -1
@@ -699,6 +706,7 @@ case(
     X,
 )
 case(lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, axis=1), X)
+case(full_contractions, np.arange(6).reshape(2, 3), np.arange(4, 10).reshape(2, 3))
 case(lambda a, b: (np.matmul(a, b), np.dot(a, b), a @ b, np.vecdot(a, b.T), np.tensordot(a, b, ([0], [1]))), X, Y)
 case(
     lambda a: (

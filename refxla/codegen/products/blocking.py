@@ -31,6 +31,8 @@ LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, si
 LOCAL_TERMS = 256  # of k in a block then
 STREAMED_ROWS = 12  # of the left side, up to which the right side is read only once: no copy, and long runs
 STREAMED_TERMS = 8  # of k in a block if the right side is streamed: reads along its rows are fastest
+SHORT_TERMS = 64  # of k, up to which writing the result takes a good part of the time, if a panel has all its columns:
+STORES = 2048  # bytes, up to which stores wait in the processor's store buffer while the next tile is computed
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
 
 TRIANGLE_ROWS = 100  # of a symmetric product, from which on computing half of it takes clearly less time,
@@ -133,6 +135,9 @@ def choose_blocking(p: Product) -> Blocking:
     most = max(p.groups * p.m * p.n * p.k // least, min(items))
     best = min((c for c, n in zip(candidates, items, strict=True) if n <= most), key=lambda c: model.cost(*c))
     rows = best[0] if configuration.rows is None else _round_up(min(configuration.rows, p.m), tile.rows)
+    copies = p.rows.local is not None or best[2] == "local"  # by items, for which larger blocks are better
+    if configuration.rows is None and p.k <= SHORT_TERMS and p.n <= tile.columns and not copies:
+        rows = min(rows, max(1, STORES // (tile.vectors * tile.bytes * tile.rows)) * tile.rows)
     columns = best[1] if configuration.columns is None else _round_up(min(configuration.columns, p.n), tile.columns)
     return Blocking(tile, rows, columns, *best[2:])
 

@@ -115,10 +115,17 @@ def dot(a: Any, b: Any, out: Any = None) -> Traced:
 
 @implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Traced:
+    result = _contraction(a, b, axes)
+    result.is_scalar = False  # NumPy reshapes a product: without dimensions, too, it is an array
+    return result
+
+
+def _contraction(a: Any, b: Any, axes: Any) -> Traced:
+    """The sum of products over axes, as numpy.tensordot has them; without dimensions, it is a scalar."""
     build = builder_of(a, b)
     dtype = promoted(a, b)
     if dtype.kind == "b":
-        return tensordot(array_of(build, a).astype(np.int32), array_of(build, b).astype(np.int32), axes) != 0
+        return _contraction(array_of(build, a).astype(np.int32), array_of(build, b).astype(np.int32), axes) != 0
     x, y = lift(build, a, dtype), lift(build, b, dtype)
     if isinstance(axes, (int, np.integer)):
         left, right = tuple(range(x.shape.rank - axes, x.shape.rank)), tuple(range(axes))
@@ -135,7 +142,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Traced:
 def inner(a: Any, b: Any) -> Traced:
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return np.multiply(a, b)
-    return tensordot(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 1,)))
+    return _contraction(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 1,)))
 
 
 @implements(np.vdot)

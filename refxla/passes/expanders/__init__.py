@@ -25,6 +25,7 @@ from . import (
     scalar_broadcast,
     scaled_dot_expander,
     scan_expander,
+    select_and_scatter_expander,
     shuffle_expander,
     stochastic_convert_expander,
     topk_expander,
@@ -36,8 +37,9 @@ Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
     batch_norm_expander, cholesky_expander, custom_call_expander, dimension_size_expander, fft_expander, power_expander,
-    ragged_dot_expander, rng_expander, scalar_broadcast, scaled_dot_expander, scan_expander, shuffle_expander,
-    stochastic_convert_expander, topk_expander, triangular_solve_expander, window_expander,
+    ragged_dot_expander, rng_expander, scalar_broadcast, scaled_dot_expander, scan_expander,
+    select_and_scatter_expander, shuffle_expander, stochastic_convert_expander, topk_expander,
+    triangular_solve_expander, window_expander,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 
