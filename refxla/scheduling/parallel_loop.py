@@ -34,7 +34,7 @@ from .tile_buffers import TileBuffers
 
 UNKNOWN_TRIPS = 20  # of a loop that ends by a predicate, in estimates
 GAIN = 0.85  # of the time that cores take together for each iteration: at most so much it must take apart
-LEAST_US = 10.0  # of all iterations on one core, below which a launch is what takes the time
+START_US = 10.0  # until other cores run
 EVEN = 0.8  # of the time: if cores have so long something to do, a batch need not be cut into more parts
 MOST_PARTS = 8  # of a batch, for each core
 RESUMED_TILES = 4  # of each core: iterations in flight that may be left and resumed, each with its own memory
@@ -106,9 +106,9 @@ class SerialCosts:
 
     def _gains(self, iteration: SerialCost, trip_count: int, otherwise: float) -> bool:
         """Whether a parallel loop takes less time than what takes so many microseconds otherwise."""
-        if trip_count * iteration.alone < LEAST_US or iteration.bytes > self.costs.caches.last:
+        if iteration.bytes > self.costs.caches.last:
             return False
-        return -(-trip_count // self.cores) * iteration.alone < GAIN * otherwise
+        return START_US + -(-trip_count // self.cores) * iteration.alone < GAIN * otherwise
 
     def best_partition(self, loop: Instruction, unread: Collection[int], read: Sequence[int]) -> Computation | None:
         """A loop as a loop over parts of its batch, if it has one and takes less time so. `unread` are the elements of
@@ -118,7 +118,7 @@ class SerialCosts:
         if not candidates:
             return None
         whole = self._control_flow(loop)
-        if whole is None or whole.alone < LEAST_US:
+        if whole is None or whole.alone < START_US:
             return None
         for batch in candidates:
             count = self._parts(dimensions.size(batch))

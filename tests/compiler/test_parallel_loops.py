@@ -191,7 +191,7 @@ def always(monkeypatch):
     monkeypatch.setattr(driver.compilation_cache, "load", lambda name: None)
     monkeypatch.setattr(driver.compilation_cache, "save", lambda name, made: None)
     monkeypatch.setattr(parallel_loop, "GAIN", 1e9)
-    monkeypatch.setattr(parallel_loop, "LEAST_US", 0.0)
+    monkeypatch.setattr(parallel_loop, "START_US", 0.0)
 
 
 def needs_persistent_kernels():
