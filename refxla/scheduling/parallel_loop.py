@@ -22,7 +22,7 @@ from refxla_spec.types import Shape
 from ..analysis.batch_dimensions import BatchDimensions
 from ..analysis.conditional_analysis import branch_computations
 from ..analysis.cost_analysis import kernel_us
-from ..analysis.while_loop_analysis import Counter, counter_of
+from ..analysis.while_loop_analysis import Counter, counter_of, loop_invariant_elements
 from ..device.description import Costs
 from ..ir import merged_body as m
 from ..ir import plan as p
@@ -37,13 +37,14 @@ GAIN = 0.85  # of the time that cores take together for each iteration: at most 
 START_US = 10.0  # until other cores run
 EVEN = 0.8  # of the time: if cores have so long something to do, a batch need not be cut into more parts
 MOST_PARTS = 8  # of a batch, for each core
+MOST_BYTES = 1 << 28  # of the values of all iterations that cores run at a time
 RESUMED_TILES = 4  # of each core: iterations in flight that may be left and resumed, each with its own memory
 
 
 @dataclass(frozen=True)
 class SerialCost:
     """The microseconds of a computation on one core, `alone`, and on all cores, `shared`, with the barriers between
-    its kernels; and the bytes that its kernels write."""
+    its kernels; and at most so many bytes of values that it computes."""
 
     alone: float
     shared: float
@@ -72,9 +73,9 @@ class SerialCosts:
             else:
                 fusion = grouped.fusion(n)
                 us = max(kernel_us(fusion, self.costs), self.costs.call / 1e3)
-                cost = SerialCost(
-                    us, min(us, us / self.cores + self.costs.phase / 1e3), sum(i.shape.bytes for i in fusion.outputs)
-                )
+                in_place = grouped.is_made_in_place(n)
+                written = 0 if in_place else sum(i.shape.bytes for i in fusion.outputs)
+                cost = SerialCost(us, min(us, us / self.cores + self.costs.phase / 1e3), written)
             if cost is None:
                 return None
             alone, shared, size = alone + cost.alone, shared + cost.shared, size + cost.bytes
@@ -90,7 +91,9 @@ class SerialCosts:
                 return None
             count = UNKNOWN_TRIPS if counter is None else counter.trip_count
             alone, shared = (count * (a + b) for a, b in ((body.alone, test.alone), (body.shared, test.shared)))
-            return SerialCost(alone, min(alone, shared), body.bytes + test.bytes)
+            invariant = loop_invariant_elements(i)
+            state = sum(shape.bytes for k, shape in enumerate(i.shape.elements) if k not in invariant)
+            return SerialCost(alone, min(alone, shared), body.bytes + test.bytes + state)
         if i.opcode != "conditional":
             return None
         branches = [self.of(c) for c in branch_computations(i)]
@@ -106,7 +109,7 @@ class SerialCosts:
 
     def _gains(self, iteration: SerialCost, trip_count: int, otherwise: float) -> bool:
         """Whether a parallel loop takes less time than what takes so many microseconds otherwise."""
-        if iteration.bytes > self.costs.caches.last:
+        if min(trip_count, RESUMED_TILES * self.cores) * iteration.bytes > MOST_BYTES:
             return False
         return START_US + -(-trip_count // self.cores) * iteration.alone < GAIN * otherwise
 
