@@ -18,7 +18,7 @@ class CallbackBuffer:
     """The memory of an operand or a result while a callback runs, with the attributes of JAX's Buffer on a CPU."""
 
     def __init__(self, array: np.ndarray, writeable: bool) -> None:
-        self._array = array.view()
+        self._array: np.ndarray = array.view()
         self._array.flags.writeable = writeable
         self.writeable = writeable
 
@@ -60,7 +60,7 @@ class ExecutionContext:
 
 
 def host_function(
-    callback: Callable[..., None],
+    callback: Callable[..., Any],
     result_avals: Sequence[Any],
     in_tree: Any,
     out_tree: Any,
