@@ -31,7 +31,7 @@ FILES = """
     nn image random random_lax random_impl fft linalg eigh svd qdwh
     lax_scipy lax_scipy_sparse lax_scipy_special_functions lax_scipy_spectral_dac
     scipy_fft scipy_interpolate scipy_ndimage scipy_optimize scipy_signal scipy_spatial scipy_stats
-    pmap shard_map python_callback debugging_primitives
+    pmap shard_map python_callback buffer_callback ffi debugging_primitives
     """.split()
 OUTCOMES = ("passed", "failed", "skipped", "crashed", "hung")
 

@@ -172,14 +172,15 @@ def _host_function(
 def _ordered(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
     """An array whose elements are in memory in an order of dimensions, the innermost first."""
     outermost_first = order[::-1]
-    return np.asarray(array.transpose(outermost_first), order="C").transpose(np.argsort(outermost_first))
+    memory: np.ndarray = np.asarray(array.transpose(outermost_first), order="C")
+    return np.transpose(memory, np.argsort(outermost_first))
 
 
 def _empty(layout: Layout) -> np.ndarray:
     number, dimensions, order = layout
     outermost_first = order[::-1]
-    memory = np.empty([dimensions[d] for d in outermost_first], BY_NUMBER[number].dtype)
-    return memory.transpose(np.argsort(outermost_first))
+    memory: np.ndarray = np.empty([dimensions[d] for d in outermost_first], BY_NUMBER[number].dtype)
+    return np.transpose(memory, np.argsort(outermost_first))
 
 
 def attributes(target: str, backend_config: str) -> dict[str, Any]:
