@@ -25,6 +25,7 @@ MAY_IMPORT = {
 # Packages that only these files or folders need: frameworks, LAPACK, and what fits the prelude's polynomials.
 ONLY_IN = {
     "jax": (
+        "refxla/frontends/buffer_callbacks.py",
         "refxla/frontends/jax.py",
         "refxla/frontends/jax_lowerings.py",
         "refxla/frontends/jax_stages.py",
@@ -77,6 +78,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_core.pjrt_objects",
         "_core.pjrt_client",
         "_core.pjrt_executable",
+        "_core.ffi_interface",
+        "_core.foreign_functions",
     ),
     "compiler": ("compiler",),
     "frontends": ("frontends", "pjrt"),

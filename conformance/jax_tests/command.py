@@ -31,7 +31,7 @@ FILES = """
     nn image random random_lax random_impl fft linalg eigh svd qdwh
     lax_scipy lax_scipy_sparse lax_scipy_special_functions lax_scipy_spectral_dac
     scipy_fft scipy_interpolate scipy_ndimage scipy_optimize scipy_signal scipy_spatial scipy_stats
-    pmap shard_map python_callback debugging_primitives
+    pmap shard_map python_callback buffer_callback ffi debugging_primitives
     """.split()
 OUTCOMES = ("passed", "failed", "skipped", "crashed", "hung")
 
@@ -53,6 +53,13 @@ def _command(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--limit", type=positive, default=120, help="seconds of silence until a test hangs (120)")
     parser.add_argument("--every", type=whole(1), default=1, metavar="N", help="of each file only every N-th test")
     parser.add_argument(
+        "--offset",
+        type=whole(0),
+        default=0,
+        metavar="K",
+        help="begin each sample after K tests: the N samples of 0 to N - 1 are the whole file (0)",
+    )
+    parser.add_argument(
         "--as-cpu",
         action="store_true",
         help="tell the tests that they run on JAX's CPU: those for it alone run, too; what fails is tried untold",
@@ -60,6 +67,8 @@ def _command(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--json", type=output_file, help="a file that gets the table's data, file by file")
     parser.add_argument("--report", type=output_file, help="a file for the tests that did not pass, with reasons")
     options = parser.parse_args(arguments)
+    if options.offset >= options.every:
+        raise InputError(f"--offset {options.offset} is not below --every {options.every}: it would repeat a sample")
     if not (options.checkout / "tests").is_dir():
         raise InputError(f"{options.checkout} is no checkout of JAX: it has no folder tests")
     platforms = ("refxla,cpu", "cpu")  # all that tests need, so that refxla adds none to JAX's configuration
@@ -76,7 +85,12 @@ def _command(arguments: Sequence[str] | None) -> int:
             print(f"{file:42} not run: {why}", flush=True)
             left_out += 1
             continue
-        outcomes = dict(ours.run(tests[:: options.every]))
+        sample = tests[options.offset :: options.every]
+        if not sample:
+            print(f"{file:42} not run: it has only {len(tests)} tests", flush=True)
+            left_out += 1
+            continue
+        outcomes = dict(ours.run(sample))
         if posing:  # a test of what the platform is called passes only if it is told the truth
             failed = [test for test, outcome in outcomes.items() if outcome.ended == "failed"]
             outcomes |= {test: outcome for test, outcome in plain.run(failed) if outcome.ended == "passed"}
@@ -91,7 +105,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         print(f"{file:42}" + "".join(f"{counts[o]:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
         total += counts
         if options.json and not options.expression:
-            kept = {name: getattr(options, name) for name in ("devices", "cases", "every", "as_cpu")}
+            kept = {name: getattr(options, name) for name in ("devices", "cases", "every", "offset", "as_cpu")}
             keep(options.json, file, outcomes, also, kept)
     print(f"{'all':42}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
     if options.report:

@@ -23,10 +23,9 @@ from ..compiler.driver import uses_library
 from ..compiler.options import Options
 from ..passes.host_call_threading import HOST_CALL
 from ..runtime.host_calls import HostFunction
-from . import host_linalg
+from . import buffer_callbacks, host_linalg
 
 PLATFORM = "refxla"
-_PALLAS = "pallas_call"
 
 _AS_ON_CPU = (linalg.svd_p,)  # in addition to those without another rule
 _AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
@@ -86,19 +85,19 @@ def _platform_rule(neutral: Callable[..., Any], name: str) -> Callable[..., Any]
 class _Lowerings(dict[Any, Any]):
     """The rules of this platform. A primitive without one here, and without one for all platforms, has that of a CPU:
     it calls LAPACK or a function of this process, which refxla supports, or something else, which refxla rejects by
-    name. Pallas is only known by name, since importing it takes long."""
+    name. Primitives of modules that JAX does not import by itself are known by their names (_RULES_BY_NAME)."""
 
     def __contains__(self, primitive: Any) -> bool:
         return (
             super().__contains__(primitive)
-            or primitive.name == _PALLAS
+            or primitive.name in _RULES_BY_NAME
             or (primitive not in mlir._lowerings and primitive in self._of_a_cpu)
         )
 
     def __missing__(self, primitive: Any) -> Any:
-        if primitive.name == _PALLAS:
+        if primitive.name in _RULES_BY_NAME:
             neutral = mlir._lowerings[primitive]
-            return replace(neutral, rule=_interpreter_rule(neutral.rule))
+            return replace(neutral, rule=_RULES_BY_NAME[primitive.name](neutral.rule))
         return self._of_a_cpu[primitive]
 
     @property
@@ -144,6 +143,50 @@ def _interpreter_rule(neutral: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return rule
+
+
+def _exported_rule(neutral: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of a call of an exported program. One that was exported for a CPU, and not for refxla, is used as
+    for a CPU: refxla compiles what JAX lowers for it."""
+
+    def rule(ctx: Any, *operands: Any, exported: Any, **parameters: Any) -> Sequence[Any]:
+        if PLATFORM not in exported.platforms:
+            platforms = tuple(PLATFORM if platform == "cpu" else platform for platform in exported.platforms)
+            exported = replace(exported, platforms=platforms)
+        results: Sequence[Any] = neutral(ctx, *operands, exported=exported, **parameters)
+        return results
+
+    return rule
+
+
+def _buffer_callback_rule(neutral: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of a callback that writes its results in place; JAX's own knows its platforms by name."""
+
+    def rule(
+        ctx: Any,
+        *operands: Any,
+        callback: Callable[..., None],
+        in_tree: Any,
+        out_tree: Any,
+        has_side_effect: bool,
+        input_output_aliases: Sequence[tuple[int, int]],
+        **parameters: Any,
+    ) -> Sequence[Any]:
+        function = buffer_callbacks.host_function(callback, ctx.avals_out, in_tree, out_tree, input_output_aliases)
+        host = HostFunction(function)
+        ctx.module_context.add_keepalive(host)
+        results: Sequence[Any] = _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect).results
+        return results
+
+    return rule
+
+
+# From the rule that a primitive has for all platforms to that for refxla.
+_RULES_BY_NAME: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "buffer_callback": _buffer_callback_rule,
+    "call_exported": _exported_rule,
+    "pallas_call": _interpreter_rule,
+}
 
 
 def _no_shardings_within(ctx: Any, *operands: Any, **params: Any) -> Any:

@@ -24,7 +24,7 @@ from ..frontends.jax_lowerings import PLATFORM
 from ..ir.library_calls import LINEAR_ALGEBRA
 from ..runtime import disk_cache
 from ..version import RELEASE
-from . import compile_service, interoperability
+from . import compile_service, foreign_functions, interoperability
 
 _PRIORITY = -100  # below JAX's own CPU: refxla runs only what asks for it (JAX_PLATFORMS, jax.devices("refxla"))
 _COUNTS = range(1, 1025)  # valid numbers of devices
@@ -57,6 +57,7 @@ def register() -> None:
         jax_lowerings.register()
         compiler.register_xla_runtime_error_handler(_interruption)
         interoperability.register()
+        foreign_functions.record()
         setattr(pxla.MeshComputation, "cost_analysis", _cost_analysis)  # noqa: B010
         compilation_cache.is_cache_used = _is_cache_used
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
@@ -76,7 +77,9 @@ def _client(factory: Callable[[], Any]) -> Any:
             f"refxla runs in a single process, and jax.distributed connects {processes}: use JAX_PLATFORMS=cpu, or one "
             "process with REFXLA_DEVICES devices"
         )
-    return factory()
+    client = factory()
+    foreign_functions.register()
+    return client
 
 
 def _platform_version() -> str:

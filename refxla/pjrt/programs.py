@@ -29,6 +29,7 @@ from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
 from .attributes import check_layouts, memory_kinds, with_memory_spaces
+from .foreign_functions import with_host_calls
 from .sharding_propagation import with_result_shardings
 
 _LARGEST_KEPT = 4 << 20  # bytes of HLO: a larger program has large constants, which fill the cache
@@ -201,6 +202,8 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
     replicas, partitions = build.num_replicas, build.num_partitions
     devices = _devices(parsed.device_assignment, replicas * partitions)
     message = HloModuleProto.FromString(hlo)
+    if with_host_calls(message):
+        hlo = message.SerializeToString()
     donated = {e.parameter_number for e in message.input_output_alias.entries}
     donated |= {e.parameter_number for e in message.buffer_donor.entries}
     fingerprint = _fingerprint(message)

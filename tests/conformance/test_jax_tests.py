@@ -79,6 +79,29 @@ def test_what_is_no_checkout(tmp_path, capsys):
     assert "nosuch is no checkout of JAX: it has no folder tests" in capsys.readouterr().err
 
 
+def test_samples(tmp_path, capsys, monkeypatch):
+    """Those of all offsets are the whole file; one that would be empty, or a repetition, is an error."""
+    from refxla_conformance.jax_tests import command, runner
+    from refxla_conformance.jax_tests.runner import Outcome
+
+    (tmp_path / "tests").mkdir()
+    run = []
+    monkeypatch.setattr(runner.Runner, "collect", lambda self, file, expression: ([f"t::{n}" for n in range(5)], ""))
+    monkeypatch.setattr(
+        runner.Runner, "run", lambda self, names: (run.extend(names), [(n, Outcome("passed")) for n in names])[1]
+    )
+    kept = tmp_path / "kept.json"
+    for offset in range(3):
+        arguments = [str(tmp_path), "some", "--every", "3", "--offset", str(offset), "--json", str(kept)]
+        assert command.main(arguments) == 0
+    assert sorted(run) == [f"t::{n}" for n in range(5)] and run[:2] == ["t::0", "t::3"]
+    assert '"offset": 2' in kept.read_text()
+    assert command.main([str(tmp_path), "some", "--every", "9", "--offset", "7"]) == 1
+    assert "not run: it has only 5 tests" in capsys.readouterr().out
+    assert command.main([str(tmp_path), "some", "--every", "3", "--offset", "3"]) == 2
+    assert "--offset 3 is not below --every 3" in capsys.readouterr().err
+
+
 def test_the_data_of_a_table(tmp_path, monkeypatch):
     from refxla_conformance.jax_tests import outcomes
     from refxla_conformance.jax_tests.runner import Outcome

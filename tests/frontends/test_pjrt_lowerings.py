@@ -155,3 +155,30 @@ def test_branches_for_platforms():
         else:
             raise AssertionError("no error")
     """)
+
+
+def test_what_was_exported_for_a_cpu():
+    """A program that was exported for a CPU, alone or among others, runs; one for other platforms does not."""
+    run("""
+        from jax import export
+        def f(x):
+            w = lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=lambda x: x + 2)
+            return jnp.linalg.eigvalsh(x @ x.T), w
+        x = jnp.arange(9, dtype=jnp.float32).reshape(3, 3)
+        for platforms in (["cpu"], ["tpu", "cpu"], ["cpu", "refxla"]):
+            data = export.export(jax.jit(f), platforms=platforms)(x).serialize()
+            values, w = jax.jit(export.deserialize(data).call)(x)
+            np.testing.assert_allclose(values, np.linalg.eigvalsh(x @ x.T), rtol=1e-4, atol=1e-3)
+            assert w.tolist() == (x + 1).tolist()
+        size, = export.symbolic_shape("n")
+        double = export.export(jax.jit(lambda x: x * x.shape[0]), platforms=["cpu"])(
+            jax.ShapeDtypeStruct((size,), jnp.float32)
+        )
+        assert [double.call(jnp.ones(n)).tolist() for n in (1, 3)] == [[1], [3, 3, 3]]
+        try:
+            export.export(jax.jit(f), platforms=["tpu"])(x).call(x)
+        except ValueError as problem:
+            assert "exported for platforms '('tpu',)' but it is used on '('refxla',)'" in str(problem)
+        else:
+            raise AssertionError
+    """)
