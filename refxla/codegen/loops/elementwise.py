@@ -296,15 +296,24 @@ class _Nest(IndexSpace):
             block.line("RX_FENCE();")
 
     def emit_rows(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop) -> None:
-        """The loop over rows. Where they are short, it runs in pieces if functions of whole rows are expensive for
-        large operands."""
-        outer, inner = self.sizes[:-1], variable("?", 0, self.sizes[-1] - 1)
+        """The loop over rows. Where they are short, it runs in pieces if functions are expensive for large operands:
+        those of whole rows, and in rows that are unrolled, those of single elements."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+        inner = [constant(n) for n in range(run)] if self.is_unrolled else [variable("?", 0, run - 1)]
 
         def calls(row: Index, adopted: bool = True) -> list[FunctionCall]:
-            pattern = self.pattern((*delinearize(row, outer), inner))
-            of_rows = [c for c in pattern.calls if not any("?" in x.variables for x in c.indices)]
-            parts = fast_path_math.pieces(of_rows, row)
-            return [e.adopt(call, pattern, block) for call in parts] if adopted else parts
+            patterns = [self.pattern((*delinearize(row, outer), n)) for n in inner]
+            of_rows = [
+                (c, pattern)
+                for pattern in patterns
+                for c in pattern.calls
+                if not any("?" in x.variables for x in c.indices)
+            ]
+            parts = fast_path_math.pieces([c for c, _ in of_rows], row)
+            if not adopted:
+                return parts
+            origin = {id(c): pattern for c, pattern in of_rows}
+            return [e.adopt(call, origin[id(call)], block) for call in parts]
 
         def index(name: str) -> Index:
             return variable(name, 0, rows.limit - 1)
@@ -316,7 +325,7 @@ class _Nest(IndexSpace):
                 fast_path_math.pieces_of(e, block, rows.bounds(), index, functions, calls) as piece,
                 piece.elements() as row,
             ):
-                self.emit_row(e, block, row)
+                self.emit_row(e, block, row, spelled_out=self.is_unrolled)
         else:
             with rows.loop() as row:
                 self.prefetch.emit_gathered(e, block, row, rows)
@@ -363,8 +372,13 @@ class _Nest(IndexSpace):
             return True, False
         return False, non_temporal_stores.joins(self.target, pattern.stores, written, "r", "i", run)
 
-    def emit_row(self, e: ElementalIrEmitter, block: Block, row: Index) -> None:
-        """The statements of one row, which is a whole innermost loop."""
+    def emit_row(self, e: ElementalIrEmitter, block: Block, row: Index, spelled_out: bool = False) -> None:
+        """The statements of one row, which is a whole innermost loop, or `spelled_out` for each element."""
+        if spelled_out:
+            for n in range(self.sizes[-1]):
+                with block.scope():
+                    self.emit_body(e, block, (*delinearize(row, self.sizes[:-1]), constant(n)))
+            return
         strip = StripMinedLoop(e, block, constant(0), self.sizes[-1], self.sizes[-1])
         self._emit_strip(e, block, delinearize(row, self.sizes[:-1]), strip, self.cut)
 
