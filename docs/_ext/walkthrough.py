@@ -161,6 +161,7 @@ DECISIONS = dict(
         (
             "the scheduler computes several instructions in one kernel.",
             "the scheduler runs consecutive fusions tile by tile.",
+            "the scheduler lets each core run whole iterations of a loop.",
             "the scheduler lets small kernels share a launch.",
         ),
         strict=True,
