@@ -23,7 +23,7 @@ a digest of its part, which makes it unique: PoCL identifies what it built from 
 Most programs are one merged kernel, which is one part. Where machine code can be linked after it is compiled
 (runtime/pocl/kernel_library.py), its functions are distributed over parts. A function of another part is called through
 a *stub*, which jumps to an address that is filled in when all parts are loaded. So each function is compiled only once,
-whichever kernels call it.
+whichever kernels call it. Functions of the prelude library (prelude_library.py) are called in the same way.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from types import MappingProxyType
 from ..device.description import Target
 from ..ir import merged_body as m
 from ..ir.plan import Argument, Kernel
-from . import prelude
+from . import prelude, prelude_library
 from .merged_kernel_emitter import AliasingTypes, body_text
 from .primitives import build_options, primitives, wide_attribute, with_target_features
+from .program_part import EXTERNAL, ProgramPart, stub
 
 # The numbers of pointers that __kernels of a program in parts have, each for functions with at most so many: few
 # kernels.
@@ -47,33 +48,14 @@ _WIDTHS = (8, 32, 1 << 30)
 _GROWTH = 2  # every so many parts, their size grows by that of the first
 _LARGEST = 8  # times the size of the first, at most
 _DEEPEST = 8  # calls within calls: PoCL copies a function once for each path of calls, twice as many for each level
-_LEAST_LINKED = 2_000  # characters of one of several linked parts, on average
+_LEAST_LINKED = 1_500  # characters of one of several linked parts, on average
+_KERNEL = 2_000  # characters that take as long as a __kernel does
 _LEAST_SAVED = 1_000  # characters that the largest of them has fewer than all together
 _LEAST_EXPORTED = 400  # characters of a function and its helpers, from which on a stub and a case of a switch pay
 # How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
 # (a sum with an update of zero) goes, and with the last call the function.
 _EFFECTFUL = '{\n    __asm__ volatile("");\n'
-_EXTERNAL = "__wrap_"  # the prefix of names that PoCL leaves visible to other code
 _NONE: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class ProgramPart:
-    """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
-    of the largest launch; the functions that other parts call, and those of other parts that it calls; whether its
-    __kernels take offsets (see Program)."""
-
-    source: str
-    functions: tuple[str, ...]
-    items: int = 1
-    exports: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
-    offsets: bool = False
-
-    @property
-    def is_linked(self) -> bool:
-        """Whether the part calls functions of others, or others call its own."""
-        return bool(self.imports or self.exports)
 
 
 @dataclass(frozen=True)
@@ -183,7 +165,8 @@ class Builder:
     `part` is the number of characters at which the first part is full; later parts are larger, since code that parts
     share is compiled for each. None: there is one part, with a __kernel for each number of arguments. Each part is
     passed to `ready` when it is complete. A program that would have fewer parts than `linked` is cut into parts that
-    call each other's functions.
+    call each other's functions. `links`: parts can call each other's functions, and those of the prelude library, which
+    is one of the parts.
     """
 
     def __init__(
@@ -192,9 +175,13 @@ class Builder:
         part: int | None = None,
         ready: Callable[[ProgramPart], object] = lambda part: None,
         linked: int = 1,
+        links: bool = False,
     ) -> None:
         self.target, self.part, self.ready, self.linked = target, part, ready, linked
-        self._functions = _Functions(target)
+        self._library = prelude_library.library(target) if links else None
+        self._stubs = self._library.stubs if self._library else {}
+        self._calls_library = False
+        self._functions = _Functions(target, self._stubs)
         self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
         self._open: dict[int, list[_Dispatcher]] = {}  # by their width
         self._parts: list[ProgramPart] = []
@@ -220,6 +207,8 @@ class Builder:
                 group.append(rest.pop(0))
             self._close(group)
         self._open.clear()
+        if self._library is not None and self._calls_library:
+            self._add(self._library.part)  # after the program's own, which take longer when it is not compiled yet
         pointers = {d.name: d.count for d, _ in self._launched.values()}
         return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
 
@@ -276,7 +265,7 @@ class Builder:
         one."""
         functions = self._functions
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
-        whole = sum(functions.compiled_sizes(name for name, _ in needed).values())
+        whole = sum(functions.compiled_sizes(name for name, _ in needed).values()) + _KERNEL * (len(dispatchers) - 1)
         count = min(self.linked, whole // _LEAST_LINKED)
         parts = [] if count < 2 else functions.shared_out(dispatchers, [name for name, _ in needed], count)
         if len(parts) < 2 or max(map(_size, parts)) > whole - _LEAST_SAVED:
@@ -288,7 +277,7 @@ class Builder:
         calls = [{name for unit in part for name in unit.calls} for part in parts]
         external = [  # of each part: those of its functions that others call, or several of its own kernels
             {
-                unit.export: f"{_EXTERNAL}{unit.export}_{digest}"
+                unit.export: f"{EXTERNAL}{unit.export}_{digest}"
                 for unit in part
                 if unit.export and (users[unit.export] > 1 or unit.export not in calls[n])
             }
@@ -319,7 +308,9 @@ class Builder:
         qualifier = functions.qualifier()
         helpers = [(h, functions.attributes[name]) for name, _ in own for h in functions.helpers[name]]
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
-        bodies += [_stub(name, functions.texts[name], external) for name, external in imports.items()]
+        for name, external in imports.items():
+            text = functions.texts[name]
+            bodies.append(stub("void", name, text[: text.index(") {") + 1], external))
         for name, text in own:
             if name in exports:
                 text = text.replace("{\n", _EFFECTFUL, 1)
@@ -330,7 +321,10 @@ class Builder:
         def source() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        helper_text = prelude.functions(source(), inlining=functions.are_called)
+        stubs = [self._stubs[name] for name in sorted(prelude.sizes(source(), self._stubs)) if name in self._stubs]
+        helper_text = prelude.functions(source(), inlining=functions.are_called, apart=self._stubs)
+        helper_text = "".join([*(text for _, text in stubs), helper_text])
+        self._calls_library |= bool(stubs)
 
         def complete() -> str:
             return primitives(self.target) + with_target_features(f"{helper_text}\n{source()}", self.target)
@@ -338,16 +332,20 @@ class Builder:
         digest = hashlib.sha256("\n".join([*build_options(self.target), complete()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
-        program_part = ProgramPart(
-            complete(),
-            tuple(d.name for d in dispatchers),
-            max((d.items for d in dispatchers), default=1),
-            tuple(exports.values()),
-            tuple(imports.values()),
-            self.target.offsets,
+        self._add(
+            ProgramPart(
+                complete(),
+                tuple(d.name for d in dispatchers),
+                max((d.items for d in dispatchers), default=1),
+                tuple(exports.values()),
+                (*imports.values(), *(external for external, _ in stubs)),
+                self.target.offsets,
+            )
         )
-        self._parts.append(program_part)
-        self.ready(program_part)
+
+    def _add(self, part: ProgramPart) -> None:
+        self._parts.append(part)
+        self.ready(part)
 
 
 @dataclass(frozen=True)
@@ -363,35 +361,12 @@ class _Unit:
     sizes: Mapping[str, int]
 
 
-def _size(units: Iterable[_Unit]) -> int:
-    """The characters of all that is compiled with these units in one part."""
+def _size(units: Collection[_Unit]) -> int:
+    """The characters of all that is compiled with these units in one part, and of its __kernels but one."""
     sizes: dict[str, int] = {}
     for unit in units:
         sizes |= unit.sizes
-    return sum(sizes.values())
-
-
-def _stub(name: str, text: str, external: str) -> str:
-    """A stub for a function of another part: it jumps to the address in the variable link_name(external), with all
-    arguments in place. It is weak, so that the compiler assumes nothing about its effects."""
-    parameters = text[: text.index(") {") + 1]
-    lines = (
-        f"jmp *at_{name}(%%rip)",
-        ".pushsection .data",
-        ".balign 8",
-        f".globl {link_name(external)}",
-        f"{link_name(external)}:",
-        f"at_{name}: .quad 0",  # a name local to this module: the other one is global, and may be replaced
-        ".popsection",
-    )
-    jump = "\\n".join(lines)
-    attributes = '__attribute__((naked, noinline, weak, visibility("hidden")))'
-    return f'{attributes} void {name}{parameters} {{ __asm__ volatile("{jump}" ::: "memory"); }}\n'
-
-
-def link_name(external: str) -> str:
-    """The symbol of the address of another part's function, 8 bytes that are 0 until the parts are linked."""
-    return f"address_of{external}"
+    return sum(sizes.values()) + _KERNEL * max(0, sum(unit.dispatcher is not None for unit in units) - 1)
 
 
 @dataclass(frozen=True)
@@ -408,7 +383,9 @@ class _Inlining:
 class _Functions:
     """The functions of all parts: `names` has the name of each by its attribute, its text and its work-group."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, apart: Collection[str] = ()) -> None:
+        """`apart` are the functions of the prelude that are compiled apart from the program."""
+        self.apart = apart
         self.are_called = target.capabilities.function_calls
         wide = target.features and self.are_called
         self.wide = f" {wide_attribute(target)}" if wide else ""
@@ -532,6 +509,8 @@ class _Functions:
         totals = [0] * count
         for each in sorted(units, key=lambda u: -sum(u.sizes.values())):
             more = [sum(size for key, size in each.sizes.items() if key not in content) for content in contents]
+            if each.dispatcher:  # one of a part that has a __kernel already; every part has one
+                more = [m + _KERNEL * any(u.dispatcher for u in part) for m, part in zip(more, parts, strict=True)]
             smallest = min(range(count), key=lambda n: totals[n] + more[n])
             parts[smallest].append(each)
             contents[smallest] |= each.sizes
@@ -546,7 +525,9 @@ class _Functions:
             if name not in self.compiled:
                 texts = (self.texts[name], *self.helpers[name])
                 own = {name: self.sizes[name], **{h: len(h) for h in self.helpers[name]}}
-                self.compiled[name] = own | {n: size for text in texts for n, size in prelude.sizes(text).items()}
+                self.compiled[name] = own.copy()
+                for text in texts:
+                    self.compiled[name] |= prelude.sizes(text, self.apart)
             sizes |= self.compiled[name]
         return sizes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,6 +19,7 @@ _FAST = "_fast_"  # in the names of functions for loops over many moderate opera
 
 _NAME = re.compile(r"\brx_\w+")
 _CONTROL_FLOW = re.compile(r"\b(?:if|for|while|do|switch)\b")
+_UNOPTIMIZED = "static inline RX_UNOPTIMIZED "
 _INLINING = re.compile(r"\bRX_(?:NOINLINE|UNOPTIMIZED|INLINE)\b")
 
 
@@ -37,8 +39,9 @@ class PreludeFunction:
         return DEFINITION.sub(r"\g<0>RX_INLINE ", self.text, count=1)
 
 
-def functions(source: str, inlining: bool = False) -> str:
-    """The text of the prelude functions that `source` calls, directly or through each other, in an order that compiles.
+def functions(source: str, inlining: bool = False, apart: Collection[str] = ()) -> str:
+    """The text of the prelude functions that `source` calls, directly or through each other, in an order that compiles;
+    without those `apart`, and without what only they call.
 
     A device's compiler vectorizes a loop only if it inlines what the loop calls, and it does not inline a long function
     more than once. `inlining`: functions without control flow that `source` calls a few times, or that are there for
@@ -54,7 +57,7 @@ def functions(source: str, inlining: bool = False) -> str:
     texts: dict[str, str] = {}
 
     def add(name: str) -> None:
-        if name not in texts:
+        if name not in texts and name not in apart:
             found = function(name)
             for other in found.needs:
                 add(other)
@@ -65,15 +68,16 @@ def functions(source: str, inlining: bool = False) -> str:
     return "\n".join(texts.values())
 
 
-def sizes(source: str) -> dict[str, int]:
-    """The characters of each function of the prelude that `source` calls, directly or through others, by its name."""
+def sizes(source: str, apart: Collection[str] = ()) -> dict[str, int]:
+    """The characters of each function of the prelude that `source` calls, directly or through others, by its name; 0 of
+    those `apart`, and nothing of what only they call."""
     found: dict[str, int] = {}
     pending = [name for name in _NAME.findall(source) if name in names()]
     while pending:
         name = pending.pop()
         if name not in found:
-            found[name] = len(function(name).text)
-            pending += function(name).calls
+            found[name] = 0 if name in apart else len(function(name).text)
+            pending += () if name in apart else function(name).calls
     return found
 
 
@@ -94,6 +98,12 @@ def _inlined_with(name: str) -> frozenset[str]:
 def names() -> frozenset[str]:
     """The names of all functions of the prelude, such as rx_exponential_f32."""
     return frozenset(_templates())
+
+
+@cache
+def unoptimized_names() -> frozenset[str]:
+    """The names of the functions that are called, and compiled as they stand (RX_UNOPTIMIZED)."""
+    return frozenset(name for name, template in _templates().items() if _UNOPTIMIZED in template.text)
 
 
 @cache

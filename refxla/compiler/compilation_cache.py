@@ -32,7 +32,7 @@ from ..device.description import Target
 from ..ir.plan import Argument, Kernel, Plan
 from ..runtime import disk_cache as disk
 from ..runtime.devices import Device
-from ..runtime.program_build import linked_parts, part_size
+from ..runtime.program_build import can_link, linked_parts, part_size
 from . import serialization
 
 _PACKAGES = ("refxla", "refxla_spec")
@@ -86,7 +86,7 @@ def key(what: str, fingerprint: str, device: Device, target: Target, without: Co
     """The key of a program's compilation for a target on a device. Raises DeviceError if the device does not work."""
     configurations = sorted((name, repr(configuration)) for name, configuration in target.tile_configurations.items())
     machine = (device.name, device.label, device.platform, device.driver, device.kind, device.access)
-    parts = (part_size(device), linked_parts(device))
+    parts = (part_size(device), linked_parts(device), can_link(device))
     passes = (without,) if isinstance(without, str) else without
     return disk.key(
         what, build(), fingerprint, repr(machine + parts), repr(target), repr(configurations), repr(sorted(set(passes)))

@@ -35,7 +35,7 @@ from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import REFERENCE, Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import ParallelBuild
-from ..runtime.program_build import Binaries, binaries, linked_parts, part_size
+from ..runtime.program_build import Binaries, binaries, can_link, linked_parts, part_size
 from ..version import RELEASE
 from . import compilation_cache, executable_file, serialization
 from .compilation_cache import Compilation
@@ -369,7 +369,7 @@ def _build(request: Request, in_background: bool = False) -> Compiled:
         build.expect(source.size)
         with show_progress(f"compiling {source.module.name}"):
             verify(source.module)
-            builder = Builder(request.target, part_size(device), build.take, linked_parts(device))
+            builder = Builder(request.target, part_size(device), build.take, linked_parts(device), can_link(device))
             planning = plan_module(source.module, request.target, request.without, builder.add)
             plan = planning[1].plan
             compilation = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))

@@ -25,10 +25,10 @@ from refxla_spec import types
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, ElementType
 
 from ..analysis import cost_analysis
-from ..codegen import opencl_program
+from ..codegen import opencl_program, program_part
 from ..ir import calling_convention, merged_body, plan
 
-_MODULES = (types, calling_convention, merged_body, plan, cost_analysis, opencl_program)
+_MODULES = (types, calling_convention, merged_body, plan, cost_analysis, opencl_program, program_part)
 _HEAD = 8
 
 

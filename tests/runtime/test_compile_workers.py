@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.codegen.opencl_program import Builder, ProgramPart, program
+from refxla.codegen.opencl_program import Builder, program
+from refxla.codegen.program_part import ProgramPart
 from refxla.runtime import program_build
 from refxla.runtime.cores import Cores
 from refxla.runtime.discovery import pocl_directory

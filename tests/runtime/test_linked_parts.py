@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -13,9 +14,15 @@ import pytest
 from refxla_spec.errors import DeviceError
 
 import refxla
+from refxla.codegen.opencl_program import Builder
+from refxla.codegen.program_part import ProgramPart
 from refxla.compiler import compilation_cache, driver
-from refxla.runtime import program_build
+from refxla.device.description import DEFAULT_CPU
+from refxla.ir.merged_body import KernelCall, MergedBody, SectionBody
+from refxla.ir.plan import Argument, Kernel
+from refxla.runtime import disk_cache, program_build
 from refxla.runtime.pocl import built_parts, kernel_library
+from refxla.runtime.pocl.parallel_build import ParallelBuild
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "mlp" / "step.hlo"
 
@@ -35,6 +42,18 @@ def count_parts(monkeypatch, count: int) -> None:
         monkeypatch.setattr(module, "linked_parts", lambda device: count)
 
 
+def link_nothing(monkeypatch) -> None:
+    """Have programs contain all that they call."""
+    count_parts(monkeypatch, 1)
+    for module in (driver, compilation_cache):
+        monkeypatch.setattr(module, "can_link", lambda device: False)
+
+
+def own_parts(executable) -> list[ProgramPart]:
+    """The parts of a program, without the library that it shares with others."""
+    return [part for part in executable.program.parts if not part.shared]
+
+
 def inputs(executable) -> list[np.ndarray]:
     random = np.random.default_rng(0)
     return [
@@ -52,19 +71,19 @@ def bits(executable) -> list[bytes]:
 
 def test_they_compute_what_one_part_computes(monkeypatch):
     linked = refxla.compile(PROGRAM)
-    parts = linked.program.parts
-    assert len(parts) == 2 and linked.program.is_linked
-    count_parts(monkeypatch, 1)
+    assert len(own_parts(linked)) == 2 and linked.program.is_linked
+    link_nothing(monkeypatch)
     whole = refxla.compile(PROGRAM)
-    assert not whole.program.is_linked
+    assert len(whole.program.parts) == 1 and not whole.program.is_linked
     assert bits(linked) == bits(whole)
 
 
 def test_each_exported_function_is_in_one_part():
-    parts = refxla.compile(PROGRAM).program.parts
+    parts = own_parts(refxla.compile(PROGRAM))
+    shared = {name for part in refxla.compile(PROGRAM).program.parts if part.shared for name in part.exports}
     exports = [name for part in parts for name in part.exports]
     assert exports and len(set(exports)) == len(exports)
-    assert {name for part in parts for name in part.imports} == set(exports)
+    assert {name for part in parts for name in part.imports} - shared == set(exports)
     for name in exports:
         # The first statement keeps clang from leaving out a function without an effect, which another part calls.
         head = rf"\bvoid {name}\(.*\) {{\n    __asm__ volatile\(\"\"\);$"
@@ -88,7 +107,7 @@ def test_parts_are_of_about_equal_length(monkeypatch, count):
         ]
         + ["  ROOT r = f32[64,64] negate(x8)", "}"]
     )
-    parts = refxla.compile(source).program.parts
+    parts = own_parts(refxla.compile(source))
     assert len(parts) == count
     lengths = [len(part.source) for part in parts]
     assert max(lengths) < 2.5 * min(lengths)
@@ -100,7 +119,7 @@ def test_helpers_count():
 less { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT r = pred[] compare(a, b), direction=LT }
 ENTRY e { x = f64[300000] parameter(0)  ROOT r = f64[300000] sort(x), dimensions={0}, to_apply=less }"""
     executable = refxla.compile(source)
-    lengths = [len(part.source) for part in executable.program.parts]
+    lengths = [len(part.source) for part in own_parts(executable)]
     assert len(lengths) == 2 and max(lengths) < 2.5 * min(lengths)
     (values,) = inputs(executable)
     assert np.array_equal(executable(values), np.sort(values))
@@ -190,3 +209,113 @@ def test_each_part_has_its_own_reason(monkeypatch, device):
     monkeypatch.setattr(built_parts, "keep", lambda device, part: None)
     with pytest.raises(DeviceError, match="cannot be opened .PoCL has written none"):
         refxla.compile(PROGRAM)
+
+
+# A persistent kernel of two phases, whose items take their work by the library's functions.
+PERSISTENT = """HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+ENTRY e { x = f32[512,512] parameter(0)  zero = f32[] constant(0)
+    s = f32[512] reduce(x, zero), dimensions={0}, to_apply=add
+    t = f32[512] tanh(s)
+    u = f32[512,512] broadcast(t), dimensions={1}
+    p = f32[512,512] multiply(u, x)
+    ROOT r = f32[512] reduce(p, zero), dimensions={1}, to_apply=add }"""
+LIBRARY_FUNCTIONS = ("rx_next_s32", "rx_leave_s32")
+
+
+def persistent(text: str = PERSISTENT):
+    executable = refxla.compile(text)
+    if not any(kernel.persistent for kernel in executable.plan.kernels):
+        pytest.skip(f"a single core of {executable.device.name} has no persistent kernels")
+    return executable
+
+
+def library_of(executable) -> ProgramPart:
+    (library,) = (part for part in executable.program.parts if part.shared)
+    return library
+
+
+def test_persistent_kernels_call_the_prelude_library(monkeypatch):
+    linked, other = persistent(), persistent(PERSISTENT.replace("tanh", "cosine"))
+    library = library_of(linked)
+    assert library_of(other) == library
+    assert {name.removeprefix("__wrap_").rpartition("_")[0] for name in library.exports} == set(LIBRARY_FUNCTIONS)
+    assert "rx_take_s32" in library.source
+    assert not any("rx_take_s32" in part.source for part in own_parts(linked))
+    assert {name for part in own_parts(linked) for name in part.imports} >= set(library.exports)
+    results = bits(linked)
+    link_nothing(monkeypatch)
+    whole = refxla.compile(PERSISTENT)
+    assert not any(part.shared for part in whole.program.parts) and "rx_take_s32" in whole.opencl
+    assert bits(whole) == results
+
+
+def test_a_program_that_calls_nothing_of_the_library_lacks_it():
+    source = "HloModule m\nENTRY e { a = f32[1013] parameter(0) ROOT b = f32[1013] tanh(a) }"
+    assert not any(part.shared for part in refxla.compile(source).program.parts)
+
+
+def test_the_library_is_compiled_once(monkeypatch, device):
+    compiled = []
+    put = ParallelBuild._put
+    monkeypatch.setattr(ParallelBuild, "_put", lambda self, part: (compiled.append(part), put(self, part)))
+    monkeypatch.setattr(built_parts, "_shared", {})
+    library = library_of(persistent())
+    assert compiled.count(library) == 1
+    opened = built_parts.load(device, library)
+    second = persistent(PERSISTENT.replace("tanh", "cosine"))
+    assert compiled.count(library) == 1 and built_parts.load(device, library) is opened
+    assert len(compiled) > 1 and library_of(second) == library
+
+
+def test_a_deleted_library_is_compiled_again(monkeypatch, device, tmp_path):
+    """Programs from the cache and from files run in a process that does not find the library on disk."""
+    executable = persistent()
+    expected, library = bits(executable), library_of(executable)
+    executable.save(tmp_path / "persistent.refxla")
+    script = (
+        "import refxla, hashlib, sys\n"
+        "from refxla.compiler import compilation_cache, driver\n"
+        "driver.linked_parts = compilation_cache.linked_parts = lambda device: 2\n"
+        "from tests.runtime.test_linked_parts import PERSISTENT, bits\n"
+        "executable = refxla.load(sys.argv[1]) if sys.argv[1:] else refxla.compile(PERSISTENT)\n"
+        "print(executable.device_reason); print(hashlib.sha256(b''.join(bits(executable))).hexdigest())"
+    )
+    for arguments in ([], [str(tmp_path / "persistent.refxla")]):
+        disk_cache.cache().drop(built_parts.key(device, library))
+        command = [sys.executable, "-c", script, *arguments]
+        run = subprocess.run(
+            command, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True, env=os.environ.copy()
+        )
+        reason, digest = run.stdout.splitlines()
+        assert digest == hashlib.sha256(b"".join(expected)).hexdigest()
+        assert ("its kernels are those in" in reason) == bool(arguments)
+    assert disk_cache.cache().has(built_parts.key(device, library)) is False  # the file has its own
+    monkeypatch.setattr(built_parts, "_shared", {})
+    assert bits(persistent()) == expected
+    assert disk_cache.cache().has(built_parts.key(device, library))
+
+
+def test_opencl_launches_no_part_that_calls_others(device):
+    library, *_ = (p for p in program_build.build(device, persistent().program).values() if p._part.imports)
+    with pytest.raises(DeviceError, match="only parts that are opened can be linked"):
+        _ = library.int_ptr
+
+
+def test_each_kernel_counts():
+    """Two kernels with a __kernel each, and a function of more characters: what a second __kernel takes is more than
+    what the function has more, so the kernels are in different parts."""
+
+    def kernel(name: str, arguments: int, lines: int, calls: tuple[Kernel, ...] = ()) -> Kernel:
+        body: str | MergedBody = "".join(f"    a0[item] += {n}.0f; /* {name} */\n" for n in range(lines))
+        if calls:
+            body = MergedBody((SectionBody(1, (KernelCall(0, (0,)),), False),))
+        return Kernel(name, body, (Argument("output", "float"),) * arguments, 1, calls)
+
+    called = kernel("called", 1, 90)
+    kernels = [kernel("few", 2, 60), kernel("many", 12, 60), kernel("caller", 2, 0, (called,))]
+    program = Builder(DEFAULT_CPU, 12_000, linked=2, links=True).program(kernels)
+    first, second = program.parts
+    assert ("/* few */" in first.source) != ("/* many */" in first.source)
+    assert ("/* few */" in second.source) != ("/* many */" in second.source)
+    assert sum("/* called */" in part.source for part in program.parts) == 1

@@ -72,7 +72,7 @@ def test_an_unknown_processor_is_given_a_name(device):
 
 BEFORE = """
 import re
-from refxla.codegen.opencl_program import ProgramPart
+from refxla.codegen.program_part import ProgramPart
 from refxla.runtime import devices
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.pocl import kernels, processor_name

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from refxla_spec.errors import DeviceError
 
-from ...codegen.opencl_program import ProgramPart
+from ...codegen.program_part import ProgramPart
 from .. import disk_cache
 from ..devices import Device
 from ..opencl_compiler import compile_source, program_key
@@ -26,6 +26,7 @@ from .kernels import compiled, finish
 
 _directory = cache(program_files.Directory)
 _lock = threading.RLock()
+_shared: dict[str, kernel_library.KernelLibrary] = {}  # those parts of all programs that are open, by their keys
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -41,8 +42,9 @@ def _alone(function: _Function) -> _Function:
 
 
 def is_stored(device: Device, part: ProgramPart) -> bool:
-    """Whether a part is on disk."""
-    return platform.directory() is not None and disk_cache.cache().has(key(device, part))
+    """Whether a part is on disk, or open."""
+    name = key(device, part)
+    return platform.directory() is not None and (name in _shared or disk_cache.cache().has(name))
 
 
 @_alone
@@ -53,6 +55,8 @@ def load(device: Device, part: ProgramPart, binaries: Mapping[str, bytes] | None
     if directory is None:
         return None
     name = key(device, part)
+    if name in _shared:
+        return _shared[name]
     content = (binaries or {}).get(name) or disk_cache.cache().get(name)
     return None if content is None else _opened(device, part, content, directory)
 
@@ -110,7 +114,7 @@ def compiled_here(device: Device, part: ProgramPart) -> Any:
             raise kernel_library.KernelFilesError("OpenCL launches this device's kernels")
         if directory is None or content is None:
             raise kernel_library.KernelFilesError("PoCL has written none")
-        return kernel_library.unpacked(content, directory, device, part)
+        return _unpacked(content, directory, device, part)
     except kernel_library.KernelFilesError as problem:
         if part.is_linked:
             raise DeviceError(
@@ -125,12 +129,19 @@ def key(device: Device, part: ProgramPart) -> str:
     return program_key([part.source, str(len(sizes(part)))], device.build_options, device)
 
 
+def _unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart) -> kernel_library.KernelLibrary:
+    library = kernel_library.unpacked(content, directory, device, part)
+    if part.shared:
+        _shared[key(device, part)] = library
+    return library
+
+
 def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) -> Any | None:
     import pyopencl as cl
 
     if kernel_library.applies(device):
         try:
-            return kernel_library.unpacked(content, directory, device, part)
+            return _unpacked(content, directory, device, part)
         except kernel_library.KernelFilesError:
             return None  # it is compiled again; if those files cannot be opened either, that says why
     if part.is_linked:

@@ -18,8 +18,8 @@ import threading
 from collections import deque
 from pathlib import Path
 
-from ...codegen.opencl_program import ProgramPart
 from ...codegen.primitives import GET_GLOBAL_ID
+from ...codegen.program_part import ProgramPart
 from . import linker, processor_name
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")

@@ -35,7 +35,7 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
-from ...codegen.opencl_program import ProgramPart, link_name
+from ...codegen.program_part import ProgramPart, link_name
 from ..devices import Device
 from . import program_files
 from .kernels import compiled
@@ -86,7 +86,13 @@ class KernelLibrary:
 
     @property
     def int_ptr(self) -> int:
-        """The part as an OpenCL program, for callers that launch its kernels as with pyopencl's programs."""
+        """The part as an OpenCL program, for callers that launch its kernels as with pyopencl's programs. Raises
+        DeviceError if it calls functions of others: nobody links an OpenCL program."""
+        if self._part.imports:
+            raise DeviceError(
+                "PoCL's files of a part of this program cannot be opened, and only parts that are opened can be "
+                "linked; is its directory (TMPDIR) full, or has the process too many open files or mapped libraries?"
+            )
         number: int = self._program.int_ptr
         return number
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.opencl_program import ProgramPart
+from ...codegen.program_part import ProgramPart
 from ..devices import Device
 from ..opencl_compiler import compile_source
 from .compile_workers import sizes

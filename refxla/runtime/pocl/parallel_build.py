@@ -20,7 +20,7 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
-from ...codegen.opencl_program import ProgramPart
+from ...codegen.program_part import ProgramPart
 from ...progress import stage
 from ..cores import cores
 from ..devices import Device

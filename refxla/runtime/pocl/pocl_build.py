@@ -15,7 +15,7 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
-from ...codegen.opencl_program import ProgramPart
+from ...codegen.program_part import ProgramPart
 from .. import temporary_directories
 from ..devices import Device
 from . import built_parts, kernel_library, platform

@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from ...codegen.opencl_program import ProgramPart
+from ...codegen.program_part import ProgramPart
 from ..devices import Device
 
 _BITCODE = "program.bc"
