@@ -146,7 +146,7 @@ def test_plan_and_explanation_name_the_phases_alike():
 
 @pytest.mark.parametrize("chained", [False, True])
 def test_loops_that_do_not_need_each_other_run_side_by_side(chained):
-    """Each loop is too long to share a launch, and runs on one core."""
+    """Each loop is too long to share a launch, and runs on one core: it has no batch that could be cut."""
     x, y = "q" if chained else "y", "x"
     text = f"""HloModule m
         body {{ p = (s32[], f32[8,300]) parameter(0)
@@ -155,7 +155,7 @@ def test_loops_that_do_not_need_each_other_run_side_by_side(chained):
           one = s32[] constant(1)
           next = s32[] add(i, one)
           s = f32[8,300] exponential(v)
-          n = f32[8,300] negate(s)
+          n = f32[8,300] reverse(s), dimensions={{0,1}}
           ROOT r = (s32[], f32[8,300]) tuple(next, n) }}
         condition {{ p = (s32[], f32[8,300]) parameter(0)
           i = s32[] get-tuple-element(p), index=0
