@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from refxla_spec.module import Computation, Instruction
 
+from ..ir.op_table import ROWS
 from .accumulation import commutative_opcode
 from .conditional_analysis import branch_computations, root_leaves
 from .dimension_classes import Dimension, DimensionClasses, Value
@@ -67,7 +68,7 @@ class BatchDimensions:
     def keeps_orders(self, batch: Dimension, part: int) -> bool:
         """Whether all sums have the same order if the batch has only `part` elements."""
         for i in self.instructions:
-            if i.opcode != "reduce" or not any(o.shape.element_type.kind in _ROUNDED for o in i.operands):
+            if not _is_reduction(i) or not any(o.shape.element_type.kind in _ROUNDED for o in i.operands):
                 continue
             dimensions = i.operands[0].shape.dimensions
             d = self.dimension(i.operands[0], len(dimensions), batch)
@@ -146,7 +147,7 @@ def waits_for_all(loop: Instruction) -> bool:
     """Whether a loop runs while a predicate is true for any element of a batch, and changes nothing of the elements for
     which it is false (see the module)."""
     test, root = loop.condition.root, loop.body.root
-    if test.opcode != "reduce" or len(test.operands) != 2 or test.shape.rank or root.opcode != "tuple":
+    if not _is_reduction(test) or len(test.operands) != 2 or test.shape.rank or root.opcode != "tuple":
         return False
     predicate, initial = test.operands
     if initial.opcode != "constant" or bool(initial.literal) or commutative_opcode(test.to_apply) != "or":
@@ -165,6 +166,10 @@ def waits_for_all(loop: Instruction) -> bool:
             return False
         equal.add(chosen)
     return True
+
+
+def _is_reduction(i: Instruction) -> bool:
+    return i.opcode in ROWS and ROWS[i.opcode].kind == "reduction"
 
 
 def _compute_the_same(loop: Instruction, test: Instruction, value: Instruction) -> bool:

@@ -81,7 +81,7 @@ def _read(i: Instruction, users: Sequence[Instruction]) -> int:
     if not all(i in u.operands[: overwritten(u)] or u.operands[0] is i and u.opcode in _TAKES for u in users):
         return i.shape.bytes
     taken = sum(u.shape.bytes for u in users if u.opcode in _TAKES)
-    combined = sum(_written(u) for u in users if u.opcode == "scatter")
+    combined = sum(_written(u) for u in users if overwritten(u) and row(u).op_class == HERO)
     return min(i.shape.bytes, taken + combined) if users else i.shape.bytes
 
 

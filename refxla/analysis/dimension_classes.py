@@ -59,77 +59,95 @@ class DimensionClasses:
 
     def link(self, i: Instruction) -> None:
         """Joins the dimensions of an instruction, which has no called control flow, with those of its operands."""
-        first = i.operands[0] if i.operands else i
-        match i.opcode:
-            case "parameter" | "constant" | "iota" | "tuple":
-                pass
-            case "get-tuple-element":
-                self.join_all(i, (first, i.index), i.shape.rank)
-            case "broadcast":
-                for k, d in enumerate(i.attributes.get("dimensions", ())):
-                    if first.shape.dimensions[k] == i.shape.dimensions[d]:
-                        self.join((first, k), (i, d))
-            case "transpose":
-                for d, k in enumerate(i.dimensions):
-                    self.join((first, k), (i, d))
-            case "slice":
-                sizes = first.shape.dimensions
-                whole = [(s.start, s.limit, s.stride) == (0, sizes[d], 1) for d, s in enumerate(i.attributes["slice"])]
-                self._join_whole(first, i, whole)
-            case "reverse" | "concatenate":
-                for o in i.operands:
-                    self._join_whole(o, i, [d not in i.dimensions for d in range(i.shape.rank)])
-            case "pad":
-                self._join_whole(first, i, [not (x.low or x.high or x.interior) for x in i.padding])
-            case "dynamic-slice":
-                pairs = zip(first.shape.dimensions, i.shape.dimensions, strict=True)
-                self._join_whole(first, i, [n == m for n, m in pairs])
-            case "dynamic-update-slice":
-                pairs = zip(i.shape.dimensions, i.operands[1].shape.dimensions, strict=True)
-                whole = [n == m for n, m in pairs]
-                self._join_whole(first, i, whole)
-                self._join_whole(i.operands[1], i, whole)
-            case "reshape" | "bitcast" if i.shape.size:
-                for old, new in runs(first.shape.dimensions, i.shape.dimensions):
-                    if len(old) == len(new) == 1:
-                        self.join((first, old[0]), (i, new[0]))
-                    else:
-                        self.fix(first, old)
-                        self.fix(i, new)
-            case "reduce":
-                count = len(i.operands) // 2
-                others = [d for d in range(first.shape.rank) if d not in i.dimensions]
-                for n, o in enumerate(i.operands[:count]):
-                    self.join_all(o, first, first.shape.rank)  # all have the same dimensions; likewise below
-                    for k, d in enumerate(others):
-                        self.join((o, d), (_result(i, n), k))
-                    self.fix(o, i.dimensions)
-            case "reduce-window":
-                count = len(i.operands) // 2
-                for n, o in enumerate(i.operands[:count]):
-                    self.join_all(o, first, first.shape.rank)
-                    self._join_whole(o, _result(i, n), [w == _WHOLE for w in i.window])
-            case "sort":
-                for n, o in enumerate(i.operands):
-                    self.join_all(o, first, first.shape.rank)
-                    self._join_whole(o, _result(i, n), [d not in i.dimensions for d in range(o.shape.rank)])
-            case "fft":
-                rank = i.shape.rank
-                self._join_whole(first, i, [d < rank - len(i.fft_length) for d in range(rank)])
-            case "convolution":
-                self._link_convolution(i)
-            case "dot" if len(i.operands) == 2:
-                self._link_dot(i)
-            case "gather":
-                self._link_gather(i)
-            case "scatter":
-                self._link_scatter(i)
-            case _ if _is_elementwise(i):
-                for o in i.operands:
-                    if o.shape.rank:
-                        self.join_all(o, i, o.shape.rank)
-            case _:
-                self.fix_all(i)
+        rule = getattr(self, f"_link_{i.opcode.replace('-', '_')}", None)
+        if rule is not None:
+            rule(i)
+        elif _is_elementwise(i):
+            for o in i.operands:
+                if o.shape.rank:
+                    self.join_all(o, i, o.shape.rank)
+        else:
+            self.fix_all(i)
+
+    # The rules of operations, each called by the operation's name.
+
+    def _link_parameter(self, i: Instruction) -> None:
+        """Nothing has to be joined: it has no operands, or its elements are joined where they are read."""
+
+    _link_constant = _link_iota = _link_tuple = _link_parameter
+
+    def _link_get_tuple_element(self, i: Instruction) -> None:
+        self.join_all(i, (i.operands[0], i.index), i.shape.rank)
+
+    def _link_broadcast(self, i: Instruction) -> None:
+        (o,) = i.operands
+        for k, d in enumerate(i.attributes.get("dimensions", ())):
+            if o.shape.dimensions[k] == i.shape.dimensions[d]:
+                self.join((o, k), (i, d))
+
+    def _link_transpose(self, i: Instruction) -> None:
+        for d, k in enumerate(i.dimensions):
+            self.join((i.operands[0], k), (i, d))
+
+    def _link_slice(self, i: Instruction) -> None:
+        (o,) = i.operands
+        cuts = zip(i.attributes["slice"], o.shape.dimensions, strict=True)
+        self._join_whole(o, i, [(s.start, s.limit, s.stride) == (0, size, 1) for s, size in cuts])
+
+    def _link_concatenate(self, i: Instruction) -> None:
+        for o in i.operands:
+            self._join_whole(o, i, [d not in i.dimensions for d in range(i.shape.rank)])
+
+    _link_reverse = _link_concatenate
+
+    def _link_pad(self, i: Instruction) -> None:
+        self._join_whole(i.operands[0], i, [not (x.low or x.high or x.interior) for x in i.padding])
+
+    def _link_dynamic_slice(self, i: Instruction) -> None:
+        pairs = zip(i.operands[0].shape.dimensions, i.shape.dimensions, strict=True)
+        self._join_whole(i.operands[0], i, [n == m for n, m in pairs])
+
+    def _link_dynamic_update_slice(self, i: Instruction) -> None:
+        pairs = zip(i.shape.dimensions, i.operands[1].shape.dimensions, strict=True)
+        whole = [n == m for n, m in pairs]
+        for o in i.operands[:2]:
+            self._join_whole(o, i, whole)
+
+    def _link_reshape(self, i: Instruction) -> None:
+        (o,) = i.operands
+        if not i.shape.size:
+            return self.fix_all(i)
+        for old, new in runs(o.shape.dimensions, i.shape.dimensions):
+            if len(old) == len(new) == 1:
+                self.join((o, old[0]), (i, new[0]))
+            else:
+                self.fix(o, old)
+                self.fix(i, new)
+
+    _link_bitcast = _link_reshape
+
+    def _link_reduce(self, i: Instruction) -> None:
+        first = i.operands[0]
+        kept = [d for d in range(first.shape.rank) if d not in i.dimensions]
+        for n, o in enumerate(i.operands[: len(i.operands) // 2]):
+            self.join_all(o, first, first.shape.rank)  # all have the same dimensions; likewise below
+            for k, d in enumerate(kept):
+                self.join((o, d), (_result(i, n), k))
+            self.fix(o, i.dimensions)
+
+    def _link_reduce_window(self, i: Instruction) -> None:
+        for n, o in enumerate(i.operands[: len(i.operands) // 2]):
+            self.join_all(o, i.operands[0], o.shape.rank)
+            self._join_whole(o, _result(i, n), [w == _WHOLE for w in i.window])
+
+    def _link_sort(self, i: Instruction) -> None:
+        for n, o in enumerate(i.operands):
+            self.join_all(o, i.operands[0], o.shape.rank)
+            self._join_whole(o, _result(i, n), [d not in i.dimensions for d in range(o.shape.rank)])
+
+    def _link_fft(self, i: Instruction) -> None:
+        rank = i.shape.rank
+        self._join_whole(i.operands[0], i, [d < rank - len(i.fft_length) for d in range(rank)])
 
     def fix_all(self, i: Instruction) -> None:
         """Makes all dimensions of an instruction and of its operands fixed."""
@@ -151,6 +169,8 @@ class DimensionClasses:
                 self.fix(result, [d])
 
     def _link_dot(self, i: Instruction) -> None:
+        if len(i.operands) != 2:
+            return self.fix_all(i)
         at = 0
         for side, o in zip(("lhs", "rhs"), i.operands, strict=True):
             batch = i.attributes.get(f"{side}_batch_dims", ())
