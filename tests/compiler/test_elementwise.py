@@ -1026,6 +1026,7 @@ def test_functions_of_whole_rows_are_computed_once_for_each(columns):
     np.testing.assert_array_equal(*compiled(angles, y), cosines[:, None] * y)
     assert f"/ {columns}u" not in kernel.body
     assert ("fast_shifted_sine_f32(" in kernel.body) == (columns <= 40)
+    assert ("#pragma unroll" in kernel.body) == (columns < 16), "rows with a function of their own are loops"
 
 
 @pytest.mark.parametrize("rows", [5, 5000])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -297,11 +298,11 @@ class _Nest(IndexSpace):
 
     def emit_rows(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop) -> None:
         """The loop over rows. Where they are short, it runs in pieces if functions are expensive for large operands:
-        those of whole rows, and in rows that are unrolled, those of single elements."""
+        those of whole rows or, in rows that are unrolled, those of single elements, if there are others."""
         outer, run = self.sizes[:-1], self.sizes[-1]
-        inner = [constant(n) for n in range(run)] if self.is_unrolled else [variable("?", 0, run - 1)]
+        of_any, of_each = [variable("?", 0, run - 1)], [constant(n) for n in range(run)]
 
-        def calls(row: Index, adopted: bool = True) -> list[FunctionCall]:
+        def calls(row: Index, adopted: bool = True, inner: Sequence[Index] = of_any) -> list[FunctionCall]:
             patterns = [self.pattern((*delinearize(row, outer), n)) for n in inner]
             of_rows = [
                 (c, pattern)
@@ -320,12 +321,18 @@ class _Nest(IndexSpace):
 
         in_pieces = self.has_fast_path and self.sizes[-1] <= SHORT_ROW
         functions = [c.instruction for c in calls(index("i"), False)] if in_pieces else []
+        inner = of_any
+        if in_pieces and self.is_unrolled:
+            single = [c.instruction for c in calls(index("i"), False, of_each)]
+            if len(single) > len(functions):
+                functions, inner = single, of_each
         if functions:
+            at = partial(calls, inner=inner)
             with (
-                fast_path_math.pieces_of(e, block, rows.bounds(), index, functions, calls) as piece,
+                fast_path_math.pieces_of(e, block, rows.bounds(), index, functions, at) as piece,
                 piece.elements() as row,
             ):
-                self.emit_row(e, block, row, spelled_out=self.is_unrolled)
+                self.emit_row(e, block, row, spelled_out=inner is of_each)
         else:
             with rows.loop() as row:
                 self.prefetch.emit_gathered(e, block, row, rows)
