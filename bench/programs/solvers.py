@@ -147,6 +147,43 @@ def lorenz_runge_kutta(start):
     return lax.scan(step, start, None, length=200)[1]
 
 
+@program("solvers", lambda n: [2 * uniform(n, 4)], n=(512, 4), bound=1e-2)
+def mapped_double_pendulums(starts):
+    """Runge-Kutta steps of one pendulum, mapped over many."""
+
+    def slope(p):
+        pull = 0.3 * jnp.sin(p[0] - p[1])
+        return jnp.stack([p[2], p[3], -jnp.sin(p[0]) - pull, -jnp.sin(p[1]) + pull])
+
+    def step(p, _):
+        h = 0.01
+        a = slope(p)
+        b = slope(p + h / 2 * a)
+        c = slope(p + h / 2 * b)
+        d = slope(p + h * c)
+        p = p + h / 6 * (a + 2 * b + 2 * c + d)
+        return p, p
+
+    return jax.vmap(lambda start: lax.scan(step, start, None, length=200)[1])(starts)
+
+
+@program("solvers", lambda n: [4 * uniform(n, 2) - 2], n=(16384, 8), bound=1.0)
+def escape_times(points):
+    """Of the Mandelbrot set: a loop that ends by itself for each point."""
+
+    def escape(c):
+        def goes_on(s):
+            return (s[2] < 200) & (s[0] ** 2 + s[1] ** 2 < 4)
+
+        def step(s):
+            x, y, count = s
+            return x * x - y * y + c[0], 2 * x * y + c[1], count + 1
+
+        return lax.while_loop(goes_on, step, (0.0, 0.0, 0))[2]
+
+    return jax.vmap(escape)(points)
+
+
 @program("solvers", lambda n: [uniform(n, n), uniform(n) + 0.1, uniform(n, seed=1) + 0.1], n=(256, 8))
 def sinkhorn(cost, rows, columns):
     """Optimal transport with entropy, in logarithms."""
