@@ -75,7 +75,7 @@ class BatchDimensions:
             if d is None:
                 continue
             of_part = (*dimensions[:d], part, *dimensions[d + 1 :])
-            if _order(dimensions, i) != _order(of_part, i):
+            if reduction_order(dimensions, i.dimensions).key != reduction_order(of_part, i.dimensions).key:
                 return False
         return True
 
@@ -196,11 +196,3 @@ def _same_operation(x: Instruction, y: Instruction) -> bool:
     if x.opcode == "constant":
         return bool(x.literal.tobytes() == y.literal.tobytes())
     return x.opcode != "custom-call" and not x.called and x.attributes == y.attributes
-
-
-def _order(dimensions: tuple[int, ...], reduce: Instruction) -> tuple[object, ...]:
-    """What determines the order of a reduce of operands with these dimensions."""
-    r = reduction_order(dimensions, reduce.dimensions)
-    sizes = [g.size for g in r.groups if g.reduced]
-    split, segment = (sum(g.reduced for g in r.groups[:n]) if n >= 0 else -1 for n in (r.split_group, r.segment_group))
-    return r.is_row, r.lanes, r.partials, split if r.partials > 1 else 0, r.segments, segment, sizes

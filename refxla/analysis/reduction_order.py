@@ -95,6 +95,19 @@ class ReductionOrder:
         return prod(g.size for g in self.groups if g.reduced)
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What determines the order of the elements of one result: orders of operands of other sizes along the
+        dimensions that are kept are the same if their keys are."""
+        sizes = tuple(g.size for g in self.groups if g.reduced)
+
+        def number(group: int) -> int:  # of a reduced group among those that are
+            return sum(g.reduced for g in self.groups[:group])
+
+        split = number(self.split_group) if self.partials > 1 else -1
+        segment = number(self.segment_group) if self.segments > 1 else -1
+        return self.is_row, self.lanes, self.partials, split, self.segments, segment, sizes
+
+    @property
     def reduces_one_group(self) -> bool:
         """Whether all elements of a result lie in one group."""
         return sum(g.reduced for g in self.groups) == 1

@@ -9,7 +9,7 @@ start of the tile, and its elements have the strides of the whole value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -351,11 +351,7 @@ def _view(
 
 def _same_order(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) -> bool:
     """Whether a reduce has the same reduction order for a tile as for the whole operand."""
-
-    def order(dimensions: Sequence[int]) -> Hashable:
-        r = reduction_order(dimensions, reduce.dimensions)
-        return r.is_row, r.lanes, r.partials, *(g.size for g in r.groups if g.reduced)
-
     whole = reduce.operands[0].shape.dimensions
     own = reduction_order(whole, reduce.dimensions)
-    return own.partials == own.segments == 1 and order(whole) == order(block_dimensions(whole, of, axes))
+    tile = reduction_order(block_dimensions(whole, of, axes), reduce.dimensions)
+    return own.partials == own.segments == 1 and own.key == tile.key
