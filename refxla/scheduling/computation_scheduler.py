@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -284,7 +285,7 @@ class ComputationScheduler:
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = state[gte.index]
 
-    @property
+    @cached_property
     def _serial_costs(self) -> SerialCosts:
         options = self.builder.options
         return SerialCosts(options.costs, self.builder.cores, lambda c: GroupedComputation(c, options, (), True))

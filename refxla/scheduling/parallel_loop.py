@@ -56,9 +56,16 @@ class SerialCosts:
 
     def __init__(self, costs: Costs, cores: int, group: Callable[[Computation], GroupedComputation]) -> None:
         self.costs, self.cores, self.group = costs, cores, group
+        self._estimates: dict[Computation, SerialCost | None] = {}
 
     def of(self, computation: Computation) -> SerialCost | None:
         """The cost of a computation; None if there is anything in it that no kernel can call."""
+        if computation not in self._estimates:
+            self._estimates[computation] = self._estimate(computation)
+        return self._estimates[computation]
+
+    def _estimate(self, computation: Computation) -> SerialCost | None:
+        """See `of`."""
         grouped = self.group(computation)
         alone = shared = 0.0
         size = 0
