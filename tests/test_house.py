@@ -311,7 +311,7 @@ def test_facts_of_operations_are_columns_of_the_table():
 TAKES_APART = re.compile(r"\.(?:r?split|r?partition|removesuffix|removeprefix|splitlines)\(")
 OF_OTHER_TEXTS = {
     "prelude_templates.py": "the prelude's own files",
-    "prelude_library.py": "the parameters of functions in the prelude's own files",
+    "function_library.py": "the parameters of functions in the prelude's own files, and of library functions",
     "scalar.py": "the digits of a number",
     "polynomial_fit.py": "the digits of a number",
     "fft/fft.py": "the name of a function that is given as its whole text",

@@ -23,7 +23,7 @@ a digest of its part, which makes it unique: PoCL identifies what it built from 
 Most programs are one merged kernel, which is one part. Where machine code can be linked after it is compiled
 (runtime/pocl/kernel_library.py), its functions are distributed over parts. A function of another part is called through
 a *stub*, which jumps to an address that is filled in when all parts are loaded. So each function is compiled only once,
-whichever kernels call it. Functions of the prelude library (prelude_library.py) are called in the same way.
+whichever kernels call it. Those of function libraries (function_library.py) are called in the same way.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from types import MappingProxyType
 from ..device.description import Target
 from ..ir import merged_body as m
 from ..ir.plan import Argument, Kernel
-from . import prelude, prelude_library
+from . import function_library, prelude
 from .merged_kernel_emitter import AliasingTypes, body_text
 from .primitives import build_options, primitives, wide_attribute, with_target_features
 from .program_part import EXTERNAL, ProgramPart, stub
@@ -165,8 +165,8 @@ class Builder:
     `part` is the number of characters at which the first part is full; later parts are larger, since code that parts
     share is compiled for each. None: there is one part, with a __kernel for each number of arguments. Each part is
     passed to `ready` when it is complete. A program that would have fewer parts than `linked` is cut into parts that
-    call each other's functions. `links`: parts can call each other's functions, and those of the prelude library, which
-    is one of the parts.
+    call each other's functions. `links`: parts can call each other's functions, and those of function libraries, each
+    of which is one of the parts.
     """
 
     def __init__(
@@ -178,10 +178,11 @@ class Builder:
         links: bool = False,
     ) -> None:
         self.target, self.part, self.ready, self.linked = target, part, ready, linked
-        self._library = prelude_library.library(target) if links else None
-        self._stubs = self._library.stubs if self._library else {}
-        self._calls_library = False
-        self._functions = _Functions(target, self._stubs)
+        self.links = links
+        self._prelude = function_library.of_prelude(target) if links else None
+        self._stubs = self._prelude.stubs if self._prelude else {}
+        self._calls_prelude = False
+        self._functions = _Functions(target, links, self._stubs)
         self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
         self._open: dict[int, list[_Dispatcher]] = {}  # by their width
         self._parts: list[ProgramPart] = []
@@ -207,8 +208,8 @@ class Builder:
                 group.append(rest.pop(0))
             self._close(group)
         self._open.clear()
-        if self._library is not None and self._calls_library:
-            self._add(self._library.part)  # after the program's own, which take longer when it is not compiled yet
+        if self._prelude is not None and self._calls_prelude:
+            self._add(self._prelude.part)  # after the program's own, which take longer when it is not compiled yet
         pointers = {d.name: d.count for d, _ in self._launched.values()}
         return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
 
@@ -308,6 +309,8 @@ class Builder:
         qualifier = functions.qualifier()
         helpers = [(h, functions.attributes[name]) for name, _ in own for h in functions.helpers[name]]
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
+        shared = [(text, functions.attributes[name]) for name, _ in own for text in functions.shared[name]]
+        libraries = [function_library.of_function(self.target, *function) for function in dict.fromkeys(shared)]
         for name, external in imports.items():
             text = functions.texts[name]
             bodies.append(stub("void", name, text[: text.index(") {") + 1], external))
@@ -322,9 +325,13 @@ class Builder:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
         stubs = [self._stubs[name] for name in sorted(prelude.sizes(source(), self._stubs)) if name in self._stubs]
+        self._calls_prelude |= bool(stubs)
+        for library in libraries:
+            stubs += library.stubs.values()
+            if library.part not in self._parts:  # before this part, which seldom takes longer
+                self._add(library.part)
         helper_text = prelude.functions(source(), inlining=functions.are_called, apart=self._stubs)
         helper_text = "".join([*(text for _, text in stubs), helper_text])
-        self._calls_library |= bool(stubs)
 
         def complete() -> str:
             return primitives(self.target) + with_target_features(f"{helper_text}\n{source()}", self.target)
@@ -383,9 +390,9 @@ class _Inlining:
 class _Functions:
     """The functions of all parts: `names` has the name of each by its attribute, its text and its work-group."""
 
-    def __init__(self, target: Target, apart: Collection[str] = ()) -> None:
-        """`apart` are the functions of the prelude that are compiled apart from the program."""
-        self.apart = apart
+    def __init__(self, target: Target, links: bool = False, apart: Collection[str] = ()) -> None:
+        """`links`: library functions are compiled apart from the program, as `apart` are, functions of the prelude."""
+        self.links, self.apart = links, apart
         self.are_called = target.capabilities.function_calls
         wide = target.features and self.are_called
         self.wide = f" {wide_attribute(target)}" if wide else ""
@@ -395,6 +402,7 @@ class _Functions:
         self.sizes: dict[str, int] = {}  # characters of each
         self.called: dict[str, list[str]] = {}
         self.helpers: dict[str, tuple[str, ...]] = {}
+        self.shared: dict[str, tuple[str, ...]] = {}  # the library functions that each calls and that are compiled apart
         self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
         self.inlined: set[str] = set()
         self.depths: dict[str, int] = {}  # how deep the calls in each are nested that are not inlined
@@ -427,6 +435,8 @@ class _Functions:
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name], self.aliasing[name] = kernel.helpers, aliasing.names
+            self.shared[name] = kernel.library_functions if self.links else ()
+            self.helpers[name] += () if self.links else kernel.library_functions
             self.sizes[name] = len(text)
             deepest = max((self.depths[c] for c in self.called[name]), default=0)
             # PoCL may give two work-groups the same local memory if it is passed on.

@@ -116,6 +116,8 @@ class Kernel:
     wide_vectors: bool = False  # it is compiled for the widest vectors of the device (codegen/wide_vectors.py)
     persistent_us: float = 0.0  # for a persistent kernel, the estimate for `items` workers
     helpers: tuple[str, ...] = ()  # C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once
+    # The same, of those that many programs have in common (codegen/function_library.py).
+    library_functions: tuple[str, ...] = ()
     # The text takes `__global` pointers into its arguments, so that these cannot be in private memory
     # (scheduling/register_promotion.py, which is for CPUs: kernels for GPUs do not set this).
     global_only: bool = False

@@ -602,7 +602,7 @@ def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
 
     (kernel,) = compiled.kernels
     function = "tan" if opcode == "tan" else "shifted_sine"
-    assert kernel.body.count(f"fast_{function}_{name}(") == 2 and len(kernel.helpers) == 1
+    assert kernel.body.count(f"fast_{function}_{name}(") == 2 and len(kernel.library_functions) == 1
     moderate = checked()
     x[0, 300], x[0, 301] = 1040, 1e6  # in f32 there is a way for those, too
     far = checked()
@@ -624,7 +624,7 @@ def test_sine_and_cosine_in_pieces_have_one_function():
         c = f32[900] cosine(x)
         ROOT r = (f32[900], f32[900]) tuple(s, c)""")
     (kernel,) = check(text, f32(900) * 2000, exact=False).kernels
-    assert kernel.body.count("fast_shifted_sine_f32(") == 2 and len(kernel.helpers) == 1
+    assert kernel.body.count("fast_shifted_sine_f32(") == 2 and len(kernel.library_functions) == 1
 
 
 @pytest.mark.parametrize("operation", ["abs(x)", "divide(x, y)", "divide(x, z)"])

@@ -950,7 +950,7 @@ def test_functions_with_a_fast_path_go_in_pieces(sizes, reduced, scale):
     )
     fused = Compiled(fusion_of(parse(entry(head + total)), "reduction"))
     (kernel,) = fused.kernels
-    assert "fast_shifted_sine_f32(" in kernel.body and len(kernel.helpers) == 1
+    assert "fast_shifted_sine_f32(" in kernel.body and len(kernel.library_functions) == 1
     x = f32(*sizes)
     x.reshape(-1)[:: max(7, x.size // 40)] *= np.float32(scale)
     before = Compiled(fusion_of(parse(entry(head.replace("s = ", "ROOT s = ")))))

@@ -230,8 +230,13 @@ def persistent(text: str = PERSISTENT):
     return executable
 
 
+def libraries_of(executable) -> list[ProgramPart]:
+    return [part for part in executable.program.parts if part.shared]
+
+
 def library_of(executable) -> ProgramPart:
-    (library,) = (part for part in executable.program.parts if part.shared)
+    """The prelude library."""
+    (library,) = (part for part in libraries_of(executable) if len(part.exports) == len(LIBRARY_FUNCTIONS))
     return library
 
 
@@ -250,9 +255,30 @@ def test_persistent_kernels_call_the_prelude_library(monkeypatch):
     assert bits(whole) == results
 
 
-def test_a_program_that_calls_nothing_of_the_library_lacks_it():
+def test_a_program_that_calls_nothing_of_a_library_lacks_it():
     source = "HloModule m\nENTRY e { a = f32[1013] parameter(0) ROOT b = f32[1013] tanh(a) }"
-    assert not any(part.shared for part in refxla.compile(source).program.parts)
+    assert not libraries_of(refxla.compile(source))
+
+
+def test_functions_of_arrays_are_libraries(monkeypatch):
+    """Sines and cosines have one, whichever the program and its sizes, and tangents another one."""
+    source = "HloModule m\nENTRY e {{ a = f32[{}] parameter(0)  b = f32[{}] {}(a)  ROOT c = f32[{}] {}(b) }}"
+
+    def program(size: int, first: str, second: str):
+        return refxla.compile(source.format(size, size, first, size, second))
+
+    sines, cosines, tangents = (program(1009, *f) for f in (("sine", "sine"), ("cosine", "exponential"), ("tan", "sine")))
+    (library,) = libraries_of(sines)
+    assert libraries_of(cosines) == libraries_of(program(4999, "exponential", "cosine")) == [library]
+    assert len(libraries_of(tangents)) == 2 and library in libraries_of(tangents)
+    assert library.exports[0].startswith("__wrap_fast_shifted_sine_f32_")
+    assert not any("rx_trig_reduce" in part.source for part in own_parts(cosines))
+    values = np.concatenate([np.linspace(-10, 10, 499), np.logspace(0, 38, 500), [np.inf, -np.inf, np.nan] * 3, [-0.0]])
+    results = [np.asarray(p(values.astype(np.float32))).tobytes() for p in (sines, cosines, tangents)]
+    link_nothing(monkeypatch)
+    whole = [program(1009, *f) for f in (("sine", "sine"), ("cosine", "exponential"), ("tan", "sine"))]
+    assert not any(libraries_of(p) for p in whole)
+    assert [np.asarray(p(values.astype(np.float32))).tobytes() for p in whole] == results
 
 
 def test_the_library_is_compiled_once(monkeypatch, device):

@@ -104,8 +104,8 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
     wide = wide_vectors.loop_gains(fusion.instructions, max((n.gathers for n in nests), default=0))
-    helpers = fast_path_math.helpers(elements)
-    return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=helpers)
+    functions = fast_path_math.library_functions(elements)
+    return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, library_functions=functions)
 
 
 def _is_function(i: Instruction) -> bool:

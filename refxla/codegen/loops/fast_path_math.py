@@ -57,12 +57,12 @@ def pieces(calls: Sequence[FunctionCall], at: Index) -> list[FunctionCall]:
     return list(by_element.values())[:MOST_IN_PIECES]
 
 
-def helpers(e: ElementalIrEmitter) -> tuple[str, ...]:
+def library_functions(e: ElementalIrEmitter) -> tuple[str, ...]:
     """The C functions that the code emitted so far calls, each once."""
-    return tuple({helper(i): None for i in e.fusion.instructions if i in e.fast_paths})
+    return tuple({_of_arrays(i): None for i in e.fusion.instructions if i in e.fast_paths})
 
 
-def helper(instruction: Instruction) -> str:
+def _of_arrays(instruction: Instruction) -> str:
     """The C function that applies the function to all elements of arrays, which need not be moderate."""
     name, result, block = _operand_type(instruction), type_name(instruction), Block()
     opcode, (_, parameter) = instruction.opcode, scalar.fast_family(instruction.opcode, name)

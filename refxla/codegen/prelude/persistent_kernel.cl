@@ -9,7 +9,7 @@
 
 // A call of rx_next takes 3 ns when it is optimised and 7 when it is not, and microseconds are what it hands out. To
 // optimise these functions takes a tenth of the time in which a program is compiled. Where parts of programs are linked,
-// rx_next and rx_leave are compiled once for all programs (prelude_library.py), and optimised.
+// rx_next and rx_leave are compiled once for all programs (function_library.py), and optimised.
 
 //! I = s32
 

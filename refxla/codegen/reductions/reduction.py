@@ -39,7 +39,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
             s.items,
             wide_vectors=s.wide_vectors,
             global_only=body.global_only,
-            helpers=fast_path_math.helpers(body.elements),
+            library_functions=fast_path_math.library_functions(body.elements),
         ),
     )
 
