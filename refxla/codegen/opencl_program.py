@@ -402,7 +402,7 @@ class _Functions:
         self.sizes: dict[str, int] = {}  # characters of each
         self.called: dict[str, list[str]] = {}
         self.helpers: dict[str, tuple[str, ...]] = {}
-        self.shared: dict[str, tuple[str, ...]] = {}  # the library functions that each calls and that are compiled apart
+        self.shared: dict[str, tuple[str, ...]] = {}  # the library functions of each that are compiled apart
         self.aliasing: dict[str, set[str]] = {}  # the types that each needs: see AliasingTypes
         self.inlined: set[str] = set()
         self.depths: dict[str, int] = {}  # how deep the calls in each are nested that are not inlined

@@ -267,7 +267,8 @@ def test_functions_of_arrays_are_libraries(monkeypatch):
     def program(size: int, first: str, second: str):
         return refxla.compile(source.format(size, size, first, size, second))
 
-    sines, cosines, tangents = (program(1009, *f) for f in (("sine", "sine"), ("cosine", "exponential"), ("tan", "sine")))
+    functions = (("sine", "sine"), ("cosine", "exponential"), ("tan", "sine"))
+    sines, cosines, tangents = (program(1009, *names) for names in functions)
     (library,) = libraries_of(sines)
     assert libraries_of(cosines) == libraries_of(program(4999, "exponential", "cosine")) == [library]
     assert len(libraries_of(tangents)) == 2 and library in libraries_of(tangents)
@@ -276,7 +277,7 @@ def test_functions_of_arrays_are_libraries(monkeypatch):
     values = np.concatenate([np.linspace(-10, 10, 499), np.logspace(0, 38, 500), [np.inf, -np.inf, np.nan] * 3, [-0.0]])
     results = [np.asarray(p(values.astype(np.float32))).tobytes() for p in (sines, cosines, tangents)]
     link_nothing(monkeypatch)
-    whole = [program(1009, *f) for f in (("sine", "sine"), ("cosine", "exponential"), ("tan", "sine"))]
+    whole = [program(1009, *names) for names in functions]
     assert not any(libraries_of(p) for p in whole)
     assert [np.asarray(p(values.astype(np.float32))).tobytes() for p in whole] == results
 
