@@ -6,8 +6,8 @@ of the sines of an array takes as long as several such kernels. Where machine co
 compiled for the first program that calls it, kept on disk, and loaded once in a process. Elsewhere a program has their
 text.
 
-Those of the prelude are the ones that it marks RX_UNOPTIMIZED, whose calls are not worth optimizing; in the library
-they are optimized. The others are the library functions of kernels (Kernel.library_functions).
+Those of the prelude are in sections of its files that are marked as libraries: one that is not worth optimizing in a
+program (RX_UNOPTIMIZED) is optimized here. The others are the library functions of kernels (Kernel.library_functions).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import cache
 from ..device.description import Target
 from . import prelude
 from .primitives import build_options, primitives, with_target_features
-from .program_part import EXTERNAL, ProgramPart, stub
+from .program_part import EFFECTFUL, EXTERNAL, ProgramPart, stub
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,14 @@ class FunctionLibrary:
 
 
 @cache
-def of_prelude(target: Target) -> FunctionLibrary:
-    """The library of the prelude's functions for a target, whose device links parts."""
-    names = sorted(prelude.unoptimized_names())
-    text = prelude.functions("\n".join(names)).replace("static inline RX_UNOPTIMIZED ", "RX_NOINLINE ")
+def of_prelude(target: Target, library: str) -> FunctionLibrary:
+    """The library of that name in the prelude (prelude.libraries) for a target, whose device links parts."""
+    names = sorted(name for name, own in prelude.libraries().items() if own == library)
+    text = prelude.functions("\n".join(names))
+    for name in names:
+        own = prelude.function(name).text
+        exported = re.sub("static inline (?:RX_UNOPTIMIZED )?", "RX_NOINLINE ", own, count=1)
+        text = text.replace(own, exported.replace("{\n", EFFECTFUL, 1))
     return _library(target, text, {name: prelude.function(name).text for name in names})
 
 

@@ -40,7 +40,7 @@ from ..ir.plan import Argument, Kernel
 from . import function_library, prelude
 from .merged_kernel_emitter import AliasingTypes, body_text
 from .primitives import build_options, primitives, wide_attribute, with_target_features
-from .program_part import EXTERNAL, ProgramPart, stub
+from .program_part import EFFECTFUL, EXTERNAL, ProgramPart, stub
 
 # The numbers of pointers that __kernels of a program in parts have, each for functions with at most so many: few
 # kernels.
@@ -52,9 +52,6 @@ _LEAST_LINKED = 1_500  # characters of one of several linked parts, on average
 _KERNEL = 2_000  # characters that take as long as a __kernel does
 _LEAST_SAVED = 1_000  # characters that the largest of them has fewer than all together
 _LEAST_EXPORTED = 400  # characters of a function and its helpers, from which on a stub and a case of a switch pay
-# How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
-# (a sum with an update of zero) goes, and with the last call the function.
-_EFFECTFUL = '{\n    __asm__ volatile("");\n'
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -179,10 +176,9 @@ class Builder:
     ) -> None:
         self.target, self.part, self.ready, self.linked = target, part, ready, linked
         self.links = links
-        self._prelude = function_library.of_prelude(target) if links else None
-        self._stubs = self._prelude.stubs if self._prelude else {}
-        self._calls_prelude = False
-        self._functions = _Functions(target, links, self._stubs)
+        self._apart = prelude.libraries() if links else _NONE
+        self._libraries: dict[ProgramPart, None] = {}  # those of the prelude that parts call
+        self._functions = _Functions(target, links, self._apart)
         self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
         self._open: dict[int, list[_Dispatcher]] = {}  # by their width
         self._parts: list[ProgramPart] = []
@@ -208,8 +204,8 @@ class Builder:
                 group.append(rest.pop(0))
             self._close(group)
         self._open.clear()
-        if self._prelude is not None and self._calls_prelude:
-            self._add(self._prelude.part)  # after the program's own, which take longer when it is not compiled yet
+        for library in self._libraries:
+            self._add(library)  # after the program's own parts, which take longer when it is not compiled yet
         pointers = {d.name: d.count for d, _ in self._launched.values()}
         return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
 
@@ -316,7 +312,7 @@ class Builder:
             bodies.append(stub("void", name, text[: text.index(") {") + 1], external))
         for name, text in own:
             if name in exports:
-                text = text.replace("{\n", _EFFECTFUL, 1)
+                text = text.replace("{\n", EFFECTFUL, 1)
             bodies.append(f"{functions.head(name, name in exports)} void {exports.get(name, name)}{text}")
         present = {name for name, _ in own} | set(imports)
         bodies[:0] = AliasingTypes.declarations({t for name in present for t in functions.aliasing[name]})
@@ -324,13 +320,16 @@ class Builder:
         def source() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        stubs = [self._stubs[name] for name in sorted(prelude.sizes(source(), self._stubs)) if name in self._stubs]
-        self._calls_prelude |= bool(stubs)
+        stubs = []
+        for name in sorted(self._apart.keys() & prelude.sizes(source(), self._apart)):
+            of_prelude = function_library.of_prelude(self.target, self._apart[name])
+            self._libraries[of_prelude.part] = None
+            stubs.append(of_prelude.stubs[name])
         for library in libraries:
             stubs += library.stubs.values()
             if library.part not in self._parts:  # before this part, which seldom takes longer
                 self._add(library.part)
-        helper_text = prelude.functions(source(), inlining=functions.are_called, apart=self._stubs)
+        helper_text = prelude.functions(source(), inlining=functions.are_called, apart=self._apart)
         helper_text = "".join([*(text for _, text in stubs), helper_text])
 
         def complete() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,7 +19,6 @@ _FAST = "_fast_"  # in the names of functions for loops over many moderate opera
 
 _NAME = re.compile(r"\brx_\w+")
 _CONTROL_FLOW = re.compile(r"\b(?:if|for|while|do|switch)\b")
-_UNOPTIMIZED = "static inline RX_UNOPTIMIZED "
 _INLINING = re.compile(r"\bRX_(?:NOINLINE|UNOPTIMIZED|INLINE)\b")
 
 
@@ -101,9 +100,9 @@ def names() -> frozenset[str]:
 
 
 @cache
-def unoptimized_names() -> frozenset[str]:
-    """The names of the functions that are called, and compiled as they stand (RX_UNOPTIMIZED)."""
-    return frozenset(name for name, template in _templates().items() if _UNOPTIMIZED in template.text)
+def libraries() -> Mapping[str, str]:
+    """The name of the function library (function_library.py) of each function that belongs to one."""
+    return {name: template.library for name, template in _templates().items() if template.library}
 
 
 @cache

@@ -20,13 +20,15 @@ says that what follows, up to the next such line, is a template, to be written o
     1.5, 0x1p-3       floating literals take the suffix of T
 
 In names, a real type T gives its complex type C, and an integer type I its unsigned type U: rx_name_C, rx_name_U.
+
+If the line ends in "; library", the functions of a type that follow are a function library (function_library.py).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -56,10 +58,12 @@ _FLOAT_LITERAL = re.compile(  # or a comment, in which a number may end a senten
 
 @dataclass(frozen=True)
 class Template:
-    """A function of the prelude with the comment above it, and the element type of each template word in it."""
+    """A function of the prelude with the comment above it, the element type of each template word, and the name of
+    its function library; "" if it is in none."""
 
     text: str
     binding: Mapping[str, str]
+    library: str = ""
 
     @property
     def name(self) -> str:
@@ -78,14 +82,17 @@ def templates() -> Iterator[Template]:
         parts = re.split(r"^//!(.*)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         for header, body in zip(parts[1::2], parts[2::2], strict=True):
             functions = _split(body)
-            for binding in _bindings(header):
-                yield from (Template(text, binding) for text in functions)
+            *clauses, last = (clause.strip() for clause in header.split(";"))
+            is_library = last == "library"
+            for binding in _bindings(clauses if is_library else [*clauses, last]):
+                library = "_".join([path.stem, *binding.values()]) if is_library else ""
+                yield from (Template(text, binding, library) for text in functions)
 
 
-def _bindings(header: str) -> Iterator[dict[str, str]]:
+def _bindings(clauses: Iterable[str]) -> Iterator[dict[str, str]]:
     """The element types of template words such as "T", in every combination that a line of a file states."""
     words, choices = [], []
-    for clause in header.split(";"):
+    for clause in clauses:
         word, types = clause.split("=")
         words.append(word.strip())
         choices.append(types.split())

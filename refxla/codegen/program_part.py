@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EXTERNAL = "__wrap_"  # the prefix of names that PoCL leaves visible to other code
+# How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
+# (a sum with an update of zero) goes, and with the last call the function.
+EFFECTFUL = '{\n    __asm__ volatile("");\n'
 
 
 @dataclass(frozen=True)

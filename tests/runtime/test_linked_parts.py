@@ -282,6 +282,28 @@ def test_functions_of_arrays_are_libraries(monkeypatch):
     assert [np.asarray(p(values.astype(np.float32))).tobytes() for p in whole] == results
 
 
+def test_functions_of_a_number_alone_are_libraries(monkeypatch):
+    """A loop calls the sine or cosine of a large number, and computes that of a small one itself."""
+    source = """HloModule m
+body { s = (f32[], s32[]) parameter(0)  x = f32[] get-tuple-element(s), index=0  n = s32[] get-tuple-element(s), index=1
+  one = s32[] constant(1)  next = s32[] add(n, one)  y = f32[] FUNCTION(x)  five = f32[] constant(5)
+  z = f32[] multiply(y, five)  ROOT r = (f32[], s32[]) tuple(z, next) }
+test { s = (f32[], s32[]) parameter(0)  n = s32[] get-tuple-element(s), index=1  most = s32[] constant(1000)
+  ROOT r = pred[] compare(n, most), direction=LT }
+ENTRY e { x = f32[] parameter(0)  zero = s32[] constant(0)  s = (f32[], s32[]) tuple(x, zero)
+  w = (f32[], s32[]) while(s), condition=test, body=body  ROOT r = f32[] get-tuple-element(w), index=0 }"""
+    sines, cosines = (refxla.compile(source.replace("FUNCTION", name)) for name in ("sine", "cosine"))
+    (library,) = libraries_of(sines)
+    assert libraries_of(cosines) == [library] and library.exports[0].startswith("__wrap_rx_shifted_sine_alone_f32_")
+    assert not any("rx_trig_reduce" in part.source for part in own_parts(sines))
+    starts = [np.float32(x) for x in (0.5, -3, 1e30, 0)]
+    results = [[np.asarray(p(x)).tobytes() for x in starts] for p in (sines, cosines)]
+    link_nothing(monkeypatch)
+    whole = [refxla.compile(source.replace("FUNCTION", name)) for name in ("sine", "cosine")]
+    assert not any(libraries_of(p) for p in whole)
+    assert [[np.asarray(p(x)).tobytes() for x in starts] for p in whole] == results
+
+
 def test_the_library_is_compiled_once(monkeypatch, device):
     compiled = []
     put = ParallelBuild._put

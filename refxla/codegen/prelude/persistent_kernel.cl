@@ -65,6 +65,19 @@ static inline RX_INLINE void rx_finish_I(
     for (int spins = 0; __atomic_load_n(sync, __ATOMIC_ACQUIRE) == phase; spins += spins < 2000) rx_rest_I(spins);
 }
 
+// Notes, as the one thing to do in a phase, whether a loop goes on.
+static inline void rx_note_I(__global long* sync, const int goes) {
+    __atomic_store_n(sync + 24, (long)goes, __ATOMIC_RELEASE);
+}
+
+// Whether the loop goes on, after that phase; `phase` is the next one. Where that is over, it did.
+static inline int rx_goes_I(__global long* sync, const int phase) {
+    const long goes = __atomic_load_n(sync + 24, __ATOMIC_ACQUIRE);
+    return goes != 0 || __atomic_load_n(sync, __ATOMIC_ACQUIRE) != phase;
+}
+
+//! I = s32; library
+
 // The next of `count` things to do in the phase that item `item` is in, or -1 once that phase is over. `at` is where the
 // item is: the phase, from how many items' shares it has taken all, how many things it did; it starts as {0, 0, 0}.
 static inline RX_UNOPTIMIZED int rx_next_I(
@@ -79,17 +92,6 @@ static inline RX_UNOPTIMIZED int rx_next_I(
     rx_finish_I(sync, at[0]++, at[2], workers, count);
     at[1] = at[2] = 0;
     return -1;
-}
-
-// Notes, as the one thing to do in a phase, whether a loop goes on.
-static inline void rx_note_I(__global long* sync, const int goes) {
-    __atomic_store_n(sync + 24, (long)goes, __ATOMIC_RELEASE);
-}
-
-// Whether the loop goes on, after that phase; `phase` is the next one. Where that is over, it did.
-static inline int rx_goes_I(__global long* sync, const int phase) {
-    const long goes = __atomic_load_n(sync + 24, __ATOMIC_ACQUIRE);
-    return goes != 0 || __atomic_load_n(sync, __ATOMIC_ACQUIRE) != phase;
 }
 
 // The end of a launch for one item; the last one leaves `sync` as it was.

@@ -220,11 +220,11 @@ static inline T rx_cosine_T(T x) {
 // For a number alone, which the next may wait for: what is less than pi/4 needs no reduction, which takes a third of the
 // time, and has the same bits without it. Vectors would compute both.
 static inline T rx_sine_alone_T(T x) {
-    return RX_FABS_T(x) <= 0.78 ? x == 0.0 ? x : rx_trig_value_T(x, 0.0, 0) : rx_sine_T(x);
+    return RX_FABS_T(x) <= 0.78 ? x == 0.0 ? x : rx_trig_value_T(x, 0.0, 0) : rx_shifted_sine_alone_T(x, 0);
 }
 
 static inline T rx_cosine_alone_T(T x) {
-    return RX_FABS_T(x) <= 0.78 ? rx_trig_value_T(x, 0.0, 1) : rx_cosine_T(x);
+    return RX_FABS_T(x) <= 0.78 ? rx_trig_value_T(x, 0.0, 1) : rx_shifted_sine_alone_T(x, 1);
 }
 
 static inline T rx_tan_of_T(T x, int n, T r, T low) {
@@ -253,6 +253,14 @@ static inline RX_NOINLINE T rx_tan_apart_T(T x) {
     T r, low;
     int n = rx_trig_reduce_apart_T(x, &r, &low);
     return rx_tan_of_T(x, n, r, low);
+}
+
+//! T = f32 f64; library
+
+static inline T rx_shifted_sine_alone_T(T x, int quarters) {
+    T r, low;
+    int n = rx_trig_reduce_T(x, &r, &low);
+    return rx_shifted_sine_of_T(x, n, r, low, quarters);
 }
 
 //! T = f32
