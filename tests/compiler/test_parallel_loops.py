@@ -17,7 +17,7 @@ from refxla.device.description import DEFAULT_CPU
 from refxla.ir import merged_body as m
 from refxla.passes.pipeline import optimize
 from refxla.runtime.devices import choose
-from refxla.scheduling import parallel_loop, serial_control_flow
+from refxla.scheduling import loop_parallelization, parallel_loop, serial_control_flow
 
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"
 ANY = "any { a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] or(a, b) }"
@@ -190,8 +190,8 @@ def always(monkeypatch):
     """Whatever can be a parallel loop is one, and nothing is kept on disk: the plan depends on what a test changes."""
     monkeypatch.setattr(driver.compilation_cache, "load", lambda name: None)
     monkeypatch.setattr(driver.compilation_cache, "save", lambda name, made: None)
-    monkeypatch.setattr(parallel_loop, "GAIN", 1e9)
-    monkeypatch.setattr(parallel_loop, "START_US", 0.0)
+    monkeypatch.setattr(loop_parallelization, "GAIN", 1e9)
+    monkeypatch.setattr(loop_parallelization, "START_US", 0.0)
 
 
 def needs_persistent_kernels():
