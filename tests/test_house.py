@@ -54,7 +54,14 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "device": ("device",),
     "analysis": ("analysis",),
     "passes": ("passes",),
-    "scheduling": ("scheduling", "_core.graph", "_core.index_maps", "_core.fusion", "_core.buffer_offsets"),
+    "scheduling": (
+        "scheduling",
+        "_core.graph",
+        "_core.index_maps",
+        "_core.fusion",
+        "_core.topological_order",
+        "_core.buffer_offsets",
+    ),
     "codegen": ("codegen",),
     "runtime": (
         "runtime",
@@ -261,9 +268,9 @@ def test_opencl_c_is_written_in_codegen_alone():
 
 
 # Emitters and the scheduler know as data what could be read off C: the name of an index (Index.name), what a fusion
-# reads and stores (AccessPattern), how much code a kernel is (Kernel.code_size).
+# reads and stores (AccessPattern), how much code a kernel is (Kernel.code_size, which the registry of emitters sets).
 READS_C = re.compile(
-    r"\.isidentifier\(|factor\(c_of\(|\bhead\.startswith\(|\be\.(?:stores|accesses)\b|len\(\w+\.body\)"
+    r"\.isidentifier\(|factor\(c_of\(|\bhead\.startswith\(|\be\.(?:stores|accesses)\b|len\([\w.]+\.body\)"
 )
 
 
@@ -284,9 +291,9 @@ def test_code_is_generated_by_capabilities():
 
 def test_nothing_is_decided_by_the_c_text_of_another():
     found = []
-    for path in sources("refxla/scheduling", "refxla/codegen"):
+    for path in sources("refxla/ir", "refxla/analysis", "refxla/scheduling", "refxla/codegen"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if READS_C.search(line):
+            if READS_C.search(line) and path.name != "emitter_registry.py":
                 found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
     assert not found
 

@@ -40,7 +40,7 @@ def test_what_all_parts_take_for_one_type_is_promoted():
 
 def test_what_is_large_stays_in_memory():
     assert set(types(loop(FLOATS), m.MOST_PROMOTED_BYTES + 1)) == {1, 2, 3}
-    assert set(types(loop(replace(FLOATS, body="x" * (MOST_CODE + 1))))) == set()
+    assert set(types(loop(replace(FLOATS, code_size=MOST_CODE + 1)))) == set()
 
 
 def test_what_a_kernel_knows_to_be_global_or_takes_a_part_of_stays_in_memory():
