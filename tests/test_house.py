@@ -66,7 +66,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "runtime": (
         "runtime",
         "_core.opencl",
+        "_core.executor",
         "_core.launch",
+        "_core.library_call",
+        "_core.plan_code",
+        "_core.tables",
         "_core.lapack",
         "_core.batched_lapack",
         "_core.thread_pool",
@@ -390,9 +394,8 @@ TWINS: dict[str, tuple[set[str], str]] = {
         ({"frontends.tensorflow.lowering", "frontends.torch.lowering"}, "the same role in two front ends"),
     ),
     "Report": ({"frontends.tensorflow.report", "frontends.torch.report"}, "the same role in two front ends"),
-    **dict.fromkeys(
-        ("Launch", "LibraryCall"), ({"_core.launch", "ir.plan"}, "a step of the plan, and that step as numbers")
-    ),
+    "Launch": ({"_core.launch", "ir.plan"}, "a step of the plan, and that step as numbers"),
+    "LibraryCall": ({"_core.library_call", "ir.plan"}, "a step of the plan, and that step as numbers"),
     "Buffer": ({"_core.pjrt_objects", "ir.plan"}, "what PJRT calls so"),
     "Device": ({"_core.pjrt_objects", "runtime.devices"}, "what PJRT calls so"),
     "Memory": ({"_core.pjrt_objects", "runtime.result_memory"}, "what PJRT calls so"),

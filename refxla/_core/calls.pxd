@@ -3,7 +3,7 @@
 from cpython.buffer cimport Py_buffer
 
 from refxla._core.arguments cimport Form
-from refxla._core.launch cimport Executor
+from refxla._core.executor cimport Executor
 
 # What is required of an argument.
 cdef enum ArgumentKind:

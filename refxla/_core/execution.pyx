@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from refxla._core.errors cimport Error, copy_of, plain_error, python_error
-from refxla._core.launch cimport INTERRUPTED, PENDING, Executor
+from refxla._core.executor cimport INTERRUPTED, PENDING, Executor
 from refxla._core.pjrt_interface cimport CANCELLED, FAILED_PRECONDITION, INTERNAL, RESOURCE_EXHAUSTED
 from refxla._core.storage cimport (
     Completion,

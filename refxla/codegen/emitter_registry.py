@@ -33,7 +33,7 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernels of a fusion, to be launched in order, with their code sizes. Raises UnsupportedError if there is no emitter."""
+    """The kernels of a fusion, to be launched in order. Raises UnsupportedError if there is no emitter."""
     emitter = _emitter(fusion.kind, target.capabilities.emitters)
     if emitter is None:
         name = fusion.hero.name if fusion.hero is not None else fusion.name

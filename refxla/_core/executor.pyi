@@ -1,4 +1,4 @@
-"""The types of launch.pyx."""
+"""The types of executor.pyx."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from ..ir.plan import HostCall, Launch, LibraryCall, Plan, Step
+from ..ir.plan import LibraryCall, Plan
 from ..typing import Result
 from .arguments import Signature
-
-STEPS: dict[int, str]
 
 def register_arrays(kind: type, call: Callable[[Executor, tuple[Any, ...]], Any]) -> None: ...
 
@@ -46,13 +44,3 @@ class Executor:
     def in_place(self, arguments: Sequence[object], parameters: Sequence[int]) -> Result: ...
     def timing_queue(self) -> cl.CommandQueue: ...
     def traced(self, arguments: Sequence[object], room: int) -> tuple[Result, np.ndarray, int]: ...
-
-def assemble(
-    plan: Plan,
-    steps: Sequence[Step],
-    code: list[int | None],
-    launches: list[Launch],
-    calls: list[HostCall],
-    libraries: list[LibraryCall],
-    repeats: int,
-) -> int: ...
