@@ -14,7 +14,7 @@ cdef enum ArgumentKind:
 
 
 # Where the data of a parameter is during a call.
-cdef struct Held:
+cdef struct ArgumentView:
     Py_buffer view  # of an array of another library
     bint viewed
 

@@ -24,20 +24,20 @@ cdef enum Assembly:
 
 
 # A buffer whose address differs between calls: an argument or a result.
-cdef struct Moving:
+cdef struct CallBuffer:
     int32_t buffer
     int32_t index
     bint result
 
 
 # Device memory that an executor owns; NULL: none.
-cdef struct Owned:
+cdef struct DeviceBlock:
     Handle handle
     int order  # its size class, for giving it back
 
 
 # A parameter whose memory a run changes: it is donated to the call, or copied first.
-cdef struct Overwritten:
+cdef struct OverwrittenParameter:
     int32_t parameter
     int32_t result  # in its memory, or -1
     void* copy  # in this call, on the host: the memory of a copy that is not a result's, or NULL
@@ -73,20 +73,20 @@ cdef class Executor:
     cdef int32_t library_call_count
     cdef void** address  # of each buffer: a pointer, or under BUFFER the cl_mem that it lies in
     cdef int64_t* size  # of each buffer, in bytes
-    cdef Moving* moving
-    cdef int32_t moving_count
+    cdef CallBuffer* call_buffers
+    cdef int32_t call_buffer_count
     cdef void** inputs  # of each argument, in this call: its data
     cdef void** outputs  # of each result, in this call: its data
-    cdef Overwritten* overwritten
+    cdef OverwrittenParameter* overwritten
     cdef int32_t overwritten_count
     cdef uint8_t* donated  # for each parameter: whether an array that stays on a device is given away with a call
-    cdef uint8_t* given  # of each parameter, in this call: whether its memory was given away
+    cdef uint8_t* is_donated  # of each parameter, in this call: whether its memory was given away
     # For a device with its own memory, which is `space` (otherwise NULL):
     cdef Space* space
     cdef Handle* resident_inputs  # for each argument, in this call: its device memory; NULL: it is on the host
     cdef Handle* resident_outputs  # for each result, in this call: its device memory; NULL: it goes to the host
-    cdef Owned* staged_inputs  # device copies of host arguments, and of arguments that the run overwrites
-    cdef Owned* staged_outputs
+    cdef DeviceBlock* staged_inputs  # device copies of host arguments, and of arguments that the run overwrites
+    cdef DeviceBlock* staged_outputs
     cdef Handle* input_roots  # for each argument, in this call: its device memory
     cdef Handle* output_roots
     cdef int32_t* homes  # for each argument: the result in its memory, or -1
@@ -94,7 +94,7 @@ cdef class Executor:
     cdef uint8_t* is_overwritten  # of each argument
     cdef int64_t released  # the value of `space.released` in the last call
     cdef int parameter_count, result_count  # needed at destruction, when the signature may be gone
-    cdef Owned* roots  # memory that is kept between calls
+    cdef DeviceBlock* roots  # memory that is kept between calls
     cdef int root_count
     cdef int64_t* offsets  # for each buffer: its offset in its cl_mem
     cdef int64_t* iteration  # for each Repeat: its current iteration
@@ -114,8 +114,8 @@ cdef class Executor:
 
     # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. Data on a device
     # with its own memory goes into `resident_inputs` and `resident_outputs` instead, which must be NULL again before
-    # the release. For a parameter that is given away, set `given`, and make its input the output in its memory. `fail`
-    # raises the error with which a run, or acquire, ended; call it before release.
+    # the release. For a parameter that is given away, set `is_donated`, and make its input the output in its memory.
+    # `fail` raises the error with which a run, or acquire, ended; call it before release.
     cdef int acquire(self) noexcept nogil
     cdef int run(self) noexcept nogil
     cdef int fail(self, int status) except -1
@@ -128,7 +128,7 @@ cdef class Executor:
     cdef int library_call(self, LibraryCall* step) noexcept nogil
     cdef int count(self, int64_t* repeat) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
-    cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil
+    cdef Handle staged(self, DeviceBlock* memory, size_t size) noexcept nogil
     cdef int place_arguments(self) noexcept nogil
     cdef int place_results(self) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil

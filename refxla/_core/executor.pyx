@@ -134,7 +134,7 @@ cdef class Executor:
         free(self.offsets)
         free(self.machine.queues)
         free(self.size)
-        free(self.moving)
+        free(self.call_buffers)
         free(self.inputs)
         free(self.outputs)
         free(self.resident_inputs)
@@ -145,7 +145,7 @@ cdef class Executor:
         free(self.result_homes)
         free(self.is_overwritten)
         free(self.overwritten)
-        free(self.given)
+        free(self.is_donated)
         free(self.donated)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
@@ -159,27 +159,27 @@ cdef class Executor:
         self.parameter_count, self.result_count = parameters, results
         plan = self.plan
         count = len(plan.buffers)
-        self.roots = <Owned*> table(ROOTS, sizeof(Owned))
+        self.roots = <DeviceBlock*> table(ROOTS, sizeof(DeviceBlock))
         self.offsets = self.machine.offsets = <int64_t*> table(count, sizeof(int64_t))
         self.address = self.machine.address = <void**> table(count, sizeof(void*))
         self.size = <int64_t*> table(count, sizeof(int64_t))
-        self.moving = <Moving*> table(count, sizeof(Moving))
+        self.call_buffers = <CallBuffer*> table(count, sizeof(CallBuffer))
         self.inputs = <void**> table(parameters, sizeof(void*))
         self.outputs = <void**> table(results, sizeof(void*))
         self.resident_inputs = <Handle*> table(parameters, sizeof(Handle))
         self.resident_outputs = <Handle*> table(results, sizeof(Handle))
-        self.staged_inputs = <Owned*> table(parameters, sizeof(Owned))
-        self.staged_outputs = <Owned*> table(results, sizeof(Owned))
+        self.staged_inputs = <DeviceBlock*> table(parameters, sizeof(DeviceBlock))
+        self.staged_outputs = <DeviceBlock*> table(results, sizeof(DeviceBlock))
         self.input_roots = <Handle*> table(parameters, sizeof(Handle))
         self.output_roots = <Handle*> table(results, sizeof(Handle))
         self.homes = <int32_t*> table(parameters, sizeof(int32_t))
         self.result_homes = <int32_t*> table(results, sizeof(int32_t))
         self.is_overwritten = <uint8_t*> table(parameters, 1)
-        self.given = <uint8_t*> table(parameters, 1)
+        self.is_donated = <uint8_t*> table(parameters, 1)
         self.donated = <uint8_t*> table(parameters, 1)
         for parameter in plan.donated:
             self.donated[<int> parameter] = 1
-        self.overwritten = <Overwritten*> table(len(plan.overwritten), sizeof(Overwritten))
+        self.overwritten = <OverwrittenParameter*> table(len(plan.overwritten), sizeof(OverwrittenParameter))
         self.overwritten_count = len(plan.overwritten)
         homes = {parameter: result for result, parameter in plan.aliases}
         for n in range(results):
@@ -210,8 +210,8 @@ cdef class Executor:
                 self.address[n] = <void*> <uintptr_t> (roots[buffer.space, index] + inside)
                 self.offsets[n] = buffer.offset
             else:
-                self.moving[self.moving_count] = Moving(n, index, buffer.space == plans.RESULT)
-                self.moving_count += 1
+                self.call_buffers[self.call_buffer_count] = CallBuffer(n, index, buffer.space == plans.RESULT)
+                self.call_buffer_count += 1
 
     cdef object root(self, size_t size, object content):
         """The address (or cl_mem) of new memory that the executor owns, with `content` (bytes as an array) if given."""
@@ -413,7 +413,7 @@ cdef class Executor:
     cdef int execute(self, void** data, list results) except -1:
         """Runs with the arguments' data, each of the parameter's type and shape, into `results`."""
         cdef int n, status
-        cdef Overwritten* each
+        cdef OverwrittenParameter* each
         if self.assembly != ASSEMBLED:
             self.wait_until_assembled()
         with nogil:
@@ -428,7 +428,7 @@ cdef class Executor:
             for n in range(self.overwritten_count):
                 each = &self.overwritten[n]
                 if each.result >= 0 and self.outputs[each.result] == self.inputs[each.parameter]:
-                    self.given[each.parameter] = 1
+                    self.is_donated[each.parameter] = 1
             with nogil:
                 status = self.run()
             if status != SUCCESS:
@@ -682,14 +682,14 @@ cdef class Executor:
         """Copies the arguments that the run overwrites and that were not given away: to their results, or to memory of
         their own. (On a device with its own memory, `place_arguments` does.)"""
         cdef int32_t n
-        cdef Overwritten* each
+        cdef OverwrittenParameter* each
         cdef void* target
         cdef size_t size
         if self.access != HOST:
             return SUCCESS
         for n in range(self.overwritten_count):
             each = &self.overwritten[n]
-            if self.given[each.parameter]:
+            if self.is_donated[each.parameter]:
                 continue
             size = self.signature.parameters[each.parameter].bytes
             if each.result >= 0:
@@ -704,10 +704,10 @@ cdef class Executor:
 
     cdef void end_copies(self) noexcept nogil:
         cdef int32_t n
-        cdef Overwritten* each
+        cdef OverwrittenParameter* each
         for n in range(self.overwritten_count):
             each = &self.overwritten[n]
-            self.given[each.parameter] = 0
+            self.is_donated[each.parameter] = 0
             if each.copy != NULL:
                 give_back(each.copy, each.order)
                 each.copy = NULL
@@ -717,7 +717,7 @@ cdef class Executor:
         does not have."""
         cdef int32_t n
         cdef int32_t status = SUCCESS
-        cdef Moving* each
+        cdef CallBuffer* each
         cdef void* root
         if self.access != HOST:
             status = self.place_arguments()
@@ -725,8 +725,8 @@ cdef class Executor:
                 status = self.place_results()
         if status != SUCCESS:
             return status
-        for n in range(self.moving_count):
-            each = &self.moving[n]
+        for n in range(self.call_buffer_count):
+            each = &self.call_buffers[n]
             if self.access == HOST:
                 root = self.outputs[each.index] if each.result else self.inputs[each.index]
             else:
@@ -744,7 +744,7 @@ cdef class Executor:
         for n in range(self.signature.parameter_count):
             size = self.signature.parameters[n].bytes
             root = self.resident_inputs[n]
-            if root == NULL or (self.is_overwritten[n] and not self.given[n]):
+            if root == NULL or (self.is_overwritten[n] and not self.is_donated[n]):
                 target = NULL if self.homes[n] < 0 else self.resident_outputs[self.homes[n]]
                 if target == NULL:
                     target = self.staged(&self.staged_inputs[n], size)
@@ -777,7 +777,7 @@ cdef class Executor:
                 memset(self.launches[n].current, 0, self.launches[n].count * sizeof(void*))
         return SUCCESS
 
-    cdef Handle staged(self, Owned* memory, size_t size) noexcept nogil:
+    cdef Handle staged(self, DeviceBlock* memory, size_t size) noexcept nogil:
         """The device memory for an argument or a result on the host, which the executor keeps."""
         if memory.handle == NULL:
             memory.handle = obtain_device(self.space, size, &memory.order)
@@ -880,7 +880,7 @@ cdef int64_t clock_ns() noexcept nogil:
     return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
 
 
-cdef void give_back_all(Space* space, Owned* memory, int count) noexcept nogil:
+cdef void give_back_all(Space* space, DeviceBlock* memory, int count) noexcept nogil:
     cdef int n
     for n in range(count if memory != NULL else 0):
         if memory[n].handle != NULL:

@@ -11,3 +11,12 @@ cdef enum:
     REPEAT
     NEXT
     END
+
+
+cdef class PlanCode:
+    cdef readonly object plan
+    cdef readonly list code
+    cdef readonly list launches
+    cdef readonly list host_calls
+    cdef readonly list library_calls
+    cdef readonly int repeats

@@ -22,7 +22,7 @@ from refxla.ir import plan as plans
 STEPS = {LAUNCH: "kernel", COPY: "copy", CALL: "host function", LIBRARY: "library"}  # in a traced call
 
 
-class PlanCode:
+cdef class PlanCode:
     """The code of a plan: `code` has its numbers. `launches`, `host_calls` and `library_calls` are the steps that these
     refer to, and there are `repeats` counted loops."""
 
@@ -67,7 +67,8 @@ class PlanCode:
                 code += [JUMP, start]
                 code[hole] = len(code)
             elif isinstance(step, plans.Repeat):
-                counted = [self.repeats, step.trip_count, *((-1, -1) if step.counter is None else (step.counter, step.table))]
+                counter = (-1, -1) if step.counter is None else (step.counter, step.table)
+                counted = [self.repeats, step.trip_count, *counter]
                 self.repeats += 1
                 code += [REPEAT, *counted, None]
                 start = len(code)

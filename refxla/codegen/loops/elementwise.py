@@ -22,7 +22,7 @@ from ..elemental_ir_emitter import ElementalIrEmitter
 from ..kernel_arguments import input_argument
 from . import fast_path_math
 from .index_space import Body, IndexSpace, Outputs, Segment, segments, update_of
-from .item_schedules import Rows
+from .item_schedules import WholeRows
 from .loop_nest import LoopNest, chunk_of, is_function
 from .strip_mining import StripMinedLoop
 
@@ -119,7 +119,7 @@ def _share_lines(nests: Sequence[LoopNest]) -> bool:
     if len(nests) < 2 or len({prod(n.sizes[:-1]) for n in nests}) > 1:
         return False
     short = any(n.sizes[-1] < SHORT_PART for n in nests)
-    return short and all(type(n.schedule) is Rows and len(n.sizes) > 1 for n in nests)
+    return short and all(type(n.schedule) is WholeRows and len(n.sizes) > 1 for n in nests)
 
 
 def _emit_blocks_of_rows(nests: Sequence[LoopNest], e: ElementalIrEmitter, block: Block) -> int:
@@ -131,7 +131,7 @@ def _emit_blocks_of_rows(nests: Sequence[LoopNest], e: ElementalIrEmitter, block
     rows = StripMinedLoop(e, block, variable("item", 0, items - 1), per_item, count)
     for nest in nests:
         with block.scope():
-            assert isinstance(nest.schedule, Rows)  # see _share_lines
+            assert isinstance(nest.schedule, WholeRows)  # see _share_lines
             nest.schedule.emit_loop(e, block, rows)
     return items
 

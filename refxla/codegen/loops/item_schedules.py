@@ -72,7 +72,7 @@ class PartOfRow:
         self.nest.emit_strip(e, block, outer, strip, self.nest.cut)
 
 
-class Rows:
+class WholeRows:
     """An item computes one or several rows."""
 
     def __init__(self, nest: RowNest) -> None:
@@ -127,7 +127,7 @@ class Rows:
                 self.nest.emit_row(e, block, row)
 
 
-class ContiguousRows(Rows):
+class ContiguousRows(WholeRows):
     """An item writes one or several rows that are contiguous in memory, past the caches."""
 
     def stores(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop) -> list[Store]:

@@ -28,7 +28,7 @@ from . import fast_path_math, index_set_splitting, interleaved_row_copy, masked_
 from .index_set_splitting import Cut, Range, cut
 from .index_space import Body, IndexSpace, Segment
 from .interleaved_row_copy import InterleavedRowCopy
-from .item_schedules import AppendedRows, ContiguousRows, ItemSchedule, JoinedRows, PartOfRow, Rows
+from .item_schedules import AppendedRows, ContiguousRows, ItemSchedule, JoinedRows, PartOfRow, WholeRows
 from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
@@ -101,7 +101,7 @@ class LoopNest(IndexSpace):
         if not self.by_rows:
             return PartOfRow(self)
         if not may_be_non_temporal or self.cut is not None:
-            return Rows(self)
+            return WholeRows(self)
         outer, run = self.sizes[:-1], self.sizes[-1]
         row, inner = variable("r", 0, prod(outer) - 1), variable("i", 0, run - 1)
         pattern = self.pattern((*delinearize(row, outer), inner))
@@ -109,7 +109,7 @@ class LoopNest(IndexSpace):
             return interleaved_row_copy.choose(self, self.target) or AppendedRows(self)
         if non_temporal_stores.joins(self.target, pattern.stores, written, "r", "i", run):
             return JoinedRows(self)
-        return Rows(self)
+        return WholeRows(self)
 
     @property
     def gathers(self) -> int:
