@@ -54,12 +54,23 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "device": ("device",),
     "analysis": ("analysis",),
     "passes": ("passes",),
-    "scheduling": ("scheduling", "_core.graph", "_core.index_maps", "_core.fusion", "_core.buffer_offsets"),
+    "scheduling": (
+        "scheduling",
+        "_core.graph",
+        "_core.index_maps",
+        "_core.fusion",
+        "_core.topological_order",
+        "_core.buffer_offsets",
+    ),
     "codegen": ("codegen",),
     "runtime": (
         "runtime",
         "_core.opencl",
+        "_core.executor",
         "_core.launch",
+        "_core.library_call",
+        "_core.plan_code",
+        "_core.tables",
         "_core.lapack",
         "_core.batched_lapack",
         "_core.thread_pool",
@@ -261,9 +272,9 @@ def test_opencl_c_is_written_in_codegen_alone():
 
 
 # Emitters and the scheduler know as data what could be read off C: the name of an index (Index.name), what a fusion
-# reads and stores (AccessPattern), how much code a kernel is (Kernel.code_size).
+# reads and stores (AccessPattern), how much code a kernel is (Kernel.code_size, which the registry of emitters sets).
 READS_C = re.compile(
-    r"\.isidentifier\(|factor\(c_of\(|\bhead\.startswith\(|\be\.(?:stores|accesses)\b|len\(\w+\.body\)"
+    r"\.isidentifier\(|factor\(c_of\(|\bhead\.startswith\(|\be\.(?:stores|accesses)\b|len\([\w.]+\.body\)"
 )
 
 
@@ -284,9 +295,9 @@ def test_code_is_generated_by_capabilities():
 
 def test_nothing_is_decided_by_the_c_text_of_another():
     found = []
-    for path in sources("refxla/scheduling", "refxla/codegen"):
+    for path in sources("refxla/ir", "refxla/analysis", "refxla/scheduling", "refxla/codegen"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if READS_C.search(line):
+            if READS_C.search(line) and path.name != "emitter_registry.py":
                 found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
     assert not found
 
@@ -383,9 +394,8 @@ TWINS: dict[str, tuple[set[str], str]] = {
         ({"frontends.tensorflow.lowering", "frontends.torch.lowering"}, "the same role in two front ends"),
     ),
     "Report": ({"frontends.tensorflow.report", "frontends.torch.report"}, "the same role in two front ends"),
-    **dict.fromkeys(
-        ("Launch", "LibraryCall"), ({"_core.launch", "ir.plan"}, "a step of the plan, and that step as numbers")
-    ),
+    "Launch": ({"_core.launch", "ir.plan"}, "a step of the plan, and that step as numbers"),
+    "LibraryCall": ({"_core.library_call", "ir.plan"}, "a step of the plan, and that step as numbers"),
     "Buffer": ({"_core.pjrt_objects", "ir.plan"}, "what PJRT calls so"),
     "Device": ({"_core.pjrt_objects", "runtime.devices"}, "what PJRT calls so"),
     "Memory": ({"_core.pjrt_objects", "runtime.result_memory"}, "what PJRT calls so"),
@@ -450,8 +460,9 @@ def test_what_is_defined_is_named_by_a_noun_or_a_verb():
         if name.strip("_").lower() in NO_NOUNS
     }
     for path in sources("refxla/_core"):
-        cython = re.findall(r"^ *c?p?def [^=(\n]*?(\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
-        found |= {f"{path.relative_to(ROOT)}: {name}" for name in cython if name.strip("_") in NO_NOUNS}
+        text = path.read_text(encoding="utf-8")
+        cython = re.findall(r"^ *c?p?def [^=(\n]*?(\w+)\(", text, re.MULTILINE) + CLASS.findall(text)
+        found |= {f"{path.relative_to(ROOT)}: {name}" for name in cython if name.strip("_").lower() in NO_NOUNS}
     assert not found
 
 
@@ -470,8 +481,9 @@ RETIRED = {
 @pytest.mark.parametrize("word", RETIRED)
 def test_no_retired_word_comes_back(word):
     term, folders = RETIRED[word]
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"] if "docs" in folders else []  # what is written by hand
     found = []
-    for path in sources(*folders):
+    for path in (*sources(*folders), *pages):
         text = path.read_text(encoding="utf-8")
         for match in re.finditer(word, text):
             found.append(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} ({term})")

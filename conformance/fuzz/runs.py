@@ -26,7 +26,7 @@ from refxla_spec.module import Module
 from refxla_spec.numerics import type_of
 from refxla_spec.types import Shape
 
-from refxla._core.launch import Executor
+from refxla._core.executor import Executor
 from refxla.codegen.opencl_program import program
 from refxla.compiler.driver import flatten, unflatten_all
 from refxla.compiler.planning import plan_module

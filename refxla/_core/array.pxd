@@ -1,6 +1,6 @@
 """refxla.Array: an array that stays on a device."""
 
-from refxla._core.launch cimport Executor
+from refxla._core.executor cimport Executor
 from refxla._core.storage cimport Storage
 
 

@@ -27,7 +27,7 @@ from refxla._core.execution cimport (
     take_results,
     wait_for,
 )
-from refxla._core.launch cimport Executor
+from refxla._core.executor cimport Executor
 from refxla._core.opencl cimport SUCCESS
 from refxla._core.releases cimport Release, release_all, release_later
 from refxla._core.storage cimport (
@@ -47,7 +47,7 @@ from refxla._core.storage cimport (
 import numpy
 
 from refxla._core.dlpack import capsule_of
-from refxla._core.launch import register_arrays
+from refxla._core.executor import register_arrays
 from refxla._core.opencl import status_name
 from refxla_spec.errors import DeviceError, InputError
 from refxla_spec.types import BY_DTYPE

@@ -3,7 +3,7 @@
 from cpython.buffer cimport Py_buffer
 
 from refxla._core.arguments cimport Form
-from refxla._core.launch cimport Executor
+from refxla._core.executor cimport Executor
 
 # What is required of an argument.
 cdef enum ArgumentKind:
@@ -14,7 +14,7 @@ cdef enum ArgumentKind:
 
 
 # Where the data of a parameter is during a call.
-cdef struct Held:
+cdef struct ArgumentView:
     Py_buffer view  # of an array of another library
     bint viewed
 

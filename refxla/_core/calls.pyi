@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .launch import Executor
+from .executor import Executor
 
 class Shortcut:
     @property

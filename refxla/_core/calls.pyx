@@ -136,7 +136,7 @@ cdef class Shortcut:
         if self.on_device:
             return self.run_on_device(leaves)
         cdef int count = self.executor.signature.parameter_count
-        cdef Held* views = <Held*> calloc(count + 1, sizeof(Held))
+        cdef ArgumentView* views = <ArgumentView*> calloc(count + 1, sizeof(ArgumentView))
         cdef void** data = <void**> calloc(count + 1, sizeof(void*))
         cdef list keep = []
         cdef list results

@@ -14,7 +14,7 @@ cdef struct Call:
     int argument_count, result_count
     Storage** arguments
     Completion** writers  # for each argument in the queue: the completion of the previous call that wrote it, or NULL
-    uint8_t* given  # for each argument: whether the call may overwrite its memory
+    uint8_t* is_donated  # for each argument: whether the call may overwrite its memory
     Storage** results
     Completion* completion  # NULL: it runs in the calling thread
     int64_t cancelled  # set to request that it ends

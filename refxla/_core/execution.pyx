@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from refxla._core.errors cimport Error, copy_of, plain_error, python_error
-from refxla._core.launch cimport INTERRUPTED, PENDING, Executor
+from refxla._core.executor cimport INTERRUPTED, PENDING, Executor
 from refxla._core.pjrt_interface cimport CANCELLED, FAILED_PRECONDITION, INTERNAL, RESOURCE_EXHAUSTED
 from refxla._core.storage cimport (
     Completion,
@@ -157,7 +157,7 @@ cdef Call* new_call(void* executor, int argument_count, int result_count) noexce
         call.arguments = <Storage**> (call + 1)
         call.results = call.arguments + argument_count
         call.writers = <Completion**> (call.results + result_count)
-        call.given = <uint8_t*> (call.writers + argument_count)
+        call.is_donated = <uint8_t*> (call.writers + argument_count)
     return call
 
 
@@ -210,7 +210,7 @@ cdef void take_argument(Call* call, const uint8_t* donated, int parameter, int r
     cdef Storage* storage = call.arguments[parameter]
     if not donated[parameter] or not is_exclusive(storage):
         return
-    call.given[parameter] = 1
+    call.is_donated[parameter] = 1
     if result >= 0:
         hold(storage)
         call.results[result] = storage
@@ -226,7 +226,7 @@ cdef bint is_deferred(Call* call) noexcept nogil:
         return False
     for n in range(call.argument_count):
         # A queued call writes the argument, or reads memory that this call would overwrite.
-        if not is_written(call.arguments[n]) or (call.given[n] and call.arguments[n].queued):
+        if not is_written(call.arguments[n]) or (call.is_donated[n] and call.arguments[n].queued):
             return True
     return False
 
@@ -237,7 +237,7 @@ cdef Error* run_now(Call* call, bint* interrupted) noexcept nogil:
     for n in range(call.argument_count):
         if not is_written(call.arguments[n]):
             wait_for(call.arguments[n].writer)
-        if call.given[n] and call.arguments[n].queued:  # queued calls read memory that this call overwrites
+        if call.is_donated[n] and call.arguments[n].queued:  # queued calls read memory that this call overwrites
             wait_for_all()
         error = failure_of(call.arguments[n])
         if error != NULL:
@@ -310,12 +310,12 @@ def wake() -> None:
 cdef bint place_argument(Call* call, int n) noexcept nogil:
     """Tells the executor the address at which its kernels reach an argument. Returns whether it is there."""
     cdef Storage* storage = call.arguments[n]
-    (<Executor> call.executor).given[n] = call.given[n]
+    (<Executor> call.executor).is_donated[n] = call.is_donated[n]
     if (<Executor> call.executor).space == NULL:
         (<Executor> call.executor).inputs[n] = host_data(storage)
         return (<Executor> call.executor).inputs[n] != NULL or storage.bytes == 0
     (<Executor> call.executor).resident_inputs[n] = device_data(storage, (<Executor> call.executor).space)
-    if call.given[n]:
+    if call.is_donated[n]:
         forget_host(storage)
     return (<Executor> call.executor).resident_inputs[n] != NULL
 

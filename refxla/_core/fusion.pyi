@@ -1,6 +1,5 @@
 """The types of fusion.pyx."""
 
-from collections.abc import Mapping, Sequence, Set
 from enum import IntEnum
 
 from ..device.description import Costs
@@ -53,7 +52,3 @@ class InstructionFusion:
 def fusion_groups(
     graph: Graph, costs: Costs | None = None, fuse: bool = True, shared: bool = False, in_loop: bool = False
 ) -> tuple[list[FusionGroup], list[UnfusedEdge]]: ...
-def in_order(
-    needs: Mapping[int, Set[int]], rank: Mapping[int, int], readers: Mapping[int, Set[int]] | None = None
-) -> list[int]: ...
-def reached(start: int, users: Mapping[int, Sequence[int]]) -> set[int]: ...

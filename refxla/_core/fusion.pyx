@@ -21,6 +21,7 @@ with several users would take a time quadratic in the number of layers of a netw
 """
 
 from refxla._core.graph import KIND_NAMES
+from refxla._core.topological_order import topological_order
 from refxla.device.description import Costs
 from refxla.ir.op_table import MOST_IN_PIECES
 from refxla.scheduling.fusion_group import FusionGroup, UnfusedEdge
@@ -840,7 +841,7 @@ def fusion_groups(Graph graph, costs=None, bint fuse=True, bint shared=False, bi
                     sources.add(makers[o])
         needs[group.number] = sources
     readers = {group.number: s.readers_of_updated(group) for group in alive}
-    order = in_order(needs, {group.number: min(group.outputs) for group in alive}, readers)
+    order = topological_order(needs, {group.number: min(group.outputs) for group in alive}, readers)
     place = {number: at for at, number in enumerate(order)}
     result = []
     for number in order:
@@ -865,52 +866,3 @@ def fusion_groups(Graph graph, costs=None, bint fuse=True, bint shared=False, bi
 cdef bit(object number):
     """The set with one number in it, as bits."""
     return 1 << number
-
-
-def in_order(dict needs, dict rank, dict readers=None):
-    """The groups in topological order; among those that are ready, by their first output. `readers` has for some groups
-    others that should run before them if possible, since they read values that the group would otherwise overwrite."""
-    import heapq
-
-    waiting = {n: len(sources) for n, sources in needs.items()}
-    users = {n: [] for n in needs}
-    for n, sources in needs.items():
-        for m in sources:
-            users[m].append(n)
-    first = {n: (others & needs.keys()) - reached(n, users) for n, others in (readers or {}).items() if others}
-    free = [(rank[n], n) for n, count in waiting.items() if count == 0]
-    heapq.heapify(free)
-    order, late = [], []
-    while free or late:
-        if free:
-            entry = heapq.heappop(free)
-            if first.get(entry[1]):
-                late.append(entry)
-                continue
-        else:  # they wait for each other
-            entry = min(late)
-            late.remove(entry)
-        order.append(entry[1])
-        for others in first.values():
-            others.discard(entry[1])
-        for other in [other for other in late if not first[other[1]]]:
-            late.remove(other)
-            heapq.heappush(free, other)
-        for u in users[entry[1]]:
-            waiting[u] -= 1
-            if waiting[u] == 0:
-                heapq.heappush(free, (rank[u], u))
-    if len(order) != len(needs):
-        raise AssertionError("the schedule has a cycle: a fault of instruction fusion")
-    return order
-
-
-def reached(int start, dict users):
-    """All that depends on `start`, directly or not."""
-    found, open_ends = set(), [start]
-    while open_ends:
-        for u in users[open_ends.pop()]:
-            if u not in found:
-                found.add(u)
-                open_ends.append(u)
-    return found

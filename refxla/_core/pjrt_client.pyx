@@ -2,7 +2,7 @@
 """The client of PJRT's interface: devices, each with its memories. There is one client for the life of the process.
 
 Devices here are numbers: all of them are the OpenCL device that refxla uses, and the compiler distributes a program
-over them (passes/virtual_devices.py). A PJRT topology is a list of devices, and the client is its own topology.
+over them (passes/virtual_devices/). A PJRT topology is a list of devices, and the client is its own topology.
 """
 
 from libc.stdint cimport int64_t

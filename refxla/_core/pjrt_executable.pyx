@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 
 from refxla._core.errors cimport Error, no_memory, plain_error, python_error
 from refxla._core.execution cimport Call, end_call, is_deferred, new_call, run_later, run_now, take_results
-from refxla._core.launch cimport Executor
+from refxla._core.executor cimport Executor
 from refxla._core.pjrt_client cimport device_of
 from refxla._core.pjrt_interface cimport *
 from refxla._core.pjrt_objects cimport (

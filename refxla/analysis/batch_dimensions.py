@@ -17,8 +17,6 @@ soon as p is false for all of its elements, and the loop's condition does not co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from refxla_spec.module import Computation, Instruction
 
 from ..ir.op_table import ROWS
@@ -44,7 +42,7 @@ class BatchDimensions:
 
     def candidates(self) -> list[Dimension]:
         """The batch dimensions: classes that are dimensions of what the loop computes, the outermost first."""
-        fixed = self.classes.fixed()
+        fixed = self.classes.fixed(self.instructions)
         found: dict[Dimension, int] = {}
         invariant = loop_invariant_elements(self.loop)
         for k, shape in enumerate(self.loop.shape.elements):
@@ -52,8 +50,7 @@ class BatchDimensions:
                 c = self.classes.of(((self.loop, k), d))
                 if shape.dimensions[d] > 1 and c not in fixed:
                     found[c] = min(d, found.get(c, d))
-        crossed = {c for i in self.instructions for c in self._repeated(i)}
-        return sorted(found.keys() - crossed, key=lambda c: found[c])
+        return sorted(found, key=lambda c: found[c])
 
     def dimension(self, value: Value, rank: int, batch: Dimension) -> int | None:
         """Which dimension of a value is this batch dimension; None if it has none."""
@@ -78,12 +75,6 @@ class BatchDimensions:
             if reduction_order(dimensions, i.dimensions).key != reduction_order(of_part, i.dimensions).key:
                 return False
         return True
-
-    def _repeated(self, i: Instruction) -> Iterator[Dimension]:
-        """The classes that several dimensions of an instruction have: it combines each element with each."""
-        if i.shape.is_array:
-            classes = [self.classes.of((i, d)) for d in range(i.shape.rank)]
-            yield from (c for c in classes if classes.count(c) > 1)
 
     # -- control flow --------------------------------------------------------------------------------------------------
 

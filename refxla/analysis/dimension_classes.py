@@ -38,9 +38,14 @@ class DimensionClasses:
             self._joined[d], d = root, self._joined[d]
         return root
 
-    def fixed(self) -> set[Dimension]:
-        """The classes that have a fixed dimension."""
-        return {self.of(d) for d in self._fixed}
+    def fixed(self, instructions: Iterable[Instruction]) -> set[Dimension]:
+        """The classes along which nothing can be computed for a part alone: those that have a fixed dimension, or
+        several dimensions of one of the arrays that `instructions` compute, which has an element for each pair."""
+        found = {self.of(d) for d in self._fixed}
+        for i in instructions:
+            classes = [self.of((i, d)) for d in range(i.shape.rank)] if i.shape.is_array else []
+            found.update(c for c in classes if classes.count(c) > 1)
+        return found
 
     def join(self, a: Dimension, b: Dimension) -> None:
         """Makes one class of those of two dimensions."""

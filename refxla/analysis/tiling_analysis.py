@@ -17,7 +17,7 @@ import numpy as np
 from refxla_spec.module import Computation, Instruction, SliceDimension, post_order
 from refxla_spec.types import S32, Shape
 
-from .._core.shapes import make
+from ..ir.builder import Build
 from ..ir.merged_body import Axis, Offset, TileNumberOffset, TileOffset
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .dimension_classes import Dimension, DimensionClasses, runs
@@ -91,12 +91,8 @@ class TilingAnalysis:
             self._classes.link(i)
         needed = [*self.outputs, *(self.clones[i] for i in heroes)]
         self.axes_of = {i: self._axes(i) for i in needed}
-        fixed = self._classes.fixed()
-        for i in self.instructions:
-            classes = self._axes(i)
-            fixed |= {c for c in classes if classes.count(c) > 1}
         everywhere = set.intersection(*(set(c) for c in self.axes_of.values()))
-        self.free = everywhere - fixed
+        self.free = everywhere - self._classes.fixed(self.instructions)
 
     # -- the clones ------------------------------------------------------------------------------------------------
 
@@ -256,12 +252,8 @@ class TilingAnalysis:
             start = Instruction(f"{i.name}.start", "parameter", Shape(S32), [])
             strides = tuple(0 if a != axis else -1 for a in range(len(axes)))
             self._parameter(body, start, TileView(None, 0, strides, axis))
-            numbers = Instruction(i.name, "iota", Shape(S32, shape.dimensions), [], dict(i.attributes))
-            first = make("broadcast", start, name=start.name, shape=numbers.shape, dimensions=())
-            there = make("add", numbers, first, name=i.name)
-            i.opcode, i.operands, i.attributes = "convert", [there], {}
-            if shape.element_type is S32:
-                i.opcode, i.operands = "add", [numbers, first]
+            part = Build(i.name).part_of_iota(shape, i.iota_dimension, start)
+            i.opcode, i.operands, i.attributes = part.opcode, part.operands, part.attributes
 
 
 def _can_tile(i: Instruction) -> bool:

@@ -39,13 +39,19 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
     _check_types(fusion, target)
-    kernels = tuple(replace(k, fusion=fusion.name) for k in emitter(fusion, target))
+    kernels = tuple(_with_origin(k, fusion) for k in emitter(fusion, target))
     most = max((k.items for k in kernels), default=0)
     if most >= MOST_ITEMS:
         raise UnsupportedError(
             f"{fusion.outputs[0].name}: {most} work items are more than a launch has; use smaller arrays"
         )
     return kernels
+
+
+def _with_origin(kernel: Kernel, fusion: Fusion) -> Kernel:
+    """A kernel of a fusion, with its name and the size of its code."""
+    assert isinstance(kernel.body, str)  # merged kernels are the scheduler's
+    return replace(kernel, fusion=fusion.name, code_size=len(kernel.body))
 
 
 def _check_types(fusion: Fusion, target: Target) -> None:

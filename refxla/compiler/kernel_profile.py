@@ -2,7 +2,7 @@
 
 Small kernels share launches (scheduling/launch_merging.py), and only launches can be timed. So a program has two
 executables: one as compiled, and one with a launch for each kernel. Both compute the same bits from the same arguments.
-The executor records when each step begins and ends (_core/launch.pyx), and waits for each, unlike in a normal call. A
+The executor records when each step begins and ends (_core/executor.pyx), and waits for each, unlike in a normal call. A
 device with its own memory reports when its kernels begin and end.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from refxla_spec.errors import plural
 
 from .._core.array import Array
-from .._core.launch import STEPS
+from .._core.plan_code import STEPS
 from ..analysis.cost_analysis import bytes_text, fusion_cost
 from ..ir.plan import Kernel, LibraryCall, Plan, all_steps
 from ..runtime.executable import Executable

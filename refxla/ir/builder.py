@@ -77,6 +77,12 @@ class Build:
     def iota(self, element_type: ElementType | str, dimensions: tuple[int, ...], dimension: int) -> Instruction:
         return self.make("iota", shape=Shape.array(element_type, dimensions), iota_dimension=dimension)
 
+    def part_of_iota(self, part: Shape, dimension: int, start: Instruction) -> Instruction:
+        """The part of an iota that begins at `start` (s32[]) along the iota's dimension; `part` is its shape. The
+        sum is of s32: in a narrow type of floats its operands would be rounded."""
+        numbers = self.iota(S32, part.dimensions, dimension)
+        return self.convert(self.add(numbers, self.spread(start, numbers.shape, ())), part.element_type)
+
     def sum(self, x: Instruction, dimensions: tuple[int, ...]) -> Instruction:
         return self.reduce(x, 0, dimensions, adder(x.shape.element_type))
 

@@ -123,18 +123,15 @@ class Kernel:
     global_only: bool = False
     work_group: int = 0  # items of a work-group; `items` is a multiple of it; 0: none
     local_bytes: int = 0  # the local memory of a work-group
+    # What it takes to compile its own code, without the kernels that it calls, in characters of C: set by
+    # codegen/emitter_registry.py, which alone measures what emitters wrote. 0: it copies, or calls others.
+    code_size: int = 0
     fusion: str = ""  # the fusion that it computes, alone or as one of its stages; "": it copies, or calls others
 
     @property
     def persistent(self) -> bool:
         """Whether its items are workers that go through phases together."""
         return isinstance(self.body, PersistentBody)
-
-    @property
-    def code_size(self) -> int:
-        """The size of its code without that of the kernels it calls: the characters of C of a fusion, 0 for a merged
-        kernel."""
-        return len(self.body) if isinstance(self.body, str) else 0
 
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that a merged one runs, in order; for another kernel, itself."""

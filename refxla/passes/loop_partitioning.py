@@ -251,8 +251,7 @@ class _Partitioning:
             starts = [start if e == d else zero for e in range(i.shape.rank)]
             whole = b.make("constant", shape=i.shape, literal=i.literal)
             return b.make("dynamic-slice", whole, *starts, dynamic_slice_sizes=shape.dimensions)
-        numbers = b.iota(S32, shape.dimensions, i.iota_dimension)
-        return b.convert(b.make("add", numbers, b.spread(start, numbers.shape, ())), shape.element_type)
+        return b.part_of_iota(shape, i.iota_dimension, start)
 
     def _conditional(self, i: Instruction, operands: list[Instruction], start: Instruction | None) -> Instruction:
         """A conditional of a part's shapes."""

@@ -1,7 +1,6 @@
 """The order of the passes, from the module that was read to the one that the scheduler takes.
 
-The passes up to tuple-simplifier, except loop-rerolling, establish a normal form (calls inlined, tuples flat,
-operations without an emitter expanded) and always run, as does the last one, which removes dead code. The others
+The passes of NORMALIZATION always run, except loop-rerolling, as does the last one, which removes dead code. The others
 (OPTIONAL) make the program faster without changing a bit of any result, and can be left out one at a time, which is how
 a faulty pass is found.
 """
@@ -48,7 +47,8 @@ from . import (
 )
 
 Pass = Callable[[Module], int]
-PASSES: tuple[tuple[str, Pass], ...] = (
+# A normal form: calls inlined, tuples flat, operations without an emitter expanded.
+NORMALIZATION: tuple[tuple[str, Pass], ...] = (
     ("single-device-lowering", single_device_lowering.run),
     ("rng-state-threading", rng_state_threading.run),
     ("host-call-threading", host_call_threading.run),
@@ -64,6 +64,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("expanders", expanders.run),
     ("dot-strength-reduction", dot_strength_reduction.run),
     ("tuple-simplifier", tuple_simplifier.run),
+)
+# These make the program faster, and change no bit of any result.
+OPTIMIZATION: tuple[tuple[str, Pass], ...] = (
     ("while-loop-simplifier", while_loop_simplifier.run),
     ("scatter-simplifier", scatter_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
@@ -77,29 +80,13 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("partial-sort", partial_sort.run),
     ("concatenate-decomposer", concatenate_decomposer.run),
     ("copy-insertion", copy_insertion.run),
-    ("dce", dce.run),
 )
+PASSES = (*NORMALIZATION, *OPTIMIZATION, ("dce", dce.run))
 # Decisions of the scheduler: they are not passes over HLO, but can be left out in the same way. Without launch merging
 # there is no tiled fusion either.
 SCHEDULING = ("fusion", "tiled-fusion", "parallel-loops", "launch-merging")
 FUSION, TILED_FUSION, PARALLEL_LOOPS, LAUNCH_MERGING = SCHEDULING
-OPTIONAL = (
-    "loop-rerolling",
-    "while-loop-simplifier",
-    "scatter-simplifier",
-    "algebraic-simplifier",
-    "slice-propagation",
-    "constant-folding",
-    "algebraic-simplifier-after-folding",
-    "transpose-folding",
-    "while-loop-induction-variables",
-    "while-loop-invariant-code-motion",
-    "cse",
-    "partial-sort",
-    "concatenate-decomposer",
-    "copy-insertion",
-    *SCHEDULING,
-)
+OPTIONAL = ("loop-rerolling", *(name for name, _ in OPTIMIZATION), *SCHEDULING)
 
 
 def optimize(

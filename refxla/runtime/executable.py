@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from refxla_spec.errors import plural
 
 from .._core.execution import wake
-from .._core.launch import Executor
+from .._core.executor import Executor
 from ..codegen.opencl_program import Program
 from ..device.description import Costs
 from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, Repeat, Step

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -37,9 +36,10 @@ from ..progress import stage
 from .control_flow_blocks import copied_bytes, loop_state, overwritable_operands, updated_operands, write_back
 from .fusion_group import FusionGroup
 from .grouped_computation import TABLE, GroupedComputation
+from .loop_parallelization import best_partition, gains_by_parallel_iterations
 from .loop_preheader import Preheader
 from .merged_kernel import uses
-from .parallel_loop import ParallelLoop, SerialCosts
+from .parallel_loop import ParallelLoop
 from .plan_builder import MemoryBlock, PlanBuilder, Steps
 from .tile_buffers import TileBuffers
 from .tiled_fusion import TiledFusion, TilingSearch
@@ -285,25 +285,21 @@ class ComputationScheduler:
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = state[gte.index]
 
-    @cached_property
-    def _serial_costs(self) -> SerialCosts:
-        options = self.builder.options
-        return SerialCosts(options.costs, self.builder.cores, lambda c: GroupedComputation(c, options, (), True))
-
     def _is_parallel(self, i: Instruction, counter: Counter) -> bool:
         """Whether each core is to run whole iterations of a loop."""
         if not self.builder.has_parallel_loops or not 1 < counter.trip_count <= TABLE:
             return False
         if not has_independent_iterations(i, counter):
             return False
-        return i is self.parallel or self._serial_costs.gains_by_parallel_iterations(i, counter)
+        return i is self.parallel or gains_by_parallel_iterations(i, counter, self.builder.computation_costs)
 
     def _partitioned_loop(self, i: Instruction) -> bool:
         """The steps of a loop over a batch, each core of which runs the loop for parts of the batch; False if it is
         none, or gains nothing by that, and then there are no steps."""
         unread = self.grouped.overwritten.get(i, set())
         read = [gte.index for gte in self.grouped.elements(i)]
-        parts = self._serial_costs.best_partition(i, unread, read) if self.builder.has_parallel_loops else None
+        costs = self.builder.computation_costs
+        parts = best_partition(i, unread, read, costs) if self.builder.has_parallel_loops else None
         if parts is None:
             return False
         take_back = self.builder.checkpoint()

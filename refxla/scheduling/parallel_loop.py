@@ -7,144 +7,23 @@ its own memory for the values that it computes, and writes its slices of the res
 
 An iteration with a loop that may run long is left after a while, since signals are answered between launches
 (serial_control_flow.py). Then its memory is its own until it has finished, and the kernel is launched again as long as
-any iteration has not.
+any iteration has not. loop_parallelization.py says which loops are run so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import Shape
 
-from ..analysis.batch_dimensions import BatchDimensions
-from ..analysis.conditional_analysis import branch_computations
-from ..analysis.cost_analysis import kernel_us
-from ..analysis.while_loop_analysis import Counter, counter_of, loop_invariant_elements
-from ..device.description import Costs
 from ..ir import merged_body as m
 from ..ir import plan as p
-from ..passes.loop_partitioning import parallel_loop_of, partitioned
-from .grouped_computation import GroupedComputation
 from .persistent_kernel import PERSISTENT_US
 from .plan_builder import MemoryBlock, PlanBuilder, Steps
 from .tile_buffers import TileBuffers
 
-UNKNOWN_TRIPS = 20  # of a loop that ends by a predicate, in estimates
-GAIN = 0.85  # of the time that cores take together for each iteration: at most so much it must take apart
-START_US = 10.0  # until other cores run
-EVEN = 0.8  # of the time: if cores have so long something to do, a batch need not be cut into more parts
-MOST_PARTS = 8  # of a batch, for each core
-MOST_BYTES = 1 << 28  # of the values of all iterations that cores run at a time
 RESUMED_TILES = 4  # of each core: iterations in flight that may be left and resumed, each with its own memory
-
-
-@dataclass(frozen=True)
-class SerialCost:
-    """The microseconds of a computation on one core, `alone`, and on all cores, `shared`, with the barriers between
-    its kernels; and at most so many bytes of values that it computes."""
-
-    alone: float
-    shared: float
-    bytes: int
-
-
-class SerialCosts:
-    """Estimates what computations cost before they are planned. `group` gives the groups of one."""
-
-    def __init__(self, costs: Costs, cores: int, group: Callable[[Computation], GroupedComputation]) -> None:
-        self.costs, self.cores, self.group = costs, cores, group
-        self._estimates: dict[Computation, SerialCost | None] = {}
-
-    def of(self, computation: Computation) -> SerialCost | None:
-        """The cost of a computation; None if there is anything in it that no kernel can call."""
-        if computation not in self._estimates:
-            self._estimates[computation] = self._estimate(computation)
-        return self._estimates[computation]
-
-    def _estimate(self, computation: Computation) -> SerialCost | None:
-        """See `of`."""
-        grouped = self.group(computation)
-        alone = shared = 0.0
-        size = 0
-        for n, group in enumerate(grouped.groups):
-            first = grouped.graph.instructions[group.outputs[0]][0]
-            if first in grouped.aliases or not grouped.is_read(group.outputs):
-                continue
-            if group.kind == "control":
-                cost = self._control_flow(first)
-            elif group.kind == "library-call":
-                cost = None
-            else:
-                fusion = grouped.fusion(n)
-                us = max(kernel_us(fusion, self.costs), self.costs.call / 1e3)
-                in_place = grouped.is_made_in_place(n)
-                written = 0 if in_place else sum(i.shape.bytes for i in fusion.outputs)
-                cost = SerialCost(us, min(us, us / self.cores + self.costs.phase / 1e3), written)
-            if cost is None:
-                return None
-            alone, shared, size = alone + cost.alone, shared + cost.shared, size + cost.bytes
-        return SerialCost(alone, shared, size)
-
-    def _control_flow(self, i: Instruction) -> SerialCost | None:
-        """The cost of a loop, or of the longest branch of a conditional."""
-        if i.opcode == "while":
-            counter = counter_of(i)
-            body = self.of(i.body)
-            test = SerialCost(0.0, 0.0, 0) if counter is not None else self.of(i.condition)
-            if body is None or test is None:
-                return None
-            count = UNKNOWN_TRIPS if counter is None else counter.trip_count
-            alone, shared = (count * (a + b) for a, b in ((body.alone, test.alone), (body.shared, test.shared)))
-            invariant = loop_invariant_elements(i)
-            state = sum(shape.bytes for k, shape in enumerate(i.shape.elements) if k not in invariant)
-            return SerialCost(alone, min(alone, shared), body.bytes + test.bytes + state)
-        if i.opcode != "conditional":
-            return None
-        branches = [self.of(c) for c in branch_computations(i)]
-        known = [c for c in branches if c is not None]
-        if len(known) < len(branches):
-            return None
-        return SerialCost(*(max(getattr(c, name) for c in known) for name in ("alone", "shared", "bytes")))
-
-    def gains_by_parallel_iterations(self, loop: Instruction, counter: Counter) -> bool:
-        """Whether a loop takes less time if each core runs whole iterations."""
-        cost = self.of(loop.body)
-        return cost is not None and self._gains(cost, counter.trip_count, counter.trip_count * cost.shared)
-
-    def _gains(self, iteration: SerialCost, trip_count: int, otherwise: float) -> bool:
-        """Whether a parallel loop takes less time than what takes so many microseconds otherwise."""
-        if min(trip_count, RESUMED_TILES * self.cores) * iteration.bytes > MOST_BYTES:
-            return False
-        return START_US + -(-trip_count // self.cores) * iteration.alone < GAIN * otherwise
-
-    def best_partition(self, loop: Instruction, unread: Collection[int], read: Sequence[int]) -> Computation | None:
-        """A loop as a loop over parts of its batch, if it has one and takes less time so. `unread` are the elements of
-        its state of which the initial value is not read, and the results are those of the numbers `read`."""
-        dimensions = BatchDimensions(loop)
-        candidates = dimensions.candidates() if dimensions.is_supported else []
-        if not candidates:
-            return None
-        whole = self._control_flow(loop)
-        if whole is None or whole.alone < START_US:
-            return None
-        for batch in candidates:
-            count = self._parts(dimensions.size(batch))
-            if count > 1 and dimensions.keeps_orders(batch, dimensions.size(batch) // count):
-                parts = partitioned(loop, dimensions, batch, count, unread, read)
-                cost = self.of(parallel_loop_of(parts).body)
-                if cost is not None and self._gains(cost, count, min(whole.alone, whole.shared)):
-                    return parts
-        return None
-
-    def _parts(self, size: int) -> int:
-        """Into how many equal parts a batch is cut: the fewest that keep all cores busy for most of the time, or that
-        keep them busiest; 1 if a batch has no parts."""
-        counts = [n for n in range(2, min(size, MOST_PARTS * self.cores) + 1) if size % n == 0]
-        busy = {n: n / (-(-n // self.cores) * self.cores) for n in counts}
-        return next((n for n in counts if busy[n] >= EVEN), max(counts, key=lambda n: busy[n], default=1))
 
 
 class ParallelLoop:

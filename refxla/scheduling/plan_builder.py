@@ -21,6 +21,7 @@ from .._core.buffer_offsets import assign
 from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..ir import plan as p
+from .computation_cost import ComputationCosts
 from .fusion_group import Refusal
 from .launch_costs import MergingOptions
 from .launch_merging import LaunchMerger
@@ -57,6 +58,7 @@ class PlanBuilder:
     ) -> None:
         self.module, self.emit, self.options, self.on_kernel = module, emit, options, on_kernel
         self.costs, merging = options.costs, options.merging
+        self.computation_costs = ComputationCosts(options)
         self.blocks: list[MemoryBlock] = []
         self.number: dict[MemoryBlock, int] = {}
         self.kernels: list[p.Kernel] = []

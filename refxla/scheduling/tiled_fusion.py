@@ -17,7 +17,7 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
-from .._core.fusion import in_order
+from .._core.topological_order import topological_order
 from ..analysis.cost_analysis import bytes_text
 from ..analysis.dimension_classes import Dimension
 from ..analysis.tiling_analysis import TileBody, TilingAnalysis
@@ -152,7 +152,7 @@ class TilingSearch:
                 maker = unit.get(self.maker[value], self.maker[value])
                 for u in users:
                     needs[unit.get(u, u)] |= {maker} - {unit.get(u, u)}
-        order = in_order(needs, {n: n for n in needs})
+        order = topological_order(needs, {n: n for n in needs})
         groups, names = [], []
         for n in order:
             names.append(f"tiled.{self.computation.names[n]}" if n in tiled else self.computation.names[n])

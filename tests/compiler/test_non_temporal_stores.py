@@ -118,7 +118,7 @@ FUSED = {
 @pytest.mark.parametrize("chunk", [1000, 16384])
 def test_fused(name, chunk, monkeypatch):
     monkeypatch.setattr("refxla.codegen.work_items.ELEMENTS", chunk)
-    monkeypatch.setattr("refxla.codegen.loops.elementwise.LEAST_CHUNK", chunk)
+    monkeypatch.setattr("refxla.codegen.loops.loop_nest.LEAST_CHUNK", chunk)
     lines, *arguments = FUSED[name]
     text = check_within(lines, *(random_array(*a) for a in arguments), offset=3)
     assert "rx_copy_non_temporal" in text or "rx_append_row" in text

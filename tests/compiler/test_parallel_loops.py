@@ -17,7 +17,7 @@ from refxla.device.description import DEFAULT_CPU
 from refxla.ir import merged_body as m
 from refxla.passes.pipeline import optimize
 from refxla.runtime.devices import choose
-from refxla.scheduling import parallel_loop, serial_control_flow
+from refxla.scheduling import computation_cost, loop_parallelization, parallel_loop, serial_control_flow
 
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"
 ANY = "any { a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] or(a, b) }"
@@ -190,8 +190,8 @@ def always(monkeypatch):
     """Whatever can be a parallel loop is one, and nothing is kept on disk: the plan depends on what a test changes."""
     monkeypatch.setattr(driver.compilation_cache, "load", lambda name: None)
     monkeypatch.setattr(driver.compilation_cache, "save", lambda name, made: None)
-    monkeypatch.setattr(parallel_loop, "GAIN", 1e9)
-    monkeypatch.setattr(parallel_loop, "START_US", 0.0)
+    monkeypatch.setattr(loop_parallelization, "GAIN", 1e9)
+    monkeypatch.setattr(loop_parallelization, "START_US", 0.0)
 
 
 def needs_persistent_kernels():
@@ -236,6 +236,51 @@ def test_a_batch_has_a_part_for_each_core(always):
     assert tiles(planned(SEQUENCES, 2).plan) == [2] and tiles(planned(SEQUENCES, 4).plan) == [4]
     assert tiles(planned(SEQUENCES, 96).plan) == [12]
     assert tiles(planned(mapped(11, STRAIGHT), 4).plan) == [11]
+
+
+NESTED = """HloModule m
+    body { s = (s32[], f32[64,3]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        v = f32[64,3] get-tuple-element(s), index=1
+        one = s32[] constant(1)
+        next = s32[] add(k, one)
+        w = f32[64,3] sine(v)
+        ROOT r = (s32[], f32[64,3]) tuple(next, w) }
+    more { s = (s32[], f32[64,3]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        end = s32[] constant(5)
+        ROOT r = pred[] compare(k, end), direction=LT }
+    outer { s = (f32[], f32[64,3]) parameter(0)
+        n = f32[] get-tuple-element(s), index=0
+        v = f32[64,3] get-tuple-element(s), index=1
+        one = f32[] constant(1)
+        next = f32[] add(n, one)
+        zero = s32[] constant(0)
+        before = (s32[], f32[64,3]) tuple(zero, v)
+        loop = (s32[], f32[64,3]) while(before), condition=more, body=body
+        w = f32[64,3] get-tuple-element(loop), index=1
+        ROOT r = (f32[], f32[64,3]) tuple(next, w) }
+    again { s = (f32[], f32[64,3]) parameter(0)
+        n = f32[] get-tuple-element(s), index=0
+        end = f32[] constant(400)
+        ROOT r = pred[] compare(n, end), direction=LT }
+    ENTRY e { n = f32[] parameter(0)
+        v = f32[64,3] parameter(1)
+        before = (f32[], f32[64,3]) tuple(n, v)
+        ROOT loop = (f32[], f32[64,3]) while(before), condition=again, body=outer }"""
+
+
+def test_the_cost_of_a_computation_is_estimated_once(monkeypatch):
+    """The scheduler of a loop's body asks again for the loops in it."""
+    monkeypatch.setattr(loop_parallelization, "GAIN", 0.0)
+    estimated = []
+    estimate = computation_cost.ComputationCosts._estimate
+    monkeypatch.setattr(
+        computation_cost.ComputationCosts, "_estimate", lambda self, c: estimated.append(c) or estimate(self, c)
+    )
+    planned(NESTED)
+    names = [c.name for c in estimated if not c.name.endswith(".part")]  # of the program itself
+    assert sorted(names) == ["again", "body", "outer"]
 
 
 def loop_of(text):

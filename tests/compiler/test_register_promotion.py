@@ -38,9 +38,18 @@ def test_what_all_parts_take_for_one_type_is_promoted():
     assert types(loop(FLOATS, INTS)) == {0: "float", 2: "long", 3: "uchar"}
 
 
+def test_a_kernel_says_how_much_code_it_has():
+    """What is emitted of a fusion, not what calls it."""
+    text = "HloModule m ENTRY e { x = f32[64] parameter(0) ROOT y = f32[64] sine(x) }"
+    kernels = plan_module(parse(text), DEFAULT_CPU)[1].plan.kernels
+    parts = [part for k in kernels for part in k.parts()]
+    assert parts and all(part.code_size == len(part.body) > 0 for part in parts)
+    assert loop(*parts).code_size == 0
+
+
 def test_what_is_large_stays_in_memory():
     assert set(types(loop(FLOATS), m.MOST_PROMOTED_BYTES + 1)) == {1, 2, 3}
-    assert set(types(loop(replace(FLOATS, body="x" * (MOST_CODE + 1))))) == set()
+    assert set(types(loop(replace(FLOATS, code_size=MOST_CODE + 1)))) == set()
 
 
 def test_what_a_kernel_knows_to_be_global_or_takes_a_part_of_stays_in_memory():

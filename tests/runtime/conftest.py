@@ -115,7 +115,7 @@ def executable(device):
 @pytest.fixture(params=["host", "buffer"])
 def execute(request, device):
     """plan -> Executor on PoCL, with each way of reaching memory."""
-    from refxla._core.launch import Executor
+    from refxla._core.executor import Executor
     from refxla.runtime.program_build import build
 
     def make(plan: Plan) -> Executor:

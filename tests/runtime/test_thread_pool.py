@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla._core.launch import Executor
+from refxla._core.executor import Executor
 from refxla.codegen.opencl_program import program
 from refxla.runtime.program_build import build
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError, Error, InputError
 
-from refxla._core.launch import Executor
+from refxla._core.executor import Executor
 from refxla.codegen.opencl_program import program
 from refxla.ir.plan import Branch, Copy, Loop, Repeat
 from refxla.runtime.program_build import build

@@ -1,0 +1,22 @@
+# The instructions of the code that the steps of a plan become: see plan_code.pyx.
+
+cdef enum:
+    LAUNCH
+    COPY
+    CALL
+    LIBRARY
+    JUMP
+    UNLESS
+    SWITCH
+    REPEAT
+    NEXT
+    END
+
+
+cdef class PlanCode:
+    cdef readonly object plan
+    cdef readonly list code
+    cdef readonly list launches
+    cdef readonly list host_calls
+    cdef readonly list library_calls
+    cdef readonly int repeats
