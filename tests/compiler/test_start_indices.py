@@ -135,7 +135,8 @@ STRUCTURES = {
     "right of a product": ("dot", (60, 70), """y = f32[50,60] parameter(9)
         ROOT r = f32[50,70] dot(y, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}""", "", False),
     "right of a product, transposed": ("dot", (60, 70), """y = f32[50,70] parameter(9)
-        ROOT r = f32[50,60] dot(y, d), lhs_contracting_dims={1}, rhs_contracting_dims={1}""", "rx_transpose_halves_f32(", False),
+        ROOT r = f32[50,60] dot(y, d), lhs_contracting_dims={1}, rhs_contracting_dims={1}""",
+        "rx_transpose_halves_f32(", False),
     "matrix and vector": ("dot", (60, 70), """y = f32[70] parameter(9)
         ROOT r = f32[60] dot(d, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
         "half_vector*)(x0 + k", False),
