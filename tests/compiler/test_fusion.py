@@ -563,6 +563,21 @@ def test_functions_in_pieces_are_computed_after_a_product(opcode, rows, fused):
     assert kinds(plan) == (["dot"] if fused else ["dot", "loop"])
 
 
+@pytest.mark.parametrize(
+    ("opcode", "batch", "fused"), [("cosine", 1000, False), ("cosine", 100, True), ("tanh", 1000, True)]
+)
+def test_functions_in_pieces_are_computed_before_the_results_of_a_product(opcode, batch, fused):
+    """As Rodrigues' formula for many rotations: each matrix's square is multiplied by a function of its angle."""
+    plan = planned(f"""x = f32[{batch},3,3] parameter(0)
+        angles = f32[{batch}] parameter(1)
+        f = f32[{batch}] {opcode}(angles)
+        d = f32[{batch},3,3] dot(x, x), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}},
+          rhs_contracting_dims={{1}}
+        b = f32[{batch},3,3] broadcast(f), dimensions={{0}}
+        ROOT r = f32[{batch},3,3] multiply(b, d)""")
+    assert kinds(plan) == (["dot"] if fused else ["loop", "dot"])
+
+
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_the_operation_table_knows_which_functions_are_computed_in_pieces(name):
     """The prelude has their cheaper form, and codegen looks for it there."""
