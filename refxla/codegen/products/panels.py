@@ -215,10 +215,10 @@ class Panels:
         # The first element in memory.
         start = (w.taps - 1) * w.features if w.reversed else 0
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
-        access = self._access(g, constant(start), n)
-        assert access is not None  # or there were no windows
+        read = self._read(g, constant(start), n)
+        assert read is not None  # or there were no windows
         pointer, position = self.place(variable("j", 0, self.panels[2] - 1), constant(start))
-        apart, source, to = -w.features if w.reversed else w.features, self._address(access, copy), c_of(position)
+        apart, source, to = -w.features if w.reversed else w.features, self._address(read, copy, block), c_of(position)
         if w.feature == w.taps:
             block.line(copy.call(source, w.column, f"{pointer} + ({to})", p.k, w.taps, apart))
         else:
