@@ -27,6 +27,7 @@ cpdef enum Reason:  # why a producer and a user are not in one kernel; REASONS h
     U_FEW_AT_ONCE = 15
     U_CASES = 16
     U_FUNCTIONS = 17
+    U_EPILOGUE = 18
 
 cdef class Group:
     cdef public int number, kind
@@ -74,6 +75,7 @@ cdef class InstructionFusion:
     cdef bint is_of_pieces(self, int p)
     cdef bint is_of_many_cases(self, int p)
     cdef bint is_of_rows(self, int p)
+    cdef bint is_function_of_epilogue(self, Group group, int p)
     cdef bint is_piecewise(self, int p)
     cdef bint has_too_many_functions(self, Group group, int p, bint elsewhere)
     cdef bint copies_much(self, int p, long long maps)

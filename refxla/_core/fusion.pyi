@@ -27,6 +27,7 @@ class Reason(IntEnum):
     U_FEW_AT_ONCE = 15
     U_CASES = 16
     U_FUNCTIONS = 17
+    U_EPILOGUE = 18
 
 class Group:
     number: int

@@ -44,6 +44,7 @@ REASONS = {
     U_OTHER_ITERATION: "it is the state of a loop, which the next iteration reads",
     U_SHORT_ROWS: "the rows are too short for its function, which is computed of many elements that lie side by side",
     U_FEW_AT_ONCE: "its kernel makes a few elements at a time, and a function that uses it is computed of many at once",
+    U_EPILOGUE: "what follows the sums of its kernel makes a few elements at a time, and the function many at once",
     U_CASES: "its pads and concatenates make an element in so many ways that it is read from memory instead",
     U_FUNCTIONS: "the kernel has as many functions that are computed of many elements at once as arrays for them",
 }
@@ -334,6 +335,8 @@ cdef class InstructionFusion:
                 return U_NOT_LIGHT
         if group.kind == K_REDUCTION and self.is_function_of_few(p, group.heroes[0]):
             return U_SHORT_ROWS
+        if self.is_function_of_epilogue(group, p):
+            return U_EPILOGUE
         if group.kind == K_REDUCTION and self.g.cases[p] >= MOST_CASES and self.is_of_pieces(p):
             return U_CASES
         return U_CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
@@ -393,6 +396,13 @@ cdef class InstructionFusion:
                 visited.add(o)
                 waiting.append(o)
         return heroes, are_all
+
+    cdef bint is_function_of_epilogue(self, Group group, int p):
+        """Whether p is a function that a loop computes in pieces, and a kernel with sums would compute for each of its
+        results. (What a reduction computes of its operand is not such an epilogue.)"""
+        if group.kind not in (K_REDUCTION, K_DOT, K_CONVOLUTION, K_WINDOW, K_SELECT) or not self.is_piecewise(p):
+            return False
+        return group.kind != K_REDUCTION or self.g.elements[p] <= self.g.elements[group.heroes[0]]
 
     cdef bint is_piecewise(self, int p):
         """Whether p is a function that a loop computes in pieces of an array."""

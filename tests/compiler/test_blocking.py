@@ -248,3 +248,13 @@ def test_a_vector_is_the_left_side_of_a_product(contracting, monkeypatch):
       ROOT d = f32[70] dot(a, b), lhs_contracting_dims={{{contracting}}}, rhs_contracting_dims={{0}} }}"""
     code = agrees(text)
     assert "panels[" not in code and "strips" not in code
+
+
+def test_a_small_matrix_times_a_vector_is_one_item(monkeypatch):
+    """As the state of a recurrent cell: with its columns in two items, a core would wait for one after the other."""
+    blocks = []
+    choose = blocking.choose_blocking
+    monkeypatch.setattr(gemm, "choose_blocking", lambda p: blocks.append(choose(p)) or blocks[-1])
+    for n in (64, 512):
+        agrees(dot_text("nn", 1, n, n), WIDE if wide() else DEFAULT_CPU)
+    assert [b.columns < n for b, n in zip(blocks, (64, 512), strict=True)] == [False, True]

@@ -563,6 +563,30 @@ def test_functions_in_pieces_are_computed_after_a_product(opcode, rows, fused):
     assert kinds(plan) == (["dot"] if fused else ["dot", "loop"])
 
 
+def test_functions_in_pieces_are_computed_before_the_results_of_a_product():
+    """Rodrigues' formula for many rotations: each matrix's square is multiplied by a function of its angle, of which
+    the kernel of the products would compute one for each element."""
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+
+    def integral(w):
+        square = w @ w
+        is_small = square < 1e-5
+        divisor = jnp.where(is_small, 1.0, square)
+        angle = jnp.sqrt(divisor)
+        m = jnp.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+        first, second = (1 - jnp.cos(angle)) / divisor, (angle - jnp.sin(angle)) / (divisor * angle)
+        return jnp.where(is_small, jnp.eye(3) + m, jnp.eye(3) + first * m + second * (m @ m))
+
+    rotations = np.random.default_rng(0).standard_normal((1000, 3)).astype(np.float32)
+    executable = refxla.compile(jax.jit(jax.vmap(integral)), rotations)
+    (dot,) = (part for k in executable.plan.kernels for part in k.parts() if part.name.startswith("dot."))
+    assert "rx_cosine" not in dot.body
+    assert "rx_sine" not in dot.body
+    unfused = refxla.compile(jax.jit(jax.vmap(integral)), rotations, without=("fusion",))(rotations)
+    np.testing.assert_array_equal(executable(rotations), unfused)
+
+
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_the_operation_table_knows_which_functions_are_computed_in_pieces(name):
     """The prelude has their cheaper form, and codegen looks for it there."""

@@ -312,3 +312,12 @@ def test_functions_are_compiled_without_instructions_that_have_no_form_of_avx():
     assert not re.search(r"^[^#].*\{", before + after, re.MULTILINE)
     wide = replace(DEFAULT_CPU, features="avx512f")
     assert '#define RX_WIDE __attribute__((target("avx512f,no-sse4a")))' in primitives(wide)
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_the_error_function_needs_no_exponential(name):
+    """Two polynomials: with an exponential for large arguments, an array takes half as long again."""
+    called = f"{scalar.storage_type(name)} k({scalar.storage_type(name)} x) {{ return rx_erf_{name}(x); }}"
+    text = prelude.functions(called)
+    assert f"rx_erf_{name}" in text
+    assert "rx_exp" not in text

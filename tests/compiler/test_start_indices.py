@@ -135,9 +135,11 @@ STRUCTURES = {
     "right of a product": ("dot", (60, 70), """y = f32[50,60] parameter(9)
         ROOT r = f32[50,70] dot(y, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}""", "", False),
     "right of a product, transposed": ("dot", (60, 70), """y = f32[50,70] parameter(9)
-        ROOT r = f32[50,60] dot(y, d), lhs_contracting_dims={1}, rhs_contracting_dims={1}""", "", False),
+        ROOT r = f32[50,60] dot(y, d), lhs_contracting_dims={1}, rhs_contracting_dims={1}""",
+        "rx_transpose_halves_f32(", False),
     "matrix and vector": ("dot", (60, 70), """y = f32[70] parameter(9)
-        ROOT r = f32[60] dot(d, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""", "", False),
+        ROOT r = f32[60] dot(d, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+        "half_vector*)(x0 + k", False),
     "convolution": ("convolution", (2, 18, 18, 8), """y = f32[3,3,8,16] parameter(9)
         ROOT r = f32[2,16,16,16] convolution(d, y), window={size=3x3}, dim_labels=b01f_01io->b01f""", "", False),
 }  # fmt: skip

@@ -48,12 +48,12 @@ def polynomials(type_: str) -> dict[str, list[str]]:
         "tanh": fit(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 1, lambda z: z, type_, 0.1),
         # erf(x) = x + x p(x^2), |x| <= 1
         "erf": fit(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 0, 1, lambda z: 1, type_, 0.1),
-        # erf(x) = 1 - e^p(x - centre), from 1 to where it is 1
+        # erf(x) = 1 - p(x - centre)^4, from 1 to where it is 1
         "erf_tail": fit(
-            lambda t: mp.log(mp.erfc(t + erf_centre)),
+            lambda t: mp.root(mp.erfc(t + erf_centre), 4),
             1 - erf_centre,
             erf_limit - erf_centre,
-            lambda t: mp.erfc(t + erf_centre),
+            lambda t: 4 * mp.erfc(t + erf_centre) ** mpf("0.75"),
             type_,
             0.1,
         ),

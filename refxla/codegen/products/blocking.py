@@ -30,6 +30,7 @@ FEW_ROWS = 256  # of the left side, up to which an item may have all of them and
 LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, since an item may pack its own panels
 LOCAL_TERMS = 256  # of k in a block then
 STREAMED_ROWS = 12  # of the left side, up to which the right side is read only once: no copy, and long runs
+STREAMED_WORK = 1 << 13  # multiply-adds, the fewest of an item then: a microsecond, what a phase of all cores costs
 STREAMED_TERMS = 8  # of k in a block if the right side is streamed: reads along its rows are fastest
 SHORT_TERMS = 64  # of k, up to which writing the result takes a good part of the time, if a panel has all its columns:
 STORES = 2048  # bytes, up to which stores wait in the processor's store buffer while the next tile is computed
@@ -108,7 +109,7 @@ def choose_blocking(p: Product) -> Blocking:
     streamed = direct or (p.right_is_invariant and p.m == 1)
     if streamed and p.m <= STREAMED_ROWS and configuration.panels is None and not p.right_prepacked:
         share = max(-(-p.n // (2 * p.target.compute_units)), min(ROW_PIECE, -(-p.n // p.target.compute_units)))
-        share = min(share, MAX_SUMS // (4 * p.m))
+        share = min(max(share, -(-STREAMED_WORK // (p.m * p.k))), p.n, MAX_SUMS // (4 * p.m))
         if configuration.tile is None:
             tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
         panels = "direct" if direct else "packed"

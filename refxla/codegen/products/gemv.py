@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Access
 from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import Target
@@ -25,7 +24,7 @@ from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..sums import SegmentedSum
 from .epilogue import store_outputs
-from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
+from .packing import VECTORS, DirectRead, direct_read, from_accumulation, open_columns, vector_type
 from .product import Indices
 
 BEHIND = 16  # cache lines by which a strip is behind the previous one, if they would compete for cache sets
@@ -48,13 +47,13 @@ class MatrixVector:
     vector: Callable[[Index, Index], Indices]
     result: Callable[[Index, Index], Indices]
 
-    def matrix_access(self, g: Index, m: Index, k: Index) -> Access | None:
+    def matrix_read(self, g: Index, m: Index, k: Index) -> DirectRead | None:
         """The load of an element of the matrix; None if it is computed."""
-        return direct_access(self.fusion, self.matrix_operand, self.matrix(g, m, k), self.name)
+        return direct_read(self.fusion, self.matrix_operand, self.matrix(g, m, k), self.name, ("g",))
 
-    def vector_access(self, g: Index, k: Index) -> Access | None:
+    def vector_read(self, g: Index, k: Index) -> DirectRead | None:
         """The load of an element of the vector; None if it is computed."""
-        return direct_access(self.fusion, self.vector_operand, self.vector(g, k), self.name)
+        return direct_read(self.fusion, self.vector_operand, self.vector(g, k), self.name, ("g",))
 
     def applies(self) -> bool:
         """Whether the matrix is read in place, along k, and there are enough rows for a vector; and the vector is also
@@ -62,16 +61,17 @@ class MatrixVector:
         if self.name not in ("f32", "f64") or self.m < VECTORS[self.name][1] or self.k < 16:
             return False
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix = self.matrix_access(g, m, k)
+        matrix = self.matrix_read(g, m, k)
         if matrix is None or (self.vector_step() is None and not self._can_compute_vector()):
             return False
-        return matrix.position.factor("k") == 1 and matrix.position.factor("m") is not None
+        position = matrix.access.position
+        return position.factor("k") == 1 and position.factor("m") is not None
 
     def vector_step(self) -> int | None:
         """The distance of the vector's elements in memory; None if it is computed."""
         g, k = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1)
-        access = self.vector_access(g, k)
-        return None if access is None else access.position.factor("k")
+        read = self.vector_read(g, k)
+        return None if read is None else read.access.position.factor("k")
 
     def _can_compute_vector(self) -> bool:
         return self.k <= LONGEST_COMPUTED and type_name(self.vector_operand) == self.name
@@ -92,15 +92,11 @@ class _KernelEmitter:
         self.line = 2 * self.lanes  # the elements of a cache line: read at once, before other rows evict it
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", p.groups), ("m", p.m), ("k", p.k)))
         self.g, self.m = g, m
-        matrix = _required(p.matrix_access(g, m, k))
-        row_step = matrix.position.factor("m")
+        row_step = _required(p.matrix_read(g, m, k)).access.position.factor("m")
         assert row_step is not None
         self.row_step = row_step
-        inputs = set(inputs_of(p.fusion, p.fusion.outputs, p.fusion.hero)) | {matrix.instruction}
-        if p.vector_step() is None:
-            inputs |= set(inputs_of(p.fusion, [p.vector_operand]))
-        else:
-            inputs.add(_required(p.vector_access(g, k)).instruction)
+        inputs = set(inputs_of(p.fusion, p.fusion.outputs, p.fusion.hero))
+        inputs |= set(inputs_of(p.fusion, [p.matrix_operand, p.vector_operand]))
         self.reads = [i for i in p.fusion.inputs if i in inputs]
         self.pointers = {i: f"a{n}" for n, i in enumerate((*self.reads, *p.fusion.outputs))}
         self.e, self.block = ElementalIrEmitter(p.fusion, p.target, self.pointers), Block()
@@ -137,7 +133,7 @@ class _KernelEmitter:
         """Declares y, the vector of the group; returns the step between its elements."""
         p, block, step = self.p, self.block, self.p.vector_step()
         if step is not None:
-            access = _required(p.vector_access(self.g, constant(0)))
+            access = _required(p.vector_read(self.g, constant(0))).opened(self.e, block)
             at = f"{self.pointers[access.instruction]} + ({c_of(access.position)})"
             block.line(f"__global const {self.element}* const y = {at};")
             return step
@@ -154,7 +150,8 @@ class _KernelEmitter:
             # If there were rows beyond the last, the strip begins early, and only its own rows are stored.
             start = f"first + {s * self.lanes}"
             block.line(f"const int m{s} = {start} < {p.m - self.lanes} ? {start} : {p.m - self.lanes};")
-            access = _required(p.matrix_access(self.g, variable(f"m{s}", 0, p.m - 1), constant(0)))
+            read = _required(p.matrix_read(self.g, variable(f"m{s}", 0, p.m - 1), constant(0)))
+            access = read.opened(self.e, block)
             at = f"{self.pointers[access.instruction]} + ({c_of(access.position)})"
             block.line(f"__global const {self.element}* const x{s} = {at};")
             block.line(f"{vector} c{s} = ({vector})(0);")
@@ -213,6 +210,6 @@ class _KernelEmitter:
             store_outputs(p.fusion, e, indices, block)
 
 
-def _required(access: Access | None) -> Access:
-    assert access is not None, "what is not read where it lies has no such kernel"
-    return access
+def _required(read: DirectRead | None) -> DirectRead:
+    assert read is not None, "what is not read where it lies has no such kernel"
+    return read

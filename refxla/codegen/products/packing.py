@@ -7,8 +7,9 @@ is first computed into scratch memory by a separate stage, in the type of the ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -69,8 +70,29 @@ def from_accumulation(e: ElementalIrEmitter, result: str, name: str, value: str,
     return e.assign(result, text, block)
 
 
-def direct_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index], name: str) -> Access | None:
-    """The Access that reads the operand's element, if that is a plain load of type `name`; else None.
+@dataclass(frozen=True)
+class DirectRead:
+    """A plain load of an element of an operand: `access`, in which the start of a dynamic-slice is a symbol of
+    `pattern`."""
+
+    access: Access
+    pattern: AccessPattern
+
+    @property
+    def has_starts(self) -> bool:
+        """Whether the address depends on start indices, which are in memory."""
+        return bool(self.pattern.starts)
+
+    def opened(self, e: ElementalIrEmitter, block: Block) -> Access:
+        """The load in terms of C variables of `block`, where the start indices are read."""
+        return e.adopt(self.access, self.pattern, block)
+
+
+def direct_read(
+    fusion: Fusion, operand: Instruction, indices: Sequence[Index], name: str, outer: Collection[str] = ()
+) -> DirectRead | None:
+    """The operand's element as a plain load of type `name`; None if it is something else, or if start indices depend on
+    other variables than those in `outer`.
 
     `name` is an accumulation type, a complex one or the operand's own.
     """
@@ -78,9 +100,17 @@ def direct_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]
         return None
     pattern = AccessPattern(fusion)
     value = pattern.value(operand, indices)
-    if len(pattern.accesses) != 1 or pattern.starts or value != pattern.accesses[0].name:
+    access = next((a for a in pattern.accesses if a.name == value), None)  # the others are what start indices read
+    if access is None or (len(pattern.accesses) > 1 and not pattern.starts):
         return None
-    return pattern.accesses[0]
+    inner = {v for start in pattern.starts.values() for x in start.indices for v in x.variables}
+    return DirectRead(access, pattern) if inner <= set(outer) else None
+
+
+def direct_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index], name: str) -> Access | None:
+    """The Access of a `direct_read` without start indices; else None."""
+    read = direct_read(fusion, operand, indices, name)
+    return None if read is None or read.has_starts else read.access
 
 
 def source_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]) -> Access | None:

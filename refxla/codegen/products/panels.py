@@ -12,7 +12,6 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Access
 from ...analysis.index_expression import Index, constant, variable
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
@@ -20,7 +19,16 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
-from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
+from .packing import (
+    VECTORS,
+    DirectRead,
+    direct_access,
+    direct_read,
+    distant_terms,
+    open_terms,
+    scratch_argument,
+    to_accumulation,
+)
 from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, PackingCopy, RowsToPanels, WindowsToPanel
 from .product import Product, RightSide
 from .tile import Words
@@ -207,10 +215,10 @@ class Panels:
         # The first element in memory.
         start = (w.taps - 1) * w.features if w.reversed else 0
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
-        access = self._access(g, constant(start), n)
-        assert access is not None  # or there were no windows
+        read = self._read(g, constant(start), n)
+        assert read is not None  # or there were no windows
         pointer, position = self.place(variable("j", 0, self.panels[2] - 1), constant(start))
-        apart, source, to = -w.features if w.reversed else w.features, self._address(access, copy), c_of(position)
+        apart, source, to = -w.features if w.reversed else w.features, self._address(read, copy, block), c_of(position)
         if w.feature == w.taps:
             block.line(copy.call(source, w.column, f"{pointer} + ({to})", p.k, w.taps, apart))
         else:
@@ -230,14 +238,14 @@ class Panels:
         inner, lanes = p.terms[-1] if p.terms else 1, VECTORS[p.name][1] * self.packed
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         k = variable("q", 0, p.k // inner - 1) * inner + variable("r", 0, inner - 1)
-        access = self._access(g, k, n)
-        if access is None or access.position.factor("r") != 1 or access.position.factor("n") == 1:
+        read = self._read(g, k, n)
+        if read is None or read.access.position.factor("r") != 1 or read.access.position.factor("n") == 1:
             return False, None, 0
-        step = access.position.factor("n")
+        step = read.access.position.factor("n")
         if p.name == "u64" or step is None or step % self.packed:
             step = None
-        everywhere = self._access(g, variable("k", 0, p.k - 1), n)
-        if everywhere is not None and everywhere.position.factor("k") == 1:
+        everywhere = self._read(g, variable("k", 0, p.k - 1), n)
+        if everywhere is not None and everywhere.access.position.factor("k") == 1:
             return True, step, p.k
         return self.packed == 1 and inner % lanes == 0, step, inner
 
@@ -246,10 +254,10 @@ class Panels:
         the last term."""
         p, own = self.p, type_name(self.p.right_operand)
         g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.elements - 1), variable("n", 0, p.n - 1)
-        access = self._access(g, k, n)
-        if access is None or access.position.factor("k") != 1 or access.position.factor("n") == 1:
+        read = self._read(g, k, n)
+        if read is None or read.access.position.factor("k") != 1 or read.access.position.factor("n") == 1:
             return False, None, 0
-        step = access.position.factor("n")
+        step = read.access.position.factor("n")
         if own != words.right or p.elements % words.count or step is None or step % words.count:
             step = None
         return True, step, p.k
@@ -260,12 +268,12 @@ class Panels:
         that unpacks such words; else 1."""
         return 1 if self.p.words else WORDS.get((type_name(self.p.right_operand), self.p.name), (1, ""))[0]
 
-    def _access(self, g: Index, k: Index, n: Index) -> Access | None:
-        """The Access of an element of the right side, if it is a plain load, or one that is converted while words are
-        unpacked; otherwise None."""
+    def _read(self, g: Index, k: Index, n: Index) -> DirectRead | None:
+        """An element of the right side, if it is a plain load, or one that is converted while words are unpacked;
+        otherwise None."""
         p = self.p
         name = p.name if self.packed == 1 and not p.words else type_name(p.right_operand)
-        return direct_access(p.fusion, p.right_operand, p.right(g, k, n), name)
+        return direct_read(p.fusion, p.right_operand, p.right(g, k, n), name, ("g",))
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
         """Emits the copy of row t of panel j; `short`: with zeros beyond the last column."""
@@ -329,20 +337,22 @@ class Panels:
         (panel, columns, most), (first, terms, most_terms) = self.panels, self.terms
         g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.k - 1), variable("n", 0, p.n - 1)
         name = p.name
-        everywhere = direct_access(p.fusion, p.right_operand, p.right(g, k, n), name)
-        step = None if everywhere is None else everywhere.position.factor("k")
-        begin = direct_access(p.fusion, p.right_operand, p.right(g, first, panel * self.width), name)
-        if everywhere is None or begin is None or step is None or everywhere.position.factor("n") != 1:
+        everywhere = direct_read(p.fusion, p.right_operand, p.right(g, k, n), name, ("g",))
+        step = None if everywhere is None else everywhere.access.position.factor("k")
+        at = p.right(g, first, panel * self.width)
+        begin = direct_read(p.fusion, p.right_operand, at, name, ("g",))
+        if everywhere is None or begin is None or step is None or everywhere.access.position.factor("n") != 1:
             return ()
         pointer, position = self.place(variable("j", 0, max(1, most - 1)), variable("t", 0, most_terms - 1))
         _, start = self.place(constant(0), constant(0))
         copy = RowsToPanels(name, self.width, self.to_global)
-        source = self._address(begin, copy)
+        source = self._address(begin, copy, block)
         block.line(copy.call(source, step, f"{pointer} + ({c_of(start)})", position.stride("j"), terms, columns))
         return (copy.text(),)
 
-    def _address(self, access: Access, copy: PackingCopy) -> str:
+    def _address(self, read: DirectRead, copy: PackingCopy, block: Block) -> str:
         """The address of an element, as a C pointer of the type that `copy` reads."""
+        access = read.opened(self.e, block)
         return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({c_of(access.position)}))"
 
     def _transposed(self, block: Block, column: Index, step: int, inner: int, columns: int) -> tuple[str, ...]:
@@ -362,10 +372,10 @@ class Panels:
             if inner < p.k:
                 rest = f"{inner} - k % {inner}"
                 block.line(f"some = {terms} - t < {rest} ? {terms} - t : {rest};")
-            access = self._access(g, variable("k", 0, p.k - 1) * elements, variable("n", 0, p.n - 1))
-            assert access is not None  # as in _along_k
+            read = self._read(g, variable("k", 0, p.k - 1) * elements, variable("n", 0, p.n - 1))
+            assert read is not None  # as in _along_k
             pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
-            to, source = f"{pointer} + ({c_of(position)})", self._address(access, copy)
+            to, source = f"{pointer} + ({c_of(position)})", self._address(read, copy, block)
             block.line(
                 copy.call(source, step // (self.packed * elements), to, "some" if inner < p.k else terms, columns)
             )
