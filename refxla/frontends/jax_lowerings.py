@@ -244,7 +244,9 @@ def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
         sharding: Any = None,
         **more: Any,
     ) -> Any:
-        """The results of JAX's own emitter: results, token, and the object to keep alive."""
+        """The results of JAX's own emitter: results, token, and the object to keep alive. A call whose order matters
+        takes a token and returns one: the order in which a program's operations are written gets lost on the way to
+        HLO."""
         if tuple(ctx.module_context.platforms) != (PLATFORM,):
             return emitter(
                 ctx, function, token, operands, operand_avals, result_avals,
@@ -252,10 +254,14 @@ def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
             )  # fmt: skip
         host = HostFunction(_checked(function, result_avals))
         ctx.module_context.add_keepalive(host)
+        if token is not None:  # JAX orders the effects of programs for one device alone, where shardings say nothing
+            inputs, outputs = (core.abstract_token, *operand_avals), (core.abstract_token, *result_avals)
+            token, *results = _host_call(ctx, host, (token, *operands), inputs, outputs, has_side_effect).results
+            return results, token, host
         call = _host_call(ctx, host, operands, operand_avals, result_avals, has_side_effect)
         if sharding is not None:
             mlir.set_sharding(ctx.module_context, call, sharding)
-        return call.results, token, host
+        return call.results, None, host
 
     return emit_python_callback
 
