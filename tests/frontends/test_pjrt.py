@@ -464,6 +464,25 @@ def test_the_compilation_cache_of_jax(tmp_path):
     assert [compiled("a"), compiled("b"), compiled("c", REFXLA_LINEAR_ALGEBRA="expanded")] == [1, 0, 1]
 
 
+def test_without_a_compilation_cache_jax_computes_no_keys(tmp_path):
+    """A key takes JAX a tenth of the time of an operation outside of jit. A directory may still be named later."""
+    run(
+        """
+        import os
+        from jax._src import cache_key
+        keys, real = [], cache_key.get
+        cache_key.get = lambda *a, **k: keys.append(real(*a, **k)) or keys[-1]
+        jnp.ones(3) + 1
+        assert not keys
+        jax.config.update("jax_compilation_cache_dir", os.environ["PLACE"])
+        jnp.ones(4) * 2.5
+        assert keys and any(name.startswith("jit_multiply") for name in os.listdir(os.environ["PLACE"]))
+        """,
+        PLACE=str(tmp_path),
+        JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+    )
+
+
 def test_a_program_may_replace_the_clock(tmp_path):
     """Tests of programs do, for JAX's own times of compilation; waiting for kernels has its own clock."""
     run(
