@@ -464,6 +464,28 @@ def test_the_compilation_cache_of_jax(tmp_path):
     assert [compiled("a"), compiled("b"), compiled("c", REFXLA_LINEAR_ALGEBRA="expanded")] == [1, 0, 1]
 
 
+def test_an_interruption_while_the_plugin_is_loaded():
+    """It is raised, and the next operation runs on refxla: JAX would log it and go on without the plugin."""
+    out = run("""
+        import os, signal, time
+        from refxla.pjrt import plugin
+        real = plugin.register
+        def register():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)  # Python would raise it here
+            real()
+        plugin.register = register
+        try:
+            while True:  # it comes a little later
+                jnp.ones(3)
+        except KeyboardInterrupt:
+            plugin.register = real
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            print("interrupted", jnp.arange(4).sum(), jax.devices()[0].platform)
+    """)
+    assert out == "interrupted 6 refxla\n"
+
+
 def test_without_a_compilation_cache_jax_computes_no_keys(tmp_path):
     """A key takes JAX a tenth of the time of an operation outside of jit. A directory may still be named later."""
     run(
