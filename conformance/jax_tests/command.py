@@ -83,7 +83,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     lines, left_out = [], 0
     print(f"{'file':42}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
     for name in options.files or FILES:
-        if judge.late:
+        if judge.is_over:
             print(f"The {options.minutes:g} minutes are over; {name} and the files after it were not run.", flush=True)
             break
         file = name if name.endswith(".py") else f"tests/{name}_test.py"
@@ -134,7 +134,7 @@ class Judge:
         self.expression = options.expression
 
     @property
-    def late(self) -> bool:
+    def is_over(self) -> bool:
         """Is the time over?"""
         return time.monotonic() >= self.deadline
 
