@@ -17,6 +17,7 @@ from jax._src import callback, core, custom_partitioning, debugging, dtypes, ffi
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
 from jax._src.lax.control_flow import conditionals
+from jax._src.sharding_impls import SdyArrayList
 from jax.interpreters import mlir as public_mlir
 
 from ..compiler.driver import uses_library
@@ -254,16 +255,26 @@ def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
             )  # fmt: skip
         host = HostFunction(_checked(function, result_avals))
         ctx.module_context.add_keepalive(host)
-        if token is not None:  # JAX orders the effects of programs for one device alone, where shardings say nothing
-            inputs, outputs = (core.abstract_token, *operand_avals), (core.abstract_token, *result_avals)
-            token, *results = _host_call(ctx, host, (token, *operands), inputs, outputs, has_side_effect).results
-            return results, token, host
-        call = _host_call(ctx, host, operands, operand_avals, result_avals, has_side_effect)
+        tokens = [] if token is None else [core.abstract_token]
+        inputs, outputs = (*tokens, *operand_avals), (*tokens, *result_avals)
+        operands = operands if token is None else (token, *operands)
+        call = _host_call(ctx, host, operands, inputs, outputs, has_side_effect)
         if sharding is not None:
+            if tokens and result_avals:
+                sharding = _with_token(sharding)
             mlir.set_sharding(ctx.module_context, call, sharding)
-        return call.results, None, host
+        token, *results = call.results if tokens else (None, *call.results)
+        return results, token, host
 
     return emit_python_callback
+
+
+def _with_token(sharding: Any) -> Any:
+    """The shardings of a call's results with one for a token before them: on the same device, without dimensions. Those
+    of XLA's own form, which JAX uses without Shardy, are for all results together."""
+    if not isinstance(sharding, SdyArrayList):
+        return sharding
+    return SdyArrayList((replace(sharding.shardings[0], dim_shardings=()), *sharding.shardings))
 
 
 def _host_call(
