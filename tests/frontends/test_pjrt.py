@@ -292,6 +292,15 @@ def test_an_error_is_an_exception():
     assert "UNIMPLEMENTED" in out and "no code for custom-call target 'nobody_has_this'" in out
 
 
+def test_tokens_as_results():
+    """Of a program that gets none."""
+    run("""
+        assert type(jax.jit(lax.create_token)(1.0)).__name__ == "Token"
+        token, y = jax.jit(lambda x: (lax.create_token(x), x + 1))(1.0)
+        assert type(jax.block_until_ready(token)).__name__ == "Token" and y == 2
+    """)
+
+
 def test_ordered_effects_that_call_nothing():
     """JAX passes a token through the program, its loops, and what is exported."""
     run("""
