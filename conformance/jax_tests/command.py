@@ -8,7 +8,10 @@ JAX, and crashed or hung; those that also fail on JAX's own CPU are counted sepa
 
 from __future__ import annotations
 
+import math
 import sys
+import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +23,8 @@ from refxla.cli.failures import guarded
 from refxla.files import write_whole
 
 from ..arguments import output_file, positive, whole
-from .outcomes import PASSES, keep
-from .runner import Runner
+from .outcomes import PASSES, keep, missing
+from .runner import OUTCOMES, Outcome, Runner
 
 FILES = """
     api jax_jit dtypes array memories export compilation_cache debug_nans checkify
@@ -33,7 +36,7 @@ FILES = """
     scipy_fft scipy_interpolate scipy_ndimage scipy_optimize scipy_signal scipy_spatial scipy_stats
     pmap shard_map python_callback buffer_callback ffi debugging_primitives
     """.split()
-OUTCOMES = ("passed", "failed", "skipped", "crashed", "hung")
+BATCH = 100  # tests after which the outcomes are kept
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,53 +67,95 @@ def _command(arguments: Sequence[str] | None) -> int:
         action="store_true",
         help="tell the tests that they run on JAX's CPU: those for it alone run, too; what fails is tried untold",
     )
-    parser.add_argument("--json", type=output_file, help="a file that gets the table's data, file by file")
+    parser.add_argument("--json", type=output_file, help="a file to which the outcomes are added, for the tables")
+    parser.add_argument("--rest", action="store_true", help="run only tests that have no outcome in --json FILE yet")
+    parser.add_argument("--minutes", type=positive, default=math.inf, help="end after so many minutes")
     parser.add_argument("--report", type=output_file, help="a file for the tests that did not pass, with reasons")
     options = parser.parse_args(arguments)
     if options.offset >= options.every:
         raise InputError(f"--offset {options.offset} is not below --every {options.every}: it would repeat a sample")
+    if options.rest and not options.json:
+        raise InputError("--rest needs the outcomes of earlier runs: name their file by --json FILE")
     if not (options.checkout / "tests").is_dir():
         raise InputError(f"{options.checkout} is no checkout of JAX: it has no folder tests")
-    platforms = ("refxla,cpu", "cpu")  # all that tests need, so that refxla adds none to JAX's configuration
-    posing = "cpu" if options.as_cpu else ""
-    ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)
-    plain = Runner(options.checkout, platforms[0], options.limit, options.devices, options.cases)
+    judge = Judge(options)
     total: Counter[str] = Counter()
     lines, left_out = [], 0
     print(f"{'file':42}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
     for name in options.files or FILES:
+        if judge.is_over:
+            print(f"The {options.minutes:g} minutes are over; {name} and the files after it were not run.", flush=True)
+            break
         file = name if name.endswith(".py") else f"tests/{name}_test.py"
-        tests, why = ours.collect(file, options.expression)
+        tests, why = judge.collect(file)
         if why:
             print(f"{file:42} not run: {why}", flush=True)
             left_out += 1
             continue
+        generation = {name: getattr(options, name) for name in ("devices", "cases", "as_cpu")}
         sample = tests[options.offset :: options.every]
         if not sample:
             print(f"{file:42} not run: it has only {len(tests)} tests", flush=True)
             left_out += 1
             continue
-        outcomes = dict(ours.run(sample))
-        if posing:  # a test of what the platform is called passes only if it is told the truth
-            failed = [test for test, outcome in outcomes.items() if outcome.ended == "failed"]
-            outcomes |= {test: outcome for test, outcome in plain.run(failed) if outcome.ended == "passed"}
-        counts = Counter(outcome.ended for outcome in outcomes.values())
-        wrong = [test for test, outcome in outcomes.items() if outcome.ended not in PASSES]
-        also = frozenset(test for test, outcome in cpu.run(wrong) if outcome.ended != "passed")
-        counts["cpu too"] = len(also)
-        for test in wrong:
-            ended, reason = outcomes[test]
-            shown = test.replace("\n", "\\n") + (f": {reason}" if reason else "")
-            lines.append(f"{ended:8} {'(on the CPU, too) ' if test in also else ''}{shown}")
+        if options.rest:
+            sample = [t for t in missing(options.json, file, tests, generation) if t in frozenset(sample)]
+        counts: Counter[str] = Counter()
+        for first in range(0, len(sample), BATCH):
+            outcomes, also = judge.outcomes(sample[first : first + BATCH])
+            counts += Counter(outcome.ended for outcome in outcomes.values())
+            counts["cpu too"] += len(also)
+            for test, (ended, reason, stacks) in outcomes.items():
+                if ended not in PASSES:
+                    shown = test.replace("\n", "\\n") + (f": {reason}" if reason else "")
+                    lines.append(f"{ended:8} {'(on the CPU, too) ' if test in also else ''}{shown}")
+                    lines.extend(f"    {line}" for line in stacks.splitlines())
+            if outcomes and options.json and not options.expression:
+                keep(options.json, file, tests, outcomes, also, generation)
         print(f"{file:42}" + "".join(f"{counts[o]:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)
         total += counts
-        if options.json and not options.expression:
-            kept = {name: getattr(options, name) for name in ("devices", "cases", "every", "offset", "as_cpu")}
-            keep(options.json, file, outcomes, also, kept)
     print(f"{'all':42}" + "".join(f"{total[o]:>9}" for o in (*OUTCOMES, "cpu too")))
     if options.report:
         write_whole(options.report, "\n".join([*lines, ""]).encode())
     return 1 if total["crashed"] + total["hung"] + left_out else 0
+
+
+class Judge:
+    """Runs tests on refxla, and those that do not pass once more in other ways."""
+
+    def __init__(self, options: Namespace) -> None:
+        platforms = "refxla,cpu", "cpu"  # all that tests need, so that refxla adds none to JAX's configuration
+        self.deadline = time.monotonic() + 60 * options.minutes
+        self.posing = "cpu" if options.as_cpu else ""
+        self.ours, self.cpu, self.plain = (
+            Runner(options.checkout, platform, options.limit, options.devices, options.cases, posing, self.deadline)
+            for platform, posing in zip((*platforms, platforms[0]), (self.posing, self.posing, ""), strict=True)
+        )
+        self.expression = options.expression
+
+    @property
+    def is_over(self) -> bool:
+        """Is the time over?"""
+        return time.monotonic() >= self.deadline
+
+    def collect(self, file: str) -> tuple[list[str], str]:
+        """The names of a file's tests; or none, and why not."""
+        return self.ours.collect(file, self.expression)
+
+    def outcomes(self, tests: Sequence[str]) -> tuple[dict[str, Outcome], frozenset[str]]:
+        """Tests with their outcomes, and those of them that do not pass on JAX's CPU, either.
+
+        Those for which there is no time have no outcome, nor have those that did not pass and could not be tried on the
+        CPU.
+        """
+        outcomes = dict(self.ours.run(tests))
+        if self.posing:  # a test of what the platform is called passes only if it is told the truth
+            failed = [test for test, outcome in outcomes.items() if outcome.ended == "failed"]
+            outcomes |= {test: outcome for test, outcome in self.plain.run(failed) if outcome.ended == "passed"}
+        wrong = [test for test, outcome in outcomes.items() if outcome.ended not in PASSES]
+        cpu = dict(self.cpu.run(wrong))
+        outcomes = {test: outcome for test, outcome in outcomes.items() if test in cpu or outcome.ended in PASSES}
+        return outcomes, frozenset(test for test, outcome in cpu.items() if outcome.ended != "passed")
 
 
 if __name__ == "__main__":

@@ -4,17 +4,21 @@ Names are passed in JSON files, since JAX's tests have names with brackets, spac
 arguments and output do not separate. It imports nothing of refxla, so that children on JAX's CPU do not load it.
 """
 
+import faulthandler
 import json
+import signal
 from typing import Any
 
 import pytest
 
 LENGTH = 300  # characters of a reason
+STACKS = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--names", help="a file with the names of the tests to run (all, if none is given)")
     parser.addoption("--record", help="a file that gets a line for each test that is found, or begins, or ends")
+    parser.addoption("--stacks", help="a file that gets the stacks of all threads, on SIGUSR1 and if the process dies")
     parser.addoption("--posing", default="", help="the platform on which JAX's tests are told they run")
 
 
@@ -61,6 +65,11 @@ def pytest_configure(config: pytest.Config) -> None:
         import jax._src.test_util  # defines the setting
 
         jax.config.update("jax_test_dut", config.option.posing)  # "device under test"
+    if config.option.stacks:
+        stacks = open(config.option.stacks, "a")  # noqa: SIM115 - as long as the process, which may die
+        faulthandler.enable(stacks)
+        faulthandler.register(signal.SIGUSR1, stacks)
+        config.stash[STACKS] = stacks  # faulthandler has only its descriptor
     if config.option.record:
         config.pluginmanager.register(Recorder(config.option.record))
 

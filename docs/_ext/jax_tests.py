@@ -9,7 +9,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
-from refxla_conformance.jax_tests.outcomes import read, share
+from refxla_conformance.jax_tests.outcomes import NOT_RUN, counts, read, share
 from refxla_conformance.jax_tests.reasons import reason
 from tables import paragraph, table
 
@@ -28,7 +28,7 @@ class JaxTestOutcomes(Directive):
         files = run["files"]
         rows = [(name.removeprefix("tests/"), _sample(file), *_counts([file])) for name, file in sorted(files.items())]
         total = ("all", "", *_counts(files.values()))
-        dates = sorted({file["run"] for file in files.values()})
+        dates = sorted({run["date"] for file in files.values() for run in file["runs"]})
         text = (
             f"JAX {version}, jaxlib {_all(files, 'jaxlib')}, refxla at commit {_all(files, 'commit')}, Python "
             f"{run['machine']['python']}, {run['machine']['cores']} cores ({run['machine']['processor']}), "
@@ -39,21 +39,26 @@ class JaxTestOutcomes(Directive):
 
 
 def _sample(file: Mapping[str, Any]) -> str:
-    every = file["options"]["every"]
-    return "all" if every == 1 else f"1 in {every}"
+    """What part of a file's tests have run."""
+    if "counts" in file:
+        every = file["options"]["every"]
+        return "all" if every == 1 else f"1 in {every}"
+    tests = len(file["outcomes"])
+    run = tests - file["outcomes"].count(NOT_RUN)
+    return "all" if run == tests else f"{run:,} of {tests:,}"
 
 
 def _counts(files: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    counts: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for file in files:
-        counts += Counter(file["counts"])
-        counts["cpu too"] += sum(not failure["cpu"] for failure in file["wrong"])
-    figures = counts["passed"], counts["failed"], counts["cpu too"], counts["crashed"] + counts["hung"]
-    return tuple(f"{n:,}" for n in (*figures, counts["skipped"]))
+        total += counts(file)
+        total["cpu too"] += sum(not failure["cpu"] for failure in file["wrong"])
+    figures = total["passed"], total["failed"], total["cpu too"], total["crashed"] + total["hung"]
+    return tuple(f"{n:,}" for n in (*figures, total["skipped"]))
 
 
 def _all(files: Mapping[str, Any], name: str) -> str:
-    return ", ".join(sorted({file["versions"][name] for file in files.values()}))
+    return ", ".join(sorted({run["versions"][name] for file in files.values() for run in file["runs"]}))
 
 
 class JaxTestFailures(Directive):

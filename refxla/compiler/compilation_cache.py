@@ -89,8 +89,20 @@ def key(what: str, fingerprint: str, device: Device, target: Target, without: Co
     parts = (part_size(device), linked_parts(device), can_link(device))
     passes = (without,) if isinstance(without, str) else without
     return disk.key(
-        what, build(), fingerprint, repr(machine + parts), repr(target), repr(configurations), repr(sorted(set(passes)))
+        what,
+        build(),
+        fingerprint,
+        repr(machine + parts),
+        _text(target),
+        repr(configurations),
+        repr(sorted(set(passes))),
     )
+
+
+@cache
+def _text(target: Target) -> str:
+    """The fields of a target, except the tile configurations."""
+    return repr(target)
 
 
 def load(name: str | None) -> Compilation | None:

@@ -17,6 +17,7 @@ from jax._src import callback, core, custom_partitioning, debugging, dtypes, ffi
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
 from jax._src.lax.control_flow import conditionals
+from jax._src.sharding_impls import SdyArrayList
 from jax.interpreters import mlir as public_mlir
 
 from ..compiler.driver import uses_library
@@ -244,7 +245,9 @@ def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
         sharding: Any = None,
         **more: Any,
     ) -> Any:
-        """The results of JAX's own emitter: results, token, and the object to keep alive."""
+        """The results of JAX's own emitter: results, token, and the object to keep alive. A call whose order matters
+        takes a token and returns one: the order in which a program's operations are written gets lost on the way to
+        HLO."""
         if tuple(ctx.module_context.platforms) != (PLATFORM,):
             return emitter(
                 ctx, function, token, operands, operand_avals, result_avals,
@@ -252,12 +255,26 @@ def _emitter(emitter: Callable[..., Any]) -> Callable[..., Any]:
             )  # fmt: skip
         host = HostFunction(_checked(function, result_avals))
         ctx.module_context.add_keepalive(host)
-        call = _host_call(ctx, host, operands, operand_avals, result_avals, has_side_effect)
+        tokens = [] if token is None else [core.abstract_token]
+        inputs, outputs = (*tokens, *operand_avals), (*tokens, *result_avals)
+        operands = operands if token is None else (token, *operands)
+        call = _host_call(ctx, host, operands, inputs, outputs, has_side_effect)
         if sharding is not None:
+            if tokens and result_avals:
+                sharding = _with_token(sharding)
             mlir.set_sharding(ctx.module_context, call, sharding)
-        return call.results, token, host
+        token, *results = call.results if tokens else (None, *call.results)
+        return results, token, host
 
     return emit_python_callback
+
+
+def _with_token(sharding: Any) -> Any:
+    """The shardings of a call's results with one for a token before them: on the same device, without dimensions. Those
+    of XLA's own form, which JAX uses without Shardy, are for all results together."""
+    if not isinstance(sharding, SdyArrayList):
+        return sharding
+    return SdyArrayList((replace(sharding.shardings[0], dim_shardings=()), *sharding.shardings))
 
 
 def _host_call(

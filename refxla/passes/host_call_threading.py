@@ -3,7 +3,8 @@
 A custom call with the target HOST_CALL returns a tuple. If it has side effects, it takes and returns a state, s32[],
 which is threaded through the program (state_threading.py), so that all such calls are made, once each, in program
 order. The final state is one more result of the module, marked by its attribute STATE_RESULT; the planner computes it
-and returns it to nobody. Tokens express nothing but that order: they become scalars that nobody reads.
+and returns it to nobody. Tokens express nothing but that order, in which the instructions of a computation are anyway:
+calls lose theirs, and others become scalars that nobody reads.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from refxla_spec.custom_calls import options
 from refxla_spec.errors import UnsupportedError
-from refxla_spec.module import Instruction, Module
+from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import PRED, S32, Shape
 
 from ..ir.builder import Build
@@ -32,8 +33,7 @@ def key_of(i: Instruction) -> int:
 def run(module: Module) -> int:
     """Threads the state through the program. Returns the number of host calls and tokens that were changed.
 
-    Raises UnsupportedError for a call with side effects in the condition of a loop, or in a computation that is applied
-    to elements.
+    Raises UnsupportedError for a call with side effects in a computation that is applied to elements.
     """
     calls = [i for i in module.instructions() if _is_call(i)]
     if not calls:
@@ -60,6 +60,32 @@ def run(module: Module) -> int:
         module.entry_layout = None
         module.attributes[STATE_RESULT] = "single" if single else "tuple"
     return count
+
+
+def _drop_tokens(computation: Computation, i: Instruction) -> None:
+    """Makes a call one that neither takes nor returns tokens. What reads its result gets one that is put together
+    of its results and new tokens."""
+    i.operands = [o for o in i.operands if not _is_token(o.shape)]
+    shapes = i.shape.elements if i.shape.is_tuple else (i.shape,)
+    if not any(map(_is_token, shapes)):
+        return
+    b = Build(f"{i.name}.result")
+    whole, added = i.shape, []
+    kept = [shape for shape in shapes if not _is_token(shape)]
+    i.shape = Shape.tuple_of(*kept)
+    indices = iter(range(len(kept)))
+    for shape in shapes:
+        token = _is_token(shape)
+        added.append(b.make("after-all") if token else b.make("get-tuple-element", i, index=next(indices)))
+    if whole.is_tuple:
+        added.append(b.tuple(*added))
+    computation.replace({i: added[-1]})
+    at = computation.instructions.index(i) + 1
+    computation.instructions[at:at] = added
+
+
+def _is_token(shape: Shape) -> bool:
+    return not shape.is_tuple and shape.element_type.kind == "token"
 
 
 def _is_call(i: Instruction) -> bool:
@@ -94,7 +120,6 @@ _ORDER = State(
     initial=np.zeros((), np.int32),
     word="host",
     description="a function of the host",
-    in_condition="call it in the body",
     applied="call it before, with an array",
     is_user=lambda i: _is_call(i) and bool(i.attributes.get("custom_call_has_side_effect")),
     replace=_replaced,
@@ -102,7 +127,11 @@ _ORDER = State(
 
 
 def replace_tokens(module: Module) -> int:
-    """Replaces tokens by scalars. Returns the number of instructions that produced or passed them on."""
+    """Replaces tokens by scalars, and leaves them out of calls. Returns the number of instructions that produced or
+    passed them on."""
+    for computation in module.computations:
+        for i in [i for i in computation.instructions if _is_call(i)]:
+            _drop_tokens(computation, i)
     count = 0
     for i in module.instructions():
         if i.opcode == "after-all":

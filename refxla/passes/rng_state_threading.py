@@ -39,7 +39,6 @@ _COUNTER = State(
     initial=np.array([INITIAL, 0], np.uint64),
     word="random",
     description="the state of random numbers",
-    in_condition="draw them in the body",
     applied="draw the numbers before, as an array",
     is_user=lambda i: i.opcode in USERS,
     replace=_replaced,

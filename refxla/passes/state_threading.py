@@ -26,14 +26,13 @@ CALLS = {"call": "to_apply", "fusion": "calls"}
 @dataclass(frozen=True)
 class State:
     """A state to thread: its shape, its initial value, a word for it in names, its description in error messages, with
-    advice for a use in the condition of a loop and for one in a computation that is applied to elements; whether an
-    instruction uses it; and, for one that does, its result and the new state as a function of the old one."""
+    advice for a use in a computation that is applied to elements; whether an instruction uses it; and, for one that
+    does, its result and the new state as a function of the old one."""
 
     shape: Shape
     initial: np.ndarray
     word: str
     description: str
-    in_condition: str
     applied: str
     is_user: Callable[[Instruction], bool]
     replace: Callable[[Instruction, Instruction], tuple[Instruction, Instruction]]
@@ -143,23 +142,47 @@ class _Threading:
                 make("call", self.pair_with_state(i, value), name=f"{i.name}.{self.kind.word}", to_apply=callee)
             )
         if i.opcode == "while":
-            parts: dict[str, Any] = {
-                k: self.threaded.get(i.attributes[k]) or self.without_state(i.attributes[k])
-                for k in ("condition", "body")
-            }
-            if i.attributes["condition"] in self.threaded:
-                raise UnsupportedError(
-                    f"{i.name}: the condition of a loop uses {self.kind.description}; {self.kind.in_condition}"
-                )
-            return self.opened(
-                make("while", self.pair_with_state(i, i.operands[0]), name=f"{i.name}.{self.kind.word}", **parts)
-            )
+            return self.opened(self.loop(i))
         if i.opcode == "conditional":
             return self.opened(self.conditional(i))
         raise UnsupportedError(
             f"{i.name}: {i.opcode} applies {i.called[0].name}, which uses {self.kind.description}, in no order that "
             f"HLO fixes; {self.kind.applied}"
         )
+
+    def loop(self, i: Instruction) -> Instruction:
+        """A loop whose state is a pair. If the condition changes the hidden state, which HLO's conditions cannot
+        return, it is computed before the loop and at the end of the body, and its value is part of the state."""
+        given = self.pair_with_state(i, i.operands[0])
+        name = f"{i.name}.{self.kind.word}"
+        condition, body = self.threaded.get(i.condition), self.threaded.get(i.body)
+        if condition is None:
+            assert body is not None
+            return make("while", given, name=name, condition=self.without_state(i.condition), body=body)
+        body = body or self.without_state(i.body, gives_pair=True)
+
+        def with_predicate(pair: Instruction, prefix: str) -> list[Instruction]:
+            """The instructions that compute ((value, new state), predicate) of (value, state); the last one is it."""
+            tested = make("call", pair, name=f"{prefix}.tested", to_apply=condition)
+            predicate = make("get-tuple-element", tested, name=f"{prefix}.predicate", index=0)
+            state = make("get-tuple-element", tested, name=f"{prefix}.state", index=1)
+            value = make("get-tuple-element", pair, name=f"{prefix}.value", index=0)
+            after = make("tuple", value, state, name=f"{prefix}.pair")
+            return [tested, predicate, state, value, after, make("tuple", after, predicate, name=f"{prefix}.out")]
+
+        first = with_predicate(given, f"{name}.first")[-1]
+        inner = Instruction(f"{name}.body.in", "parameter", first.shape, [], {"number": 0})
+        pair = make("get-tuple-element", inner, name=f"{name}.body.given", index=0)
+        called = make("call", pair, name=f"{name}.body.called", to_apply=body)
+        following = with_predicate(called, f"{name}.body")
+        whole = Instruction(f"{name}.condition.in", "parameter", first.shape, [], {"number": 0})
+        test = make("get-tuple-element", whole, name=f"{name}.condition.out", index=1)
+        rotated = make(
+            "while", first, name=f"{name}.rotated",
+            condition=Computation(f"{name}.condition", [whole, test], test),
+            body=Computation(f"{name}.body", [inner, pair, called, *following], following[-1]),
+        )  # fmt: skip
+        return make("get-tuple-element", rotated, name=name, index=0)
 
     def conditional(self, i: Instruction) -> Instruction:
         attributes: dict[str, Any] = {  # the branches; annotations are not copied
@@ -182,8 +205,8 @@ class _Threading:
         return make("get-tuple-element", pair, name=f"{pair.name}.result", index=0)
 
     def without_state(self, computation: Computation, gives_pair: bool = False) -> Computation:
-        """A computation that does not use the state, as one that takes it: a condition or, with `gives_pair`, a
-        branch."""
+        """A computation that does not use the state, as one that takes it: a condition or, with `gives_pair`, a branch
+        or body."""
         (p,) = computation.parameters
         name = f"{computation.name}.{self.kind.word}"
         whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(p.shape, self.kind.shape), [], {"number": 0})

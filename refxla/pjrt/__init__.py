@@ -8,11 +8,15 @@ from __future__ import annotations
 
 def initialize() -> None:
     """Registers the platform with JAX, which calls this when it looks for plugins. If JAX_PLATFORMS names only others,
-    nothing is loaded."""
+    nothing is loaded. Control-C meanwhile is raised when this has returned: JAX takes all that is raised here for an
+    error of the plugin, writes it to a log, and goes on without the platform."""
     import jax
 
     platforms = jax.config.jax_platforms
     if not platforms or "refxla" in platforms.split(","):
-        from .plugin import register
+        from .postponed_interrupts import postponed_until_return
 
-        register()
+        with postponed_until_return(initialize):
+            from .plugin import register
+
+            register()

@@ -245,9 +245,11 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
 
 
 def _of_arrays(module: Module) -> Module:
-    """The module with scalars in place of the tokens that it gets and returns: JAX passes tokens through a program
-    whose effects it orders, and they are left where no host function is called."""
-    if any(p.shape.element_type.kind == "token" for p in module.entry.parameters):
+    """The module with scalars in place of the tokens that it gets or returns: JAX passes tokens through a program whose
+    effects it orders, and they are left where no host function is called."""
+    root = module.entry.root.shape
+    shapes = [*(p.shape for p in module.entry.parameters), *(root.elements if root.is_tuple else (root,))]
+    if any(not shape.is_tuple and shape.element_type.kind == "token" for shape in shapes):
         replace_tokens(module)
         module.entry_layout = None
     return module

@@ -17,7 +17,7 @@ from refxla_spec.lexer import suggestion
 
 from ..codegen.primitives import build_options
 from ..device.capabilities import capabilities_of
-from ..device.description import Target
+from ..device.description import Costs, Target
 from ..device.gpu_models import EMULATED, MODELS
 from . import calibration, device_probe, discovery
 from .device_probe import Properties
@@ -59,20 +59,7 @@ class Device(OpenClDevice):
             text = f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}"
             hint = linker.is_missing() if self.platform == pocl.NAME else ""
             raise DeviceError(f"{text}; {hint}" if hint else text)
-        target = Target(
-            capabilities=capabilities_of(self.kind, p.clang),
-            vector_bytes=p.vector_bytes,
-            compute_units=self.compute_units,
-            fp64=p.fp64,
-            fp16=p.fp16,
-            max_vector=p.max_vector,
-            features=p.features,
-            persistent=p.persistent,
-            costs=calibration.costs(self),
-            bare=p.bare and self.platform == pocl.NAME,
-            slow_subnormals=p.slow_subnormals,
-            offsets=p.access == "buffer",
-        )
+        target = _target(self.kind, self.platform, self.compute_units, p, calibration.costs(self))
         if self.kind != "gpu":
             return target
         return replace(
@@ -101,6 +88,25 @@ class Device(OpenClDevice):
     def is_present(self) -> bool:
         """Whether programs can run on it."""
         return True
+
+
+@cache
+def _target(kind: str, platform: str, compute_units: int, p: Properties, costs: Costs) -> Target:
+    """What generated code may assume of a device with these properties; a small program asks for it several times."""
+    return Target(
+        capabilities=capabilities_of(kind, p.clang),
+        vector_bytes=p.vector_bytes,
+        compute_units=compute_units,
+        fp64=p.fp64,
+        fp16=p.fp16,
+        max_vector=p.max_vector,
+        features=p.features,
+        persistent=p.persistent,
+        costs=costs,
+        bare=p.bare and platform == pocl.NAME,
+        slow_subnormals=p.slow_subnormals,
+        offsets=p.access == "buffer",
+    )
 
 
 def _sub_group(raw: Any) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import tempfile
@@ -42,6 +43,7 @@ class Cache:
 
     def __init__(self, directory: Path, limit: int = LIMIT) -> None:
         self.directory = directory
+        self._root = os.fspath(directory)
         self.limit = limit
         self._warned = False
 
@@ -49,8 +51,8 @@ class Cache:
         """The content stored under a key (see `key`), or None."""
         path = self._path(key)
         try:
-            with _descriptor(path.parent) as directory:
-                data = private_directories.read(path.name, directory)
+            with _descriptor(os.path.dirname(path)) as directory:
+                data = private_directories.read(os.path.basename(path), directory)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -60,7 +62,7 @@ class Cache:
         content = data[head:]
         if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : head] != hashlib.sha256(content).digest():
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
@@ -74,9 +76,9 @@ class Cache:
         """Stores a content. Returns whether that worked."""
         path = self._path(key)
         try:
-            with _descriptor(path.parent, make=True):
+            with _descriptor(os.path.dirname(path), make=True):
                 pass  # it exists, and is private
-            handle, name = tempfile.mkstemp(dir=path.parent)
+            handle, name = tempfile.mkstemp(dir=os.path.dirname(path))
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC + hashlib.sha256(content).digest() + content)
@@ -94,14 +96,14 @@ class Cache:
     def drop(self, key: str) -> None:
         """Removes a content that turned out to be useless."""
         with contextlib.suppress(OSError):
-            self._path(key).unlink()
+            os.unlink(self._path(key))
 
     def clear(self) -> int:
         """Remove every entry. Returns the number of bytes removed."""
         removed = 0
         for _, size, path in self._entries():
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)
                 removed += size
         self._restart_growth()
         return removed
@@ -110,10 +112,10 @@ class Cache:
         """Bytes on disk."""
         return sum(size for _, size, _ in self._entries())
 
-    def _path(self, key: str) -> Path:
-        return self.directory / key[:2] / (key[2:] + _SUFFIX)
+    def _path(self, key: str) -> str:
+        return os.path.join(self._root, key[:2], key[2:] + _SUFFIX)  # a Path takes longer than reading a small entry
 
-    def _entries(self) -> list[tuple[int, int, Path]]:
+    def _entries(self) -> list[tuple[int, int, str]]:
         """(time of last use, size, path) of each entry, the least recently used first."""
         entries = []
         for folder in self.directory.glob("??"):
@@ -122,10 +124,10 @@ class Cache:
                     if file.name.endswith(_SUFFIX):
                         with contextlib.suppress(OSError):  # another process may have removed it
                             status = file.stat()
-                            entries.append((status.st_mtime_ns, status.st_size, Path(file.path)))
+                            entries.append((status.st_mtime_ns, status.st_size, file.path))
         return sorted(entries)
 
-    def _make_room(self, written: int, keep: Path) -> None:
+    def _make_room(self, written: int, keep: str) -> None:
         """Roughly enforces the limit: the files are counted once they may have grown by a fraction of it."""
         grown = self._growth(written)
         if grown is None or grown > self.limit // _COUNTED:
@@ -148,7 +150,7 @@ class Cache:
         with contextlib.suppress(OSError):
             os.close(os.open(self.directory / _GROWTH, flags, 0o600))
 
-    def _evict(self, keep: Path) -> None:
+    def _evict(self, keep: str) -> None:
         entries = self._entries()
         total = sum(size for _, size, _ in entries)
         for _, size, path in entries:
@@ -156,7 +158,7 @@ class Cache:
                 return
             if path != keep:
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    os.unlink(path)
                 total -= size
 
     def _complain(self, what: str, error: OSError) -> None:
@@ -175,7 +177,7 @@ class Cache:
 
 
 @contextlib.contextmanager
-def _descriptor(directory: Path, make: bool = False) -> Iterator[int]:
+def _descriptor(directory: str, make: bool = False) -> Iterator[int]:
     """The cache in a directory of entries, which is inside the cache's directory."""
     descriptor = private_directories.open_directory(directory, 2, make)
     try:
@@ -193,14 +195,17 @@ def key(*parts: str) -> str:
     return digest.hexdigest()
 
 
-_caches: dict[Path, Cache] = {}
-
-
 def cache() -> Cache:
     """The cache that the environment names now."""
     setting = os.environ.get("REFXLA_CACHE_DIR")
-    directory = Path(setting).absolute() if setting else Path(platformdirs.user_cache_dir("refxla"))
-    return _caches.setdefault(directory, Cache(directory))
+    if not setting:
+        return _cache_in(platformdirs.user_cache_dir("refxla"))
+    return _cache_in(setting if os.path.isabs(setting) else os.path.join(os.getcwd(), setting))
+
+
+@functools.cache
+def _cache_in(directory: str) -> Cache:
+    return Cache(Path(directory))
 
 
 def clear() -> int:

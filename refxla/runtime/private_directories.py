@@ -21,12 +21,12 @@ class NotPrivateError(OSError):
     """A directory or a file that others could have written; the message names it and says how to fix it."""
 
 
-def check(path: Path, last: int = 1) -> None:
+def check(path: Path | str, last: int = 1) -> None:
     """Raises NotPrivateError unless the directory at `path` is private, including the `last` of its parents (0: it may
     be sticky itself, so that a new directory in it is safe); OSError if it does not exist."""
-    if not path.is_absolute():
+    if not os.path.isabs(path):
         raise NotPrivateError(f"the user has no home directory in which {path} could be")
-    names = list(reversed(path.parts[1:]))
+    names = _names(os.fspath(path))[::-1]
     here, links = "/", 0
     _check_mode(here, os.lstat(here), len(names) < last)
     while names:
@@ -42,9 +42,9 @@ def check(path: Path, last: int = 1) -> None:
             links += 1
             if links > _MOST_LINKS:
                 raise NotPrivateError(f"{path} leads through too many symbolic links")
-            target = Path(os.readlink(place))
-            names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
-            here = "/" if target.is_absolute() else here
+            target = os.readlink(place)
+            names += _names(target)[::-1]
+            here = "/" if os.path.isabs(target) else here
         elif stat.S_ISDIR(status.st_mode):
             here = place
             _check_mode(here, status, len(names) < last)
@@ -52,12 +52,12 @@ def check(path: Path, last: int = 1) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
 
 
-def open_directory(path: Path, last: int = 1, make: bool = False) -> int:
+def open_directory(path: Path | str, last: int = 1, make: bool = False) -> int:
     """A descriptor of the private directory at `path` (see `check`). With `make`, missing directories are created,
     including its parents, but none inside a directory that is not private. Raises as `check` does, and OSError for one
     that cannot be created."""
-    if make and path.is_absolute():
-        _make(path, last)
+    if make and os.path.isabs(path):
+        _make(Path(path), last)
     check(path, last)
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -71,6 +71,11 @@ def read(name: str, directory: int) -> bytes:
         if not stat.S_ISREG(status.st_mode) or not _is_ours(status) or status.st_mode & _OTHERS:
             raise NotPrivateError(f"{name} may have been written by another user; remove it")
         return file.read()
+
+
+def _names(path: str) -> list[str]:
+    """The components of a path below its root or its beginning."""
+    return [name for name in path.split("/") if name not in ("", ".")]
 
 
 def _check_mode(path: str, status: os.stat_result, private: bool) -> None:

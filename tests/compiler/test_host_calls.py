@@ -108,3 +108,44 @@ def test_errors_of_functions():
     gc.collect()
     with pytest.raises(refxla.Error, match="of a function that is gone"):
         exe(x)
+
+
+def test_effects_in_a_condition():
+    """Of a loop with another one in its body: the conditions are computed once more than the bodies, in order."""
+    seen = []
+    host = HostFunction(lambda n: seen.append(int(n)) or [n])
+    text = program(
+        "HloModule m\ncond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  c = s32[] custom-call(i), CALL\n  n = s32[] constant(2)\n"
+        "  ROOT less = pred[] compare(c, n), direction=LT\n}\n"
+        "inner {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n"
+        "  j = s32[] add(i, one)\n  ROOT t = (s32[]) tuple(j)\n}\n"
+        "outer {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  w = (s32[]) while(s), condition=cond, body=inner\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+        "  ROOT t = (s32[]) tuple(j)\n}\n"
+        "ENTRY e {\n  x = s32[] parameter(0)\n  t = (s32[]) tuple(x)\n"
+        "  loop = (s32[]) while(t), condition=cond, body=outer\n  ROOT r = s32[] get-tuple-element(loop), index=0\n}\n",
+        host.key,
+        effect=True,
+    )
+    assert refxla.compile(text)(np.int32(0)) == 2
+    assert seen == [0, 0, 1, 2, 1, 1, 2, 2]
+
+
+def test_tokens_order_calls():
+    """A call that takes a token and returns one gets neither: they only say when it is made."""
+    seen = []
+    host = HostFunction(lambda *x: seen.append([int(n) for n in x]) or list(x))
+    text = program(
+        "HloModule m\nENTRY e {\n  x = s32[] parameter(0)\n  t = token[] after-all()\n"
+        "  a = (token[], s32[]) custom-call(t, x), CALL\n  u = token[] get-tuple-element(a), index=0\n"
+        "  y = s32[] get-tuple-element(a), index=1\n  two = s32[] add(y, y)\n"
+        "  b = (s32[], token[], s32[]) custom-call(two, u, x), CALL\n  v = token[] get-tuple-element(b), index=1\n"
+        "  z = s32[] get-tuple-element(b), index=2\n  c = (token[]) custom-call(v), CALL\n"
+        "  w = token[] get-tuple-element(c), index=0\n  d = token[] custom-call(w), CALL\n  k = s32[] add(y, z)\n"
+        "  ROOT r = (s32[], token[]) tuple(k, d)\n}\n",
+        host.key,
+        effect=True,
+    )
+    total, _ = refxla.compile(text)(np.int32(3))
+    assert total == 6 and seen == [[3], [6, 3], [], []]

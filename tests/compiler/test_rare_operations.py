@@ -101,6 +101,33 @@ def test_the_state_goes_through_loops_calls_and_branches(p):
     assert end.tolist() == [(first - 2 + 2**63 - 1) % 2**64, 0]
 
 
+def test_random_numbers_in_the_condition_of_a_loop():
+    text = """HloModule m
+    turn { s = (s32[], f32[2]) parameter(0)
+           n = s32[] get-tuple-element(s), index=0
+           x = f32[2] get-tuple-element(s), index=1
+           one = s32[] constant(1)
+           m = s32[] add(n, one)
+           ROOT t = (s32[], f32[2]) tuple(m, x) }
+    more { s = (s32[], f32[2]) parameter(0)
+           zero = f32[] constant(0)
+           one = f32[] constant(1)
+           drawn = f32[] rng(zero, one), distribution=rng_uniform
+           limit = f32[] constant(0.9)
+           ROOT r = pred[] compare(drawn, limit), direction=LT }
+    ENTRY main { x = f32[2] parameter(0)
+                 n = s32[] constant(0)
+                 s = (s32[], f32[2]) tuple(n, x)
+                 first = (s32[], f32[2]) while(s), condition=more, body=turn
+                 second = (s32[], f32[2]) while(first), condition=more, body=turn
+                 k = s32[] get-tuple-element(first), index=0
+                 l = s32[] get-tuple-element(second), index=0
+                 end = u64[2] rng-get-and-update-state(), delta=1
+                 ROOT r = (s32[], s32[], u64[2]) tuple(k, l, end) }"""
+    first, second, _ = check(text, np.ones(2, np.float32))
+    assert 0 < first < second
+
+
 def test_a_state_below_zero_wraps_at_128_bits():
     text = """a = u64[2] rng-get-and-update-state(), delta=-117515158
     b = u64[2] rng-get-and-update-state(), delta=5

@@ -292,6 +292,15 @@ def test_an_error_is_an_exception():
     assert "UNIMPLEMENTED" in out and "no code for custom-call target 'nobody_has_this'" in out
 
 
+def test_tokens_as_results():
+    """Of a program that gets none."""
+    run("""
+        assert type(jax.jit(lax.create_token)(1.0)).__name__ == "Token"
+        token, y = jax.jit(lambda x: (lax.create_token(x), x + 1))(1.0)
+        assert type(jax.block_until_ready(token)).__name__ == "Token" and y == 2
+    """)
+
+
 def test_ordered_effects_that_call_nothing():
     """JAX passes a token through the program, its loops, and what is exported."""
     run("""
@@ -462,6 +471,47 @@ def test_the_compilation_cache_of_jax(tmp_path):
         return int(out)
 
     assert [compiled("a"), compiled("b"), compiled("c", REFXLA_LINEAR_ALGEBRA="expanded")] == [1, 0, 1]
+
+
+def test_an_interruption_while_the_plugin_is_loaded():
+    """It is raised, and the next operation runs on refxla: JAX would log it and go on without the plugin."""
+    out = run("""
+        import os, signal, time
+        from refxla.pjrt import plugin
+        real = plugin.register
+        def register():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)  # Python would raise it here
+            real()
+        plugin.register = register
+        try:
+            while True:  # it comes a little later
+                jnp.ones(3)
+        except KeyboardInterrupt:
+            plugin.register = real
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            print("interrupted", jnp.arange(4).sum(), jax.devices()[0].platform)
+    """)
+    assert out == "interrupted 6 refxla\n"
+
+
+def test_without_a_compilation_cache_jax_computes_no_keys(tmp_path):
+    """A key takes JAX a tenth of the time of an operation outside of jit. A directory may still be named later."""
+    run(
+        """
+        import os
+        from jax._src import cache_key
+        keys, real = [], cache_key.get
+        cache_key.get = lambda *a, **k: keys.append(real(*a, **k)) or keys[-1]
+        jnp.ones(3) + 1
+        assert not keys
+        jax.config.update("jax_compilation_cache_dir", os.environ["PLACE"])
+        jnp.ones(4) * 2.5
+        assert keys and any(name.startswith("jit_multiply") for name in os.listdir(os.environ["PLACE"]))
+        """,
+        PLACE=str(tmp_path),
+        JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+    )
 
 
 def test_a_program_may_replace_the_clock(tmp_path):

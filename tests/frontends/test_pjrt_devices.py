@@ -207,6 +207,15 @@ def test_effects_and_functions_that_partition_themselves():
     jax.jit(jax.shard_map(each, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"), check_vma=False))(x)
     jax.effects_barrier()
     assert sorted(seen) == sorted(n.reshape(2, 4, 2, 2).sum((1, 3)).ravel().tolist())
+    seen.clear()
+    number = jax.ShapeDtypeStruct((), jnp.float32)
+    def in_order(x):
+        total = io_callback(lambda x: (seen.append("first"), np.float32(x.sum()))[1], number, x, ordered=True)
+        io_callback(lambda: seen.append("second"), None, ordered=True)
+        return total
+    assert float(jax.jit(in_order, in_shardings=NamedSharding(mesh, P("a")), out_shardings=whole)(n)) == n.sum()
+    jax.effects_barrier()
+    assert seen == ["first", "second"]
     twice = custom_partitioning(lambda x: x * 2)
     twice.def_partition(
         partition=lambda mesh, args, result: (mesh, lambda x: x * 2, result.sharding, (args[0].sharding,)),

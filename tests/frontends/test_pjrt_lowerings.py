@@ -85,6 +85,69 @@ def test_callbacks():
     assert out.split("\n") == ["c=5", "c=6", "c=7", "i 0", "i 1", "yes", ""]
 
 
+def test_effects_keep_their_order():
+    """That of the program, also around branches and loops, and with those of loops' conditions: on the way to HLO, a
+    branch that nothing but its result orders comes after all that does not need it."""
+    out = run("""
+        def say(text, **values):
+            jax.debug.print(text, ordered=True, **values)
+        def branch(name, f):
+            return lambda v: (say(name + " {v}", v=v), f(v))[1]
+        def outer(i, x):
+            say("outer {i}", i=i)
+            def more(s):
+                say("more {j}", j=s[0])
+                return s[0] < i
+            def inner(s):
+                y = lax.cond(s[0] % 2 == 0, branch("even", lambda v: v + 1), branch("odd", lambda v: v * 2), s[1])
+                say("after {j}", j=s[0])
+                return s[0] + 1, y
+            return lax.while_loop(more, inner, (0, x))[1]
+        print(jax.jit(lambda x: lax.fori_loop(1, 3, outer, x))(1))
+    """)
+    expected = ["outer 1", "more 0", "even 1", "after 0", "more 1"]
+    expected += ["outer 2", "more 0", "even 2", "after 0", "more 1", "odd 3", "after 1", "more 2", "6", ""]
+    assert out.split("\n") == expected
+
+
+def test_effects_in_conditions_of_loops():
+    """Each happens once more than the body, under vmap as often as on JAX's CPU; what a callback raises is raised."""
+    out = run("""
+        from jax.experimental import io_callback
+        def loop(condition):
+            return jax.jit(lambda x: lax.while_loop(condition, lambda x: x + 1, x))
+        def told(x):
+            jax.debug.print("{x}", x=x)
+            return x < 2
+        print(loop(told)(0))
+        seen = []
+        def asked(x):
+            return (seen.append(int(x)), np.asarray(x < 3))[1]
+        print(loop(lambda x: io_callback(asked, jax.ShapeDtypeStruct((), bool), x))(1), seen)
+        def counted(x):
+            jax.debug.callback(lambda x: seen.append(int(x)), x)
+            return x < 2
+        told = []
+        for device in (None, jax.devices("cpu")[0]):
+            seen.clear()
+            with jax.default_device(device):
+                print(jax.vmap(loop(counted))(np.arange(3)))
+            jax.effects_barrier()
+            told.append(sorted(seen))
+        assert told[0] == told[1] and set(told[0]) == {0, 1, 2}, told
+        import logging
+        logging.disable(logging.CRITICAL)
+        def wrong(x):
+            if x == 2:
+                raise ValueError("at two")
+        try:
+            jax.block_until_ready(loop(lambda x: (jax.debug.callback(wrong, x), x < 5)[1])(0))
+        except RuntimeError as problem:
+            print("at two" in str(problem))
+    """)
+    assert out.split("\n") == ["0", "1", "2", "2", "3 [1, 2, 3]", *["[2 2 2]"] * 2, "True", ""]
+
+
 def test_pallas():
     """Kernels run in interpret mode, and the error elsewhere says so."""
     run("""
