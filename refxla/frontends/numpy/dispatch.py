@@ -197,6 +197,8 @@ _CONVERTING = {
     "choose", "argmax", "argmin", "nanargmax", "nanargmin", "isposinf", "isneginf",
 }  # fmt: skip
 
+_POSITIONS = ("argmax", "argmin", "nanargmax", "nanargmin")
+
 
 def casting_of(name: str) -> str:
     """How a function that is not a ufunc converts its result to the type of `out`."""
@@ -254,6 +256,8 @@ def into(
     if getattr(target, "is_scalar", True):  # s += 1 with a NumPy scalar gives another scalar
         return result
     require_cast(function, result.dtype, target.dtype, casting)
+    if function.__name__ in _POSITIONS:  # NumPy converts the target, too, and back
+        require_cast(function, target.dtype, np.dtype(np.intp), "safe")
     shape = target.shape
     if result.shape != shape and not (fits and np.broadcast_shapes(result.shape, shape) == shape):
         shapes = (str(s).replace(" ", "") for s in (shape, result.shape))
@@ -262,5 +266,5 @@ def into(
     if where is not True:
         chosen: Any = result if isinstance(result, Symbol) else ARRAYS["of"](np.asarray(result), target.build)
         result = xp.where(where, chosen.astype(target.dtype), target)
-    METHODS["__setitem__"](target, Ellipsis, result)
+    METHODS["fill"](target, result)
     return target

@@ -18,7 +18,7 @@ from refxla_spec.types import BY_DTYPE, Shape
 from .array import Traced
 from .dispatch import implements
 from .untyped import np
-from .values import array_of, arrays, normal_axes, wrap
+from .values import array_of, arrays, normal_axes, scalar_or_array, wrap
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -180,7 +180,8 @@ def slogdet(a: Any) -> SlogdetResult:
     sign = np.prod(diagonal / one, axis=-1) * sign
     logarithm = np.sum(np.log(one), axis=-1)
     return SlogdetResult(
-        np.where(zero, np.zeros((), a.dtype), sign), np.where(zero, -np.inf, logarithm).astype(_real(a))
+        scalar_or_array(np.where(zero, np.zeros((), a.dtype), sign)),
+        scalar_or_array(np.where(zero, -np.inf, logarithm).astype(_real(a))),
     )
 
 
