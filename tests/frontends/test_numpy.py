@@ -473,6 +473,35 @@ def test_a_mask_with_more_dimensions_than_the_array_is_an_error():
             f(np.ones(3), np.ones((1, 3), bool))
 
 
+def test_what_is_assigned_by_a_mask_has_no_more_dimensions_than_numpy_takes():
+    def write(x, mask, value):
+        x[mask] = value
+        return x
+
+    mask = np.array([True, False, True])
+    compiled = refxla.compile(write, device="reference")
+    for f in (write, compiled):
+        assert f(np.zeros((3, 2)), mask, np.ones((1, 1, 2))).sum() == 4
+        with pytest.raises(TypeError, match="requires a 0 or 1-dimensional input, input has 2 dimensions"):
+            f(np.zeros(3), mask, np.ones((1, 2)))
+    with pytest.raises(refxla.UnsupportedError, match=r"assigned an array of shape \(1, 2, 2\)"):
+        compiled(np.zeros((3, 2)), mask, np.ones((1, 2, 2)))
+
+
+def test_a_complex_number_is_no_value_beside_real_ones():
+    def between(x, left):
+        return np.interp(x, [1.0], [2.0], left=left)
+
+    for f in (between, refxla.compile(between, device="reference")):
+        with pytest.raises(TypeError, match="must be real number, not complex"):
+            f(np.ones(2), 1j)
+
+
+def test_the_spectral_norm_of_an_empty_matrix_is_zero():
+    norm = refxla.compile(lambda x: np.linalg.norm(x, ord=2, keepdims=True), device="reference")
+    np.testing.assert_array_equal(norm(np.zeros((1, 0))), [[0.0]])
+
+
 def test_few_points_have_no_step():
     def points(a):
         return [np.linspace(a, 1.5, n, retstep=True)[1] for n in (0, 1)], np.linspace(a, 1.5, 1, False, retstep=True)[1]

@@ -401,7 +401,8 @@ def _matrix_norm(x: Traced, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
         x = x.astype(np.float64)
     if ord in (2, -2, "nuc"):
         s = svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        norms = {2: np.max, -2: np.min, "nuc": np.sum}[ord](s, axis=-1)
+        largest = np.max if s.shape[-1] else np.sum  # 0, if there are none
+        norms = {2: largest, -2: np.min, "nuc": np.sum}[ord](s, axis=-1)
         return np.expand_dims(norms, tuple(sorted(axes))) if keepdims else norms
     if ord in (None, "fro", "f"):
         return np.sqrt(np.sum(np.real(x * np.conjugate(x)), axis=axes, keepdims=keepdims))

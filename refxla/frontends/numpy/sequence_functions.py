@@ -156,6 +156,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         )
         imag = np.where(np.isnan(x), 0.0, imag)
         return wrap(b, b.complex(real.instruction, imag.instruction))
+    if any(v is not None and promoted(v).kind == "c" for v in (left, right)):
+        raise TypeError("must be real number, not complex")
     x, xp, fp = (doubles(b, np.interp, v) for v in (x, xp, fp))
     if period is not None:
         period = np.abs(period)

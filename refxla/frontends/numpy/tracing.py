@@ -67,7 +67,7 @@ class NumberSource:
     def may_raise(self) -> bool:
         """Whether there are numbers for which Python or NumPy raises an error, also if nothing reads the parameter: an
         integer out of range, an index, a division by zero."""
-        is_integer = BY_DTYPE[ELEMENT_TYPES[self.data.element_type].dtype].kind in ("signed", "unsigned")
+        is_integer = ELEMENT_TYPES[self.data.element_type].kind in ("signed", "unsigned")
         return isinstance(self.data.number, DerivedNumber) or (is_integer and not self.data.filled)
 
     def __call__(self, leaves: Leaves) -> np.ndarray:
