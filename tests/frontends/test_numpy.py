@@ -403,6 +403,17 @@ def test_scalars_are_assigned_to_signed_integers_as_pythons_are():
             assert got == wanted, (kind, number)
 
 
+def test_results_go_into_integers_as_arrays_do():
+    def spread(x, out):
+        return np.nanmax(x, out=out), np.add(x[0], 0.5, out=out, casting="unsafe")
+
+    compiled = refxla.compile(spread, device="reference")
+    with np.errstate(invalid="ignore"):
+        for x in (np.array([np.nan]), np.array([300.0])):  # no error, where an assignment has one
+            for f in (spread, compiled):
+                f(x, np.zeros((), "i1"))
+
+
 def test_an_array_is_no_element():
     def change(x, value):
         x[1] = value

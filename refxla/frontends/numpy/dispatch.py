@@ -25,7 +25,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}  # of arrays
 UFUNCS: dict[str, Callable[..., Any]] = {}  # "apply": implements all other ufuncs
 ALIASING: set[Any] = set()  # functions, and names of methods, that change an array or return one that shares its memory
-ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced from a NumPy array
+ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced of a NumPy array; "fill": assigns
 
 
 def implements(*functions: Any, aliasing: bool = False) -> Callable[..., Any]:
@@ -266,5 +266,5 @@ def into(
     if where is not True:
         chosen: Any = result if isinstance(result, Symbol) else ARRAYS["of"](np.asarray(result), target.build)
         result = xp.where(where, chosen.astype(target.dtype), target)
-    METHODS["fill"](target, result)
+    ARRAYS["fill"](target, result)
     return target

@@ -21,7 +21,7 @@ from refxla_spec.types import F64, PRED, S64, Shape
 from ...ir.builder import Build
 from ...ir.calling_convention import index_from_start
 from .array import Traced
-from .dispatch import Symbol, adopted, all_known, implements, symbols, values_of
+from .dispatch import ARRAYS, Symbol, adopted, all_known, implements, symbols, values_of
 from .number import Number, applied
 from .reduction_functions import LOGICAL, REDUCERS, reducer_of
 from .selection import Selection
@@ -518,6 +518,9 @@ def _fitting(b: Tracing, value: Any, dtype: numpy.dtype, shape: Sequence[int]) -
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)):
         raise ValueError(f"could not broadcast input array from shape {source.shape.dimensions} into shape {shape}")
     return spread(b, b.reshape(source, own), shape)
+
+
+ARRAYS["fill"] = fill
 
 
 # -- functions that index
