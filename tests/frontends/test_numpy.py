@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -375,6 +376,195 @@ def test_a_copy_of_a_scalar_is_written_into():
         np.testing.assert_array_equal(a, b)
 
 
+def test_scalars_are_assigned_to_signed_integers_as_pythons_are():
+    def change(x, scalar):
+        x[0], x[1:3] = scalar, scalar
+        x[3:].fill(scalar)
+        return x
+
+    def outcome(function, *args):
+        try:
+            return function(*args).tolist()
+        except (OverflowError, ValueError) as error:
+            return type(error)
+
+    compiled = refxla.compile(change, device="reference")
+    values = (127.9, 128.0, -128.9, -129.0, 300.75, -2.5, 2.0**31, 2.0**40 + 3, 2.0**63, -(2.0**63), np.nan, -np.inf)
+    numbers = [np.float64(v) for v in values] + [
+        np.float32(300.75),
+        np.float16("nan"),
+        np.complex64(-3.5),
+        np.int64(300),
+        np.int64(-128),
+    ]
+    for kind in ("i1", "i4", "i8"):
+        for number in (*numbers, np.int16(-129), np.uint64(2**63), np.uint8(200), np.int64(2**40 + 3)):
+            got, wanted = (outcome(f, np.zeros(4, kind), number) for f in (compiled, change))
+            assert got == wanted, (kind, number)
+
+
+def test_results_go_into_integers_as_arrays_do():
+    def spread(x, out):
+        return np.nanmax(x, out=out), np.add(x[0], 0.5, out=out, casting="unsafe")
+
+    compiled = refxla.compile(spread, device="reference")
+    with np.errstate(invalid="ignore"):
+        for x in (np.array([np.nan]), np.array([300.0])):  # no error, where an assignment has one
+            for f in (spread, compiled):
+                f(x, np.zeros((), "i1"))
+
+
+def test_an_array_is_no_element():
+    def change(x, value):
+        x[1] = value
+        return x
+
+    def outcome(function):
+        try:
+            return function(np.zeros(3), np.ones(1)).tolist()
+        except ValueError as error:
+            return str(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of releases of NumPy that convert it
+        assert outcome(refxla.compile(change, device="reference")) == outcome(change)
+
+
+def test_errors_of_numbers_are_raised_even_if_nothing_reads_what_is_computed():
+    def overwritten(a, n):
+        result = n + a
+        result[:] = a
+        return result
+
+    def unread(a, n):
+        a[n]
+        return a * 2
+
+    for function, n, error in ((overwritten, -3, OverflowError), (unread, 3, IndexError)):
+        compiled = refxla.compile(function, device="reference")
+        compiled(np.arange(3, dtype="u1"), 1)
+        for f in (function, compiled):
+            with pytest.raises(error):
+                f(np.arange(3, dtype="u1"), n)
+
+
+def test_positions_go_into_integers_alone():
+    def position(a, out):
+        np.argmin(a, out=out)
+        return out
+
+    x = np.array([3.0, 1.0])
+    compiled = refxla.compile(position, device="reference")
+    assert compiled(x, np.zeros((), "i4")) == 1
+    for kind in ("u8", "f8", "c8"):
+        for f in (position, compiled):
+            with pytest.raises(TypeError, match="according to the rule 'safe'"):
+                f(x, np.zeros((), kind))
+
+
+def test_the_differences_of_a_variance_have_the_wider_type():
+    x = np.array([0.68213573, 0.23346334, 1.98973758])
+    mask = np.array([False, False, True])
+
+    def spreads(x, mask):
+        return x.std(dtype="f2", where=mask), x.var(dtype="f4"), x.astype("f4").var(dtype="f8"), (x + 1j).var()
+
+    got, wanted = refxla.compile(spreads, device="reference")(x, mask), spreads(x, mask)
+    for a, b in zip(got, wanted, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_a_mask_with_more_dimensions_than_the_array_is_an_error():
+    def total(x, mask):
+        return np.sum(x, where=mask)
+
+    for f in (total, refxla.compile(total, device="reference")):
+        with pytest.raises(ValueError, match="more dimensions than allowed"):
+            f(np.ones(3), np.ones((1, 3), bool))
+
+
+def test_what_is_assigned_by_a_mask_has_no_more_dimensions_than_numpy_takes():
+    def write(x, mask, value):
+        x[mask] = value
+        return x
+
+    mask = np.array([True, False, True])
+    compiled = refxla.compile(write, device="reference")
+    for f in (write, compiled):
+        assert f(np.zeros((3, 2)), mask, np.ones((1, 1, 2))).sum() == 4
+        with pytest.raises(TypeError, match="requires a 0 or 1-dimensional input, input has 2 dimensions"):
+            f(np.zeros(3), mask, np.ones((1, 2)))
+    with pytest.raises(refxla.UnsupportedError, match=r"assigned an array of shape \(1, 2, 2\)"):
+        compiled(np.zeros((3, 2)), mask, np.ones((1, 2, 2)))
+
+
+def test_a_complex_number_is_no_value_beside_real_ones():
+    def between(x, left):
+        return np.interp(x, [1.0], [2.0], left=left)
+
+    for f in (between, refxla.compile(between, device="reference")):
+        with pytest.raises(TypeError, match="must be real number, not complex"):
+            f(np.ones(2), 1j)
+
+
+def test_the_spectral_norm_of_an_empty_matrix_is_zero():
+    norm = refxla.compile(lambda x: np.linalg.norm(x, ord=2, keepdims=True), device="reference")
+    np.testing.assert_array_equal(norm(np.zeros((1, 0))), [[0.0]])
+
+
+def test_few_points_have_no_step():
+    def points(a):
+        return [np.linspace(a, 1.5, n, retstep=True)[1] for n in (0, 1)], np.linspace(a, 1.5, 1, False, retstep=True)[1]
+
+    got, wanted = refxla.compile(points, device="reference")(2j), points(2j)
+    assert [type(s) for s in got[0]] == [type(s) for s in wanted[0]] == [float, float]
+    np.testing.assert_array_equal(got[0] + [got[1]], wanted[0] + [wanted[1]])
+
+
+WITHOUT_DIMENSIONS = [
+    lambda x, y, v, m: np.where(x > 0, x, y),
+    lambda x, y, v, m: np.isin(x, v),
+    lambda x, y, v, m: np.select([x > 0], [x]),
+    lambda x, y, v, m: np.tile(x, ()),
+    lambda x, y, v, m: np.roll(x, 1),
+    lambda x, y, v, m: np.copy(x),
+    lambda x, y, v, m: np.full_like(x, 2),
+    lambda x, y, v, m: np.squeeze(v[:1]),
+    lambda x, y, v, m: np.clip(x, 0, 1),
+    lambda x, y, v, m: np.nan_to_num(x),
+    lambda x, y, v, m: np.searchsorted(v, x),
+    lambda x, y, v, m: np.digitize(x, v),
+    lambda x, y, v, m: np.interp(x, [0, 2], [0, 3]),
+    lambda x, y, v, m: np.sinc(x),
+    lambda x, y, v, m: np.nanmax(v),
+    lambda x, y, v, m: np.nanmedian(v),
+    lambda x, y, v, m: np.nanstd(v),
+    lambda x, y, v, m: np.nanpercentile(v, 50),
+    lambda x, y, v, m: np.median(v),
+    lambda x, y, v, m: np.quantile(v, 0.5),
+    lambda x, y, v, m: np.linalg.slogdet(m)[1],
+    lambda x, y, v, m: np.max(v),
+]
+
+
+@pytest.mark.parametrize("function", WITHOUT_DIMENSIONS)
+@pytest.mark.parametrize("kind", [np.array, np.float64])
+def test_results_without_dimensions_are_arrays_or_scalars_as_in_numpy(function, kind):
+    def write(*args):
+        result = function(*args)
+        try:
+            result[()] = 1
+        except TypeError:
+            return result, "a scalar"
+        return result, "an array"
+
+    args = kind(0.5), kind(1.5), np.array([0.5, 1, 2]), np.array([[1.0, 2], [3, 5]])
+    got, wanted = refxla.compile(write, device="reference")(*args), write(*args)
+    assert got[1] == wanted[1]
+    np.testing.assert_allclose(got[0], wanted[0], atol=1e-15)
+
+
 def test_flat_is_assigned_to_and_what_is_taken_of_it_is_a_copy():
     def change(a):
         known = np.arange(6).reshape(2, 3)
@@ -411,6 +601,7 @@ AT = [
     (np.multiply, np.ones(3, "i1"), [1, 1], np.array([100, 3], "i4")),
     (np.add, np.ones(3, "f4"), [1, 1], 0.5),
     (np.logical_or, np.zeros(3, bool), [1, 1], np.array([2, 0])),
+    (np.subtract, np.ones((3, 3)), np.s_[:, -1], np.ones((1, 3))),
     (np.maximum, np.ones(3), np.array([True, False, True]), 4),
 ]
 
@@ -546,6 +737,16 @@ ERRORS = [
     (lambda x, i: x[i > 0].max(), np.ones(2), np.array([-1, 0]), ValueError, "no identity"),
     (lambda x, i: np.quantile(x, i), np.ones(2), np.array([1.5]), ValueError, "range"),
     (lambda x, i: np.choose(i, [x, x]), np.ones(2), np.array([0, 2]), ValueError, "invalid entry in choice array"),
+    (lambda x, i: x.__setitem__(1, i), np.arange(3), np.float64("nan"), ValueError, "float NaN to integer"),
+    (lambda x, i: x.__setitem__(..., i), np.arange(3), np.float64("-inf"), OverflowError, "out of bounds for int64"),
+    (
+        lambda x, i: x.__setitem__(1, i),
+        np.arange(3, dtype="i1"),
+        np.int64(300),
+        OverflowError,
+        "out of bounds for int8",
+    ),
+    (lambda x, i: x.__setitem__(1, x[0] ** i), np.arange(-2, 3), np.float64(0.5), ValueError, "NaN to integer"),
 ]
 
 

@@ -436,7 +436,7 @@ def test_errors():
         _ = compiled.plan
     with pytest.raises(AttributeError, match="f.function.get_concrete_function"):
         _ = compiled.get_concrete_function
-    with pytest.raises(refxla.UnsupportedError, match="TensorFlow runs a part"):
+    with pytest.raises(refxla.UnsupportedError, match="not one program"):
         compiled.save("step.refxla")
     with pytest.raises(refxla.InputError, match="not accelerated"):
         refxla.tensorflow.report(dense)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 import refxla.tensorflow  # noqa: E402
+from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 layers = keras.layers
 RANDOM = np.random.default_rng(0)
@@ -277,6 +279,29 @@ def test_text_and_python_in_a_model():
     assert [o.source.rpartition("/")[2].split(":")[0] for o in report if o.operation == "EagerPyFunc"] == [
         "test_tensorflow_keras.py"
     ] * 2
+
+
+@pytest.mark.parametrize("mode", ["multi_hot", "count"])
+def test_encoded_categories_are_one_program_for_all_values(mode):
+    """Their size is computed from the values, and clamped to the number of categories."""
+    categories = np.arange(48).reshape(24, 2) // 2 % 7  # other ones in each batch
+    labels = categories[:, 0] % 3
+
+    def make():
+        keras.utils.set_random_seed(1)
+        encoding = layers.CategoryEncoding(num_tokens=9, output_mode=mode)
+        return compiled(keras.Sequential([layers.Input((2,), dtype="int32"), encoding, layers.Dense(3, "softmax")]))
+
+    def use(model):
+        history = model.fit(categories, labels, batch_size=3, epochs=2, shuffle=False, verbose=0).history
+        return history, model.predict(categories, batch_size=3, verbose=0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RecompilationWarning)
+        warnings.simplefilter("error", refxla.tensorflow.ClusteringWarning)
+        got, wanted, model = both(make, use)
+    close(got, wanted)
+    assert all(operation.cluster == 0 for operation in refxla.tensorflow.report(model)["train_step"])
 
 
 def test_compile_again_run_eagerly_and_frozen_layers():

@@ -549,7 +549,7 @@ def _traced(
     pairs = [
         (p, s)
         for p, s in zip(tracing.parameters, tracing.sources, strict=True)
-        if p in there or (isinstance(s, int) and s < inputs.of_arguments)
+        if p in there or (s < inputs.of_arguments if isinstance(s, int) else s.may_raise)
     ]
     used, tracing.sources = [p for p, _ in pairs], [s for _, s in pairs]
     names: dict[str, None] = {}

@@ -25,7 +25,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}  # of arrays
 UFUNCS: dict[str, Callable[..., Any]] = {}  # "apply": implements all other ufuncs
 ALIASING: set[Any] = set()  # functions, and names of methods, that change an array or return one that shares its memory
-ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced from a NumPy array
+ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced of a NumPy array; "fill": assigns
 
 
 def implements(*functions: Any, aliasing: bool = False) -> Callable[..., Any]:
@@ -197,6 +197,8 @@ _CONVERTING = {
     "choose", "argmax", "argmin", "nanargmax", "nanargmin", "isposinf", "isneginf",
 }  # fmt: skip
 
+_POSITIONS = ("argmax", "argmin", "nanargmax", "nanargmin")
+
 
 def casting_of(name: str) -> str:
     """How a function that is not a ufunc converts its result to the type of `out`."""
@@ -254,6 +256,8 @@ def into(
     if getattr(target, "is_scalar", True):  # s += 1 with a NumPy scalar gives another scalar
         return result
     require_cast(function, result.dtype, target.dtype, casting)
+    if function.__name__ in _POSITIONS:  # NumPy converts the target, too, and back
+        require_cast(function, target.dtype, np.dtype(np.intp), "safe")
     shape = target.shape
     if result.shape != shape and not (fits and np.broadcast_shapes(result.shape, shape) == shape):
         shapes = (str(s).replace(" ", "") for s in (shape, result.shape))
@@ -262,5 +266,5 @@ def into(
     if where is not True:
         chosen: Any = result if isinstance(result, Symbol) else ARRAYS["of"](np.asarray(result), target.build)
         result = xp.where(where, chosen.astype(target.dtype), target)
-    METHODS["__setitem__"](target, Ellipsis, result)
+    ARRAYS["fill"](target, result)
     return target

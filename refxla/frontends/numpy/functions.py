@@ -17,9 +17,10 @@ from .dispatch import FUNCTIONS, casting_error, implements, xp
 from .indexing import places_of
 from .number import Number
 from .shape_functions import broadcast_to
-from .values import (  # fmt: skip
+from .values import (
     I,
     array_of,
+    array_wrap,
     builder_of,
     element_type_of,
     is_nan,
@@ -191,7 +192,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Traced:
     dtype = promoted(x, y)
     parts = [truth(b, lift(b, condition)), lift(b, x, dtype), lift(b, y, dtype)]
     dimensions = np.broadcast_shapes(*(p.shape.dimensions for p in parts))
-    return wrap(b, b.select(*(spread(b, p, dimensions) for p in parts)))
+    return array_wrap(b, b.select(*(spread(b, p, dimensions) for p in parts)))
 
 
 @implements(np.choose)

@@ -16,12 +16,12 @@ from typing import Any
 import numpy
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension
-from refxla_spec.types import PRED, S64, Shape
+from refxla_spec.types import F64, PRED, S64, Shape
 
 from ...ir.builder import Build
 from ...ir.calling_convention import index_from_start
 from .array import Traced
-from .dispatch import Symbol, adopted, all_known, implements, symbols, values_of
+from .dispatch import ARRAYS, Symbol, adopted, all_known, implements, symbols, values_of
 from .number import Number, applied
 from .reduction_functions import LOGICAL, REDUCERS, reducer_of
 from .selection import Selection
@@ -455,16 +455,52 @@ def assign(a: Traced, key: Any, value: Any) -> None:
     if a.known_value is not None and all_known(key, value) and not isinstance(value, Number):
         a.change(lambda x: x.__setitem__(values_of(key), values_of(value)))
         return
-    view, places = parse(a, key).of(a)
+    parsed = parse(a, key)
+    view, places = parsed.of(a)
     if places is None:
+        if parsed.is_element and np.ndim(value):
+            np.zeros(())[()] = np.zeros(np.shape(value))  # NumPy's error, of releases that do not convert it
+        if isinstance(value, Traced):
+            _check_scalar(b, value, view.dtype)
         fill(view, value)
         return
     values = _fitting(b, value, view.dtype, places.shape)
     view.assign(places.write(b, view.instruction, values, _last(b, values)))
 
 
+def _check_scalar(b: Tracing, scalar: Traced, dtype: numpy.dtype) -> None:
+    """Raises an error at the call if a NumPy scalar is not a number of a signed integer type, when it is assigned to
+    its elements: NumPy converts it as a Python integer. (For unsigned types, it converts as it does arrays.)"""
+    if dtype.kind != "i" or not scalar.is_scalar or np.can_cast(scalar.dtype, dtype):
+        return
+    kind, x = scalar.dtype.kind, scalar.instruction
+    if kind == "c":
+        x = b.real(x)
+    limits = np.iinfo(dtype)
+    if kind in "fc":
+        b.check(b.compare(x, x, direction="EQ"), ValueError, "cannot convert float NaN to integer")
+        x = b.convert(x, F64)
+        low, high = b.scalar(float(limits.min), F64), b.scalar(float(limits.max) + (dtype.itemsize < 8), F64)
+        strict = dtype.itemsize < 8  # what is cut off may lie beyond; at 64 bits, no number lies between
+        least = b.subtract(low, b.scalar(1.0, F64)) if strict else low
+        inside = b.and_(b.compare(x, least, direction="GT" if strict else "GE"), b.compare(x, high, direction="LT"))
+        inside = b.or_(inside, b.compare(x, x, direction="NE"))
+    else:
+        own = np.iinfo(scalar.dtype)
+        inside = b.compare(x, lift(b, scalar.dtype.type(min(limits.max, own.max))), direction="LE")
+        if kind == "i":
+            above = b.compare(x, lift(b, scalar.dtype.type(limits.min)), direction="GE")
+            inside = b.and_(inside, above)
+    b.check(inside, OverflowError, f"a number is out of bounds for {dtype}")
+
+
 def fill(target: Traced, value: Any) -> None:
-    """Assigns to all elements of an array, as target[...] = value."""
+    """Assigns to all elements of an array, whose type the value is converted to.
+
+    Raises UnsupportedError for the elements that a mask of unknown values selects.
+    """
+    if isinstance(value, Selection):
+        raise value.unknown_size("assigned")
     array = known_value(value)
     if target.known_value is not None and array is not None:
         target.change(lambda x: x.__setitem__(Ellipsis, array))
@@ -482,6 +518,9 @@ def _fitting(b: Tracing, value: Any, dtype: numpy.dtype, shape: Sequence[int]) -
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)):
         raise ValueError(f"could not broadcast input array from shape {source.shape.dimensions} into shape {shape}")
     return spread(b, b.reshape(source, own), shape)
+
+
+ARRAYS["fill"] = fill
 
 
 # -- functions that index
@@ -613,7 +652,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     target = _target(a, "np.putmask")
     if np.size(mask) != target.size:
         raise ValueError("putmask: mask and data must be the same size")
-    values = array_of(target.build, values)
+    is_number = weak(values) in (int, float)  # converted as an element is: out of range, it is an OverflowError
+    values = array_of(target.build, values, target.dtype if is_number else None)
     if not values.size:
         return
     if values.size != target.size:
@@ -642,6 +682,10 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 @implements("fill", aliasing=True)
 def fill_method(a: Traced, value: Any) -> None:
+    if a.is_scalar:  # NumPy fills a copy of it
+        return
+    if isinstance(value, Traced):
+        _check_scalar(a.build, value, a.dtype)
     fill(a, value)
 
 
@@ -681,10 +725,7 @@ def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
         return
     view, places = parse(target, indices).of(target)
     if places is None:
-        result = ufunc(view, values)
-        if result.shape != view.shape:
-            raise ValueError("array is not broadcastable to correct shape")
-        fill(view, result)
+        fill(view, ufunc(view, wrap(b, _fitting(b, values, own, view.shape))))
         return
     updates = _fitting(b, values, own, places.shape)
     view.assign(places.write(b, view.instruction, updates, reducer_of(b, opcode, updates)))

@@ -18,7 +18,7 @@ from refxla_spec.types import BY_DTYPE, Shape
 from .array import Traced
 from .dispatch import implements
 from .untyped import np
-from .values import array_of, arrays, normal_axes, wrap
+from .values import array_of, arrays, normal_axes, scalar_or_array, wrap
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -180,7 +180,8 @@ def slogdet(a: Any) -> SlogdetResult:
     sign = np.prod(diagonal / one, axis=-1) * sign
     logarithm = np.sum(np.log(one), axis=-1)
     return SlogdetResult(
-        np.where(zero, np.zeros((), a.dtype), sign), np.where(zero, -np.inf, logarithm).astype(_real(a))
+        scalar_or_array(np.where(zero, np.zeros((), a.dtype), sign)),
+        scalar_or_array(np.where(zero, -np.inf, logarithm).astype(_real(a))),
     )
 
 
@@ -400,7 +401,8 @@ def _matrix_norm(x: Traced, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
         x = x.astype(np.float64)
     if ord in (2, -2, "nuc"):
         s = svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        norms = {2: np.max, -2: np.min, "nuc": np.sum}[ord](s, axis=-1)
+        largest = np.max if s.shape[-1] else np.sum  # 0, if there are none
+        norms = {2: largest, -2: np.min, "nuc": np.sum}[ord](s, axis=-1)
         return np.expand_dims(norms, tuple(sorted(axes))) if keepdims else norms
     if ord in (None, "fro", "f"):
         return np.sqrt(np.sum(np.real(x * np.conjugate(x)), axis=axes, keepdims=keepdims))

@@ -108,6 +108,8 @@ def reduce_by(
         opcode = "or" if opcode == "add" else "and"
     identity = lift(b, identity_of(opcode, own))
     if where is not True and is_given(where):
+        if np.ndim(where) > x.ndim:
+            raise ValueError("input operand has more dimensions than allowed by the axis remapping")
         chosen = spread(b, truth(b, lift(b, where)), x.shape)
         value = b.select(chosen, value, b.spread(identity, value.shape, ()))
     start = lift(b, initial, own) if has_initial else identity
@@ -260,8 +262,8 @@ def var(
     result = own if dtype is not None else np.zeros((), own).real.dtype
     wide = np.dtype(np.float32) if own == np.float16 else own
     middle = mean if is_given(mean) else FUNCTION_MEAN(a, axis, wide, keepdims=True, where=where)
-    # (For complex numbers, NumPy converts only the mean to a type that is not complex.)
-    d = (a if a.dtype.kind == "c" and wide.kind != "c" else a.astype(wide)) - middle
+    wide = np.promote_types(a.dtype, wide)  # of the differences: NumPy converts only the mean to `dtype`
+    d = a.astype(wide) - (middle if is_given(mean) or wide == middle.dtype else middle.astype(own))
     d = np.real(d * np.conjugate(d)) if d.dtype.kind == "c" else d * d
     total = reduce_by(np.add, d, axis, None, keepdims is True, None, where)
     rest = max(count - ddof, 0) if isinstance(count, int) else np.maximum(count - ddof, 0)

@@ -194,10 +194,16 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
             new = lift(b, value.array, array.dtype)
         else:
             rest = array.shape[self.mask.ndim :]
-            if np.ndim(value) > len(rest):
-                if np.shape(value)[0] != 1:
-                    raise self.unknown_size(f"assigned an array of shape {np.shape(value)}")
-                value = array_of(b, value).reshape(np.shape(value)[1:])
+            shape = np.shape(value)
+            if not rest and len(shape) > 1:
+                raise TypeError(
+                    "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
+                    f"{len(shape)} dimensions"
+                )
+            extra = max(0, len(shape) - len(rest))
+            if any(n != 1 for n in shape[:extra]):
+                raise self.unknown_size(f"assigned an array of shape {shape}")
+            value = array_of(b, value).reshape(shape[extra:]) if extra else value
             new = lift(b, value, array.dtype)
         mask = spread(b, self._wide_mask().instruction, array.shape)
         array.assign(b.select(mask, spread(b, new, array.shape), array.instruction))

@@ -24,6 +24,7 @@ from .values import (
     normal_axes,
     normal_axis,
     promoted,
+    scalar_or_array,
     type_alone,
     wrap,
 )
@@ -155,6 +156,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         )
         imag = np.where(np.isnan(x), 0.0, imag)
         return wrap(b, b.complex(real.instruction, imag.instruction))
+    if any(v is not None and promoted(v).kind == "c" for v in (left, right)):
+        raise TypeError("must be real number, not complex")
     x, xp, fp = (doubles(b, np.interp, v) for v in (x, xp, fp))
     if period is not None:
         period = np.abs(period)
@@ -178,7 +181,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = np.where(x == xp[n - 1], fp[n - 1], inside)
     inside = np.where(x < xp[0], fp[0] if left is None else left, inside)
     inside = np.where(x > xp[n - 1], fp[n - 1] if right is None else right, inside)
-    return inside if n == 1 else np.where(np.isnan(x), x, inside)
+    return scalar_or_array(inside if n == 1 else np.where(np.isnan(x), x, inside))
 
 
 # -- convolutions
@@ -469,8 +472,8 @@ def linspace(
     parts = count - 1 if endpoint else count
     delta = last - first
     steps = np.arange(count, dtype=np.zeros((), kind).real.dtype).reshape((-1,) + (1,) * delta.ndim)
-    step = delta / max(parts, 1) if parts else delta * np.nan
-    values = (steps * step if parts > 0 else steps * delta) + first
+    step = delta / parts if parts > 0 else float("nan")
+    values = steps * (step if parts > 0 else delta) + first
     if endpoint and count > 1:
         values = np.concatenate([values[:-1], np.broadcast_to(last, values[-1:].shape)])
     if np.dtype(result_type).kind in "iu":
@@ -603,7 +606,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
 def sinc(x: Any) -> Traced:
     kind = inexact(x)
     y = np.pi * np.where(x == 0, 1.0, x).astype(kind)
-    return np.where(x == 0, np.ones((), kind), np.sin(y) / y)
+    return scalar_or_array(np.where(x == 0, np.ones((), kind), np.sin(y) / y))
 
 
 @implements(np.nan_to_num)
@@ -623,7 +626,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     traced = np.where(traced == np.inf, limits.max if posinf is None else kind(posinf), traced)
     traced = np.where(traced == -np.inf, limits.min if neginf is None else kind(neginf), traced)
     if copy:
-        return traced
+        return scalar_or_array(traced)
     x[...] = traced
     return x
 

@@ -20,6 +20,7 @@ from .number import Number
 from .values import (
     I,
     array_of,
+    array_wrap,
     builder_of,
     known_value,
     lift,
@@ -571,7 +572,7 @@ def tile(A: Traced, reps: Any) -> Traced:
     b = A.build
     spread_ = b.spread(b.reshape(A.instruction, own), Shape(A.instruction.shape.element_type, wide),
                        tuple(range(1, 2 * rank, 2)))  # fmt: skip
-    return wrap(b, b.reshape(spread_, tuple(r * n for r, n in zip(reps, own, strict=True))))
+    return array_wrap(b, b.reshape(spread_, tuple(r * n for r, n in zip(reps, own, strict=True))))
 
 
 @implements(np.repeat, "repeat")

@@ -11,7 +11,17 @@ from .array import Traced
 from .dispatch import implements, require_cast
 from .reduction_functions import is_given, reduce_by
 from .untyped import np
-from .values import array_of, builder_of, doubles, known_value, normal_axes, own_axis, promoted
+from .values import (
+    array_of,
+    array_wrap,
+    builder_of,
+    doubles,
+    known_value,
+    normal_axes,
+    own_axis,
+    promoted,
+    scalar_or_array,
+)
 
 # -- quantiles
 
@@ -26,7 +36,7 @@ def _joined_axes(a: Traced, axis: Any) -> tuple[Traced, tuple[int, ...]]:
 
 def _with_reduced_axes(value: Traced, axes: tuple[int, ...], rank: int, keepdims: Any, lead: int = 0) -> Traced:
     if keepdims is not True:
-        return value
+        return scalar_or_array(value)
     return np.expand_dims(value, tuple(d + lead for d in axes)) if axes else value
 
 
@@ -233,7 +243,7 @@ def _extreme_without_nan(function: Callable[..., Any], ufunc: np.ufunc, value: f
         if is_given(options.get("initial")):
             return extremes
         every = np.all(np.isnan(a), axis=axis, keepdims=keepdims is True)
-        return np.where(every, np.asarray(np.nan, a.dtype), extremes)
+        return scalar_or_array(np.where(every, np.asarray(np.nan, a.dtype), extremes))
 
     return apply
 
@@ -295,7 +305,7 @@ def _spread_without_nan(function: Callable[..., Any]) -> Callable[..., Any]:
         if a.dtype.kind not in "fc":
             return values
         count = np.sum(np.broadcast_to(some, a.shape), axis=axis, keepdims=keepdims is True)
-        return np.where(count <= ddof, np.asarray(np.nan, values.dtype), values)
+        return scalar_or_array(np.where(count <= ddof, np.asarray(np.nan, values.dtype), values))
 
     return apply
 
@@ -400,7 +410,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Trac
         low = np.where(further & (next_place <= n), next_place, low)
         step //= 2
     b.ranges[low.instruction] = n + 1
-    return low
+    return scalar_or_array(low)
 
 
 @implements("searchsorted")
@@ -432,7 +442,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Traced:
         (np.all(bins[1:] >= bins[:-1]) | np.all(bins[1:] <= bins[:-1])).instruction, ValueError,
         "bins must be monotonically increasing or decreasing",
     )  # fmt: skip
-    return np.where(bins[0] <= bins[-1], up, down)
+    return scalar_or_array(np.where(bins[0] <= bins[-1], up, down))
 
 
 @implements(np.isin)
@@ -448,7 +458,7 @@ def isin(
         x, test = x.astype(together), np.sort(test.astype(together))
         place = np.minimum(np.searchsorted(test, x), test.size - 1)
         mask = np.take(test, place) == x
-    return ~mask if invert else mask
+    return array_wrap(b, array_of(b, ~mask if invert else mask).instruction)
 
 
 # -- counting

@@ -25,7 +25,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED, Shape
 
 from ...ir.builder import Build, reducer
-from ...ir.calling_convention import NumberArray
+from ...ir.calling_convention import DerivedNumber, NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]
@@ -62,6 +62,13 @@ class NumberSource:
 
     evaluate: Callable[[Leaves], Any]
     data: NumberArray
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether there are numbers for which Python or NumPy raises an error, also if nothing reads the parameter: an
+        integer out of range, an index, a division by zero."""
+        is_integer = ELEMENT_TYPES[self.data.element_type].kind in ("signed", "unsigned")
+        return isinstance(self.data.number, DerivedNumber) or (is_integer and not self.data.filled)
 
     def __call__(self, leaves: Leaves) -> np.ndarray:
         value, dtype = self.evaluate(leaves), ELEMENT_TYPES[self.data.element_type].dtype

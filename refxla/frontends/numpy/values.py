@@ -63,6 +63,16 @@ def wrap(b: Tracing, value: I) -> Traced:
     return Traced(value, b)
 
 
+def array_wrap(b: Tracing, value: I) -> Traced:
+    """An array with its own storage, from an instruction: not a NumPy scalar, even if it has no dimensions."""
+    return Traced(value, b, is_scalar=False)
+
+
+def scalar_or_array(x: Traced) -> Traced:
+    """An array; a NumPy scalar, if it has no dimensions."""
+    return x if x.ndim else x[()]
+
+
 def array_of(b: Tracing, x: Any, dtype: Any = None) -> Traced:
     """A value as an array; unchanged, if it is one of that type."""
     if isinstance(x, Traced) and (dtype is None or x.dtype == dtype):

@@ -27,20 +27,23 @@ class ClusteredFunction(TensorFlowFunction):
 
     def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
         problem: UnsupportedError | None = None
-        graph = traced.concrete.graph
-        if can_be_compiled(graph.as_graph_def()) and not any(map(writes_at_a_computed_place, read(graph).nodes)):
+        graph = read(traced.concrete.graph)
+        # As a whole, TensorFlow lowers its own graph.
+        is_own = not graph.is_simplified and not any(map(writes_at_a_computed_place, graph.nodes))
+        if is_own and can_be_compiled(graph.content):
             try:
                 return super()._lowered(traced, examples)
             except UnsupportedError as caught:
                 problem = caught
         lowered = _ClusteredLowered(self.name, traced, problem, self.options)
         count = sum(o.cluster is None for o in lowered.report())
-        warnings.warn(
-            f"{self.name} leaves {plural(count, 'operation')} to TensorFlow; refxla.tensorflow.report(...) says which "
-            "and why",
-            ClusteringWarning,
-            stacklevel=caller_level(),
-        )
+        if count:
+            warnings.warn(
+                f"{self.name} leaves {plural(count, 'operation')} to TensorFlow; refxla.tensorflow.report(...) says "
+                "which and why",
+                ClusteringWarning,
+                stacklevel=caller_level(),
+            )
         return lowered, ByValue((), ())
 
     def report(self) -> Report:
@@ -56,7 +59,10 @@ class ClusteredFunction(TensorFlowFunction):
     def save(self, path: str | Path) -> None:
         """As for every compiled function. Raises UnsupportedError if TensorFlow runs a part of it."""
         if isinstance(self.executable, _ClusteredLowered):
-            raise UnsupportedError(f"{self.name} cannot be saved: TensorFlow runs a part of it; see its report")
+            raise UnsupportedError(
+                f"{self.name} cannot be saved: it is not one program, and TensorFlow may run a part of it; see its "
+                "report"
+            )
         super().save(path)
 
     def _of_program(self, name: str) -> Any:

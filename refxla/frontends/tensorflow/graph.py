@@ -77,13 +77,15 @@ class FunctionGraph:
     """The nodes, each after those that it needs, and its inputs and outputs.
 
     `inputs` are results of nodes of the operation Placeholder, which are not among `nodes`. `content` is the GraphDef,
-    with the functions named by the nodes' attributes: bodies of loops, branches.
+    with the functions named by the nodes' attributes: bodies of loops, branches. `is_simplified`: some of TensorFlow's
+    operations have become constants.
     """
 
     nodes: list[Node]
     inputs: list[Value]
     outputs: list[Value]
     content: Any
+    is_simplified: bool = False
 
     @cached_property
     def functions(self) -> Mapping[str, Any]:
@@ -96,10 +98,44 @@ def read(traced: Any) -> FunctionGraph:
     reader = _Reader()
     inputs = [reader.argument(tensor) for tensor in traced.inputs]
     outputs, ends = reader.read(traced, "", inputs, ())
+    constants = _clamped_to_constants(reader.nodes)
+    for node in reader.nodes if constants else ():
+        node.inputs = tuple(constants.get(v, v) for v in node.inputs)
+    outputs = [constants.get(v, v) for v in outputs]
     needed = _reached([*(v.node for v in outputs), *ends])
     arguments = {v.node for v in inputs}
     nodes = [n for n in reader.nodes if n in needed and n not in arguments]
-    return FunctionGraph(nodes, inputs, outputs, traced.as_graph_def())
+    return FunctionGraph(nodes, inputs, outputs, traced.as_graph_def(), bool(constants))
+
+
+def _clamped_to_constants(nodes: Sequence[Node]) -> dict[Value, Value]:
+    """Scalars of integers that are clamped between bounds that leave one number, with the bound that it is: min(n,
+    max(n, x)) and the like.
+
+    Keras's encoding of categories has such sizes (`tf.math.bincount` with minlength = maxlength). TensorFlow computes
+    sizes from the arguments when it lowers a graph, so each value of x would be another program.
+    """
+    opposite = {"Minimum": "Maximum", "Maximum": "Minimum"}
+    constants = {}
+    for node in nodes:
+        for outer, inner in (node.inputs, node.inputs[::-1]) if node.operation in opposite else ():
+            if inner.node.operation != opposite[node.operation] or node.origin.outputs[0].shape.rank != 0:
+                continue
+            bound, others = _integer(outer), [_integer(v) for v in inner.node.inputs]
+            leaves_one = int.__le__ if node.operation == "Minimum" else int.__ge__
+            if bound is not None and any(n is not None and leaves_one(bound, n) for n in others):
+                constants[Value(node, 0)] = outer
+    return constants
+
+
+def _integer(value: Value) -> int | None:
+    """The number that a value is in each call, if it is a constant integer."""
+    import tensorflow as tf
+
+    if value.node.operation != "Const" or not value.type.is_integer:
+        return None
+    array = tf.make_ndarray(value.node.definition.attr["value"].tensor)
+    return None if array.ndim else int(array)
 
 
 class _Reader:
