@@ -107,11 +107,13 @@ class LaunchMerger:
 
     def region(self, steps: Sequence[p.Step], internal: Collection[int] = ()) -> tuple[tuple[p.Step, ...], float]:
         """Steps as one launch that one core runs, which may have to be repeated, and its microseconds; no steps if that
-        is impossible."""
+        is impossible. Other cores run such launches at the same time, which write other parts of the buffers that are
+        not `internal`."""
         section = self._section(steps)
         if section is None or not section.parts:
             return (), 0.0
-        return self._serial_counted_loop(1, section, {}, internal), section.us
+        shared = {b for part in section.parts for b in part.writes}.difference(internal)
+        return self._serial_counted_loop(1, section, {}, internal, shared), section.us
 
     def counted_loop(
         self,
@@ -143,17 +145,23 @@ class LaunchMerger:
         return steps
 
     def _serial_counted_loop(
-        self, trip_count: int, section: Section, counted: SubBuffers, internal: Collection[int]
+        self,
+        trip_count: int,
+        section: Section,
+        counted: SubBuffers,
+        internal: Collection[int],
+        shared: Collection[int] = (),
     ) -> tuple[p.Step, ...]:
-        """A loop on one core; nothing if that takes too many arguments."""
+        """A loop on one core; nothing if that takes too many arguments. `shared` are the buffers of which others write
+        parts at the same time."""
         arguments = ArgumentList(counted)
         if not section.resumable and trip_count * max(section.us, self.costs.call_us) <= LAUNCH_US:
             repeated = m.MergedBody((arguments.section(section),), trip_count)
-            launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal)
+            launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal, shared)
             return () if launch is None else (launch,)
         start, progress, more = self._resumable()
         code = serial_control_flow.counted_loop(arguments, section, trip_count, progress, more)
-        launch = self._enter_control_flow(arguments, code, [section], trip_count, internal)
+        launch = self._enter_control_flow(arguments, code, [section], trip_count, internal, shared)
         return () if launch is None else (start, self._resume(launch, progress, more))
 
     def while_loop(
@@ -221,12 +229,13 @@ class LaunchMerger:
         sections: list[Section],
         trip_count: int,
         internal: Collection[int],
+        shared: Collection[int] = (),
     ) -> p.Launch | None:
         """The launch of a kernel of control flow; None if it has too many arguments."""
         parts = [part for section in sections for part in section.parts]
         inner = self.launches.bound(arguments, body, 1, trip_count * sum(part.us for part in parts))
         by_item = not inner.kernel.work_group
-        framed = with_frame(inner, internal, self.bytes_of, self.scratch, promotes=by_item)
+        framed = with_frame(inner, internal, self.bytes_of, self.scratch, by_item, shared)
         if len(framed.buffers) > self.launches.most_arguments:
             return None
         launch = self.launches.enter(self.launches.padded(framed), [Section(parts)], trip_count)

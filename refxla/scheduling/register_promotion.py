@@ -35,13 +35,16 @@ def with_frame(
     bytes_of: Callable[[int], int],
     scratch: Callable[[str, str, int], int],
     promotes: bool = True,
+    shared: Collection[int] = (),
 ) -> BoundKernel:
     """A kernel that calls one of control flow, which has an argument for each of its buffers: the small ones of
     `internal`, which nothing else uses, are in a frame, and those that can be promoted in private memory. It is that
     one itself where there are neither. `scratch(name, type, count)` gives a new buffer. Without `promotes` none are in
-    private memory: a work-group has none that its items share."""
+    private memory: a work-group has none that its items share. The buffers `shared` are not either: others write parts of
+    them at the same time, which a copy of the whole back from private memory would overwrite."""
     sizes = [bytes_of(b) for b in inner.buffers]
-    promoted = promotable(inner.kernel, sizes) if promotes else Promotable({}, False)
+    fixed = [n for n, b in enumerate(inner.buffers) if b in shared]
+    promoted = promotable(inner.kernel, sizes, fixed) if promotes else Promotable({}, False)
     offsets, size = {}, 0
     for b, bytes in zip(inner.buffers, sizes, strict=True):
         if b in internal and bytes <= FRAME_BYTES:
@@ -80,14 +83,15 @@ class Promotable:
     wide_vectors: bool
 
 
-def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
-    """What can be promoted of the arguments of a kernel, whose sizes are `bytes`, the smallest first."""
+def promotable(kernel: p.Kernel, bytes: Sequence[int], fixed: Collection[int] = ()) -> Promotable:
+    """What can be promoted of the arguments of a kernel, whose sizes are `bytes`, the smallest first; none of those
+    with the numbers `fixed`."""
     if not isinstance(kernel.body, m.CountedLoopBody | m.WhileLoopBody | m.MergedBody):
         return Promotable({}, False)
     uses = _Uses()
     uses.walk(kernel, range(len(kernel.arguments)))
     promoted, total = {}, 0
-    for number in sorted(uses.types.keys() - uses.fixed, key=lambda n: (bytes[n], n)):
+    for number in sorted(uses.types.keys() - uses.fixed - set(fixed), key=lambda n: (bytes[n], n)):
         types = uses.types[number]
         total += bytes[number]
         if len(types) == 1 and 0 < bytes[number] <= m.MOST_PROMOTED_BYTES and total <= MOST_BYTES_TOGETHER:

@@ -224,6 +224,85 @@ def test_parallel_loops_change_no_bit(name, pieces, monkeypatch, always):
         assert [a.tobytes() for a in one] == [a.tobytes() for a in two]
 
 
+def tiled_calls(plan):
+    """Each call that a tile of a parallel loop makes: the calling kernel, and the call."""
+    for kernel in plan.kernels:
+        for phase in kernel.body.phases if isinstance(kernel.body, m.PersistentBody) else ():
+            if isinstance(phase, m.TiledPhase):
+                yield from ((kernel, call) for call in phase.each)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_iteration_copies_whole_results_to_private_memory_and_back(name, always):
+    """Others write their parts at the same time."""
+    calls = list(tiled_calls(planned(PROGRAMS[name]).plan))
+    assert calls
+    for caller, call in calls:
+        kernel, parts = caller.calls[call.kernel], dict(call.offsets)
+        if isinstance(kernel.body, m.FrameBody):
+            own = set(parts) | {n for n, a in enumerate(kernel.arguments) if a.role == "input"}
+            assert {kernel.body.call.arguments[n] for n in kernel.body.promoted} <= own
+
+
+def test_small_results_of_iterations_that_take_different_times(monkeypatch):
+    """The sums of 16 rows, whose loops have 3 to 48 iterations: 64 bytes, which cores write at the same time."""
+    needs_persistent_kernels()
+    text = f"""HloModule m
+    {SUM}
+    step {{ s = (s32[], s32[], f32[2000]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        n = s32[] get-tuple-element(s), index=1
+        v = f32[2000] get-tuple-element(s), index=2
+        one = s32[] constant(1)
+        next = s32[] add(k, one)
+        w = f32[2000] sine(v)
+        ROOT r = (s32[], s32[], f32[2000]) tuple(next, n, w) }}
+    small {{ s = (s32[], s32[], f32[2000]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        n = s32[] get-tuple-element(s), index=1
+        ROOT r = pred[] compare(k, n), direction=LT }}
+    body {{ s = (s32[], f32[16,2000], s32[16], f32[16]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        x = f32[16,2000] get-tuple-element(s), index=1
+        n = s32[16] get-tuple-element(s), index=2
+        y = f32[16] get-tuple-element(s), index=3
+        one = s32[] constant(1)
+        zero = s32[] constant(0)
+        next = s32[] add(k, one)
+        row = f32[1,2000] dynamic-slice(x, k, zero), dynamic_slice_sizes={{1,2000}}
+        v = f32[2000] reshape(row)
+        own = s32[1] dynamic-slice(n, k), dynamic_slice_sizes={{1}}
+        count = s32[] reshape(own)
+        init = (s32[], s32[], f32[2000]) tuple(zero, count, v)
+        inner = (s32[], s32[], f32[2000]) while(init), condition=small, body=step
+        w = f32[2000] get-tuple-element(inner), index=2
+        z = f32[] constant(0)
+        total = f32[] reduce(w, z), dimensions={{0}}, to_apply=sum
+        back = f32[1] reshape(total)
+        ys = f32[16] dynamic-update-slice(y, back, k)
+        ROOT r = (s32[], f32[16,2000], s32[16], f32[16]) tuple(next, x, n, ys) }}
+    more {{ s = (s32[], f32[16,2000], s32[16], f32[16]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(16)
+        ROOT r = pred[] compare(k, n), direction=LT }}
+    ENTRY e {{ x = f32[16,2000] parameter(0)
+        n = s32[16] parameter(1)
+        zero = s32[] constant(0)
+        none = f32[] constant(0)
+        y = f32[16] broadcast(none), dimensions={{}}
+        init = (s32[], f32[16,2000], s32[16], f32[16]) tuple(zero, x, n, y)
+        loop = (s32[], f32[16,2000], s32[16], f32[16]) while(init), condition=more, body=body
+        ROOT z = f32[16] get-tuple-element(loop), index=3 }}"""
+    random = np.random.default_rng(3)
+    x = random.standard_normal((16, 2000)).astype(np.float32)
+    made = refxla.compile(text)
+    assert tiles(made.plan)
+    wanted = refxla.compile(text, without=("parallel-loops",))
+    for _ in range(100):
+        counts = random.permutation(16).astype(np.int32) * 3 + 3
+        assert made(x, counts).tobytes() == wanted(x, counts).tobytes()
+
+
 def planned(text, cores=8):
     return planning.plan_module(parse(text), many(cores))[1]
 
