@@ -34,12 +34,14 @@ _NVIDIA_HEADER = """
 #define get_global_id(d) (get_group_id(d) * __nvvm_read_ptx_sreg_ntid_x() + get_local_id(d))
 #define barrier(flags) __syncthreads()
 #define atomic_inc(p) __nvvm_atom_add_gen_i((volatile int*)(p), 1)
+#define atomic_or(p, v) __nvvm_atom_or_gen_i((volatile int*)(p), v)
 """
 _AMD_HEADER = """
 #define get_local_id(d) ((size_t)__builtin_amdgcn_workitem_id_x())
 #define get_group_id(d) ((size_t)__builtin_amdgcn_workgroup_id_x())
 #define get_global_id(d) (get_group_id(d) * 64 + get_local_id(d))
 #define atomic_inc(p) __atomic_fetch_add(p, 1, __ATOMIC_RELAXED)
+#define atomic_or(p, v) __atomic_fetch_or(p, v, __ATOMIC_RELAXED)
 #define barrier(flags) do { \\
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \\
     __builtin_amdgcn_s_barrier(); \\

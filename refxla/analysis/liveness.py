@@ -147,6 +147,10 @@ class _Walk:
                 _add(uses, self.sections(kernel, buffers, sections))
                 if trip_count > 1:
                     self.loop(first, uses)
+            case m.IterationsBody(_, call, unfinished, more):
+                if unfinished is not None and more is not None:  # what an item has written, it finds when it is resumed
+                    self.mention(uses, [buffers[n] for n in (unfinished, more, *call.arguments)], False)
+                _add(uses, self.calls(kernel, buffers, [call]))
             case m.PersistentBody(phases, trip_count):
                 first = self.point
                 self.mention(uses, [buffers[0]], False)

@@ -32,6 +32,7 @@ from ..ir.merged_body import (
     FrameBody,
     FrameOffset,
     IterationOffset,
+    IterationsBody,
     KernelCall,
     MergedBody,
     NestedPhases,
@@ -110,6 +111,8 @@ class _Writer:
                 self._any(body)
             case MergedBody() as body:
                 self._merged(body)
+            case IterationsBody() as body:
+                self._independent_iterations(body)
             case PersistentBody() as body:
                 self._persistent(body)
             case CountedLoopBody() as body:
@@ -299,6 +302,21 @@ class _Writer:
 
     def _merged(self, body: MergedBody) -> None:
         self._sections(body.sections, "group" if self.group else "item", body.trip_count)
+
+    # -- independent iterations -------------------------------------------------------------------------------------
+
+    def _independent_iterations(self, body: IterationsBody) -> None:
+        """A call in each item of the work-groups, which do not wait for each other; t0 is the number of the item."""
+        self._line(f"const int t0 = group * {self.group} + item;")
+        self.group = 0
+        conditions = [f"t0 < {body.count}"]
+        if body.unfinished is not None:
+            conditions.append(f"(({self._pointer(body.unfinished, 'const uchar')})a{body.unfinished})[t0]")
+        self._line(f"if ({' && '.join(conditions)}) {{")
+        self._call(body.call)
+        if body.more is not None:
+            self._line(f"if ({conditions[1]}) atomic_or(({self._pointer(body.more, 'volatile int')})a{body.more}, 1);")
+        self._line("}")
 
     # -- persistent kernels --------------------------------------------------------------------------------------------
 

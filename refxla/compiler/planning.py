@@ -41,10 +41,11 @@ def plan_module(
         group = group_size(target) if target.capabilities.work_groups else 0
         merging = MergingOptions(units, target.persistent, group, target.handover)
         emitter = KernelDeduplicator(partial(emit, target=target))
+        serial = KernelDeduplicator(partial(emit, target=target.of_one_item)) if group else None
         options = SchedulingOptions(
             target.costs, fuse, TILED_FUSION not in without, PARALLEL_LOOPS not in without, merging
         )
-        planned = make_plan(optimized, emitter, options, on_kernel)
+        planned = make_plan(optimized, emitter, options, on_kernel, serial)
         planned.winograd = decisions
         return optimized, planned
     except UnsupportedError as problem:

@@ -37,6 +37,11 @@ class Capabilities:
     kernel_switch: bool = False
     launch_merging: bool = False  # a kernel may make the calls of several launches
 
+    @property
+    def of_one_item(self) -> Capabilities:
+        """Those of a single work item of a GPU."""
+        return replace(self, emitters="cpu", coalescing=False, work_groups=False)
+
 
 # A CPU with an OpenCL compiler that is only known to accept OpenCL C.
 OPENCL_CPU = Capabilities(emitters="cpu", explicit_vectors=True, cached_arrays=True, kernel_switch=True)

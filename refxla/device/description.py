@@ -142,6 +142,11 @@ class Target:
     repeated_barriers: bool = False  # each barrier is compiled as two (codegen/primitives.py)
 
     @property
+    def of_one_item(self) -> Target:
+        """A GPU as one work item sees it that runs whole kernels: they have the loops of a CPU's."""
+        return replace(self, capabilities=self.capabilities.of_one_item, compute_units=1)
+
+    @property
     def caches(self) -> Caches:
         """The sizes of its caches."""
         return self.costs.caches

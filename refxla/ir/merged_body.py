@@ -6,6 +6,7 @@ OpenCL C. Kernels are referred to by their number in `Kernel.calls`, arguments b
     CopyBody          a copy of memory; it calls no kernel
     AnyBody           whether one of several preds is true; it calls no kernel
     MergedBody        kernels side by side in one launch, each with a range of work items of its own
+    IterationsBody    the iterations of a loop that do not need each other, one for each work item of a GPU
     PersistentBody    the phases of a persistent kernel, which all work items go through together
     CountedLoopBody, WhileLoopBody, ConditionalBody
                       control flow that a single work item or work-group runs, and that can be left and resumed
@@ -163,6 +164,19 @@ class MergedBody:
 
 
 @dataclass(frozen=True)
+class IterationsBody:
+    """Makes the call `count` times, each in a work item of its own; the offsets of the call are those of tiles along
+    one axis. If the call may return before it has finished, argument `unfinished` has a pred for each item that says
+    whether it must be made, again or for the first time, and argument `more`, an s64 that is 0 before, becomes 1 if any
+    of them must be made again."""
+
+    count: int
+    call: KernelCall
+    unfinished: int | None = None
+    more: int | None = None
+
+
+@dataclass(frozen=True)
 class SharedPhase:
     """A phase whose work items, those of all sections, are distributed over the workers."""
 
@@ -254,7 +268,15 @@ class FrameBody:
 
 
 StructuredBody = (
-    CopyBody | AnyBody | MergedBody | PersistentBody | CountedLoopBody | WhileLoopBody | ConditionalBody | FrameBody
+    CopyBody
+    | AnyBody
+    | MergedBody
+    | IterationsBody
+    | PersistentBody
+    | CountedLoopBody
+    | WhileLoopBody
+    | ConditionalBody
+    | FrameBody
 )
 
 
@@ -267,7 +289,7 @@ def calls(body: StructuredBody) -> Iterator[KernelCall]:
         case PersistentBody(phases):
             for phase in phases:
                 yield from calls_of_phase(phase)
-        case FrameBody(call):
+        case FrameBody(call) | IterationsBody(_, call):
             yield call
         case CountedLoopBody():
             yield from body.calls

@@ -29,6 +29,7 @@ from .merged_body import (
     CountedLoopBody,
     ExitPhase,
     FrameBody,
+    IterationsBody,
     KernelCall,
     MergedBody,
     PersistentBody,
@@ -352,6 +353,8 @@ def _inside(kernel: Kernel, names: Sequence[str], depth: int) -> list[str]:
         case MergedBody(sections, trip_count):
             lines, depth = repeated(trip_count)
             return lines + calls((c for section in sections for c in section.calls), depth)
+        case IterationsBody(count, call):
+            return [f"{pad}in each of {count} work items", *calls([call], depth + 1)]
         case PersistentBody(phases, trip_count):
             lines, depth = repeated(trip_count)
             number, count = 0, sum(not isinstance(phase, ExitPhase) for phase in phases)

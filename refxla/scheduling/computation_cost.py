@@ -1,4 +1,5 @@
-"""Estimates of what a computation costs before it is planned: on one core, and on all cores together.
+"""Estimates of what a computation costs before it is planned: on one core, and on all cores together; on a GPU in one
+work item, and by a launch for each kernel.
 
 The groups of a computation are known before its kernels are (grouped_computation.py), and the cost model gives the time
 of each. Whoever has to choose between ways to run a loop (loop_parallelization.py) compares such estimates.
@@ -13,16 +14,21 @@ from refxla_spec.module import Computation, Instruction
 from ..analysis.conditional_analysis import branch_computations
 from ..analysis.cost_analysis import kernel_us
 from ..analysis.while_loop_analysis import counter_of, loop_invariant_elements
+from ..device.description import Costs
 from .grouped_computation import GroupedComputation
 from .scheduling_options import SchedulingOptions
 
 UNKNOWN_TRIPS = 20  # of a loop that ends by a predicate
+# A work item of a GPU, which waits for each operation before the next, takes so many times as long as a core of a CPU
+# with vectors (the default costs): two nanoseconds for an addition.
+ITEM_TIMES = 150.0
+LEAST_ITEM_US = 0.01  # of a kernel that an item calls
 
 
 @dataclass(frozen=True)
 class ComputationCost:
     """The microseconds of a computation on one core, and on all cores with the barriers between its kernels; and at
-    most so many bytes of values that it computes."""
+    most so many bytes of values that it computes. On a GPU those of one work item, and those of the launches."""
 
     one_core_us: float
     all_cores_us: float
@@ -43,6 +49,7 @@ class ComputationCosts:
 
     def __init__(self, options: SchedulingOptions) -> None:
         self.options, self.costs, self.cores = options, options.costs, options.merging.units
+        self.by_item = options.merging.group > 0  # the device is a GPU
         self._estimates: dict[Computation, ComputationCost | None] = {}
 
     def of(self, computation: Computation) -> ComputationCost | None:
@@ -88,8 +95,11 @@ class ComputationCosts:
     def _of_fusion(self, grouped: GroupedComputation, n: int) -> ComputationCost:
         """The cost of group number n, which is a kernel."""
         fusion = grouped.fusion(n)
-        us = max(kernel_us(fusion, self.costs), self.costs.call / 1e3)
         written = 0 if grouped.is_made_in_place(n) else sum(i.shape.bytes for i in fusion.outputs)
+        if self.by_item:
+            us = max(ITEM_TIMES * kernel_us(fusion, Costs()), LEAST_ITEM_US)
+            return ComputationCost(us, self.costs.launch / 1e3, written)
+        us = max(kernel_us(fusion, self.costs), self.costs.call / 1e3)
         return ComputationCost(us, min(us, us / self.cores + self.costs.phase / 1e3), written)
 
     def _of_control_flow(self, i: Instruction) -> ComputationCost | None:

@@ -13,12 +13,13 @@ from .merged_kernel import COPIED_AT_A_TIME
 class MergingOptions:
     """For what device launches are merged: its `units`, which are cores or compute units (0: none are merged); whether
     there may be `persistent` kernels; and of a GPU the items of a work-group, and whether these can hand values over
-    (Target.handover): else only loops of single items are merged."""
+    (Target.handover): else only loops of single items are merged. `by_item`: the only unit is a work item of a GPU."""
 
     units: int = 0
     persistent: bool = False
     group: int = 0
     handover: bool = True
+    by_item: bool = False
 
 
 NOT_MERGED = MergingOptions()

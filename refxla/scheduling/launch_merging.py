@@ -144,6 +144,23 @@ class LaunchMerger:
             self._note_serial_form(steps[0], section, serial, body, trip_count)
         return steps
 
+    def iterations(self, count: int, sub_buffers: SubBuffers, launch: p.Launch) -> p.Launch:
+        """The launch that runs `count` iterations of a parallel loop, each by `launch`, which is for one core or one
+        item of a GPU."""
+        if self.has_persistent_kernels:
+            return self.persistent.iterations(count, sub_buffers, launch)
+        return self.launches.iterations(count, sub_buffers, launch)
+
+    def resumed_iterations(self, count: int, sub_buffers: SubBuffers, launch: p.Launch, unfinished: int) -> p.Loop:
+        """The same of iterations that may be left before they have finished, repeated until all have. `unfinished` is
+        the buffer of a pred for each that says whether it must be resumed."""
+        if self.has_persistent_kernels:
+            more = self.scratch("more", "pred", 1)
+            return p.Loop((self.persistent.iterations(count, sub_buffers, launch, (unfinished, more)),), more, ())
+        more = self.scratch("more", "s64", 1)
+        some = self.launches.iterations(count, sub_buffers, launch, (unfinished, more))
+        return p.Loop((p.Copy(self.zeros(1), more), some), more, ())
+
     def _serial_counted_loop(
         self,
         trip_count: int,

@@ -15,6 +15,7 @@ from .merged_kernel import (
     MergeableLaunch,
     MergedLaunch,
     Section,
+    SubBuffers,
     copy_kernel,
     uses,
 )
@@ -41,7 +42,8 @@ class MergedLaunches:
         self.sections: dict[int, list[Section]] = {}  # of a merged launch, by the number of its kernel
         self.cores, self.group, self.has_persistent_kernels = merging.units, merging.group, costs.persistent
         self.handover = merging.handover or not merging.group
-        self.most_arguments = GROUP_ARGUMENTS if merging.group else MOST_ARGUMENTS
+        self.shares_kernels = not merging.group and not merging.by_item
+        self.most_arguments = MOST_ARGUMENTS if self.shares_kernels else GROUP_ARGUMENTS
 
     @property
     def next_name(self) -> str:
@@ -107,7 +109,7 @@ class MergedLaunches:
 
     def padded(self, kernel: BoundKernel) -> BoundKernel:
         """The kernel with as many arguments as others that share its __kernel; on a GPU none do."""
-        return kernel if self.group else kernel.padded()
+        return kernel.padded() if self.shares_kernels else kernel
 
     def enter(self, merged: BoundKernel, sections: list[Section], trip_count: int) -> p.Launch:
         """Adds a merged kernel. Returns its launch."""
@@ -118,3 +120,27 @@ class MergedLaunches:
         self.merged.append(MergedLaunch(kernel.name, names, trip_count, kernel.us, saved))
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, merged.buffers)
+
+    def iterations(
+        self, count: int, sub_buffers: SubBuffers, launch: p.Launch, resumed: tuple[int, int] | None = None
+    ) -> p.Launch:
+        """The launch of a GPU's kernel whose items make `count` launches for one item. `resumed`: if one may return
+        before it has finished, the buffer of a pred for each that says whether it must be resumed, and that of an s64,
+        0 before, that is 1 if any must."""
+        part = self.call_of(launch, alone=True)
+        assert part is not None and self.group
+        arguments = ArgumentList(sub_buffers)
+        call = arguments.call(part)
+        numbers: tuple[int | None, int | None] = (None, None)
+        if resumed is not None:
+            unfinished, more = resumed
+            preds, any_ = p.Argument("output", "uchar", bytes=count), p.Argument("output", "long", bytes=8)
+            numbers = arguments.argument(unfinished, preds), arguments.argument(more, any_)
+        buffers, parameters = arguments.arguments()
+        items = -(-count // self.group) * self.group
+        body, us = m.IterationsBody(count, call, *numbers), part.us * count / (self.cores * self.group)
+        name = self.next_name
+        kernel = p.Kernel(name, body, parameters, items, tuple(arguments.calls), us, work_group=self.group)
+        self.merged.append(MergedLaunch(name, ((part.kernel.name,),), count, us, 0.0, each="iteration"))
+        self.kernels.append(kernel)
+        return p.Launch(len(self.kernels) - 1, buffers)

@@ -1,9 +1,13 @@
-"""Parallel loops: each core runs whole iterations of a loop.
+"""Parallel loops: each core, or each work item of a GPU, runs whole iterations of a loop.
 
 The iterations of some loops do not need each other: a function mapped over the rows of an array (JAX's lax.map), or the
 parts of a batch. Such a loop is one phase of a persistent kernel, whose tiles are the iterations. What an iteration
 runs, it runs on one core, loops and all, so the cores wait for each other once, not after each kernel. An iteration has
 its own memory for the values that it computes, and writes its slices of the results where they belong.
+
+On a GPU, an iteration is a work item, with its values in registers if they are few. It is planned like one of a core,
+with kernels for single items. The items do not wait for each other, so there is no
+barrier, and each iteration has memory of its own.
 
 An iteration with a loop that may run long is left after a while, since signals are answered between launches
 (serial_control_flow.py). Then its memory is its own until it has finished, and the kernel is launched again as long as
@@ -41,12 +45,14 @@ class ParallelLoop:
         launch, resumed = _launch_of(iteration)
         trip_count = len(values)
         most = RESUMED_TILES * cores if resumed else max(cores, int(PERSISTENT_US * cores / us) // cores * cores)
+        if builder.runs_items:
+            most = trip_count
         count = min(trip_count, most)
         chunks, rest = divmod(trip_count, count)
         numbers = builder.number
         own = [b for b in self.blocks if numbers[b] not in resumed and b.space == p.ARENA]
-        self.tile.assign(self.name, own, (), iteration, count if resumed else None)
-        self._workspaces()
+        self.tile.assign(self.name, own, (), iteration, count if resumed or builder.runs_items else None)
+        self._workspaces(count)
         steps: Steps = []
         if chunks == 1:
             steps += self._launches(launch, resumed, builder.constant(f"{self.name}.iterations", values[:count]), count)
@@ -63,13 +69,16 @@ class ParallelLoop:
             block.space = p.TILE
         return steps
 
-    def _workspaces(self) -> None:
-        """Give each core a workspace of its own: that of a kernel has counters that its items share."""
+    def _workspaces(self, count: int) -> None:
+        """Give each core, or each of `count` iterations that are work items, a workspace of its own: that of a kernel
+        has counters that its items share."""
+        items = self.builder.runs_items
         for block in self.blocks:
             if block.space == p.WORKSPACE:
                 size = -(-block.bytes // 64) * 64
-                whole = self.builder.workspace(self.name, size * self.builder.cores)
-                self.tile.sub_buffers[self.builder.number[block]] = (whole, m.WorkerOffset(size, 0))
+                whole = self.builder.workspace(self.name, size * (count if items else self.builder.cores))
+                place = m.TileNumberOffset(0, size) if items else m.WorkerOffset(size, 0)
+                self.tile.sub_buffers[self.builder.number[block]] = (whole, place)
 
     def _launches(self, launch: p.Launch, resumed: tuple[int, ...], counters: MemoryBlock, count: int) -> Steps:
         """The steps that run `count` iterations, for which `counters` has the values of the counter."""
@@ -80,7 +89,7 @@ class ParallelLoop:
         size = self.variable.shape.element_type.bytes
         parts[builder.number[self.variable]] = (builder.number[counters], m.TileNumberOffset(0, size))
         if not resumed:
-            return [merger.persistent.iterations(count, parts, launch)]
+            return [merger.iterations(count, parts, launch)]
         progress, unfinished = resumed
         steps: Steps = []
         zeros = builder.constant("zeros", np.zeros(count * m.PROGRESS_BYTES // 8, np.int64))
@@ -89,11 +98,9 @@ class ParallelLoop:
         ones = builder.constant("ones", np.ones(count, np.bool_))
         each_unfinished = builder.block(f"{self.name}.unfinished", ones.shape)
         builder.copy(steps, ones, each_unfinished)
-        more = builder.block(f"{self.name}.more", Shape.array("pred", ()))
         parts[progress] = (builder.number[each_progress], m.TileNumberOffset(0, m.PROGRESS_BYTES))
         parts[unfinished] = (builder.number[each_unfinished], m.TileNumberOffset(0, 1))
-        preds = (builder.number[each_unfinished], builder.number[more])
-        steps.append(p.Loop((merger.persistent.iterations(count, parts, launch, preds),), preds[1], ()))
+        steps.append(merger.resumed_iterations(count, parts, launch, builder.number[each_unfinished]))
         return steps
 
 

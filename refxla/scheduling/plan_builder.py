@@ -55,8 +55,10 @@ class PlanBuilder:
         emit: Emit,
         options: SchedulingOptions,
         on_kernel: Callable[[p.Kernel], object] | None,
+        emit_serial: Emit | None = None,
     ) -> None:
         self.module, self.emit, self.options, self.on_kernel = module, emit, options, on_kernel
+        self._emit_serial = emit_serial or emit
         self.costs, merging = options.costs, options.merging
         self.computation_costs = ComputationCosts(options)
         self.blocks: list[MemoryBlock] = []
@@ -77,9 +79,11 @@ class PlanBuilder:
         self.cores = merging.units
         has_persistent_kernels = self.launch_merger is not None and self.launch_merger.has_persistent_kernels
         self.tiled = options.tiled_fusion and options.fusion and has_persistent_kernels
-        self.has_parallel_loops = options.parallel_loops and options.fusion and has_persistent_kernels
+        self.runs_items = self.launch_merger is not None and merging.group > 0 and emit_serial is not None
+        can_be_parallel = has_persistent_kernels or self.runs_items
+        self.has_parallel_loops = options.parallel_loops and options.fusion and can_be_parallel
         self.tiling_decisions: list[TilingDecision] = []
-        one_core = MergingOptions(units=1)
+        one_core = MergingOptions(units=1, by_item=self.runs_items)
         self._one_core_merger = LaunchMerger(self.kernels, size, self.costs, one_core, self.scratch, self.zeros)
 
     def block(
@@ -103,15 +107,17 @@ class PlanBuilder:
 
     @contextmanager
     def one_core(self) -> Iterator[LaunchMerger]:
-        """While this context is open, what is planned is for one core, by the merger that it gives."""
-        before = self.launch_merger, self.tiled, self.has_parallel_loops
+        """While this context is open, what is planned is for one core, or one work item of a GPU, by the merger that it
+        gives."""
+        before = self.launch_merger, self.tiled, self.has_parallel_loops, self.emit
         assert before[0] is not None  # there are no parallel loops where launches are not merged
         self._one_core_merger.launches.merged = before[0].launches.merged
         self.launch_merger, self.tiled, self.has_parallel_loops = self._one_core_merger, False, False
+        self.emit = self._emit_serial
         try:
             yield self._one_core_merger
         finally:
-            self.launch_merger, self.tiled, self.has_parallel_loops = before
+            self.launch_merger, self.tiled, self.has_parallel_loops, self.emit = before
 
     def checkpoint(self) -> Callable[[], None]:
         """A function that takes back what is recorded for `explain` from now on: of a plan that is not used."""

@@ -40,8 +40,8 @@ def with_frame(
     """A kernel that calls one of control flow, which has an argument for each of its buffers: the small ones of
     `internal`, which nothing else uses, are in a frame, and those that can be promoted in private memory. It is that
     one itself where there are neither. `scratch(name, type, count)` gives a new buffer. Without `promotes` none are in
-    private memory: a work-group has none that its items share. The buffers `shared` are not either: others write parts of
-    them at the same time, which a copy of the whole back from private memory would overwrite."""
+    private memory: a work-group has none that its items share. Nor are the buffers `shared`: others write parts of them
+    at the same time, which a copy of the whole, back from private memory, would overwrite."""
     sizes = [bytes_of(b) for b in inner.buffers]
     fixed = [n for n, b in enumerate(inner.buffers) if b in shared]
     promoted = promotable(inner.kernel, sizes, fixed) if promotes else Promotable({}, False)

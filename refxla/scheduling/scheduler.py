@@ -44,12 +44,14 @@ def make_plan(
     emit: Emit,
     options: SchedulingOptions = _DEFAULTS,
     on_kernel: Callable[[p.Kernel], object] | None = None,
+    emit_serial: Emit | None = None,
 ) -> PlanningResult:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
-    `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
+    `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted. `emit_serial`
+    emits kernels for single work items of a GPU, which then run whole iterations of loops; None: they do not.
     """
-    builder = PlanBuilder(module, emit, options, on_kernel)
+    builder = PlanBuilder(module, emit, options, on_kernel, emit_serial)
     entry = module.entry
     single = entry.root.opcode != "tuple"
     threaded = host_call_threading.STATE_RESULT in module.attributes

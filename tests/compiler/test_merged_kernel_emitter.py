@@ -48,6 +48,27 @@ def test_parts_of_arguments_have_addresses():
         assert line == f"f0(item - 0, {source}, (__global float*)a1);"
 
 
+def test_an_item_of_a_gpu_makes_a_call_of_its_own():
+    call = m.KernelCall(0, (0, 1), ((0, m.TileNumberOffset(0, 8)),))
+    one = Kernel("one", "    a1[0] = a0[0];\n", (INPUT, OUTPUT), 1)
+    for body, condition, note in (
+        (m.IterationsBody(300, call), "t0 < 300", []),
+        (
+            m.IterationsBody(300, call, 1, 2),
+            "t0 < 300 && ((__global const uchar*)a1)[t0]",
+            ["if (((__global const uchar*)a1)[t0]) atomic_or((__global volatile int*)a2, 1);"],
+        ),
+    ):
+        kernel = Kernel("merged", body, (INPUT, OUTPUT, OUTPUT), 512, (one,), work_group=256)
+        assert [line.strip() for line in body_text(kernel, ["f"]).splitlines()] == [
+            "const int t0 = group * 256 + item;",
+            f"if ({condition}) {{",
+            "f(0, (__global const float*)((__global const uchar*)a0 + t0 * 8), (__global float*)a1);",
+            *note,
+            "}",
+        ]
+
+
 def test_the_last_tile_begins_earlier():
     axes = (m.Axis(5, 1), m.Axis(8, 4), m.Axis(10, 4))
     lines = merged(m.PersistentBody((m.TiledPhase(axes, (), (m.KernelCall(0, (0, 1)),)),)))

@@ -1,9 +1,14 @@
-"""Parallel loops: which loops' iterations cores run apart from each other, and that no bit changes by that."""
+"""Parallel loops: which loops' iterations cores, or items of a GPU, run apart from each other, and that no bit changes
+by that."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +17,17 @@ from refxla_spec.text import parse
 import refxla
 from refxla.analysis.batch_dimensions import BatchDimensions, waits_for_all
 from refxla.analysis.while_loop_analysis import counter_of, has_independent_iterations
+from refxla.codegen.opencl_program import program
 from refxla.compiler import driver, planning
 from refxla.device.description import DEFAULT_CPU
+from refxla.device.gpu_models import EMULATED, MODELS
 from refxla.ir import merged_body as m
+from refxla.ir import plan as p
 from refxla.passes.pipeline import optimize
 from refxla.runtime.devices import choose
 from refxla.scheduling import computation_cost, loop_parallelization, parallel_loop, serial_control_flow
+from refxla.scheduling.launch_costs import MergingOptions
+from refxla.scheduling.scheduling_options import SchedulingOptions
 
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"
 ANY = "any { a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] or(a, b) }"
@@ -225,17 +235,21 @@ def test_parallel_loops_change_no_bit(name, pieces, monkeypatch, always):
 
 
 def tiled_calls(plan):
-    """Each call that a tile of a parallel loop makes: the calling kernel, and the call."""
+    """Each call that an iteration of a parallel loop makes: the calling kernel, and the call."""
     for kernel in plan.kernels:
+        if isinstance(kernel.body, m.IterationsBody):
+            yield kernel, kernel.body.call
         for phase in kernel.body.phases if isinstance(kernel.body, m.PersistentBody) else ():
             if isinstance(phase, m.TiledPhase):
                 yield from ((kernel, call) for call in phase.each)
 
 
+@pytest.mark.parametrize("kind", ["cores", "items"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_iteration_copies_whole_results_to_private_memory_and_back(name, always):
+def test_no_iteration_copies_whole_results_to_private_memory_and_back(name, kind, always):
     """Others write their parts at the same time."""
-    calls = list(tiled_calls(planned(PROGRAMS[name]).plan))
+    target = many(8) if kind == "cores" else EMULATED
+    calls = list(tiled_calls(planning.plan_module(parse(PROGRAMS[name]), target)[1].plan))
     assert calls
     for caller, call in calls:
         kernel, parts = caller.calls[call.kernel], dict(call.offsets)
@@ -301,6 +315,100 @@ def test_small_results_of_iterations_that_take_different_times(monkeypatch):
     for _ in range(100):
         counts = random.permutation(16).astype(np.int32) * 3 + 3
         assert made(x, counts).tobytes() == wanted(x, counts).tobytes()
+
+
+def items(plan):
+    """The numbers of iterations that items of a GPU run."""
+    return [k.body.count for k in plan.kernels if isinstance(k.body, m.IterationsBody)]
+
+
+@pytest.mark.parametrize("pieces", ["whole", "in pieces"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_items_of_a_gpu_change_no_bit(name, pieces, monkeypatch, always):
+    text = PROGRAMS[name]
+    want = refxla.compile(text, without=("parallel-loops",))
+    if pieces == "in pieces":
+        monkeypatch.setattr(serial_control_flow, "LAUNCH_NS", 1)
+        monkeypatch.setattr(serial_control_flow, "LEAST_NS", 1)
+    made = refxla.compile(text, device="pocl:gpu")
+    assert items(made.plan) and not tiles(made.plan)
+    for seed in range(3):
+        one, two = (driver.flatten(e(*given(text, seed))) for e in (want, made))
+        assert [a.tobytes() for a in one] == [a.tobytes() for a in two]
+
+
+@pytest.mark.parametrize("handover", [True, False])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_batch_is_a_launch_of_an_item_for_each_element_without_a_barrier(name, handover, always):
+    target = replace(EMULATED, handover=handover)
+    plan = planning.plan_module(parse(PROGRAMS[name]), target)[1].plan
+    (kernel,) = [k for k in plan.kernels if isinstance(k.body, m.IterationsBody)]
+    count = {"rows": 11, "rows with searches": 11, "sequences": 12, "searches": 24}[name]
+    assert (kernel.body.count, kernel.items, kernel.work_group) == (count, 256, 256)
+    assert f"in each of {count} work items" in str(plan)
+    source = program([kernel], target).source
+    code = source[source.index(" static inline void k") :]
+    assert "barrier(" not in code and f"if (t0 < {count}" in code
+
+
+def test_many_elements_of_a_batch_are_rounds_or_parts():
+    merging = MergingOptions(units=100, group=256)
+    costs = computation_cost.ComputationCosts(SchedulingOptions(merging=merging))
+    sizes = (1, 1000, 1 << 16, 1 << 20, 9 << 14)
+    assert [loop_parallelization._parts(n, costs) for n in sizes] == [1, 1000, 1 << 16, 1 << 16, 3 << 14]
+    cheap, most = computation_cost.ComputationCost(1000.0, 0.0, 64), 100 * loop_parallelization.RESIDENT_ITEMS
+    assert loop_parallelization._gains(cheap, most, 1500.0, costs)
+    assert not loop_parallelization._gains(cheap, most + 1, 1500.0, costs)  # two rounds
+    assert not loop_parallelization._gains(replace(cheap, bytes=1 << 20), 10, 1500.0, costs)
+
+
+def test_an_item_runs_short_iterations_alone():
+    """A launch takes longer than what an item computes of 16 elements, but not than its product with a large matrix."""
+
+    def sequences(size):
+        text = SEQUENCES.replace("4]", f"{size}]").replace("f32[4,", f"f32[{size},").replace(",12,4}", f",12,{size}}}")
+        target = replace(MODELS["gpu:nvidia-sm90"].target, handover=False)
+        return planning.plan_module(parse(text), target)[1].plan
+
+    def launches(plan):
+        return sum(isinstance(s, p.Repeat) and s.trip_count == 30 for s in plan.steps)
+
+    assert items(sequences(4)) == [12] and not launches(sequences(4))
+    assert not items(sequences(256)) and launches(sequences(256)) == 1
+
+
+CHECKED = """
+import sys
+from dataclasses import replace
+from refxla.device.gpu_models import EMULATED
+from refxla.runtime import devices
+usual = devices.Device.target.fget
+devices.Device.target = property(lambda d: replace(EMULATED, fp64=usual(d).fp64, offsets=usual(d).offsets))
+import refxla
+from refxla.scheduling import loop_parallelization
+loop_parallelization.GAIN, loop_parallelization.START_US = 1e9, 0.0
+from test_parallel_loops import PROGRAMS, driver, given, items
+for name in sys.argv[1:]:
+    made = refxla.compile(PROGRAMS[name], device="oclgrind")
+    assert items(made.plan)
+    print(name, [a.tobytes().hex() for a in driver.flatten(made(*given(PROGRAMS[name], 0)))])
+"""
+
+
+@pytest.mark.skipif("oclgrind" not in [d.name for d in refxla.devices()], reason="Oclgrind is not installed")
+def test_oclgrind_finds_nothing_in_items_that_run_iterations():
+    here, names = Path(__file__).parent, ["rows", "searches"]
+    environment = {**os.environ, "OCLGRIND_DATA_RACES": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (here, here.parent, *sys.path)))
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED, *names], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name, line in zip(names, done.stdout.splitlines(), strict=True):
+        wanted = driver.flatten(refxla.compile(PROGRAMS[name])(*given(PROGRAMS[name], 0)))
+        assert line == f"{name} {[a.tobytes().hex() for a in wanted]}"
+    for word in ("race", "Invalid", "Uninitialized", "divergence", "barrier"):
+        assert word not in done.stderr
 
 
 def planned(text, cores=8):
