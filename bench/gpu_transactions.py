@@ -29,6 +29,7 @@ extern unsigned long rx_group, rx_item;
 #define get_global_id(d) ((size_t)rx_item)
 #define barrier(flags)
 #define atomic_inc(p) ((*(p))++)
+#define atomic_or(p, v) (*(p) |= (v))
 """
 _RUNTIME = """
 #include <stdint.h>
