@@ -269,8 +269,8 @@ def test_shared_functions_give_the_bits_of_the_elementwise_form(lc, rc, batch, m
 @pytest.mark.parametrize("name", ["f32", "f64"])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_vector_that_is_no_row_of_memory_is_computed_in_the_kernel(name, swapped):
-    """A column at a place that the program finds; the matrix is read row by row, without panels."""
-    operands = "v, a" if swapped else "a, v"
+    """Twice a column at a place that the program finds; the matrix is read row by row, without panels."""
+    operands = "twice, a" if swapped else "a, twice"
     numbers = ("{0}", "{1}") if swapped else ("{1}", "{0}")
     text = f"""ENTRY e {{
         a = {name}[40,100] parameter(0)
@@ -279,6 +279,7 @@ def test_a_vector_that_is_no_row_of_memory_is_computed_in_the_kernel(name, swapp
         zero = s32[] constant(0)
         column = {name}[100,1] dynamic-slice(b, zero, k), dynamic_slice_sizes={{100,1}}
         v = {name}[100] reshape(column)
+        twice = {name}[100] add(v, v)
         ROOT d = {name}[40] dot({operands}), lhs_contracting_dims={numbers[0]}, rhs_contracting_dims={numbers[1]} }}"""
     executable = refxla.compile(text)
     (kernel,) = (part for k in executable.plan.kernels for part in k.parts())
@@ -287,7 +288,7 @@ def test_a_vector_that_is_no_row_of_memory_is_computed_in_the_kernel(name, swapp
     for k in (0, 3, 6, 9):
         arguments = a, b, np.array(k, np.int32)
         same_bits(executable(*arguments), refxla.compile(text, without=("fusion",))(*arguments))
-        np.testing.assert_allclose(executable(*arguments), a @ b[:, min(k, 6)], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(executable(*arguments), 2 * a @ b[:, min(k, 6)], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
