@@ -462,6 +462,8 @@ def test_what_is_defined_is_named_by_a_noun_or_a_verb():
     for path in sources("refxla/_core"):
         text = path.read_text(encoding="utf-8")
         cython = re.findall(r"^ *c?p?def [^=(\n]*?(\w+)\(", text, re.MULTILINE) + CLASS.findall(text)
+        if path.suffix == ".pxd":
+            cython += re.findall(r"^ +(?!.*\()[\w *\[\],:<>]*[ *](\w+)(?:\[\w*\])?(?: *#.*)?$", text, re.MULTILINE)
         found |= {f"{path.relative_to(ROOT)}: {name}" for name in cython if name.strip("_").lower() in NO_NOUNS}
     assert not found
 

@@ -44,7 +44,7 @@ cdef enum:
     HUGE_PAGE = 2097152
 
 cdef void* _free[CLASSES]  # the heads of lists, linked through the first word of each free block
-cdef size_t _kept = 0  # bytes in these lists
+cdef size_t _free_bytes = 0  # bytes in these lists
 cdef size_t _live = 0  # bytes in blocks in use
 cdef size_t _peak = 0  # the maximum of these
 cdef size_t _limit = max(<size_t> 256 << 20, <size_t> sysconf(_SC_PHYS_PAGES) * <size_t> sysconf(_SC_PAGESIZE) // 4)
@@ -107,68 +107,68 @@ cdef PoolBlock take(size_t size):
 
 
 cdef void* obtain(size_t size, int* order) noexcept nogil:
-    global _kept, _live, _peak
-    cdef size_t room
+    global _free_bytes, _live, _peak
+    cdef size_t block_size
     cdef void* data
     order[0] = order_of(size)
     if order[0] >= CLASSES:
         return NULL
-    room = capacity(order[0])
+    block_size = capacity(order[0])
     pthread_mutex_lock(&rx_pool)
     data = _free[order[0]]
     if data != NULL:
         _free[order[0]] = (<void**> data)[0]
-        _kept -= room
+        _free_bytes -= block_size
     else:
-        data = fresh(room)
-        if data == NULL and _kept:
+        data = fresh(block_size)
+        if data == NULL and _free_bytes:
             release_all()
-            data = fresh(room)
+            data = fresh(block_size)
     if data != NULL:
-        _live += room
+        _live += block_size
         _peak = max(_peak, _live)
     pthread_mutex_unlock(&rx_pool)
     return data
 
 
-cdef void* fresh(size_t room) noexcept nogil:
+cdef void* fresh(size_t block_size) noexcept nogil:
     cdef void* data = NULL
-    cdef size_t alignment = LINE if room < 16 * PAGE else PAGE if room < 2 * HUGE_PAGE else HUGE_PAGE
-    if posix_memalign(&data, alignment, room):
+    cdef size_t alignment = LINE if block_size < 16 * PAGE else PAGE if block_size < 2 * HUGE_PAGE else HUGE_PAGE
+    if posix_memalign(&data, alignment, block_size):
         return NULL
     if alignment == HUGE_PAGE:
-        madvise(data, room, MADV_HUGEPAGE)  # a hint: if it is ignored, the pages are small
+        madvise(data, block_size, MADV_HUGEPAGE)  # a hint: if it is ignored, the pages are small
     return data
 
 
 cdef void give_back(void* data, int order) noexcept nogil:
-    global _kept, _live
-    cdef size_t room = capacity(order)
+    global _free_bytes, _live
+    cdef size_t block_size = capacity(order)
     pthread_mutex_lock(&rx_pool)
-    _live -= room
-    if _kept + room > _limit:
+    _live -= block_size
+    if _free_bytes + block_size > _limit:
         release_all()  # sizes that were needed once: start again rather than choose among them
-    if room > _limit:
+    if block_size > _limit:
         free(data)
     else:
         (<void**> data)[0] = _free[order]
         _free[order] = data
-        _kept += room
+        _free_bytes += block_size
     pthread_mutex_unlock(&rx_pool)
 
 
 cdef size_t release_all() noexcept nogil:
     """Returns all unused memory to the system; the caller holds the mutex. Returns the number of bytes."""
-    global _kept
+    global _free_bytes
     cdef int order
     cdef void* data
-    cdef size_t released = _kept
+    cdef size_t released = _free_bytes
     for order in range(CLASSES):
         while _free[order] != NULL:
             data = _free[order]
             _free[order] = (<void**> data)[0]
             free(data)
-    _kept = 0
+    _free_bytes = 0
     return released
 
 
@@ -207,7 +207,7 @@ def allocate(size: int) -> PoolBlock:
 
 def usage() -> tuple[int, int]:
     """(bytes in blocks in use, bytes kept for later)."""
-    return _live, _kept
+    return _live, _free_bytes
 
 
 def set_limit(limit: int) -> int:
@@ -216,6 +216,6 @@ def set_limit(limit: int) -> int:
     global _limit
     cdef size_t old = _limit
     _limit = limit
-    if _kept > _limit:
+    if _free_bytes > _limit:
         trim()
     return old

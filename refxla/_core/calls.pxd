@@ -27,9 +27,9 @@ cdef class Shortcut:
     cdef ArgumentKind* kinds
     cdef Form* forms
     cdef bint* weak
-    cdef list wanted  # for each leaf: its dtype, its Python type, or the value itself
+    cdef list expectations  # for each leaf: its dtype, its Python type, or the value itself
     cdef list shapes  # for each leaf that is an array
-    cdef list seen  # for each leaf: another library's description of its type, when that was last found to match
+    cdef list avals  # for each leaf: another library's description of its type, when that was last found to match
     cdef int* sources  # for each parameter: the number of a leaf, or -1 for a constant
     cdef list constants
     cdef tuple settings  # pairs of an object with a value, and that value

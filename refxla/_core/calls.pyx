@@ -54,11 +54,11 @@ cdef class Shortcut:
         self.sources = <int*> calloc(len(sources) + 1, sizeof(int))
         if self.kinds == NULL or self.forms == NULL or self.weak == NULL or self.sources == NULL:
             raise MemoryError
-        self.wanted, self.shapes, self.seen = [], [], [None] * self.count
+        self.expectations, self.shapes, self.avals = [], [], [None] * self.count
         for n, leaf in enumerate(leaves):
             self.kinds[n] = (SAME, NUMBER, SAME, ARRAY, DEVICE)[len(leaf)]
             self.on_device = self.on_device or self.kinds[n] == DEVICE
-            self.wanted.append(leaf[1] if self.kinds[n] == SAME else leaf[0])
+            self.expectations.append(leaf[1] if self.kinds[n] == SAME else leaf[0])
             self.shapes.append(leaf[1] if self.kinds[n] in (ARRAY, DEVICE) else None)
             if self.kinds[n] == ARRAY:
                 if not isinstance(leaf[0], dtype) or len(leaf[1]) > MAX_RANK:
@@ -106,14 +106,14 @@ cdef class Shortcut:
         cdef dtype leaf_type
         cdef Descr* descr
         if self.kinds[n] == NUMBER:
-            return type(leaf) is self.wanted[n]
+            return type(leaf) is self.expectations[n]
         if self.kinds[n] == SAME:
-            return type(leaf) is type(self.wanted[n]) and leaf == self.wanted[n]
+            return type(leaf) is type(self.expectations[n]) and leaf == self.expectations[n]
         if self.kinds[n] == DEVICE:
-            return type(leaf) is Array and (<Array> leaf).dtype == self.wanted[n] and (<Array> leaf).shape == self.shapes[n]
+            return type(leaf) is Array and (<Array> leaf).dtype == self.expectations[n] and (<Array> leaf).shape == self.shapes[n]
         if type(leaf) is ndarray:
             array = <ndarray> leaf
-            leaf_type = <dtype> self.wanted[n]
+            leaf_type = <dtype> self.expectations[n]
             descr = <Descr*> <void*> leaf_type
             if descr_of(array) != descr and not equivalent(descr_of(array), descr):
                 return False
@@ -125,11 +125,11 @@ cdef class Shortcut:
         if self.foreign is None or type(leaf) is not self.foreign:
             return False
         aval = leaf.aval
-        if aval is self.seen[n]:
+        if aval is self.avals[n]:
             return True
-        if leaf.shape != self.shapes[n] or leaf.dtype != self.wanted[n] or bool(leaf.weak_type) != self.weak[n]:
+        if leaf.shape != self.shapes[n] or leaf.dtype != self.expectations[n] or bool(leaf.weak_type) != self.weak[n]:
             return False
-        self.seen[n] = aval
+        self.avals[n] = aval
         return True
 
     cdef object run(self, object leaves):

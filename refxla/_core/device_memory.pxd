@@ -12,7 +12,7 @@ cdef struct Space:
     void* mutex
     size_t limit  # bytes that may be obtained
     size_t live  # bytes in use
-    size_t kept  # returned bytes, which wait in `free`
+    size_t free_bytes  # returned bytes, which wait in `free`
     int64_t released  # how often kept memory was returned to the device: since then, handles may name other memory
     Free** free  # by size class
 

@@ -58,53 +58,53 @@ cdef Space* space_of(object context, object device) except NULL:
 cdef Handle obtain_device(Space* space, size_t size, int* order) noexcept nogil:
     cdef Handle handle = NULL
     cdef Free* first
-    cdef size_t room
+    cdef size_t block_size
     order[0] = order_of(size)
     if order[0] >= CLASSES:
         return NULL
-    room = capacity(order[0])
+    block_size = capacity(order[0])
     rx_lock_mutex(space.mutex)
     first = space.free[order[0]]
     if first != NULL:
         space.free[order[0]], handle = first.next, first.handle
         free(first)
-        space.kept -= room
+        space.free_bytes -= block_size
     else:
-        if space.live + space.kept + room > space.limit:
-            release_kept(space)
-        if space.live + room <= space.limit:
-            handle = fresh(space, room)
-            if handle == NULL and space.kept:
-                release_kept(space)
-                handle = fresh(space, room)
+        if space.live + space.free_bytes + block_size > space.limit:
+            release_free(space)
+        if space.live + block_size <= space.limit:
+            handle = fresh(space, block_size)
+            if handle == NULL and space.free_bytes:
+                release_free(space)
+                handle = fresh(space, block_size)
     if handle != NULL:
-        space.live += room
+        space.live += block_size
     rx_unlock_mutex(space.mutex)
     return handle
 
 
-cdef Handle fresh(Space* space, size_t room) noexcept nogil:
+cdef Handle fresh(Space* space, size_t block_size) noexcept nogil:
     cdef int32_t status = SUCCESS
-    cdef Handle handle = api.create_buffer(space.context, READ_WRITE, room, NULL, &status)
+    cdef Handle handle = api.create_buffer(space.context, READ_WRITE, block_size, NULL, &status)
     return handle if status == SUCCESS else NULL
 
 
 cdef void give_back_device(Space* space, Handle handle, int order) noexcept nogil:
-    cdef size_t room = capacity(order)
+    cdef size_t block_size = capacity(order)
     cdef Free* first = <Free*> malloc(sizeof(Free))
     rx_lock_mutex(space.mutex)
-    space.live -= room
+    space.live -= block_size
     if first == NULL:
         api.release_buffer(handle)
         space.released += 1
     else:
         first.handle, first.next = handle, space.free[order]
         space.free[order] = first
-        space.kept += room
+        space.free_bytes += block_size
     rx_unlock_mutex(space.mutex)
 
 
-cdef void release_kept(Space* space) noexcept nogil:
+cdef void release_free(Space* space) noexcept nogil:
     """Returns unused memory to the device; the caller holds the mutex."""
     cdef int order
     cdef Free* first
@@ -114,7 +114,7 @@ cdef void release_kept(Space* space) noexcept nogil:
             space.free[order] = first.next
             api.release_buffer(first.handle)
             free(first)
-    space.kept = 0
+    space.free_bytes = 0
     space.released += 1
 
 
@@ -133,11 +133,11 @@ cdef int32_t download(Space* space, void* target, Handle source, size_t size) no
 def usage() -> tuple[int, int]:
     """(bytes of device memory in use, bytes kept for later), over all devices with their own memory."""
     cdef Space* space
-    live = kept = 0
+    live = free_bytes = 0
     for address, _, _ in _spaces.values():
         space = <Space*> <uintptr_t> address
-        live, kept = live + space.live, kept + space.kept
-    return live, kept
+        live, free_bytes = live + space.live, free_bytes + space.free_bytes
+    return live, free_bytes
 
 
 def trim() -> int:
@@ -147,8 +147,8 @@ def trim() -> int:
     for address, _, _ in _spaces.values():
         space = <Space*> <uintptr_t> address
         rx_lock_mutex(space.mutex)
-        released += space.kept
-        release_kept(space)
+        released += space.free_bytes
+        release_free(space)
         rx_unlock_mutex(space.mutex)
     return released
 

@@ -102,7 +102,7 @@ cdef class Executor:
     cdef int32_t failed  # the launch step that failed, or -1
     cdef int64_t* events  # in a traced call: (kind, number, begin, end) of each step that ran; otherwise NULL
     cdef Handle event  # of the last enqueued step of a traced call, on a device with its own memory, or NULL
-    cdef int64_t room  # rows of `events`
+    cdef int64_t event_rows  # rows of `events`
     cdef int64_t noted  # steps that ran
 
     # New arrays for the results, and a run into them with argument data of the parameters' types and shapes.

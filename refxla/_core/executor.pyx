@@ -368,22 +368,22 @@ cdef class Executor:
                 results[self.homes[parameter]] = arrays[parameter]
         return run_with(self, arrays, results)
 
-    def traced(self, arguments, size_t room):
+    def traced(self, arguments, size_t most_rows):
         """(results, events, count) of a call with these flattened arguments, with a wait for each step.
 
         `events` has for each step that ran, in order, a row of s64: the name's number in STEPS, the number of the
         kernel in the plan (for a copy that of the buffer it writes, for a call that of the step among its kind), and
         its beginning and end in nanoseconds: of the system's monotonic clock, or, for kernels and copies on a device
-        with its own memory, of the device's. There are at most `room` rows; `count` is the number of steps that ran. No
+        with its own memory, of the device's. There are at most `most_rows`; `count` is the number of steps that ran. No
         other thread may call the executor meanwhile.
         """
-        cdef np.ndarray events = numpy.empty((room, 4), numpy.int64)
+        cdef np.ndarray events = numpy.empty((most_rows, 4), numpy.int64)
         cdef Handle plain = self.queue
         if self.access == BUFFER:
             queue = self.timing_queue()
             self.queue = self.machine.queues[0] = <Handle> <uintptr_t> queue.int_ptr
             self.machine.event = &self.event
-        self.events, self.room, self.noted = <int64_t*> np.PyArray_DATA(events), room, 0
+        self.events, self.event_rows, self.noted = <int64_t*> np.PyArray_DATA(events), most_rows, 0
         try:
             results = Executor.__call__(self, *arguments)
         finally:
@@ -393,7 +393,7 @@ cdef class Executor:
             if self.event != NULL:  # of a step that failed
                 api.release_event(self.event)
                 self.event = NULL
-        return results, events[: min(self.noted, self.room)], self.noted
+        return results, events[: min(self.noted, self.event_rows)], self.noted
 
     def timing_queue(self):
         """A queue that records when the device begins and ends its commands."""
@@ -597,7 +597,7 @@ cdef class Executor:
                 status = api.event_time(self.event, PROFILING_COMMAND_END, sizeof(int64_t), &ended, NULL)
             api.release_event(self.event)
             self.event = NULL
-        if self.noted < self.room:
+        if self.noted < self.event_rows:
             row[0], row[1], row[2], row[3] = kind, number, begun, ended
         self.noted += 1
         return status

@@ -264,7 +264,7 @@ cdef class ForeignFunction:
     cdef Attributes attributes
     cdef Context context
     cdef list tables  # memory blocks, as integers
-    cdef list kept  # what the attributes point to
+    cdef list references  # what the attributes point to
 
     def __cinit__(self, str name, object handlers, object attributes):
         others = sorted(set(handlers) - {"instantiate", "execute"})
@@ -273,7 +273,7 @@ cdef class ForeignFunction:
                 f"the foreign function {name!r} has the stages {', '.join(sorted(handlers))}: it may have instantiate "
                 "and execute"
             )
-        self.name, self.lock, self.tables, self.kept = name, threading.Lock(), [], []
+        self.name, self.lock, self.tables, self.references = name, threading.Lock(), [], []
         self.execute = <Handler> pointer_of(handlers["execute"])
         self.first = <Handler> pointer_of(handlers["instantiate"]) if "instantiate" in handlers else NULL
         self.instantiated = self.first == NULL
@@ -293,7 +293,7 @@ cdef class ForeignFunction:
         return memory
 
     cdef int text(self, ByteSpan* span, bytes content) except -1:
-        self.kept.append(content)
+        self.references.append(content)
         span.data, span.size = <const char*> content, len(content)
         return 0
 
@@ -321,7 +321,7 @@ cdef class ForeignFunction:
             self.text(<ByteSpan*> place, value)
         elif isinstance(value, np.ndarray):
             array = value
-            self.kept.append(array)
+            self.references.append(array)
             number = Shape.of(array).element_type.number
             if array.ndim == 0:
                 kind[0], place = SCALAR, self.table(1, sizeof(ScalarAttribute))

@@ -292,7 +292,7 @@ cdef class InstructionFusion:
         cdef int e, u
         cdef bint costly, stays
         if tag > 0:
-            stays = group.kind == K_REDUCTION and self.g.kept[tag] <= self.g.kept[group.signature]
+            stays = group.kind == K_REDUCTION and self.g.kept_dimensions[tag] <= self.g.kept_dimensions[group.signature]
             if stays or self.g.leading[tag]:
                 # Once per row, along which it does not change. A function is not vectorized then; if the row may end with
                 # a value reduced from it, computing that separately gains less.

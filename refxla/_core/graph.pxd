@@ -37,7 +37,7 @@ cdef class Graph:
     cdef public dict node_of        # instruction -> node
     cdef public dict spaces         # dimensions -> number
     cdef public dict signatures     # (dimensions, kept dimensions) -> number
-    cdef public list kept           # by signature number: the kept dimensions
+    cdef public list kept_dimensions  # by signature number
     cdef public list leading        # by signature number: whether the kept dimensions are the outermost
     cdef public list run            # by signature number: the elements of the dimensions inside the kept ones
     cdef public set roots           # nodes whose values the computation returns

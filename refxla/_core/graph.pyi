@@ -46,7 +46,7 @@ class Graph:
     node_of: dict[Instruction, int]
     spaces: dict[tuple[int, ...], int]
     signatures: dict[tuple[tuple[int, ...], tuple[int, ...]], int]
-    kept: list[frozenset[int]]
+    kept_dimensions: list[frozenset[int]]
     leading: list[bool]
     run: list[int]
     roots: set[int]

@@ -134,7 +134,7 @@ cdef class Graph:
             if self.group[k] == N_INLINE:
                 self.read[k] = 0
         self.first[n] = at
-        self.kept = [frozenset()] + [frozenset(dims) for _, dims in self.signatures]
+        self.kept_dimensions = [frozenset()] + [frozenset(dims) for _, dims in self.signatures]
         self.leading = [False] + [dims == tuple(range(len(dims))) for _, dims in self.signatures]
         self.run = [0] + [prod(dimensions[max(kept, default=-1) + 1 :]) for dimensions, kept in self.signatures]
         counts = np.bincount(np.asarray(self.operand)[:at], minlength=n) if at else np.zeros(n, np.int64)

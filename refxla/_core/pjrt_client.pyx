@@ -123,7 +123,7 @@ cdef Error* default_assignment(AssignmentArgs* args) noexcept nogil:
     cdef int64_t n, count = <int64_t> args.replicas * args.partitions
     if count > device_count:
         return plain_error(INVALID_ARGUMENT, "there are not so many devices; REFXLA_DEVICES says how many there are")
-    if <size_t> count > args.room:
+    if <size_t> count > args.assignment_size:
         return plain_error(INVALID_ARGUMENT, "the assignment has no room for so many devices")
     for n in range(count):
         args.assignment[n] = <int> n
@@ -193,8 +193,8 @@ cdef Error* device_memory_stats(DeviceMemoryArgs* args) noexcept nogil:
     args.in_use = live_bytes()
     args.peak_in_use = Statistic(peak_bytes(), 1)
     args.limit = Statistic(<int64_t> sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), 1)
-    args.allocations.known = args.largest_allocation.known = args.reserved.known = args.peak_reserved.known = 0
-    args.reservable.known = args.largest_free.known = args.pool.known = args.peak_pool.known = 0
+    args.allocations.is_set = args.largest_allocation.is_set = args.reserved.is_set = args.peak_reserved.is_set = 0
+    args.reservable.is_set = args.largest_free.is_set = args.pool.is_set = args.peak_pool.is_set = 0
     return NULL
 
 

@@ -323,8 +323,8 @@ cdef bint is_donated(Executable* e, ExecuteArgs* args, int n) noexcept nogil:
     if not e.donated[n]:
         return False
     if args.options != NULL:
-        for k in range(args.options.kept_count):
-            if args.options.kept[k] == n:
+        for k in range(args.options.non_donatable_count):
+            if args.options.non_donatable[k] == n:
                 return False
     return True
 

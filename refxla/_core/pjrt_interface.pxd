@@ -300,7 +300,7 @@ cdef struct AssignmentArgs:
     void* client
     int replicas
     int partitions
-    size_t room
+    size_t assignment_size
     int* assignment
 
 cdef struct Program:
@@ -338,8 +338,8 @@ cdef struct ExecuteOptions:
     size_t send_count
     size_t receive_count
     int launch
-    const int64_t* kept  # the numbers of arguments that are not donated in this call
-    size_t kept_count
+    const int64_t* non_donatable  # the numbers of arguments that are not donated in this call
+    size_t non_donatable_count
 
 cdef struct ExecuteArgs:
     size_t size
@@ -384,7 +384,7 @@ cdef struct CompiledMemoryArgs:  # bytes
 
 cdef struct Statistic:
     int64_t value
-    uint8_t known
+    uint8_t is_set
 
 cdef struct DeviceMemoryArgs:  # bytes, unless the name says otherwise
     size_t size

@@ -39,7 +39,7 @@ cdef struct Buffer:
     uint8_t lock
     uint8_t donated  # to the call that is being prepared
     Storage* storage  # NULL once the buffer is deleted or donated
-    Storage* kept  # read externally, which outlives a deletion
+    Storage* external_storage  # read externally, which outlives a deletion
     Memory* memory
     size_t bytes
     int element_type

@@ -111,7 +111,7 @@ cdef Buffer* new_buffer(
     if buffer == NULL:
         return NULL
     buffer.references, buffer.outside, buffer.lock, buffer.donated = 1, 0, 0, 0
-    buffer.storage, buffer.kept, buffer.memory = storage, NULL, memory
+    buffer.storage, buffer.external_storage, buffer.memory = storage, NULL, memory
     buffer.element_type, buffer.rank = element_type, rank
     buffer.dimensions = <int64_t*> (buffer + 1)
     buffer.minor_to_major = buffer.dimensions + rank
@@ -144,7 +144,7 @@ cdef void destroy_buffer(Buffer* buffer) noexcept nogil:
     if buffer == NULL or add(&buffer.references, -1) > 0:
         return
     drop(buffer.storage)
-    drop(buffer.kept)
+    drop(buffer.external_storage)
     free(buffer)
 
 
@@ -259,7 +259,7 @@ cdef Error* buffer_pointer(PointerArgs* args) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef Storage* storage
     lock(&buffer.lock)
-    storage = buffer.storage if buffer.storage != NULL else buffer.kept
+    storage = buffer.storage if buffer.storage != NULL else buffer.external_storage
     if storage != NULL:
         hold(storage)
     unlock(&buffer.lock)
@@ -276,12 +276,12 @@ cdef Error* buffer_read_outside(SubjectArgs* args) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef bint gone
     lock(&buffer.lock)
-    gone = buffer.storage == NULL and buffer.kept == NULL
+    gone = buffer.storage == NULL and buffer.external_storage == NULL
     if not gone:
         buffer.outside += 1
-        if buffer.kept == NULL:
-            buffer.kept = buffer.storage
-            hold(buffer.kept)
+        if buffer.external_storage == NULL:
+            buffer.external_storage = buffer.storage
+            hold(buffer.external_storage)
     unlock(&buffer.lock)
     if gone:
         return deleted()
@@ -295,7 +295,7 @@ cdef Error* buffer_read_no_more(SubjectArgs* args) noexcept nogil:
     lock(&buffer.lock)
     buffer.outside -= 1
     if buffer.outside == 0:
-        storage, buffer.kept = buffer.kept, NULL
+        storage, buffer.external_storage = buffer.external_storage, NULL
     unlock(&buffer.lock)
     drop(storage)
     destroy_buffer(buffer)
