@@ -110,7 +110,9 @@ cdef class Shortcut:
         if self.kinds[n] == SAME:
             return type(leaf) is type(self.expectations[n]) and leaf == self.expectations[n]
         if self.kinds[n] == DEVICE:
-            return type(leaf) is Array and (<Array> leaf).dtype == self.expectations[n] and (<Array> leaf).shape == self.shapes[n]
+            if type(leaf) is not Array or (<Array> leaf).dtype != self.expectations[n]:
+                return False
+            return (<Array> leaf).shape == self.shapes[n]
         if type(leaf) is ndarray:
             array = <ndarray> leaf
             leaf_type = <dtype> self.expectations[n]
