@@ -7,6 +7,7 @@ be silent counts two things: the time that it spends on a processor, and the tim
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -51,13 +52,12 @@ def _usage(process: int) -> tuple[float, set[str]]:
     ticks = os.sysconf("SC_CLK_TCK")
     while queue:
         folder = _PROC / queue.pop()
-        try:
+        with contextlib.suppress(OSError):  # the process has ended
             spent += sum(map(int, _fields(folder / "stat")[11:15])) / ticks
-            for thread in (folder / "task").iterdir():
-                states.add(_fields(thread / "stat")[0])
-                queue += (thread / "children").read_text().split()
-        except OSError:  # the process or the thread has ended, or the kernel does not list children
-            continue
+            for thread in list((folder / "task").iterdir()):
+                with contextlib.suppress(OSError):  # the thread has ended, or the kernel does not list children
+                    states.add(_fields(thread / "stat")[0])
+                    queue += (thread / "children").read_text().split()
     return spent, states
 
 

@@ -101,6 +101,19 @@ def test_waiting_for_a_processor_is_not_counted(monkeypatch, tmp_path, state, sl
     assert clock.lap() == (pytest.approx(0.1), pytest.approx(slept))
 
 
+def test_all_threads_count_where_the_kernel_lists_no_children(monkeypatch, tmp_path):
+    """One sleeps, and the other one waits for a processor."""
+    monkeypatch.setattr(watchdog, "_PROC", tmp_path)
+    times = iter([100.0, 100.5])
+    monkeypatch.setattr(watchdog.time, "perf_counter", lambda: next(times))
+    clock = ProcessClock(7)
+    proc(tmp_path, "S", 0)
+    (tmp_path / "7/task/8").mkdir()
+    (tmp_path / "7/task/8/stat").write_text((tmp_path / "7/stat").read_text().replace(" S ", " R "))
+    (tmp_path / "7/task/7/children").unlink()
+    assert clock.lap() == (0.0, 0.0)
+
+
 def test_time_in_which_the_caller_did_not_run_counts_as_one_second_at_most(monkeypatch, tmp_path):
     monkeypatch.setattr(watchdog, "_PROC", tmp_path)
     times = iter([100.0, 1100.0])
