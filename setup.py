@@ -136,6 +136,7 @@ TEST = [
 ]
 DOCS = ["sphinx>=7", "myst-parser>=2", "furo", "sphinx-copybutton"]
 BENCH = ["asv>=0.6", "virtualenv"]
+BUILD = ["setuptools>=70", "cython>=3.1"]  # `python setup.py build_ext --inplace`, which takes what is installed
 
 if __name__ == "__main__":
     setup(
@@ -190,7 +191,7 @@ if __name__ == "__main__":
             "test": TEST,
             "docs": DOCS,
             "bench": BENCH,
-            "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1", "mypy>=1.15", "cython-lint>=0.16"],
+            "dev": [*TEST, *DOCS, *BENCH, *BUILD, "ruff>=0.6", "tox>=4.11", "mypy>=1.15", "cython-lint>=0.16"],
         },
         entry_points={
             "console_scripts": [

@@ -324,7 +324,7 @@ class Parser(Values):
             number_at = s.at
             instruction.attributes["number"] = s.integer("the number of the parameter")
             if not -(1 << 31) <= instruction.attributes["number"] < 1 << 31:
-                raise s.error("a parameter's number has 32 bits", number_at)
+                raise s.error("a parameter's number is a signed integer of 32 bits", number_at)
             s.expect(")")
         elif opcode == "constant":
             instruction.attributes["literal"] = self._literal(instruction.shape)

@@ -59,6 +59,13 @@ def test_every_opcode_is_in_one_group_of_the_index(pages):
     assert sorted(grouped) == sorted(grammar.OPCODES)
 
 
+def test_an_opcode_without_a_group_is_named_with_the_file_to_change(pages):
+    from specification.groups import group_of
+
+    with pytest.raises(LookupError, match=r"the operation softsign is in no group .* add it .*groups\.py"):
+        group_of("softsign")
+
+
 def test_what_hlo_has_is_specified_or_left_out_for_a_reason():
     absent = {n.name for n in left_out.LEFT_OUT}
     assert all(n.reason for n in left_out.LEFT_OUT)

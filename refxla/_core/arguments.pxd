@@ -20,6 +20,7 @@ cdef struct Form:
 cdef class Signature:
     cdef readonly tuple parameter_names, parameter_shapes, result_shapes
     cdef tuple parameter_types, result_types  # NumPy dtypes
+    cdef tuple result_names  # for messages
     cdef Form* parameters
     cdef Form* results
     cdef readonly int parameter_count, result_count
@@ -28,5 +29,8 @@ cdef class Signature:
     # if it is such an array. Raises InputError.
     cdef ndarray argument(self, object value, int n)
 
-    # A new array for result `n`, in memory from the pool.
+    # Raises InputError if argument `value` of parameter `n`, which is of a subclass of NumPy's arrays, has masked elements.
+    cdef int check_mask(self, object value, int n) except -1
+
+    # A new array for result `n`, in memory from the pool. Raises MemoryError.
     cdef ndarray result(self, int n)

@@ -40,6 +40,7 @@ cdef class Signature:
         self.parameter_shapes = tuple(parameter_shapes)
         self.parameter_names = tuple(parameter_names)
         self.result_shapes = tuple(result_shapes)
+        self.result_names = tuple(f"result {n}, {plain(s)}" for n, s in enumerate(self.result_shapes))
         self.parameter_count = len(self.parameter_shapes)
         self.result_count = len(self.result_shapes)
         self.parameters = forms(self.parameter_shapes, "parameter")
@@ -58,6 +59,8 @@ cdef class Signature:
         cdef ndarray array
         if isinstance(value, ndarray):
             array = <ndarray> value
+            if type(value) is not ndarray:
+                self.check_mask(value, n)
             if descr_of(array) != descr and not equivalent(descr_of(array), descr):
                 raise self.misfit(array, n)
         else:
@@ -77,7 +80,7 @@ cdef class Signature:
 
     cdef ndarray result(self, int n):
         cdef Form* form = &self.results[n]
-        cdef PoolBlock block = take(form.bytes)
+        cdef PoolBlock block = take(form.bytes, <str> self.result_names[n])
         cdef dtype descr = <dtype> self.result_types[n]
         Py_INCREF(descr)  # the next call takes over a reference
         cdef ndarray array = PyArray_NewFromDescr(
@@ -86,6 +89,16 @@ cdef class Signature:
         Py_INCREF(block)  # likewise
         PyArray_SetBaseObject(array, block)
         return array
+
+    cdef int check_mask(self, object value, int n) except -1:
+        """Raises InputError for an array of a subclass of NumPy's in which elements are masked, since a program would
+        compute with them."""
+        if numpy.ma.is_masked(value):
+            raise InputError(
+                f"{self.parameter_names[n]} is a {type(value).__name__} with masked elements, which a program does not "
+                "leave out; pass x.filled(value), or x.data and x.mask to a program that takes both"
+            )
+        return 0
 
     def misfit(self, array: object, n: int) -> InputError:
         """The error for argument `n`, whose type or shape differs from the parameter's."""

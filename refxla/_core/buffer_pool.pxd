@@ -20,8 +20,8 @@ cdef enum:
 cdef size_t capacity(int order) noexcept nogil
 cdef int order_of(size_t size) noexcept nogil
 
-# A block of at least `size` bytes with undefined contents. Raises MemoryError.
-cdef PoolBlock take(size_t size)
+# A block of at least `size` bytes with undefined contents. Raises MemoryError, which says for what it would have been.
+cdef PoolBlock take(size_t size, str purpose)
 
 
 # Memory for at least `size` bytes, with undefined contents; NULL if there is none. `order` is set to the value that

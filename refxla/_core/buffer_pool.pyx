@@ -91,15 +91,15 @@ cdef class PoolBlock:
         PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
 
 
-cdef PoolBlock take(size_t size):
+cdef PoolBlock take(size_t size, str purpose):
     cdef int order = -1
     cdef void* data
     if order_of(size) >= CLASSES:
-        raise MemoryError(f"{size} bytes are more than an address space holds")
+        raise MemoryError(f"{size} bytes for {purpose} are more than an address space holds")
     cdef PoolBlock block = PoolBlock.__new__(PoolBlock)
     data = obtain(size, &order)
     if data == NULL:
-        raise MemoryError(f"no memory for {size} bytes")
+        raise MemoryError(f"no memory for {purpose}: {size} bytes")
     block.data = data
     block.size = size
     block.order = order
@@ -202,7 +202,7 @@ cdef size_t peak_bytes() noexcept nogil:
 
 def allocate(size: int) -> PoolBlock:
     """A block of `size` bytes with undefined contents, as the buffer of an array (`np.frombuffer(block, ...)`)."""
-    return take(size)
+    return take(size, "an array")
 
 
 def usage() -> tuple[int, int]:

@@ -109,7 +109,7 @@ cdef class Executor:
     cdef list results(self)
     cdef int execute(self, void** data, list results) except -1
 
-    cdef object root(self, size_t size, object content)
+    cdef object root(self, size_t size, str purpose, object content)
     cdef object zeroed(self, size_t size)
 
     # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. Data on a device

@@ -197,8 +197,8 @@ cdef class Executor:
             raw = numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
             constants[offset : offset + raw.size] = raw
         roots = {
-            (plans.CONSTANT, 0): self.root(plan.constant_bytes, constants),
-            (plans.ARENA, 0): self.root(plan.arena_bytes, None),
+            (plans.CONSTANT, 0): self.root(plan.constant_bytes, "the constants of the program", constants),
+            (plans.ARENA, 0): self.root(plan.arena_bytes, "the temporary values of the program", None),
             (plans.WORKSPACE, 0): self.zeroed(plan.workspace_bytes),
         }
         for n, buffer in enumerate(plan.buffers):
@@ -213,15 +213,16 @@ cdef class Executor:
                 self.call_buffers[self.call_buffer_count] = CallBuffer(n, index, buffer.space == plans.RESULT)
                 self.call_buffer_count += 1
 
-    cdef object root(self, size_t size, object content):
-        """The address (or cl_mem) of new memory that the executor owns, with `content` (bytes as an array) if given."""
+    cdef object root(self, size_t size, str purpose, object content):
+        """The address (or cl_mem) of new memory that the executor owns, with `content` (bytes as an array) if given;
+        `purpose` is for messages."""
         cdef int32_t status
         cdef int order
         cdef const uint8_t[:] source
         cdef Handle handle
         cdef PoolBlock block
         if self.access == HOST:
-            block = take(size)
+            block = take(size, purpose)
             self.blocks.append(block)
             if content is not None and size:
                 source = content
@@ -229,7 +230,7 @@ cdef class Executor:
             return <uintptr_t> block.data
         handle = obtain_device(self.space, size, &order)
         if handle == NULL:
-            raise DeviceError(f"the device has no {size} bytes of memory left; use smaller arrays")
+            raise DeviceError(f"the device has no memory left for {purpose}: {size} bytes; use smaller arrays")
         self.roots[self.root_count].handle, self.roots[self.root_count].order = handle, order
         self.root_count += 1
         if content is not None and content.size:
@@ -244,7 +245,7 @@ cdef class Executor:
         cdef np.ndarray zeros = numpy.zeros(size + LINE, numpy.uint8)
         cdef uintptr_t data
         if self.access != HOST:
-            return self.root(size, zeros[:size])
+            return self.root(size, "the workspace of the program", zeros[:size])
         self.blocks.append(zeros)
         data = <uintptr_t> np.PyArray_DATA(zeros)
         return data + (-data) % LINE

@@ -33,8 +33,10 @@ from .opencl_compiler import compile_source
 from .pocl import builtins_library, linker, platform
 from .pocl.compile_workers import libraries
 from .temporary_directories import leave, scratch, temporary
+from .watchdog import UNCOUNTED, Watchdog
 
-LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, but far longer on a busy machine
+LIMIT_SECONDS = 30.0  # for one check, as a Watchdog counts them; most take 0.1 s
+START_SECONDS = 10.0  # more than that for the first line, which comes after Python has started
 SLOW_SUBNORMALS = 8  # the factor from which exp avoids subnormal products (exp.cl)
 
 
@@ -195,8 +197,8 @@ PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported 
 
 
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
-    """Runs a child that may be silent for `limit` seconds. Returns how it ended, the lines it printed, and its last
-    error message."""
+    """Runs a child that may be silent for `limit` seconds, as a Watchdog counts them. Returns how it ended, the lines
+    that it printed, and its last error message."""
     pipe = subprocess.PIPE
     place = temporary()
     with (
@@ -212,38 +214,30 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
             cwd=PACKAGES,  # Python looks here first, and a checkout in the current directory may not be built
         ) as child,
     ):
-        late = threading.Event()
         answers, complaints = child.stdout, child.stderr
         assert answers is not None and complaints is not None  # they are pipes
-
-        def stop() -> None:
-            late.set()
-            child.kill()
-
         errors: list[str] = []
         reader = threading.Thread(target=lambda: errors.extend(complaints), daemon=True)
         reader.start()
         lines = []
-        timer = threading.Timer(limit + 10, stop)  # the first line comes only after Python has started
-        timer.start()
         try:
-            for line in answers:
-                timer.cancel()
-                lines.append(line.rstrip("\n"))
-                timer = threading.Timer(limit, stop)
-                timer.start()
-            code = child.wait()
-        except BaseException:  # interrupted: neither the remaining output nor the timer is needed
+            with Watchdog(child, limit + START_SECONDS) as watchdog:
+                for line in answers:
+                    lines.append(line.rstrip("\n"))
+                    watchdog.restart(limit)
+                code = child.wait()
+        except BaseException:  # interrupted: the remaining output is not needed
             child.kill()
             child.wait()
             raise
-        finally:
-            timer.cancel()
         reader.join(10)
     complaint = next((line.strip() for line in reversed(errors) if line.strip()), "")
     if os.strerror(errno.ENOSPC) in complaint:
         complaint += f" ({place} is full: free space there, or name another directory by TMPDIR)"
-    ended = f"no answer within {limit:g} s" if late.is_set() else f"signal {-code}" if code < 0 else f"exit code {code}"
+    if watchdog.expired:
+        ended = f"no answer within {watchdog.limit:g} s ({UNCOUNTED})"
+    else:
+        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
     return ended, lines, complaint
 
 

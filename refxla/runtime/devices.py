@@ -21,7 +21,7 @@ from ..device.description import Costs, Target
 from ..device.gpu_models import EMULATED, MODELS
 from . import calibration, device_probe, discovery
 from .device_probe import Properties
-from .discovery import FIX, OpenClDevice
+from .discovery import OpenClDevice, remedy
 from .pocl import linker
 from .pocl import platform as pocl
 
@@ -188,7 +188,7 @@ def choose(name: str | None = None) -> tuple[Device, str]:
     """(device, the reason for it); see `find`."""
     by_name = _load()
     if not by_name:
-        raise DeviceError(f"no OpenCL device was found{discovery.failure()}; {FIX}, which brings one for the CPU")
+        raise DeviceError(f"no OpenCL device was found{discovery.failure()}; for one that is the CPU, {remedy()}")
     if name is None and os.environ.get("REFXLA_DEVICE"):
         name, origin = os.environ["REFXLA_DEVICE"], "REFXLA_DEVICE names it"
     elif name is not None:
@@ -196,7 +196,7 @@ def choose(name: str | None = None) -> tuple[Device, str]:
     else:
         device = _ordered(by_name)[0]
         if device.kind == "simulator":
-            raise DeviceError(f"the only OpenCL device is a simulator, {device.name}: name it to use it, or {FIX}")
+            raise DeviceError(f"the only OpenCL device is a simulator, {device.name}: name it to use it, or {remedy()}")
         same = sum(d.kind == device.kind for d in by_name.values())
         reason = "it is the only one" if len(by_name) == 1 else f"the best of {len(by_name)} devices"
         if device.kind == "gpu":

@@ -158,6 +158,14 @@ def pocl_directory() -> Path | None:
     return pocl.directory()
 
 
+def remedy() -> str:
+    """What to do if there is no device for the CPU, as the end of a sentence."""
+    chosen = os.environ.get("POCL_DEVICES")
+    if chosen is not None and importlib.util.find_spec("pocl_binary_distribution") is not None:
+        return f"unset POCL_DEVICES: it is {chosen!r}, and PoCL has only the devices that it names"
+    return FIX
+
+
 def failure() -> str:
     """The loader's message if it found no devices, in parentheses; "" if there was none."""
     return f" ({_failure})" if _failure else ""

@@ -90,6 +90,7 @@ def test_devices_that_do_not_work(monkeypatch):
 
 
 def test_a_linker_that_is_missing(monkeypatch, tmp_path):
+    assert all(d.properties.works for d in found.devices())  # which needs a linker, unless it was found out before
     monkeypatch.setenv("PATH", str(tmp_path))
     (fault,) = texts(doctor.devices(), doctor.FAULT)
     assert fault == "PoCL links kernels with ld, which is not on the PATH: apt install binutils"

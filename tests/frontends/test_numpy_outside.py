@@ -15,6 +15,7 @@ import weakref
 
 import numpy as np
 import pytest
+import scipy.sparse
 from numpy.random import randn
 
 import refxla
@@ -511,6 +512,23 @@ def test_objects_among_the_arguments():
         for _ in range(2):
             agrees(compiled, f, model, X)
             model.w[1] += 1
+    assert kinds(compiled) == 3
+
+
+@pytest.mark.parametrize("how", ["in place", "replaced"])
+@pytest.mark.parametrize("where", ["argument", "closure"])
+def test_arrays_of_objects_of_libraries_are_compared(how, where):
+    """SciPy computes the sum when the function is traced."""
+    matrix = scipy.sparse.csr_array(np.diag([1, 2, 3]).astype(np.float32))
+    f = (lambda m, x: x * m.sum()) if where == "argument" else (lambda _, x: x * matrix.sum())
+    compiled = refxla.compile(f)
+    for n in range(3):
+        for _ in range(2):
+            agrees(compiled, f, matrix if where == "argument" else 0, X)
+        if how == "in place":
+            matrix.data[2] += 1
+        else:
+            matrix.data = matrix.data + np.float32(n + 1)
     assert kinds(compiled) == 3
 
 

@@ -87,6 +87,15 @@ def test_threads_stay_as_they_are_where_they_are_not_one_for_each_core():
     assert found == [str(cores)]  # on one core both are the same
 
 
+def test_pocl_without_devices_is_not_said_to_be_missing():
+    """The setting that hides them is named."""
+    script = "import refxla.runtime.devices as d; d.choose('cpu')"
+    environment = {**os.environ, "POCL_DEVICES": "none of them", "OCL_ICD_VENDORS": "/nowhere"}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert "unset POCL_DEVICES: it is 'none of them', and PoCL has only the devices" in ended.stderr
+    assert "pip install" not in ended.stderr
+
+
 def test_a_gpu_comes_first_and_a_simulator_never(only):
     gpu, pocl, intel, simulator = (
         fake(*d) for d in (("nvidia:0", "gpu"), ("pocl", "cpu"), ("intel", "cpu"), ("oclgrind", "simulator"))

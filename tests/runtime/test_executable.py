@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from refxla_spec.errors import DeviceError
+from refxla_spec.errors import DeviceError, InputError
 
 from refxla.ir.plan import Loop
 from refxla.runtime.devices import find
@@ -74,3 +74,21 @@ def test_a_device_with_too_little_memory_is_refused(maker):
         check(7, 4)
     with pytest.raises(DeviceError, match="small:0 allocates 2.0 MiB at a time, too little for parameter 0, 4.0 MiB"):
         check(8, 2)
+
+
+def test_memory_that_is_not_there_is_named(maker, executable):
+    """The error says which result it is, and its shape."""
+    y = maker.result("f32", 1 << 46)
+    compiled = executable(maker.plan(maker.launch("a0[0] = 1;", [], [y], 1)))
+    with pytest.raises(MemoryError, match=r"no memory for result 0, f32\[70368744177664\]: 281474976710656 bytes"):
+        compiled()
+
+
+def test_masked_elements_are_refused(maker, executable):
+    """A program computes with all elements of an array."""
+    compiled = executable(elementwise(maker, 4, 1))
+    x = np.ma.array([1, 2, 3, 4], dtype=np.float32, mask=[0, 1, 0, 0])
+    with pytest.raises(InputError, match=r"is a MaskedArray with masked elements, .*x\.filled\(value\)"):
+        compiled(x)
+    np.testing.assert_array_equal(compiled(np.ma.array(x.data))[0], x.data / 2)
+    np.testing.assert_array_equal(compiled(x.data.view(np.recarray))[0], x.data / 2)

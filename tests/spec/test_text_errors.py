@@ -89,7 +89,7 @@ def test_long_lines_are_shown_in_part():
         ("x = f32[2]{0 parameter(0)", "or a layout such as .1,0}", 1),
         ('x = f32[2] parameter(0), metadata={op_name="a}', "no closing quote", 1),
         (changed("{ { 1, -2.5, nan }, { inf, 0, 1e-3 } }", "{...}"), "print_large_constants", 11),
-        (changed("parameter(0), sharding", "parameter(2147483648), sharding"), "has 32 bits", 10),
+        (changed("parameter(0), sharding", "parameter(2147483648), sharding"), "integer of 32 bits", 10),
         (changed("parameter(0), sharding", "parameter(x), sharding"), "expected the number", 10),
         (changed("may-alias", "might-alias"), "may-alias or must-alias", 1),
         (changed("sharding={replicated}", "sharding={replicated"), "'{' is never closed", 10),

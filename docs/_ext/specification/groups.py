@@ -30,5 +30,8 @@ GROUPS: dict[str, str] = {
 
 
 def group_of(opcode: str) -> str:
-    """The title of the group that the opcode is in; LookupError if there is none."""
-    return next(title for title, opcodes in GROUPS.items() if opcode in opcodes.split())
+    """The title of the group that the opcode is in. Raises LookupError if there is none."""
+    for title, opcodes in GROUPS.items():
+        if opcode in opcodes.split():
+            return title
+    raise LookupError(f"the operation {opcode} is in no group of the index; add it to one in {__file__}")

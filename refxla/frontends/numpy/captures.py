@@ -216,16 +216,23 @@ class Captures:
             self._class(value, name)
         elif isinstance(value, _BUFFERS):
             self.is_plain = False
-            content = np.asarray(value)
-            shown = repr(content.tolist()).encode() if content.dtype.hasobject else content.tobytes()
-            self._kind.append((name, kind, content.shape, content.dtype, hashlib.sha256(shown).hexdigest()))
+            self._kind.append((name, kind, _digest(np.asarray(value))))
         elif hasattr(value, "__wrapped__") and callable(value):
             self._kind.append((name, "wraps", kind))
             self._visit(value.__wrapped__, name, None)
         elif _package(kind) in _LIBRARIES and not isinstance(value, types.SimpleNamespace):
-            self._kind.append((name, "object", _Same(value)))
+            self._library_object(value, name)
         else:
             self._object(value, name)
+
+    def _library_object(self, value: Any, name: str) -> None:
+        """An object whose code is not traced, and computes with its arrays when the function is traced, as a sparse
+        matrix of SciPy's does: their contents are part of the program."""
+        attributes = getattr(value, "__dict__", None)
+        arrays = {k: v for k, v in attributes.items() if type(v) is np.ndarray} if isinstance(attributes, dict) else {}
+        if arrays:
+            self.is_plain = False
+        self._kind.append((name, "object", _Same(value), tuple((k, _digest(v)) for k, v in arrays.items())))
 
     def _tuple(self, value: tuple[Any, ...], name: str, variable: CapturedVariable | None) -> None:
         self._kind.append((name, type(value), len(value)))
@@ -453,6 +460,12 @@ def _names_of(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
 
 _IMPLIED = {"__init__", "__call__", "__getattr__", "__post_init__"}  # methods that are called without being named
 _GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
+
+
+def _digest(array: np.ndarray) -> Hashable:
+    """Equal for arrays with the same contents, also of objects."""
+    content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    return array.shape, array.dtype, hashlib.sha256(content).hexdigest()
 
 
 def _package(value: Any) -> str:

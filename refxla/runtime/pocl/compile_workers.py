@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ...codegen.primitives import GET_GLOBAL_ID
 from ...codegen.program_part import ProgramPart
+from ..watchdog import ProcessClock
 from . import linker, processor_name
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
@@ -125,7 +126,7 @@ class CompileWorker:
         self._thread: threading.Thread | None = None
         self._compiling = self._mute = False
         self._ready: set[int] = set()
-        self._spent = 0
+        self.clock = ProcessClock(self._child.pid)
 
     def work(self, parts: PartQueue, number: int, options: str) -> None:
         """Compiles what it takes from `parts`, until none is left, with these `options`, for the device that has this
@@ -181,15 +182,6 @@ class CompileWorker:
     def rest(self) -> bool:
         """Whether it is ready for other work once no more parts come."""
         return self.alive and not self._compiling and self.wait(_REST_S)
-
-    def moves(self) -> bool:
-        """Whether it has used the processor since the last call."""
-        try:
-            fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return False
-        before, self._spent = self._spent, sum(map(int, fields[11:15]))  # its own time, and that of its children
-        return self._spent > before
 
     def end(self) -> None:
         """Ends the child, whatever it is doing."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,7 @@ MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that very likely has 
 _TARGET = re.compile(r'(?<!push\()__attribute__\(\(target\("[^"]*"\)\)\)')
 _MAX_PROCESSES = 4  # at a time: few programs have more parts
 _LOOK_S = 0.05  # between two checks of what a worker does
-_PATIENCE_S = 10.0  # a worker that has not used the processor for so long is considered hung
+_PATIENCE_S = 10.0  # workers that have slept for so long, without using a processor, are considered hung
 
 # The sources of parts that workers compile now: programs that are built at the same time have parts in common, and the
 # one that began first stores them.
@@ -101,16 +100,16 @@ class ParallelBuild:
             self._put(part)
         self._parts.close()
         programs: dict[str, Any] = {}
-        moved = time.perf_counter()  # not time.monotonic, which tests of programs replace, such as JAX's own
+        asleep = 0.0
         while busy := [w for w in self._workers if w.busy]:
             stage(f"{len(self._parts.done)} of {len(parts)} parts of the OpenCL C compiled")
             ready = [p for p in parts if p.source in self._parts.done and p.source not in programs]
             for part in ready:
                 programs[part.source] = self._built(part)
             busy[0].wait(_LOOK_S)
-            if ready or any([w.moves() for w in busy]):
-                moved = time.perf_counter()
-            elif time.perf_counter() > moved + _PATIENCE_S:
+            laps = [w.clock.lap() for w in busy]
+            asleep = 0.0 if ready or any(ran for ran, _ in laps) else asleep + min(slept for _, slept in laps)
+            if asleep > _PATIENCE_S:
                 break
         self.end()
         return [programs.get(p.source) or self._built(p) for p in parts]
