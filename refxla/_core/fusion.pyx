@@ -560,7 +560,7 @@ cdef class InstructionFusion:
         bits, and its rows are put together of pieces and read from places on that are computed from data."""
         cdef Graph g = self.g
         cdef int e
-        if not g.pieces or not g.tests_columns[p] or g.bytes[p] > 2 * g.elements[p]:  # (only CPUs have such vectors)
+        if not g.pieces or not g.tests_columns[p] or g.bytes[p] > 2 * g.elements[p]:  # (a GPU has no such vectors)
             return False
         for e in edges:
             if e == g.first[self.user_of(e)] and g.reads_at_data(self.user_of(e)):
