@@ -68,6 +68,10 @@ cdef double COSTLY = 14  # operations of a function: it is not computed while a 
 cdef double OFTEN = 8
 cdef int LONGEST_CHAIN = 100  # values of a recomputed chain that are examined
 
+# Operations that computing an element of 8 or 16 bits takes where a loop goes through part of a row from a place that is
+# not known, and tests in which piece of the row each element is: clang does not vectorize that for such types.
+cdef double TESTED = 100
+
 # The body of a loop with short iterations, whose kernels are called in sequence: computing a costly function separately
 # costs one call.
 cdef double SHORT_ITERATION = 300  # nanoseconds of all operations
@@ -496,10 +500,11 @@ cdef class InstructionFusion:
                 read_bytes += g.read[g.operand[e]]
             if len(fits) > 1 and not (self.shared and self.is_slight(p, read_bytes)):
                 fits = self.merge_users(p, fits, users)
-            for _tag, count in fits.values():
-                fused_ns += work * count
+            tested = [n for n in fits if self.is_tested(p, users[n])]
+            for number, (_tag, count) in fits.items():
+                fused_ns += (work + (TESTED * self.operation_ns if number in tested else 0)) * count
             fused_ns += min(read_bytes, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
-            launch_ns = self.launch_of(p, max([count for _tag, count in fits.values()], default=0.0))
+            launch_ns = self.launch_of(p, max([count for _tag, count in fits.values()], default=0.0), bool(tested))
             unfused_ns = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + launch_ns
             if again:  # a load is an operation, too
                 unfused_ns += self.operation_ns * sum([count for _tag, count in fits.values()])
@@ -540,14 +545,27 @@ cdef class InstructionFusion:
                     waiting.append(o)
         return total
 
-    cdef double launch_of(self, int p, double count):
+    cdef double launch_of(self, int p, double count, bint tested):
         """The nanoseconds that a separate kernel for p takes in addition to its work: at most a phase for a function of
-        a few values that others would compute `count` times, if kernels share launches; a call in a short iteration."""
+        a few values that others would compute `count` times, or `tested` elements (is_tested), if kernels share
+        launches; a call in a short iteration."""
         cdef Graph g = self.g
         if self.in_sequence and g.flops[p] >= COSTLY and count >= 2 * g.elements[p]:
             return CALL
         few = g.bytes[p] < self.cache_bytes and count >= OFTEN * g.elements[p]
-        return self.phase_ns if self.shared and g.flops[p] >= COSTLY and few else self.launch_ns
+        return self.phase_ns if self.shared and (tested or g.flops[p] >= COSTLY and few) else self.launch_ns
+
+    cdef bint is_tested(self, int p, list edges):
+        """Whether users would test for each element which piece of a row of p it is in, without vectors: p is of 8 or 16
+        bits, and its rows are put together of pieces and read from places on that are computed from data."""
+        cdef Graph g = self.g
+        cdef int e
+        if not g.pieces or not g.tests_columns[p] or g.bytes[p] > 2 * g.elements[p]:  # (a GPU has no such vectors)
+            return False
+        for e in edges:
+            if e == g.first[self.user_of(e)] and g.reads_at_data(self.user_of(e)):
+                return True
+        return False
 
     cdef bint is_slight(self, int p, double read_bytes):
         """Whether p costs next to nothing to recompute, such as a number that is broadcast."""

@@ -61,6 +61,8 @@ cdef class Graph:
     cdef public long long[::1] read        # bytes that reading it takes; for a broadcast, those of its operand
     # in how many cases pads and concatenates compute an element of it, with all of them fused
     cdef public long long[::1] cases
+    # whether a pad or concatenate among these compares the innermost index, up to the last read at an index from data
+    cdef public int[::1] tests_columns
     cdef public long long[::1] statements  # of its code with all its producers fused, or MOST_STATEMENTS
     cdef public long long[::1] window      # elements combined for one element of the result
     cdef public long long[::1] row_length
@@ -74,6 +76,8 @@ cdef class Graph:
     cdef long long _statements(self, int k, int end)
     cdef bint is_carried(self, int p, int u)
     cdef long long _cases(self, int k, i, int end)
+    cdef bint _tests_columns(self, int k, i, int end)
+    cdef bint reads_at_data(self, int k)
     cdef bint _after_fast_path(self, int k, int end)
     cdef int _moved_from(self, int n)
     cdef _node(self, int k, instruction)

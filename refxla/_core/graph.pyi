@@ -69,6 +69,7 @@ class Graph:
     bytes: Sequence[int]
     read: Sequence[int]
     cases: Sequence[int]
+    tests_columns: Sequence[int]
     statements: Sequence[int]
     window: Sequence[int]
     row_length: Sequence[int]

@@ -17,6 +17,7 @@ from refxla.ir.op_table import (
     ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, flops_of, row,
 )
 
+cdef long long FEWEST_LANES = 16  # of 8 or 16 bits in a vector
 cdef long long MOST_STATEMENTS = 1 << 20  # counted at most: the statements of a value that is read twice count twice
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
@@ -105,6 +106,7 @@ cdef class Graph:
         self.read = np.zeros(n, np.int64)
         self.statements = np.zeros(n, np.int64)
         self.cases = np.zeros(n, np.int64)
+        self.tests_columns = np.zeros(n, np.int32)
         self.window = np.ones(n, np.int64)
         self.row_length = np.zeros(n, np.int64)
         self.columns = np.zeros(n, np.int64)
@@ -129,6 +131,7 @@ cdef class Graph:
             # A broadcast is read like its operand.
             self.statements[k] = self._statements(k, at)
             self.cases[k] = self._cases(k, i, at)
+            self.tests_columns[k] = self._tests_columns(k, i, at)
             self.after_fast_path[k] = self._after_fast_path(k, at)
             self.read[k] = self.read[self.operand[at - 1]] if i.opcode == "broadcast" else self.bytes[k]
             if self.group[k] == N_INLINE:
@@ -188,6 +191,35 @@ cdef class Graph:
         for e in range(self.first[k], end):
             result = max(result, self.cases[self.operand[e]])
         return result
+
+    cdef bint _tests_columns(self, int k, i, int end):
+        cdef int e, last = len(i.shape.dimensions) - 1 if i.shape.is_array else -1
+        if self.group[k] not in (N_ELEMENTWISE, N_MOVEMENT) or last < 0:
+            return False
+        if i.opcode in ("dynamic-slice", "gather"):
+            return False
+        if i.opcode == "pad":
+            padding = i.attributes["padding"][last]
+            if padding.low or padding.high or padding.interior:
+                return True
+        if i.opcode == "concatenate" and self.cases[k] > 1 and i.attributes["dimensions"][0] == last:
+            return True
+        for e in range(self.first[k], end):
+            if self.tests_columns[self.operand[e]]:
+                return True
+        return False
+
+    cdef bint reads_at_data(self, int k):
+        """Whether node k reads parts of rows that fill a vector, from places on that are computed from data."""
+        i = self.instructions[k][0]
+        if i.opcode == "dynamic-slice":
+            sizes = i.shape.dimensions
+        elif i.opcode == "gather":
+            sizes = i.attributes["slice_sizes"]
+        else:
+            return False
+        cdef int rank = len(sizes)
+        return rank > 0 and sizes[rank - 1] >= FEWEST_LANES
 
     cdef int _moved_from(self, int n):
         """The node from which another one is only moved."""

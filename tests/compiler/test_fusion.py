@@ -668,3 +668,43 @@ def test_slices_of_the_state_fuse_in_both_iterations():
     assert len(names) == 2 and not any("slice" in name for name in names), names
     x = np.random.default_rng(0).uniform(-0.5, 0.5, (900, 3)).astype(np.float32)
     assert_agree(refxla.compile(text)(x), [interpreter.run(parse(text), [x])])
+
+
+@pytest.mark.parametrize(
+    ("type_", "columns", "reader", "fused"),
+    [
+        ("pred", 64, "gather", False),
+        ("s16", 64, "gather", False),
+        ("u8", 64, "dynamic-slice", False),
+        ("f32", 64, "gather", True),  # read with a mask where a processor has any
+        ("u8", 8, "gather", True),  # too few for a vector
+    ],
+)
+def test_rows_of_narrow_pieces_are_written_before_they_are_read_from_a_place_in_the_data(type_, columns, reader, fused):
+    """Whether an element is in the first or the second copy of a row was tested for each element, without vectors:
+    rolling rows of bytes by a shift for each took five times as long."""
+    shape, twice = f"{type_}[256,{columns}]", f"{type_}[256,{2 * columns}]"
+    if reader == "gather":
+        start = "s32[256,1] parameter(1)"
+        attributes = (
+            f"at), offset_dims={{1}}, collapsed_slice_dims={{}}, start_index_map={{1}}, operand_batching_dims={{0}}, "
+            f"start_indices_batching_dims={{0}}, index_vector_dim=1, slice_sizes={{1,{columns}}}"
+        )
+    else:
+        start, attributes = "s32[] parameter(1)", f"zero, at), dynamic_slice_sizes={{256,{columns}}}"
+    plan = planned(f"""x = {shape} parameter(0)
+        at = {start}
+        zero = s32[] constant(0)
+        rows = {twice} concatenate(x, x), dimensions={{1}}
+        ROOT y = {shape} {reader}(rows, {attributes}""")
+    assert len(plan.fusions) == (1 if fused else 2)
+
+
+def test_rows_of_narrow_pieces_along_another_dimension_are_not_written():
+    """The test has one outcome for all elements of a row."""
+    plan = planned("""x = u8[64,256] parameter(0)
+        at = s32[] parameter(1)
+        zero = s32[] constant(0)
+        rows = u8[128,256] concatenate(x, x), dimensions={0}
+        ROOT y = u8[64,256] dynamic-slice(rows, at, zero), dynamic_slice_sizes={64,256}""")
+    assert len(plan.fusions) == 1
