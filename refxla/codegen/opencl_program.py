@@ -175,7 +175,6 @@ class Builder:
         links: bool = False,
     ) -> None:
         self.target, self.part, self.ready, self.linked = target, part, ready, linked
-        self.links = links
         self._apart = prelude.libraries() if links else _NONE
         self._libraries: dict[ProgramPart, None] = {}  # those of the prelude that parts call
         self._functions = _Functions(target, links, self._apart)
