@@ -302,10 +302,10 @@ class Builder:
         external names of functions, by their names in the program."""
         functions = self._functions
         qualifier = functions.qualifier()
-        helpers = [(h, functions.attributes[name]) for name, _ in own for h in functions.helpers[name]]
-        bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
-        shared = [(text, functions.attributes[name]) for name, _ in own for text in functions.shared[name]]
-        libraries = [function_library.of_function(self.target, *function) for function in dict.fromkeys(shared)]
+        helpers = functions.with_attributes((name for name, _ in own), functions.helpers)
+        bodies = [f"{qualifier}{attribute} {text}" for text, attribute in helpers.items()]
+        shared = functions.with_attributes((name for name, _ in own), functions.shared)
+        libraries = [function_library.of_function(self.target, *function) for function in shared.items()]
         for name, external in imports.items():
             text = functions.texts[name]
             bodies.append(stub("void", name, text[: text.index(") {") + 1], external))
@@ -483,6 +483,14 @@ class _Functions:
             return f"__private {const}{a.ctype}* a{n}"
         restrict = " restrict" if self.are_called and not calls and n not in inlining.repeated else ""
         return f"__global {const}{a.ctype if calls else aliasing.of(a.ctype)}*{restrict} a{n}"
+
+    def with_attributes(self, names: Iterable[str], called: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+        """The attribute of each C function that these functions call: that for wide vectors if one of them has it."""
+        attributes: dict[str, str] = {}
+        for name in names:
+            for text in called[name]:
+                attributes[text] = attributes.get(text) or self.attributes[name]
+        return attributes
 
     def head(self, name: str, external: bool = False) -> str:
         """The qualifiers and attributes of a function, which other parts may call if it is external."""

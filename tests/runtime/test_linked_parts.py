@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -368,3 +369,27 @@ def test_each_kernel_counts():
     assert ("/* few */" in first.source) != ("/* many */" in first.source)
     assert ("/* few */" in second.source) != ("/* many */" in second.source)
     assert sum("/* called */" in part.source for part in program.parts) == 1
+
+
+@pytest.mark.parametrize("links", [False, True])
+@pytest.mark.parametrize("field", ["helpers", "library_functions"])
+def test_a_function_of_kernels_with_and_without_wide_vectors_is_there_once(field, links):
+    target = replace(DEFAULT_CPU, features="avx512f,avx512vl")
+    twice = "void twice(const float* restrict const x, float* restrict const y) {\n    y[0] = 2.0f * x[0];\n}\n"
+    arguments = (Argument("output", "float"),)
+    kernels = [
+        Kernel(
+            "f",
+            f"float x = {n}.0f, y;\ntwice(&x, &y);\na0[0] = y;\n",
+            arguments,
+            1,
+            wide_vectors=n > 1,
+            **{field: (twice,)},
+        )
+        for n in (1, 2)
+    ]
+    program = Builder(target, links=links).program(kernels)
+    assert program.source.count("y[0] = 2.0f") == 1
+    (part,) = (part for part in program.parts if "y[0] = 2.0f" in part.source)
+    (head,) = (line for line in part.source.splitlines() if "void" in line and "restrict const x" in line)
+    assert "avx512vl" in head
