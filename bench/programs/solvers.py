@@ -129,6 +129,15 @@ def adaptive_runge_kutta(x):
     return odeint(slope, (10 * x, 5 * x), jnp.linspace(0.0, 10.0, 20), rtol=1e-4, atol=1e-4)
 
 
+def _runge_kutta(slope, p, h):
+    """The state after a step of length h, by the classical method of the fourth order."""
+    a = slope(p)
+    b = slope(p + h / 2 * a)
+    c = slope(p + h / 2 * b)
+    d = slope(p + h * c)
+    return p + h / 6 * (a + 2 * b + 2 * c + d)
+
+
 @program("solvers", lambda n: [uniform(n, 3) + 1.0], n=(1000, 4), bound=1e-2)
 def lorenz_runge_kutta(start):
     def slope(p):
@@ -136,12 +145,7 @@ def lorenz_runge_kutta(start):
         return jnp.stack([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z], -1)
 
     def step(p, _):
-        h = 0.01
-        a = slope(p)
-        b = slope(p + h / 2 * a)
-        c = slope(p + h / 2 * b)
-        d = slope(p + h * c)
-        p = p + h / 6 * (a + 2 * b + 2 * c + d)
+        p = _runge_kutta(slope, p, 0.01)
         return p, p.mean(0)
 
     return lax.scan(step, start, None, length=200)[1]
@@ -156,12 +160,7 @@ def mapped_double_pendulums(starts):
         return jnp.stack([p[2], p[3], -jnp.sin(p[0]) - pull, -jnp.sin(p[1]) + pull])
 
     def step(p, _):
-        h = 0.01
-        a = slope(p)
-        b = slope(p + h / 2 * a)
-        c = slope(p + h / 2 * b)
-        d = slope(p + h * c)
-        p = p + h / 6 * (a + 2 * b + 2 * c + d)
+        p = _runge_kutta(slope, p, 0.01)
         return p, p
 
     return jax.vmap(lambda start: lax.scan(step, start, None, length=200)[1])(starts)

@@ -6,8 +6,8 @@ runs, it runs on one core, loops and all, so the cores wait for each other once,
 its own memory for the values that it computes, and writes its slices of the results where they belong.
 
 On a GPU, an iteration is a work item, with its values in registers if they are few. It is planned like one of a core,
-with kernels for single items. The items do not wait for each other, so there is no
-barrier, and each iteration has memory of its own.
+with kernels for single items. The items do not wait for each other, so there is no barrier, and each iteration has
+memory of its own.
 
 An iteration with a loop that may run long is left after a while, since signals are answered between launches
 (serial_control_flow.py). Then its memory is its own until it has finished, and the kernel is launched again as long as

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,14 @@ def test_descendants_count(start):
     assert ran >= 0.5
 
 
+def clock_at(monkeypatch, folder: Path, *times: float) -> ProcessClock:
+    """A clock of process 7 in a /proc of the test's own, made at the first of these times; the others are its laps'."""
+    monkeypatch.setattr(watchdog, "_PROC", folder)
+    seconds = iter(times)
+    monkeypatch.setattr(watchdog.time, "perf_counter", lambda: next(seconds))
+    return ProcessClock(7)
+
+
 def proc(folder, state: str, ticks: int) -> None:
     """The files of /proc for a process with the number 7 and one thread."""
     (folder / "7/task/7").mkdir(parents=True, exist_ok=True)
@@ -90,11 +99,8 @@ def proc(folder, state: str, ticks: int) -> None:
 )
 def test_waiting_for_a_processor_is_not_counted(monkeypatch, tmp_path, state, slept):
     """Half of a second passes, in which the process runs for a tenth."""
-    monkeypatch.setattr(watchdog, "_PROC", tmp_path)
     monkeypatch.setattr(watchdog.os, "sysconf", lambda _: 100)
-    times = iter([100.0, 101.0, 101.5])
-    monkeypatch.setattr(watchdog.time, "perf_counter", lambda: next(times))
-    clock = ProcessClock(7)
+    clock = clock_at(monkeypatch, tmp_path, 100.0, 101.0, 101.5)
     proc(tmp_path, state, 30)
     clock.lap()
     proc(tmp_path, state, 40)
@@ -103,10 +109,7 @@ def test_waiting_for_a_processor_is_not_counted(monkeypatch, tmp_path, state, sl
 
 def test_all_threads_count_where_the_kernel_lists_no_children(monkeypatch, tmp_path):
     """One sleeps, and the other one waits for a processor."""
-    monkeypatch.setattr(watchdog, "_PROC", tmp_path)
-    times = iter([100.0, 100.5])
-    monkeypatch.setattr(watchdog.time, "perf_counter", lambda: next(times))
-    clock = ProcessClock(7)
+    clock = clock_at(monkeypatch, tmp_path, 100.0, 100.5)
     proc(tmp_path, "S", 0)
     (tmp_path / "7/task/8").mkdir()
     (tmp_path / "7/task/8/stat").write_text((tmp_path / "7/stat").read_text().replace(" S ", " R "))
@@ -115,10 +118,7 @@ def test_all_threads_count_where_the_kernel_lists_no_children(monkeypatch, tmp_p
 
 
 def test_time_in_which_the_caller_did_not_run_counts_as_one_second_at_most(monkeypatch, tmp_path):
-    monkeypatch.setattr(watchdog, "_PROC", tmp_path)
-    times = iter([100.0, 1100.0])
-    monkeypatch.setattr(watchdog.time, "perf_counter", lambda: next(times))
-    clock = ProcessClock(7)
+    clock = clock_at(monkeypatch, tmp_path, 100.0, 1100.0)
     proc(tmp_path, "S", 0)
     assert clock.lap() == (0.0, 1.0)
 
