@@ -8,8 +8,8 @@ memory the host cannot access, and for programs compiled with linear_algebra="ex
 There is one call for each matrix of a batch. Many small matrices are computed at once, one in each lane of a vector, by
 refxla's own routines of the same names (`is_batched`, _core/batched_lapack.pyx).
 
-A call costs about a microsecond, and a loop that contains one cannot become a single kernel: in loops, the smallest
-matrices are left to the expansions (`pays_in_loop`).
+A call costs about a microsecond, and a loop that contains one cannot become a single kernel: the smallest matrices are
+left to the expansions, and in loops larger ones than elsewhere (`pays`).
 
 An instruction that is computed by a library call stays one instruction until the scheduler makes it a step of the plan
 (LibraryCall).
@@ -79,13 +79,18 @@ def library_call(i: Instruction) -> LibraryRoutine | None:
 
 
 _DIRECT = ("potrf", "trsm", "getrf")  # their expansions do the same as the routine, element by element
+WRITTEN_OUT = 3  # rows of a matrix up to which their expansions have no loop
 _SMALL, _SMALL_OF_BATCH = 8, 4  # rows of a matrix up to which those are faster: for one matrix, and for several
 _BATCHED_IN_LOOP = 64  # the number of matrices from which a batched routine is faster than they are
 
 
-def pays_in_loop(i: Instruction, call: LibraryRoutine) -> bool:
-    """Whether a library call in the body of a loop is faster than the kernel that would include its expansion. The
-    answer follows from the shapes alone."""
+def pays(i: Instruction, call: LibraryRoutine, looped: bool) -> bool:
+    """Whether a library call is faster than the kernel that would include its expansion; `looped`: in the body of a
+    loop. The answer follows from the shapes alone."""
+    if call.routine in _DIRECT and max(i.operands[0].shape.dimensions[-2:]) <= WRITTEN_OUT:
+        return False
+    if not looped:
+        return True
     if is_batched(i, call) and batch(i) >= _BATCHED_IN_LOOP:
         return True
     rows = max(i.operands[0].shape.dimensions[-2:])

@@ -8,6 +8,7 @@ of its docstring is the algebra. Rules that hold for real numbers but not for fl
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import ge, gt, le, lt
 
 import numpy as np
 from refxla_spec.elementwise import is_elementwise
@@ -23,6 +24,7 @@ from .dce import settle
 
 Rule = Callable[[Instruction], "Instruction | None"]
 RULES: dict[str, list[Rule]] = {}
+MOST_CHOICES = 8  # constants of selects that are compared
 
 
 def rule(*opcodes: str) -> Callable[[Rule], Rule]:
@@ -486,6 +488,42 @@ def _decided(i: Instruction) -> Instruction | None:
         return on_true
     value = scalar_value(pred)
     return None if value is None else (on_true if bool(value) else on_false)
+
+
+@rule("compare")
+def _compare_few(i: Instruction) -> Instruction | None:
+    """select(p, 2, 0) >= 0 -> true, where the values of an integer select decide"""
+    if i.direction not in _ORDERS or not i.operands[0].shape.element_type.is_integer or i.shape.is_dynamic:
+        return None
+    x, y = map(_bounds, i.operands)
+    if x is None or y is None:
+        return None
+    (x_low, x_high), (y_low, y_high), decided = x, y, _ORDERS[i.direction]
+    values = {decided(x_low, y_high), decided(x_high, y_low)}
+    if len(values) > 1:
+        return None
+    value = constant(np.bool_(values.pop()), f"{i.name}.value")
+    return make("broadcast", value, name=i.name, shape=i.shape, dimensions=()) if i.shape.rank else value
+
+
+_ORDERS: dict[str, Callable[[int, int], bool]] = {"LT": lt, "LE": le, "GT": gt, "GE": ge}
+
+
+def _bounds(i: Instruction) -> tuple[int, int] | None:
+    """The least and the largest of the constants among which selects choose the elements of an integer array."""
+    values: list[int] = []
+    waiting = [i]
+    while waiting and len(values) < MOST_CHOICES:
+        x = waiting.pop()
+        while x.opcode in ("broadcast", "reshape"):
+            x = x.operands[0]
+        if x.opcode == "select":
+            waiting += x.operands[1:]
+        elif (value := scalar_value(x)) is not None:
+            values.append(int(value))
+        else:
+            return None
+    return None if waiting else (min(values), max(values))
 
 
 @rule("get-dimension-size")

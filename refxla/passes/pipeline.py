@@ -44,6 +44,7 @@ from . import (
     while_loop_induction_variables,
     while_loop_invariant_code_motion,
     while_loop_simplifier,
+    while_loop_unroller,
 )
 
 Pass = Callable[[Module], int]
@@ -68,6 +69,7 @@ NORMALIZATION: tuple[tuple[str, Pass], ...] = (
 # These make the program faster, and change no bit of any result.
 OPTIMIZATION: tuple[tuple[str, Pass], ...] = (
     ("while-loop-simplifier", while_loop_simplifier.run),
+    ("while-loop-unroller", while_loop_unroller.run),
     ("scatter-simplifier", scatter_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
     ("slice-propagation", slice_propagation.run),

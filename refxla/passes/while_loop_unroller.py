@@ -1,15 +1,80 @@
-"""Unrolls two iterations of a loop into one: double buffering.
+"""Unrolls loops: those of a few small iterations altogether, and two iterations of others into one.
 
-An iteration that reads elements all over its state while it writes the next state (a stencil, a relaxation) cannot
-write in place: it writes another buffer, which is then copied back. A body of two iterations needs no copy: the first
-reads one buffer and writes the other, the second reads the other and writes the first.
+A loop over the two or three rows of a small matrix costs more than its iterations do: each reads and writes memory, at
+places that depend on a counter. Unrolled, it is fused with its producers and users (`run`).
+
+The second is double buffering (`unrolled_twice`). An iteration that reads elements all over its state while it writes
+the next state (a stencil, a relaxation) cannot write in place: it writes another buffer, which is then copied back. A
+body of two iterations needs no copy: the first reads one buffer and writes the other, the second reads the other and
+writes the first.
 """
 
 from __future__ import annotations
 
-from refxla_spec.module import Computation, Instruction, post_order
+from refxla_spec.module import Computation, Instruction, Module, post_order
 
-from ..analysis.while_loop_analysis import state_values
+from ..analysis.while_loop_analysis import Counter, counter_of, equal_counters, state_values
+from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
+from .dce import called_first, rewrite
+
+_ITERATIONS, _INSTRUCTIONS = 3, 96  # of a loop that is unrolled, and of all its iterations
+_FREE = ("parameter", "get-tuple-element", "tuple", "constant")
+
+
+def run(module: Module) -> int:
+    """Unrolls all loops of at most 3 iterations whose body is small and reads the counter, inner ones first. Returns
+    how many instructions were replaced: the loops, and those that read their results."""
+    count = sum(rewrite(c, _without_loop) for c in called_first(module.entry))
+    if count:
+        module.computations = called_first(module.entry)
+    return count
+
+
+def _without_loop(i: Instruction) -> Instruction | None:
+    if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple":
+        value: Instruction = i.operands[0].operands[i.index]
+        return value
+    return _unrolled(i) if i.opcode == "while" else None
+
+
+def _unrolled(loop: Instruction) -> Instruction | None:
+    """The tuple that a loop computes, or None if it is not such a loop."""
+    if loop.operands[0].opcode != "tuple" or loop.body.root.opcode != "tuple":
+        return None
+    counter = counter_of(loop)
+    if counter is None or counter.trip_count > _ITERATIONS or not _is_read(loop, counter):
+        return None
+    body = [i for i in loop.body.instructions if i.opcode not in _FREE]
+    if len(body) * counter.trip_count > _INSTRUCTIONS or not all(map(_is_small, body)):
+        return None
+    values = loop.operands[0]
+    for k in range(counter.trip_count):
+        values = _iteration(loop.body, values, k)
+    return values
+
+
+def _is_read(loop: Instruction, counter: Counter) -> bool:
+    """Whether a body reads a counter, other than to count: to know which rows are meant."""
+    counters = {counter.index, *equal_counters(loop, counter)}
+    counted = {loop.body.root.operands[k] for k in counters}
+    reads = {i for k, i in state_values(loop.body).items() if k in counters}
+    return any(not reads.isdisjoint(i.operands) for i in loop.body.instructions if i not in (*counted, loop.body.root))
+
+
+def _is_small(i: Instruction) -> bool:
+    row = ROWS.get(i.opcode)
+    simple = row is not None and (row.op_class in (ELEMENTWISE, MOVEMENT) or i.opcode == "scatter")
+    return simple and not i.control_predecessors
+
+
+def _iteration(body: Computation, values: Instruction, number: int) -> Instruction:
+    """The state after an iteration, from a tuple with the state before it."""
+    copies: dict[Instruction, Instruction] = {i: values.operands[k] for k, i in state_values(body).items()}
+    for i in body.instructions:
+        if i not in copies and i.opcode != "parameter":
+            operands = [copies[o] for o in i.operands]
+            copies[i] = Instruction(f"{i.name}.{number}", i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
+    return copies[body.root]
 
 
 def unrolled_twice(body: Computation) -> tuple[Computation, set[Instruction]]:

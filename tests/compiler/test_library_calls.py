@@ -16,7 +16,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla._core import batched_lapack
-from refxla.ir.library_calls import library_call
+from refxla.ir.library_calls import WRITTEN_OUT, library_call
 from refxla.ir.plan import LibraryCall, Repeat
 from refxla.passes.pipeline import optimize
 
@@ -92,7 +92,9 @@ def test_each_routine_keeps_its_rules(name, n, batch):
         text = program(target, results, arguments, options)
         executable = refxla.compile(text)
         empty = any(0 in a.shape for a in arguments)
-        assert [type(s) for s in executable.plan.steps] == [LibraryCall] or empty, target
+        small = target[8:13] in ("potrf", "trsm_", "getrf") and max(arguments[0].shape[-2:]) <= WRITTEN_OUT
+        steps = [type(s) for s in executable.plan.steps]
+        assert steps == [LibraryCall] or empty or small and LibraryCall not in steps, target
         got = executable(*arguments)
         (decided,) = properties.decided(parse(text), arguments)
         wrong, told = decided.broken(got if isinstance(got, tuple) else (got,))
@@ -106,9 +108,14 @@ def vectors():
     batched_lapack.limit_vectors(64)
 
 
-@pytest.mark.parametrize(("n", "count"), [(1, 4), (2, 33), (3, 5), (8, 19), (14, 16)])
+@pytest.mark.parametrize(
+    ("n", "count", "routines"),
+    [(1, 4, 2), (2, 33, 3), (3, 5, 3), (8, 19, 5), (14, 16, 5)],  # the smallest factors and solutions are written out
+)
 @pytest.mark.parametrize("name", ["f32", "f64"])
-def test_many_small_matrices_are_done_at_once_with_the_same_bits_for_vectors_of_all_widths(name, n, count, vectors):
+def test_many_small_matrices_are_done_at_once_with_the_same_bits_for_vectors_of_all_widths(
+    name, n, count, routines, vectors
+):
     done = 0
     for target, results, arguments, options in cases(name, n, count):
         text = program(target, results, arguments, options)
@@ -116,7 +123,8 @@ def test_many_small_matrices_are_done_at_once_with_the_same_bits_for_vectors_of_
         for width in (64, 32, 16):
             vectors(width)
             executable = refxla.compile(text)
-            if not executable.plan.steps[0].function.endswith("_batched"):
+            (step,) = executable.plan.steps
+            if not isinstance(step, LibraryCall) or not step.function.endswith("_batched"):
                 break
             got = executable(*arguments)
             got = got if isinstance(got, tuple) else (got,)
@@ -127,7 +135,7 @@ def test_many_small_matrices_are_done_at_once_with_the_same_bits_for_vectors_of_
                 assert not wrong.any(), f"{target}: {told}"
             for x, y in zip(got, first, strict=True):
                 np.testing.assert_array_equal(x, y)
-    assert done == 5  # of those that have the matrix as it is; the sixth makes Q of what geqrf gives
+    assert done == routines  # of those that have the matrix as it is; the sixth makes Q of what geqrf gives
 
 
 @pytest.mark.parametrize("name", ["f32", "f64"])
@@ -238,7 +246,7 @@ def test_small_triangular_systems_read_one_triangle(left, lower, unit, operation
 
 @pytest.mark.parametrize(
     ("sizes", "function"),
-    [((4, 16, 16), "spotrf_batched"), ((2, 2, 2, 2), "spotrf_batched"), ((3, 2, 2), "spotrf"), ((4, 17, 17), "spotrf")],
+    [((4, 16, 16), "spotrf_batched"), ((2, 2, 4, 4), "spotrf_batched"), ((3, 4, 4), "spotrf"), ((4, 17, 17), "spotrf")],
 )
 def test_how_many_and_how_small_matrices_are_done_at_once(sizes, function):
     text = CHOLESKY.replace("[4,4]", f"[{','.join(map(str, sizes))}]")
@@ -374,7 +382,7 @@ def test_the_smallest_matrices_are_a_part_of_the_kernel_of_their_loop():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "calls"), [((8, 8), 0), ((9, 9), 1), ((3, 4, 4), 0), ((3, 5, 5), 1), ((64, 3, 3), 1)]
+    ("sizes", "calls"), [((8, 8), 0), ((9, 9), 1), ((3, 4, 4), 0), ((3, 5, 5), 1), ((64, 3, 3), 0), ((64, 4, 4), 1)]
 )
 def test_how_small_matrices_of_a_loop_are_that_kernels_compute(sizes, calls):
     text = IN_A_LOOP.replace("[3,3]", f"[{','.join(map(str, sizes))}]")

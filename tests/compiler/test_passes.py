@@ -82,6 +82,10 @@ ONE = "one = f32[] constant(1)\nones = f32[2,3] broadcast(one), dimensions={}\n"
 ZERO = "zero = s32[] constant(0)\nzeros = s32[4] broadcast(zero), dimensions={}\n"
 TRUE = "t = pred[] constant(true)\nts = pred[4] broadcast(t), dimensions={}\n"
 FALSE = "f = pred[] constant(false)\nfs = pred[4] broadcast(f), dimensions={}\n"
+FEW = (
+    "zero = s32[] constant(0)\ntwo = s32[] constant(2)\nzs = s32[4] broadcast(zero), dimensions={}\n"
+    "tw = s32[4] broadcast(two), dimensions={}\nfew = s32[4] select(p, tw, zs)\n"
+)
 SAME_X, SAME_N, SAME_P = "ROOT r = f32[2,3] copy(x)", "ROOT r = s32[4] copy(n)", "ROOT r = pred[4] copy(p)"
 
 
@@ -332,6 +336,17 @@ RULES = {
         (TRUE + "m = s32[4] negate(n)\nROOT r = s32[4] select(ts, n, m)", SAME_N),
         (FALSE + "m = s32[4] negate(n)\nROOT r = s32[4] select(fs, m, n)", SAME_N),
         ("ROOT r = s32[4] select(p, n, n)", SAME_N),
+    ],
+    "_compare_few": [
+        (
+            FEW + "z = s32[4] broadcast(zero), dimensions={}\nROOT r = pred[4] compare(few, z), direction=GE",
+            FEW + "t = pred[] constant(true)\nROOT r = pred[4] broadcast(t), dimensions={}",
+        ),
+        (
+            FEW + "z = s32[4] broadcast(zero), dimensions={}\nROOT r = pred[4] compare(z, few), direction=GT",
+            FEW + "t = pred[] constant(false)\nROOT r = pred[4] broadcast(t), dimensions={}",
+        ),
+        *unchanged(FEW + "z = s32[4] broadcast(zero), dimensions={}\nROOT r = pred[4] compare(few, z), direction=GT"),
     ],
     "_static_size": [("ROOT r = s32[] get-dimension-size(x), dimensions={1}", "ROOT r = s32[] constant(3)")],
     "_reduce_nothing": [

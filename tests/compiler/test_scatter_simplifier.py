@@ -130,3 +130,54 @@ def test_sweeps_of_a_stencil_in_a_loop_are_one_kernel_each():
             w = (s32[], f32[900], f32[900]) while(t), body=body, condition=condition
             ROOT r = f32[900] get-tuple-element(w), index=1 }}""")
     assert len(program.explain().fusions) == 2
+
+
+BATCHED = "update_window_dims={}, inserted_window_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}"
+OF_ROWS = [  # the array, the updates, the indices, the form
+    ("[3]", "[]", "[1]", "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+                         "index_vector_dim=0"),
+    ("[3]", "[1]", "[]", "update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
+                         "index_vector_dim=0"),
+    ("[5,4]", "[5]", "[1]", "update_window_dims={0}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+                            "index_vector_dim=0"),
+    ("[5,4]", "[5]", "[5,1]", BATCHED + ", scatter_dims_to_operand_dims={1}, index_vector_dim=1"),
+    ("[5,4]", "[5]", "[1,5]", BATCHED.replace("dims={0}", "dims={1}").replace("input_batching_dims={1}",
+                              "input_batching_dims={0}") + ", scatter_dims_to_operand_dims={1}, index_vector_dim=0"),
+    ("[5,2,2]", "[5]", "[2]", "update_window_dims={0}, inserted_window_dims={1,2}, "
+                              "scatter_dims_to_operand_dims={2,1}, index_vector_dim=0"),
+    ("[2,5,3]", "[5,2]", "[5,2,1]", "update_window_dims={}, inserted_window_dims={2}, input_batching_dims={1,0}, "
+                                    "scatter_indices_batching_dims={0,1}, scatter_dims_to_operand_dims={2}, "
+                                    "index_vector_dim=2"),
+]  # fmt: skip
+
+
+def program_of_rows(array: str, updates: str, indices: str, form: str, root: str) -> str:
+    return f"""HloModule m
+        combine {{ a = f32[] parameter(0)
+            b = f32[] parameter(1)
+            {root} }}
+        ENTRY main {{ x = f32{array} parameter(0)
+            y = f32{updates} parameter(1)
+            i = s32{indices} parameter(2)
+            ROOT s = f32{array} scatter(x, i, y), {form}, to_apply=combine }}"""
+
+
+@pytest.mark.parametrize("root", [f"ROOT r = f32[] {SUM}", "ROOT r = f32[] multiply(a, b)", "ROOT r = f32[] copy(b)"])
+@pytest.mark.parametrize("case", OF_ROWS)
+def test_a_scatter_to_each_of_a_few_places_is_a_selection(case, root):
+    """Also to places outside of a row, where a scatter does nothing."""
+    module = parse(program_of_rows(*case, root))
+    assert "scatter(" not in str(optimize(module)) and len(refxla.compile(module).explain().fusions) == 1
+    rng, compiled = np.random.default_rng(0), refxla.compile(module)
+    for _ in range(6):
+        x, y, i = (rng.integers(-2, 6, p.shape.dimensions) for p in module.entry.parameters)
+        arrays = [x.astype(np.float32), y.astype(np.float32), i.astype(np.int32)]
+        assert compiled(*arrays).tobytes() == np.asarray(interpreter.run(module, arrays)).tobytes()
+
+
+def test_a_scatter_to_one_of_many_places_or_to_whole_rows_stays():
+    for array, updates in (("[5]", "[]"), ("[3,7]", "[7]")):
+        form = "update_window_dims={}" if updates == "[]" else "update_window_dims={0}"
+        form += ", inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0"
+        text = program_of_rows(array, updates, "[1]", form, f"ROOT r = f32[] {SUM}")
+        assert "scatter(" in str(optimize(parse(text)))

@@ -153,7 +153,9 @@ def segments(fusion: Fusion, dimensions: tuple[int, ...], may_unroll: bool = Fal
     copied = may_unroll and _copies_runs(fusion, root, axis)
     if len(root.operands) > (MAX_COPIED_SEGMENTS if copied else MAX_SEGMENTS):
         return [whole]
-    if may_unroll and row_unrolling.has_cheap_rows(fusion, prod(dimensions[axis:])):
+    row = prod(dimensions[axis:])
+    stacked = len(root.operands) == row < row_unrolling.NARROW
+    if may_unroll and (stacked or row_unrolling.has_cheap_rows(fusion, row)):
         return [whole]  # the operand is then known for each element of a row
     segments, offset = [], 0
     for operand in root.operands:
@@ -230,7 +232,8 @@ class IndexSpace:
         self.whole_pattern = pattern = self._pattern_of(self.groups)
         self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
-        self.is_unrolled = len(self.groups) > 1 and self._unrolls(self.groups, self.sizes[-1])
+        self.is_stacked = self._stacks(self.groups)
+        self.is_unrolled = self.is_stacked or len(self.groups) > 1 and self._unrolls(self.groups, self.sizes[-1])
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
         self.body.emit(e, self._indices(self.groups, at), block)
@@ -306,14 +309,23 @@ class IndexSpace:
 
     def _unrolls(self, groups: Sequence[Sequence[int]], run: int) -> bool:
         """Whether an innermost loop over `run` elements is unrolled (row_unrolling.py)."""
-        rows = [variable(f"g{n}", 0, prod(self.segment.sizes[d] for d in g) - 1) for n, g in enumerate(groups[:-1])]
         return self._may_unroll and row_unrolling.applies(
             self.fusion,
             run,
             lambda: self._pattern_of(groups),
-            lambda n: self._pattern_at(groups, (*rows, constant(n))),
+            self._patterns_of_elements(groups),
             functions=sum(map(self._notes, self.fusion.instructions)),
         )
+
+    def _stacks(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Whether the elements of an innermost row are written out (row_unrolling.py)."""
+        run, pattern = prod(self.segment.sizes[d] for d in groups[-1]), self._patterns_of_elements(groups)
+        return self._may_unroll and row_unrolling.stacks(self.fusion, run, lambda: self._pattern_of(groups), pattern)
+
+    def _patterns_of_elements(self, groups: Sequence[Sequence[int]]) -> Callable[[int], AccessPattern]:
+        """A function that gives the pattern of the n-th element of any innermost row."""
+        rows = [variable(f"g{n}", 0, prod(self.segment.sizes[d] for d in g) - 1) for n, g in enumerate(groups[:-1])]
+        return lambda n: self._pattern_at(groups, (*rows, constant(n)))
 
     def _is_narrow(self, groups: Sequence[Sequence[int]], few_reads: bool) -> bool:
         """Whether an innermost loop takes longer than divisions of its indices: if it does not fill a vector, or if

@@ -183,7 +183,12 @@ class LoopNest(IndexSpace):
         return place, f"{e.input(access.instruction)} + ({c_of(access.position)})"
 
     def emit_row(self, e: ElementalIrEmitter, block: Block, row: Index, spelled_out: bool = False) -> None:
-        """The statements of one row, which is a whole innermost loop, or `spelled_out` for each element."""
+        """The statements of one row, which is a whole innermost loop, or `spelled_out` for each element. The
+        elements of stacked rows share what they have in common."""
+        if self.is_stacked:
+            for n in range(self.sizes[-1]):
+                self.emit_body(e, block, (*delinearize(row, self.sizes[:-1]), constant(n)))
+            return
         if spelled_out:
             for n in range(self.sizes[-1]):
                 with block.scope():

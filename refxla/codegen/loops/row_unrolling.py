@@ -1,10 +1,12 @@
 """Whether rows of a few elements are unrolled, so that clang vectorizes the loop over rows.
 
 A loop over all elements would take a division for each to find its row. Unrolling costs code instead, one copy of the
-body for each element of a row, so each of the three reasons for it has a bound:
+body for each element of a row, so each of the four reasons for it has a bound:
 
     cheap rows    every element is moved, or computed by a few operations or a short sum of products (has_cheap_rows)
     moved rows    every element is stored as it was loaded (_moves)
+    stacked rows  each element is another operand's of a concatenate, as where matrices are put together of scalars:
+                  they are written out one after the other, and what they share is computed once (stacks)
     joined rows   each function of the fusion is that of one element of a row, as where matrices are put together of
                   sines and cosines, or one of the whole row, by which all its elements are scaled: a loop over elements
                   would compute all functions for each (_joins)
@@ -40,6 +42,19 @@ def has_cheap_rows(fusion: Fusion, row: int) -> bool:
     return not costly and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
 
 
+def stacks(
+    fusion: Fusion,
+    row: int,
+    pattern: Callable[[], AccessPattern],
+    pattern_of_element: Callable[[int], AccessPattern],
+) -> bool:
+    """Whether each element of a row is of another operand of a concatenate: which one is known for the n-th, and has to
+    be tested for any. The arguments are those of `applies`."""
+    if row >= NARROW or not any(i.opcode == "concatenate" and len(i.operands) == row for i in fusion.instructions):
+        return False
+    return bool(pattern().tests) and not any(pattern_of_element(n).tests for n in range(row))
+
+
 def applies(
     fusion: Fusion,
     row: int,
@@ -51,7 +66,9 @@ def applies(
     `pattern_of_element` that of the n-th of a row; `functions` counts the operations that patterns note as calls."""
     if row >= NARROW:
         return False
-    return has_cheap_rows(fusion, row) or _moves(pattern()) or _joins(fusion, row, pattern_of_element, functions)
+    if has_cheap_rows(fusion, row) or stacks(fusion, row, pattern, pattern_of_element) or _moves(pattern()):
+        return True
+    return _joins(fusion, row, pattern_of_element, functions)
 
 
 def _moves(pattern: AccessPattern) -> bool:

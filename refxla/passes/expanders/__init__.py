@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
-from ...ir.library_calls import library_call, pays_in_loop
+from ...ir.library_calls import library_call, pays
 from ..dce import called_first, sort
 from . import (
     batch_norm_expander,
@@ -46,8 +46,7 @@ for family in (
 
 def run(module: Module, expansions: Expansions = EXPANSIONS, library_calls: bool = False) -> int:
     """Expands all such operations. With `library_calls`, as for CPUs, those that a library computes
-    (ir/library_calls.py) stay, the smallest matrices only outside of loops, and sorts that select are used. Returns the
-    number of instructions expanded.
+    (ir/library_calls.py) stay, and sorts that select are used. Returns the number of instructions expanded.
     """
     if library_calls:
         expansions = {**expansions, **topk_expander.FOR_SELECTION}
@@ -73,7 +72,7 @@ def _expand(computation: Computation, expansions: Expansions, library_calls: boo
         i.operands = [replaced.get(o, o) for o in i.operands]
         expansion = expansions.get(i.opcode)
         call = library_call(i) if library_calls and expansion is not None else None
-        if call is not None and (not looped or pays_in_loop(i, call)):
+        if call is not None and pays(i, call, looped):
             continue
         root = expansion(i) if expansion else None
         if root is None:

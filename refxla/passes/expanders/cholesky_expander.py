@@ -16,6 +16,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import S32
 
 from ...ir.builder import Build, bigger
+from . import small_matrices
 from .matrix_masks import BLOCK, ONE_BLOCK, diagonal, lower_triangle, pad_square, working_type
 
 
@@ -25,8 +26,11 @@ def _expand(i: Instruction) -> Instruction:
     if not i.shape.size:
         return b.full(0, i.shape)
     factor = factor_of(i)
-    wrong = b.convert(wrong_pivots(b, factor), S32)
-    definite = b.compare(b.reduce(wrong, 0, (rank,), bigger(S32)), 0, direction="EQ")
+    wrong = wrong_pivots(b, factor)
+    if small_matrices.applies(i.shape):
+        definite = b.not_(small_matrices.any_of(b, wrong))
+    else:
+        definite = b.compare(b.reduce(b.convert(wrong, S32), 0, (rank,), bigger(S32)), 0, direction="EQ")
     definite = b.spread(definite, factor.shape, tuple(range(rank)))
     factor = b.make("select", definite, factor, b.full(float("nan"), factor.shape))
     return b.convert(factor, i.shape.element_type)
@@ -47,6 +51,9 @@ def factor_of(i: Instruction) -> Instruction:
     a = b.convert(i.operands[0], working_type(result))
     if not i.lower:
         a = b.conjugate(b.transpose(a))
+    if small_matrices.applies(result):
+        factor = small_matrices.cholesky(b, a)
+        return factor if i.lower else b.conjugate(b.transpose(factor))
     *batch, n = result.dimensions[:-1]
     block = n if n <= ONE_BLOCK else BLOCK
     columns = b.transpose(lower_triangle(b, pad_square(b, a, -n % block), strict=False))

@@ -16,7 +16,7 @@ from refxla_spec.types import S32, Shape
 
 from ..._core.shapes import make
 from ...ir.builder import Build, bigger
-from . import cholesky_expander, householder, jacobi, triangular_solve_expander
+from . import cholesky_expander, householder, jacobi, small_matrices, triangular_solve_expander
 from .matrix_masks import diagonal, working_type
 
 
@@ -88,10 +88,7 @@ def getrf(i: Instruction) -> Instruction:
     b, a = Build(i.name), i.operands[0]
     if not a.shape.size:
         return b.tuple(*(b.full(0, s) for s in i.shape.elements))
-    packed, pivots, _ = lu(b, a)
-    k = min(a.shape.dimensions[-2:])
-    square = jacobi.cut(b, jacobi.cut(b, packed, 1, k), 2, k)
-    zero = b.compare(diagonal(b, square), 0, direction="EQ")
+    packed, pivots, _, zero = lu(b, a)
     return b.tuple(b.convert(packed, a.shape.element_type), b.add(pivots, 1), _first(b, zero))
 
 
@@ -102,15 +99,18 @@ def lu_decomposition(i: Instruction) -> Instruction:
         return b.tuple(
             *(b.iota(S32, s.dimensions, s.rank - 1) if n else b.full(0, s) for n, s in enumerate(i.shape.elements))
         )
-    packed, pivots, permutation = lu(b, a)
+    packed, pivots, permutation, _ = lu(b, a)
     return b.tuple(b.convert(packed, a.shape.element_type), pivots, permutation)
 
 
-def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction]:
-    """(packed, pivots s32[.., min(m, n)], permutation s32[.., m]) by columns, as the specification's `lu`."""
+def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction, Instruction]:
+    """(packed, pivots s32[.., min(m, n)], permutation s32[.., m], zero pred[.., min(m, n)]) by columns, as the
+    specification's `lu`; `zero` says which pivots are."""
     *batch, m, n = a.shape.dimensions
     rank, count = len(batch), min(m, n)
     x = b.convert(a, working_type(a.shape))
+    if small_matrices.applies(a.shape):
+        return small_matrices.lu(b, x)
     pivots, order = b.full(0, Shape(S32, (*batch, count))), b.iota(S32, (*batch, m), rank)
 
     def iteration(k: Instruction, x: Instruction, pivots: Instruction, order: Instruction) -> list[Instruction]:
@@ -146,7 +146,8 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction]
         return [b.make("select", inside, b.subtract(x, product), x), pivots, order]
 
     x, pivots, order = b.repeat(count, iteration, [x, pivots, order])
-    return x, pivots, order
+    square = jacobi.cut(b, jacobi.cut(b, x, 1, count), 2, count)
+    return x, pivots, order, b.compare(diagonal(b, square), 0, direction="EQ")
 
 
 def _complex(x: Instruction) -> bool:
@@ -205,6 +206,8 @@ def _smaller() -> Computation:
 def _first(b: Build, wrong: Instruction) -> Instruction:
     """The number, from 1 on, of the first true element along the last dimension, or 0."""
     size, rank = wrong.shape.dimensions[-1], wrong.shape.rank - 1
+    if size <= small_matrices.ROWS:
+        return small_matrices.first(b, wrong)
     number = b.add(b.iota(S32, wrong.shape.dimensions, rank), 1)
     first = b.reduce(b.make("select", wrong, number, b.full(size + 1, number.shape)), size + 1, (rank,), _smaller())
     return b.make("select", b.compare(first, size, direction="GT"), b.full(0, first.shape), first)

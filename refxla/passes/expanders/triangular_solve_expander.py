@@ -14,6 +14,7 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 
 from ...ir.builder import Build
+from . import small_matrices
 from .matrix_masks import BLOCK, ONE_BLOCK, columns_below, diagonal, lower_triangle, pad_square, working_type
 
 
@@ -29,13 +30,14 @@ def _expand(i: Instruction) -> Instruction:
         a, lower = b.transpose(a), not lower
     if not i.left_side:  # x a = b is transpose(a) transpose(x) = transpose(b)
         a, x, lower = b.transpose(a), b.transpose(x), not lower
-    rank = x.shape.rank
-    if not lower:  # the last row is solved first
-        a = b.make("reverse", a, dimensions=(rank - 2, rank - 1))
-        x = b.make("reverse", x, dimensions=(rank - 2,))
-    x = _lower(b, a, x, i.unit_diagonal)
-    if not lower:
-        x = b.make("reverse", x, dimensions=(rank - 2,))
+    if small_matrices.applies(a.shape):
+        x = small_matrices.triangular_solve(b, a, x, lower, i.unit_diagonal)
+    elif lower:
+        x = _lower(b, a, x, i.unit_diagonal)
+    else:  # the last row is solved first
+        rank = x.shape.rank
+        a, x = b.make("reverse", a, dimensions=(rank - 2, rank - 1)), b.make("reverse", x, dimensions=(rank - 2,))
+        x = b.make("reverse", _lower(b, a, x, i.unit_diagonal), dimensions=(rank - 2,))
     if not i.left_side:
         x = b.transpose(x)
     return b.convert(x, result.element_type)
