@@ -157,7 +157,7 @@ def test_a_program_without_parameters_needs_no_values(refxla, program):
 
 def test_results_go_to_a_pipe(program):
     path = program("HloModule m\nENTRY e {\n  ROOT c = f32[2] constant({1, 2})\n}\n")
-    command = [sys.executable, "-m", "refxla.cli.main", "run", str(path), "--output", "-", "--device", "reference"]
+    command = [sys.executable, "-m", "refxla", "run", str(path), "--output", "-", "--device", "reference"]
     data = subprocess.run(command, check=True, capture_output=True).stdout
     with np.load(io.BytesIO(data)) as file:
         np.testing.assert_array_equal(file["out0"], [1, 2])
