@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import subprocess
 import sys
 
@@ -106,6 +107,8 @@ ENTRY e {
 
 
 def test_the_check_says_how_each_result_stands(refxla):
+    once = refxla("run", EXAMPLES / "fused_sum" / "fused_sum.hlo", "--random", 0).out
+    assert re.search(r"ran +once, in [\d.]+ .?s\n +compilation not counted", once)
     result = refxla("run", EXAMPLES / "fused_sum" / "fused_sum.hlo", "--random", 0, "--check", "--repeat", 3)
     assert result.status == 0
     assert "The result keeps the numeric contract." in result.out and "within" in result.out
